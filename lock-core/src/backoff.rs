@@ -1,0 +1,31 @@
+//! Pauses: after an error, and between two looks where the server doesn't push.
+
+use std::time::Duration;
+
+use crate::random::Random;
+
+/// Where wake-ups are pushed, looking is only a safety net: a crashed holder announces nothing, a message can be lost.
+const SAFETY_POLL: Duration = Duration::from_secs(5);
+
+/// The pause before the `round`-th repetition of something that failed: exponential with jitter, 10 ms to 1 s.
+pub(crate) fn after_error(round: u32, random: &Random) -> Duration {
+    let ceiling = Duration::from_millis(10).saturating_mul(1 << round.min(7)).min(Duration::from_secs(1));
+    ceiling / 2 + random.up_to(ceiling / 2)
+}
+
+/// The pause between two looks at a held lock that nobody announces: an eighth of the time waited already, so that a
+/// short wait is answered promptly and a long one is cheap; 5 to 250 ms.
+pub(crate) fn poll(waited: Duration, random: &Random) -> Duration {
+    let pause = (waited / 8).clamp(Duration::from_millis(5), Duration::from_millis(250));
+    pause * 3 / 4 + random.up_to(pause / 4)
+}
+
+/// The pause between two looks at a held lock whose release is pushed.
+pub(crate) fn safety(random: &Random) -> Duration {
+    SAFETY_POLL * 3 / 4 + random.up_to(SAFETY_POLL / 4)
+}
+
+/// The next look after a lease that ends in `free_in`: just behind its end, spread a little, since all waiters know it.
+pub(crate) fn after_lease(free_in: Duration, random: &Random) -> Duration {
+    free_in.saturating_add(Duration::from_millis(1)).saturating_add(random.up_to(Duration::from_millis(5)))
+}

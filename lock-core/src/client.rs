@@ -1,0 +1,302 @@
+//! A client: one driver with a clock, a source of randomness and a place where its claims live.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::driver::{Driver, Finding, Info};
+use crate::error::{Error, Result};
+use crate::events::{Event, Events, Observer};
+use crate::gate::Gates;
+use crate::keeper::{Census, Keeper};
+use crate::lock::{DEFAULT_TTL, LockBuilder};
+use crate::name::Name;
+use crate::owner::Label;
+use crate::random::Random;
+
+/// A connection to a lock server. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) keeper: Arc<Keeper>,
+}
+
+/// What claims need of their client. They don't hold the keeper: it waits for them.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+    pub(crate) gates: Arc<Gates>,
+    pub(crate) events: Events,
+    pub(crate) label: Label,
+    patience: Option<Duration>,
+    closing: watch::Sender<bool>,
+    /// The shortest ttl in use, in milliseconds: how finely a suspend has to be noticed.
+    shortest_ttl: AtomicU64,
+}
+
+impl Client {
+    /// A client of `driver` on the current tokio runtime, with everything by default.
+    ///
+    /// `Invalid` outside a runtime.
+    pub fn new(driver: impl Driver) -> Result<Client> {
+        let options = Options::default();
+        let keeper = Keeper::current()?;
+        Ok(Client::start(Arc::new(driver), options, keeper))
+    }
+
+    /// The options to open a client with.
+    pub fn options() -> Options {
+        Options::default()
+    }
+
+    /// A lock by this name, with the terms that follow.
+    pub fn lock(&self, name: impl Into<String>) -> LockBuilder {
+        LockBuilder::new(self.clone(), name.into())
+    }
+
+    /// What the backend guarantees and can do, as found on its server.
+    pub fn info(&self) -> Arc<Info> {
+        self.shared.driver.info()
+    }
+
+    /// Is the server reachable, are we allowed, is it prepared?
+    pub async fn check(&self) -> Result<Vec<Finding>> {
+        let driver = self.shared.driver.clone();
+        let patience = self.shared.patience_for(DEFAULT_TTL);
+        let outcome = self.keeper.run(async move { driver.check(patience).await }).await;
+        outcome.map_err(|e| self.shared.at("check", None, e))
+    }
+
+    /// The driver, for those who speak the contract themselves: the conformance suite does.
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.shared.driver
+    }
+
+    /// The client's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// Takes no more callers, turns away those who wait, and waits, at most for `limit`, until every lock of this
+    /// client has been released; answers how many claims were left then (0: nothing is left on the server).
+    ///
+    /// A lock whose guard lives is not taken from it. Cancel safe: called again, it goes on waiting.
+    pub async fn shutdown(&self, limit: Duration) -> usize {
+        self.shared.closing.send_replace(true);
+        let census = self.keeper.census();
+        let clock = &self.shared.clock;
+        self.keeper.within(clock.timeout(limit, census.empty())).await;
+        census.count()
+    }
+
+    fn start(driver: Arc<dyn Driver>, options: Options, keeper: Keeper) -> Client {
+        let Options { clock, random, label, patience, observer, .. } = options;
+        let events = Events { backend: driver.info().backend, observer };
+        let shared = Arc::new(Shared {
+            driver,
+            gates: Arc::new(Gates::new(clock.clone())),
+            clock,
+            random,
+            events,
+            label: label.unwrap_or_else(Label::of_this_process),
+            patience,
+            closing: watch::Sender::new(false),
+            shortest_ttl: AtomicU64::new(u64::MAX),
+        });
+        keeper.handle().spawn(watch_for_suspend(Arc::downgrade(&shared), keeper.census().clone()));
+        Client { shared, keeper: Arc::new(keeper) }
+    }
+}
+
+/// Notices within a second or a tenth of a ttl that time went on without us. Costs nothing while nothing is held.
+async fn watch_for_suspend(shared: std::sync::Weak<Shared>, census: Arc<Census>) {
+    loop {
+        census.inhabited().await;
+        let Some(client) = shared.upgrade() else { return };
+        let (clock, step) = (client.clock.clone(), client.watch_step());
+        // Not kept while waiting: a client that is dropped must go.
+        drop(client);
+        let jump = clock.timeout(step * 8, clock.jump(step)).await;
+        let Some(client) = shared.upgrade() else { return };
+        if let Some(by) = jump {
+            client.events.tell(&Event::Jumped { by });
+        }
+    }
+}
+
+impl Shared {
+    /// How long one request may take: a third of the ttl, so that a renewal has several tries; 100 ms to 5 s.
+    pub(crate) fn patience_for(&self, ttl: Duration) -> Duration {
+        self.patience.unwrap_or_else(|| (ttl / 3).clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE))
+    }
+
+    /// `ttl`, if the backend can take it.
+    pub(crate) fn check_ttl(&self, ttl: Duration) -> Result<Duration> {
+        let info = self.driver.info();
+        let (min, max) = (info.min_ttl, info.max_ttl);
+        if ttl < min || ttl > max {
+            return Err(Error::invalid(format!("the ttl {ttl:?} is outside of what this backend takes: {min:?} to {max:?}")));
+        }
+        self.uses_ttl(ttl);
+        Ok(ttl)
+    }
+
+    /// The nearest to `ttl` that the backend can take.
+    pub(crate) fn nearest_ttl(&self, ttl: Duration) -> Duration {
+        let info = self.driver.info();
+        let ttl = ttl.clamp(info.min_ttl, info.max_ttl);
+        self.uses_ttl(ttl);
+        ttl
+    }
+
+    /// Resolves when the client shuts down. Cancel safe.
+    pub(crate) async fn closing(&self) {
+        // The sender is ours.
+        let _: Result<_, _> = self.closing.subscribe().wait_for(|closing| *closing).await;
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+
+    /// Adds where an error happened.
+    pub(crate) fn at(&self, operation: &'static str, name: Option<&Name>, error: Error) -> Error {
+        let info = self.driver.info();
+        error.at(info.backend, &info.server, operation, name)
+    }
+
+    fn uses_ttl(&self, ttl: Duration) {
+        let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        self.shortest_ttl.fetch_min(millis, Ordering::Relaxed);
+    }
+
+    fn watch_step(&self) -> Duration {
+        Duration::from_millis(self.shortest_ttl.load(Ordering::Relaxed) / 10).clamp(SHORTEST_STEP, LONGEST_STEP)
+    }
+}
+
+const SHORTEST_PATIENCE: Duration = Duration::from_millis(100);
+const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
+const SHORTEST_STEP: Duration = Duration::from_millis(20);
+const LONGEST_STEP: Duration = Duration::from_secs(1);
+
+/// How a client is opened. Backends take it beside their own options.
+#[derive(Clone)]
+pub struct Options {
+    clock: Clock,
+    random: Random,
+    label: Option<Label>,
+    patience: Option<Duration>,
+    observer: Option<Observer>,
+    home: Home,
+}
+
+/// Where a client's claims and connections live.
+#[derive(Clone, Copy, Debug)]
+enum Home {
+    /// On the runtime that opens it.
+    Caller,
+    /// On a thread of its own.
+    Dedicated,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            clock: Clock::system(),
+            random: Random::system(),
+            label: None,
+            patience: None,
+            observer: None,
+            home: Home::Caller,
+        }
+    }
+}
+
+impl Options {
+    /// Gives the client a thread with a runtime of its own. Leases then survive a stalled application executor, and the
+    /// last handle to be dropped waits (a second at most) for pending releases.
+    #[must_use]
+    pub fn dedicated(mut self) -> Self {
+        self.home = Home::Dedicated;
+        self
+    }
+
+    /// What others are shown of this client's holders; by default `user@host pid 4711 program`.
+    #[must_use]
+    pub fn label(mut self, label: &str) -> Self {
+        self.label = Some(Label::new(label));
+        self
+    }
+
+    /// How long one request may take: by default a third of the lock's ttl within 100 ms and 5 s. `?patience=` in a URL.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
+    /// Tells `observer` every event, at once and on the client's runtime: it must not block.
+    #[must_use]
+    pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Another clock, for simulations.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Another source of randomness, for simulations.
+    #[must_use]
+    pub fn random(mut self, random: Random) -> Self {
+        self.random = random;
+        self
+    }
+
+    /// Opens a client of the driver that `connect` answers, on the client's own runtime. For backends: it is where
+    /// their connections have to live.
+    pub async fn open<D: Driver, F>(self, connect: impl FnOnce(Context) -> F) -> Result<Client>
+    where
+        F: Future<Output = Result<D>> + Send + 'static,
+    {
+        let keeper = match self.home {
+            Home::Caller => Keeper::current()?,
+            Home::Dedicated => Keeper::dedicated(self.clock.clone())?,
+        };
+        let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
+        let context = Context { clock: self.clock.clone(), random: self.random.clone(), patience };
+        let driver = keeper.run(connect(context)).await?;
+        Ok(Client::start(Arc::new(driver), self, keeper))
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Options { label, patience, home, .. } = self;
+        f.debug_struct("Options")
+            .field("label", label)
+            .field("patience", patience)
+            .field("home", home)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a driver is opened with.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The client's clock.
+    pub clock: Clock,
+    /// The client's source of randomness.
+    pub random: Random,
+    /// How long connecting may take.
+    pub patience: Duration,
+}

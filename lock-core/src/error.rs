@@ -1,0 +1,193 @@
+//! The one error type: what happened, on which server, for which name, and what to do.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::name::Name;
+
+/// A result of this library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of thing went wrong. Contention is none of them: it is `Ok(None)`, until a caller's own wait runs out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The caller's wait ran out while somebody else held the lock.
+    Timeout,
+    /// The lock was lost before the work was done.
+    Lost,
+    /// The server could not be reached, or did not answer in time.
+    Unavailable {
+        /// Whether the server may have done what it was asked.
+        done: Done,
+    },
+    /// The server refused: rights, limits, a key that no lock client can have written.
+    Rejected,
+    /// The caller asked for something malformed.
+    Invalid,
+    /// This backend, or this build of it, can't do that.
+    Unsupported,
+}
+
+/// What is known of a request that was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// It was not carried out, and will not be.
+    No,
+    /// It may have been carried out, or may yet be.
+    Unknown,
+}
+
+/// What went wrong. Its `Display` is one line for a person; passwords are never part of it.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    context: Option<Context>,
+    retry_in: Option<Duration>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Added once, by the core.
+struct Context {
+    backend: &'static str,
+    server: String,
+    operation: &'static str,
+    name: Option<Name>,
+}
+
+impl Error {
+    fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Box::new(Inner { kind, message: message.into(), context: None, retry_in: None, source: None }))
+    }
+
+    /// The caller's wait ran out.
+    pub fn timeout(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Timeout, message)
+    }
+
+    /// The lock was lost.
+    pub fn lost(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Lost, message)
+    }
+
+    /// The server did not answer, or answered that it can't at the moment.
+    pub fn unavailable(done: Done, message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Unavailable { done }, message)
+    }
+
+    /// The server refused.
+    pub fn rejected(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Rejected, message)
+    }
+
+    /// The caller asked for something malformed.
+    pub fn invalid(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Invalid, message)
+    }
+
+    /// This can't be done here.
+    pub fn unsupported(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Unsupported, message)
+    }
+
+    /// With the error that caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// With the time after which the server says that it can be asked again.
+    #[must_use]
+    pub fn with_retry_in(mut self, after: Duration) -> Error {
+        self.0.retry_in = Some(after);
+        self
+    }
+
+    /// Says where it happened. The first to say so is right: it was nearest.
+    pub(crate) fn at(
+        mut self,
+        backend: &'static str,
+        server: &str,
+        operation: &'static str,
+        name: Option<&Name>,
+    ) -> Error {
+        self.0.context.get_or_insert_with(|| Context {
+            backend,
+            server: server.to_owned(),
+            operation,
+            name: name.cloned(),
+        });
+        self
+    }
+
+    /// What kind of thing went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether the same call may succeed later, with nothing changed but time.
+    pub fn is_transient(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Unavailable { .. })
+    }
+
+    /// Whether the server may have done what it was asked.
+    pub fn may_have_been_done(&self) -> bool {
+        self.0.kind == ErrorKind::Unavailable { done: Done::Unknown }
+    }
+
+    /// When to try again, where the server says so.
+    pub fn retry_in(&self) -> Option<Duration> {
+        self.0.retry_in
+    }
+
+    /// What happened, without where.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The backend it happened on: `redis`, `memory`, …
+    pub fn backend(&self) -> Option<&'static str> {
+        self.0.context.as_ref().map(|c| c.backend)
+    }
+
+    /// The name it happened for.
+    pub fn name(&self) -> Option<&Name> {
+        self.0.context.as_ref().and_then(|c| c.name.as_ref())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Context { backend, server, operation, name }) = &self.0.context {
+            write!(f, "{operation}")?;
+            if let Some(name) = name {
+                write!(f, " {name:?}")?;
+            }
+            write!(f, " on {backend}")?;
+            if !server.is_empty() {
+                write!(f, " at {server}")?;
+            }
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)?;
+        match &self.0.source {
+            Some(source) => write!(f, " ({source})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|s| s as _)
+    }
+}

@@ -1,0 +1,56 @@
+//! The resource's side: the check that makes a token worth having.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::token::FencingToken;
+
+/// Guards one resource in this process: accepts a token that is not lower than the highest seen.
+///
+/// A holder that was paused beyond its lease comes back with token 33 when its successor has already written with 34:
+/// 33 is refused. The same token is accepted any number of times: a holder may write more than once.
+/// For resources behind a server, the check belongs into the write itself (`lock_redis::FencedWrite`).
+///
+/// ```
+/// use lock_core::{Fence, FencingToken};
+/// let fence = Fence::new();
+/// let (old, new) = (FencingToken::new(33).unwrap(), FencingToken::new(34).unwrap());
+/// assert!(fence.accept(old).is_ok());
+/// assert!(fence.accept(new).is_ok());
+/// assert_eq!(fence.accept(old).unwrap_err().highest.get(), 34);
+/// ```
+#[derive(Debug, Default)]
+pub struct Fence(AtomicU64);
+
+/// A token was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stale {
+    /// The token that was offered.
+    pub offered: FencingToken,
+    /// The highest one that the resource has seen.
+    pub highest: FencingToken,
+}
+
+impl Fence {
+    /// A fence that has seen no token yet.
+    pub const fn new() -> Fence {
+        Fence(AtomicU64::new(0))
+    }
+
+    /// Accepts `token`, or says which later one it has seen.
+    pub fn accept(&self, token: FencingToken) -> Result<(), Stale> {
+        let seen = self.0.fetch_max(token.get(), Ordering::AcqRel);
+        match FencingToken::new(seen) {
+            Some(highest) if highest > token => Err(Stale { offered: token, highest }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for Stale {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Stale { offered, highest } = self;
+        write!(f, "token {offered} is stale: the resource has seen {highest}, so another holder has come after this one")
+    }
+}
+
+impl std::error::Error for Stale {}

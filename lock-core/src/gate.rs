@@ -1,0 +1,258 @@
+//! The local gate: the waiters of one name in one process queue here, first come first served, and one of them at a
+//! time contends at the server. A thousand waiting tasks cost the server as much as one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::clock::{Clock, Instant};
+use crate::name::Name;
+
+/// How often a process hands a name over to itself in a row while others wait elsewhere.
+const MOST_IN_A_ROW: u32 = 8;
+/// And for how long.
+const LONGEST_ROW: Duration = Duration::from_millis(50);
+/// How long it then stands back, unless a wake-up comes first. Also the pause that ends a row by itself.
+pub(crate) const STAND_BACK: Duration = Duration::from_millis(5);
+
+/// The gates of one client.
+#[derive(Debug)]
+pub(crate) struct Gates {
+    clock: Clock,
+    names: Mutex<Names>,
+}
+
+#[derive(Debug)]
+struct Names {
+    gates: HashMap<Name, Arc<Gate>>,
+    sweep_at: usize,
+}
+
+#[derive(Debug)]
+struct Gate {
+    turn: Arc<Semaphore>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    seen: Seen,
+    row: Row,
+}
+
+/// What the contender in front last saw at the server: what a waiter behind it is told when its time is up.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Seen {
+    /// No answer yet.
+    #[default]
+    Nothing,
+    /// The lock is held, by a task of this process or elsewhere.
+    Held,
+    /// The server did not answer, or not with an answer.
+    Trouble(String),
+}
+
+/// Grants in a row to tasks of this process.
+#[derive(Debug, Default)]
+struct Row {
+    grants: u32,
+    since: Option<Instant>,
+    released: Option<Instant>,
+    others_wait: bool,
+}
+
+impl Gates {
+    pub(crate) fn new(clock: Clock) -> Gates {
+        Gates { clock, names: Mutex::new(Names { gates: HashMap::new(), sweep_at: SWEEP_FROM }) }
+    }
+
+    /// Waits for this task's turn at `name`. Cancel safe: who leaves loses its place.
+    pub(crate) async fn enter(self: &Arc<Self>, name: &Name) -> Turn {
+        let gate = self.gate(name);
+        let place = Place { gates: self.clone(), name: name.clone(), gate: Some(gate.clone()) };
+        // The semaphore is never closed.
+        let permit = gate.turn.clone().acquire_owned().await.expect("a gate stays open");
+        gate.state().seen = Seen::Nothing;
+        Turn { permit: Some(permit), place }
+    }
+
+    /// What was last seen of `name` by whoever stands in front.
+    pub(crate) fn seen(&self, name: &Name) -> Seen {
+        self.names().gates.get(name).map(|gate| gate.state().seen.clone()).unwrap_or_default()
+    }
+
+    fn gate(&self, name: &Name) -> Arc<Gate> {
+        let mut names = self.names();
+        if let Some(gate) = names.gates.get(name) {
+            return gate.clone();
+        }
+        names.sweep(self.clock.now());
+        let gate = Arc::new(Gate { turn: Arc::new(Semaphore::new(1)), state: Mutex::default() });
+        names.gates.insert(name.clone(), gate.clone());
+        gate
+    }
+
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// From how many gates on idle ones are swept.
+const SWEEP_FROM: usize = 64;
+
+impl Names {
+    /// A gate that nobody is at stays only while its row counts; amortised, since it then grows before the next sweep.
+    fn sweep(&mut self, now: Instant) {
+        if self.gates.len() >= self.sweep_at {
+            self.gates.retain(|_, gate| Arc::strong_count(gate) > 1 || gate.state().row.counts(now));
+            self.sweep_at = SWEEP_FROM.max(2 * self.gates.len());
+        }
+    }
+}
+
+impl Gate {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Row {
+    /// Whether the row still matters to who comes next.
+    fn counts(&self, now: Instant) -> bool {
+        self.others_wait && self.released.is_some_and(|at| now.since(at) < STAND_BACK)
+    }
+
+    fn is_full(&self, now: Instant) -> bool {
+        self.counts(now)
+            && (self.grants >= MOST_IN_A_ROW || self.since.is_some_and(|at| now.since(at) >= LONGEST_ROW))
+    }
+
+    fn granted(&mut self, now: Instant) {
+        if !self.counts(now) {
+            *self = Row { since: Some(now), ..Row::default() };
+        }
+        self.grants += 1;
+    }
+}
+
+/// A place in the queue of a gate. Takes the gate away when the last one leaves.
+#[derive(Debug)]
+struct Place {
+    gates: Arc<Gates>,
+    name: Name,
+    gate: Option<Arc<Gate>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut names = self.gates.names();
+        let Some(gate) = self.gate.take() else { return };
+        // The map's and ours: nobody can come in between, since gates are handed out under the map's lock.
+        if Arc::strong_count(&gate) == 2 && !gate.state().row.counts(self.gates.clock.now()) {
+            names.gates.remove(&self.name);
+        }
+    }
+}
+
+/// The right to contend for a name at the server; dropped, the next waiter of this process has it.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    // Given back before the place, so that a successor never finds the gate gone.
+    permit: Option<OwnedSemaphorePermit>,
+    place: Place,
+}
+
+impl Turn {
+    /// Whether this process has had its row and others wait: then it lets one wake-up or [`STAND_BACK`] pass.
+    pub(crate) fn must_stand_back(&self) -> bool {
+        let now = self.place.gates.clock.now();
+        let mut state = self.gate().state();
+        let full = state.row.is_full(now);
+        if full {
+            state.row = Row::default();
+        }
+        full
+    }
+
+    pub(crate) fn granted(&self) {
+        let now = self.place.gates.clock.now();
+        let mut state = self.gate().state();
+        state.seen = Seen::Held;
+        state.row.granted(now);
+    }
+
+    /// Somebody else has it: whatever row there was has ended.
+    pub(crate) fn busy(&self) {
+        let mut state = self.gate().state();
+        state.seen = Seen::Held;
+        state.row = Row::default();
+    }
+
+    pub(crate) fn trouble(&self, what: String) {
+        self.gate().state().seen = Seen::Trouble(what);
+    }
+
+    /// Unknown counts as yes.
+    pub(crate) fn released(&self, others: Option<bool>) {
+        let now = self.place.gates.clock.now();
+        let mut state = self.gate().state();
+        state.row.others_wait = others != Some(false);
+        state.row.released = Some(now);
+    }
+
+    fn gate(&self) -> &Gate {
+        // Taken only when the place is dropped, which is when this turn is.
+        self.place.gate.as_deref().expect("a turn has its gate")
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.permit.take();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gates() -> Arc<Gates> {
+        Arc::new(Gates::new(Clock::system()))
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_names_that_nobody_is_at() {
+        let gates = gates();
+        for n in 0..1000 {
+            let turn = gates.enter(&Name::new(format!("n{n}")).unwrap()).await;
+            turn.granted();
+            turn.released(Some(false));
+        }
+        assert_eq!(gates.names().gates.len(), 0);
+        for n in 0..1000 {
+            gates.enter(&Name::new(format!("n{n}")).unwrap()).await.released(Some(true));
+        }
+        tokio::task::yield_now().await;
+        std::thread::sleep(STAND_BACK);
+        drop(gates.enter(&Name::new("last").unwrap()).await);
+        assert!(gates.names().gates.len() <= 2 * SWEEP_FROM, "{}", gates.names().gates.len());
+    }
+
+    #[tokio::test]
+    async fn a_process_stands_back_after_its_row_if_others_wait() {
+        let gates = gates();
+        let name = Name::new("n").unwrap();
+        for (others, expected) in [(Some(true), true), (None, true), (Some(false), false)] {
+            let mut row = 0;
+            while !gates.enter(&name).await.must_stand_back() && row < 20 {
+                let turn = gates.enter(&name).await;
+                turn.granted();
+                turn.released(others);
+                row += 1;
+            }
+            assert_eq!(row <= MOST_IN_A_ROW, expected, "{others:?}: {row}");
+        }
+    }
+}

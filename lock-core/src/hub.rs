@@ -1,0 +1,101 @@
+//! Wakes claims by name: what a backend's one subscription connection feeds.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::name::Name;
+
+/// The claims of one client that listen, by name. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Hub(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    names: Mutex<HashMap<Name, Slot>>,
+    /// Tells the feed that the set of names may have changed.
+    changes: Notify,
+}
+
+#[derive(Debug)]
+struct Slot {
+    notify: Arc<Notify>,
+    listeners: usize,
+}
+
+impl Hub {
+    /// Listens from now on; a wake-up that comes before somebody waits for it is kept.
+    pub fn listen(&self, name: &Name) -> Listening {
+        let mut names = self.names();
+        let slot = names.entry(name.clone()).or_insert_with(|| {
+            self.0.changes.notify_one();
+            Slot { notify: Arc::default(), listeners: 0 }
+        });
+        slot.listeners += 1;
+        Listening { hub: self.clone(), name: name.clone(), notify: slot.notify.clone() }
+    }
+
+    /// Wakes one of the claims that listen to `name`: the gate lets one contender per process through.
+    pub fn wake(&self, name: &str) {
+        if let Some(slot) = self.names().get(name) {
+            slot.notify.notify_one();
+        }
+    }
+
+    /// Wakes everybody, as after a gap in the feed.
+    pub fn wake_all(&self) {
+        self.names().values().for_each(|slot| slot.notify.notify_one());
+    }
+
+    /// Whether anybody listens to `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.names().contains_key(name)
+    }
+
+    /// The names that somebody listens to.
+    pub fn listened(&self) -> Vec<Name> {
+        self.names().keys().cloned().collect()
+    }
+
+    /// Resolves when a name was added or removed since the last call. Cancel safe; for one feed.
+    pub async fn changed(&self) {
+        self.0.changes.notified().await;
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'_, HashMap<Name, Slot>> {
+        // Nothing that can panic runs under this lock: a poisoned map is whole.
+        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A claim that listens; stops when dropped.
+#[derive(Debug)]
+pub struct Listening {
+    hub: Hub,
+    name: Name,
+    notify: Arc<Notify>,
+}
+
+impl Listening {
+    /// Resolves at the next wake-up, or at once if one came since the last. Cancel safe.
+    pub async fn woken(&self) {
+        self.notify.notified().await;
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut names = self.hub.names();
+        if let Some(slot) = names.get_mut(&self.name) {
+            slot.listeners -= 1;
+            if slot.listeners == 0 {
+                names.remove(&self.name);
+                self.hub.0.changes.notify_one();
+            } else {
+                // A wake-up meant for the one who leaves would be lost on those who stay.
+                slot.notify.notify_one();
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Where claims and connections live: on the runtime that opened the client, or on a thread of their own.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::Poll;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Notify, oneshot};
+
+use crate::clock::Clock;
+use crate::error::{Done, Error, Result};
+
+/// How long the last handle of a dedicated client waits for pending releases.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Keeps claims alive. The last one of a dedicated client to be dropped waits for pending releases.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    handle: Handle,
+    census: Arc<Census>,
+    thread: Option<Thread>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    id: ThreadId,
+    stop: Option<oneshot::Sender<()>>,
+    ended: std::sync::Mutex<mpsc::Receiver<()>>,
+}
+
+impl Keeper {
+    /// On the caller's runtime: no thread hop on the fast path.
+    pub(crate) fn current() -> Result<Keeper> {
+        let handle = Handle::try_current().map_err(|e| {
+            Error::invalid("a client is opened inside a tokio runtime, or with a thread of its own (dedicated)")
+                .with_source(e)
+        })?;
+        Ok(Keeper { handle, census: Arc::default(), thread: None })
+    }
+
+    /// On a thread with a runtime of its own: leases survive a stalled application executor.
+    pub(crate) fn dedicated(clock: Clock) -> Result<Keeper> {
+        let failed = |e: std::io::Error| {
+            Error::rejected(format!("the client's own thread could not be started: {e}")).with_source(e)
+        };
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let handle = runtime.handle().clone();
+        let census = Arc::new(Census::default());
+        let (stop, stopped) = oneshot::channel();
+        let (ending, ended) = mpsc::channel();
+        let residents = census.clone();
+        let thread = thread::Builder::new()
+            .name("lock-keeper".into())
+            .spawn(move || {
+                runtime.block_on(async {
+                    let _: Result<(), _> = stopped.await;
+                    clock.timeout(LAST_WAIT, residents.empty()).await;
+                });
+                runtime.shutdown_background();
+                drop(ending);
+            })
+            .map_err(failed)?;
+        let thread = Thread { id: thread.thread().id(), stop: Some(stop), ended: std::sync::Mutex::new(ended) };
+        Ok(Keeper { handle, census, thread: Some(thread) })
+    }
+
+    /// Runs `life` to its end, whatever its caller does. `false` if the runtime has ended.
+    pub(crate) fn spawn(&self, life: impl Future<Output = ()> + Send + 'static) {
+        let resident = self.census.enter();
+        self.handle.spawn(async move {
+            life.await;
+            drop(resident);
+        });
+    }
+
+    /// Runs `work` on the keeper and answers with it.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.handle.spawn(work).await.map_err(|e| runtime_ended().with_source(e))?
+    }
+
+    /// `future` with this runtime's timers, whichever executor polls it.
+    pub(crate) async fn within<F: Future>(&self, future: F) -> F::Output {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|context| {
+            let _inside = self.handle.enter();
+            future.as_mut().poll(context)
+        })
+        .await
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    pub(crate) fn census(&self) -> &Arc<Census> {
+        &self.census
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let Some(thread) = &mut self.thread else { return };
+        drop(thread.stop.take());
+        // On the keeper's own thread waiting for it would be waiting for ourselves.
+        if thread::current().id() != thread.id {
+            let ended = thread.ended.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _: Result<(), _> = ended.recv_timeout(LAST_WAIT + LAST_WAIT / 10);
+        }
+    }
+}
+
+/// What to say to somebody who uses a client whose runtime is gone.
+pub(crate) fn runtime_ended() -> Error {
+    Error::unavailable(
+        Done::No,
+        "the runtime that this client was opened on has ended; open the client on the runtime that uses it, or dedicated",
+    )
+}
+
+/// Counts the claims that are alive.
+#[derive(Debug, Default)]
+pub(crate) struct Census {
+    count: AtomicUsize,
+    changed: Notify,
+}
+
+/// One claim, counted until dropped.
+#[derive(Debug)]
+pub(crate) struct Resident(Arc<Census>);
+
+impl Census {
+    fn enter(self: &Arc<Self>) -> Resident {
+        if self.count.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.changed.notify_waiters();
+        }
+        Resident(self.clone())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Resolves when no claim is alive.
+    pub(crate) async fn empty(&self) {
+        self.reach(|count| count == 0).await;
+    }
+
+    /// Resolves when a claim is alive.
+    pub(crate) async fn inhabited(&self) {
+        self.reach(|count| count > 0).await;
+    }
+
+    async fn reach(&self, there: impl Fn(usize) -> bool) {
+        let mut changed = std::pin::pin!(self.changed.notified());
+        std::future::poll_fn(|context| {
+            loop {
+                // Asked for before the look, so that a change in between is not missed.
+                let woken = changed.as_mut().poll(context).is_ready();
+                if there(self.count()) {
+                    return Poll::Ready(());
+                }
+                if !woken {
+                    return Poll::Pending;
+                }
+                changed.set(self.changed.notified());
+            }
+        })
+        .await;
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.changed.notify_waiters();
+        }
+    }
+}

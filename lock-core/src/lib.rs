@@ -1,0 +1,42 @@
+//! Acquire, renew, release and fence a distributed lock: the contract that servers are taught, and everything that is
+//! written once.
+//!
+//! Users meet [`Client`], [`Lock`] and [`Guard`]; backends implement [`driver::Driver`] and [`driver::Claim`]. What is
+//! promised stands in `docs/semantics.md` of the repository.
+
+mod backoff;
+mod claim;
+mod client;
+mod clock;
+mod detached;
+pub mod driver;
+mod error;
+mod events;
+mod fence;
+mod gate;
+mod guard;
+mod hub;
+mod keeper;
+mod lock;
+mod name;
+mod os;
+mod owner;
+mod random;
+mod token;
+mod url;
+
+pub use client::{Client, Context, Options};
+pub use clock::{Clock, Instant, Time, Timer};
+pub use detached::detached;
+pub use driver::{Cause, Info};
+pub use error::{Done, Error, ErrorKind, Result};
+pub use events::{Event, Observer, Refusal};
+pub use fence::{Fence, Stale};
+pub use guard::{Ending, Guard};
+pub use hub::{Hub, Listening};
+pub use lock::{DEFAULT_TTL, Lock, LockBuilder};
+pub use name::{MAX_NAME, MAX_PREFIX, Name, Prefix, RESERVED_SUFFIX};
+pub use owner::{Label, MAX_LABEL, Owner, OwnerBytes};
+pub use random::{Random, RandomSource};
+pub use token::FencingToken;
+pub use url::{Location, parse_duration};

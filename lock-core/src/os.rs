@@ -1,0 +1,49 @@
+//! What is particular to an operating system: the clock that counts suspend, the names of host and user.
+
+use std::time::Duration;
+
+/// Time since an arbitrary origin, monotonic, counting the time that the machine was suspended.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn monotonic() -> Duration {
+    elapsed(rustix::time::ClockId::Boottime)
+}
+
+/// Apple's `CLOCK_MONOTONIC` goes on while the machine sleeps (clock_gettime(3)).
+#[cfg(target_vendor = "apple")]
+pub(crate) fn monotonic() -> Duration {
+    elapsed(rustix::time::ClockId::Monotonic)
+}
+
+/// Windows' `Instant` goes on while the machine sleeps (QueryPerformanceCounter); elsewhere it may not: there a lease
+/// can end unnoticed during a suspend, until the next renewal.
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+#[allow(clippy::disallowed_methods, reason = "this is where the core's clock comes from")]
+pub(crate) fn monotonic() -> Duration {
+    static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    ORIGIN.get_or_init(std::time::Instant::now).elapsed()
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn elapsed(clock: rustix::time::ClockId) -> Duration {
+    let t = rustix::time::clock_gettime(clock);
+    // Both fields of a monotonic clock are never negative, and its nanoseconds stay below a second.
+    Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec as u32)
+}
+
+/// This machine's name, `?` if it has none.
+#[cfg(unix)]
+pub(crate) fn host() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if host.is_empty() { "?".into() } else { host }
+}
+
+/// This machine's name, `?` if it has none.
+#[cfg(not(unix))]
+pub(crate) fn host() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_else(|_| "?".into())
+}
+
+/// The user who runs this process as the environment names them, `?` if it doesn't.
+pub(crate) fn user() -> String {
+    ["USER", "LOGNAME", "USERNAME"].iter().find_map(|v| std::env::var(v).ok()).unwrap_or_else(|| "?".into())
+}

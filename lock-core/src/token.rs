@@ -1,0 +1,30 @@
+//! Fencing tokens.
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+/// A number that rises with every grant of a name: hand it to the resource, which refuses a lower one than it has
+/// seen ([`Fence`](crate::Fence)).
+///
+/// How far "rises" can be relied on is a matter of the server: [`Info::fencing`](crate::driver::Info::fencing)
+/// names the assumption. Tokens of different names, or of different backends, are not comparable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(NonZeroU64);
+
+impl FencingToken {
+    /// A token as a server gave it; `None` for zero, which no server hands out.
+    pub fn new(value: u64) -> Option<FencingToken> {
+        NonZeroU64::new(value).map(FencingToken)
+    }
+
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
