@@ -1,1 +1,14 @@
-//! Under construction.
+//! The suite that every backend must pass, ours and other people's: `docs/add-a-backend.md` shows how to run it.
+//!
+//! A backend's `tests/conformance.rs` has a [`Harness`] of a page and calls [`run`]. Cases are chosen by what the
+//! backend's `Info` promises and by what the harness can do to its server; what can't run is reported as *not run*.
+
+mod cases;
+mod harness;
+mod runner;
+#[cfg(feature = "servers")]
+pub mod servers;
+mod setting;
+
+pub use harness::{Counters, Data, Harness, Need, OwnServer};
+pub use runner::run;

@@ -311,7 +311,8 @@ impl Life {
             let due = tokio::select! {
                 biased;
                 order = &mut stop => return Kept::Stopped(order),
-                () = self.claim.changed() => self.terms.renewed.then_some(self.terms.ttl).unwrap_or(LOOK),
+                // A fixed lease is looked at, not prolonged.
+                () = self.claim.changed() => if self.terms.renewed { self.terms.ttl } else { LOOK },
                 () = clock.sleep_until(next) => self.terms.ttl,
             };
             if clock.now() >= held.until {
@@ -402,19 +403,8 @@ impl Life {
         reply: Option<oneshot::Sender<Ending>>,
     ) {
         let mut turn = turn;
-        let patience_ends = self.now() + self.patience;
-        let mut failures = 0;
-        let outcome = loop {
-            match self.release_once().await {
-                Ok(outcome) => break Some(outcome),
-                Err(_) if self.is_over_for(patience_ends) => break None,
-                Err(_) => failures += 1,
-            }
-            if self.now() >= held.until {
-                turn = None;
-            }
-            self.shared.clock.sleep(backoff::after_error(failures, &self.shared.random)).await;
-        };
+        let last_request = held.until.max(self.now() + self.patience);
+        let outcome = self.release(last_request, |now| drop(turn.take_if(|_| now >= held.until))).await;
         let ending = match (outcome, lost) {
             (Some(Release::Released { .. }), None) => Ending::Released,
             _ => Ending::Expired,
@@ -436,25 +426,35 @@ impl Life {
         if self.residue == Residue::Nothing {
             return;
         }
-        let patience_ends = self.now() + self.patience;
-        let mut failures = 0;
-        while self.release_once().await.is_err() && !self.is_over_for(patience_ends) {
-            failures += 1;
-            self.shared.clock.sleep(backoff::after_error(failures, &self.shared.random)).await;
-        }
+        self.release(self.now() + self.patience, |_| {}).await;
         self.settle().await;
     }
 
     /// An attempt of unknown outcome can take effect until its patience has ended: the release after that is the one
     /// that counts.
     async fn settle(&mut self) {
-        let Residue::UntilThen(at) = self.residue else { return };
-        self.shared.clock.sleep_until(at).await;
-        let mut failures = 0;
-        while self.release_once().await.is_err() && !self.is_over_for(at) {
-            failures += 1;
+        if let Residue::UntilThen(at) = self.residue {
+            self.shared.clock.sleep_until(at).await;
+            self.release(at, |_| {}).await;
+        }
+    }
+
+    /// Releases until the server answers, or nothing can be left of what was sent until `last_request`: one ttl later,
+    /// where leases belong to locks. Where they belong to sessions, a place in the queue would stay as long as the
+    /// session: there only an answer ends it.
+    async fn release(&mut self, last_request: Instant, mut failed: impl FnMut(Instant)) -> Option<Release> {
+        let over = (self.shared.driver.info().lease == Lease::Lock).then_some(last_request + self.terms.ttl);
+        for failures in 1.. {
+            if let Ok(outcome) = self.release_once().await {
+                return Some(outcome);
+            }
+            if over.is_some_and(|over| self.now() >= over) {
+                break;
+            }
+            failed(self.now());
             self.shared.clock.sleep(backoff::after_error(failures, &self.shared.random)).await;
         }
+        None
     }
 
     async fn release_once(&mut self) -> Result<Release> {
@@ -468,12 +468,6 @@ impl Life {
             Err(e) => self.trouble("release", e),
         }
         outcome
-    }
-
-    /// Whether nothing that was sent before `sent` can be left on the server: one ttl later, where leases belong to
-    /// locks. Where they belong to sessions, a place in the queue would stay as long as the session: never.
-    fn is_over_for(&self, sent: Instant) -> bool {
-        self.shared.driver.info().lease == Lease::Lock && self.now() >= sent + self.terms.ttl
     }
 
     // ---- all of them ------------------------------------------------------------------------------------------------

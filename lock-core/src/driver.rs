@@ -65,7 +65,7 @@ pub trait Claim: fmt::Debug + Send {
 
     /// Resolves when this claim may stand differently than last seen; may resolve for nothing. Cancel safe.
     async fn changed(&mut self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Confirms that this owner holds the lock and keeps it for `ttl` more, never for less than it had.

@@ -1,7 +1,7 @@
 //! The local gate: the waiters of one name in one process queue here, first come first served, and one of them at a
 //! time contends at the server. A thousand waiting tasks cost the server as much as one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,10 +24,11 @@ pub(crate) struct Gates {
     names: Mutex<Names>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Names {
     gates: HashMap<Name, Arc<Gate>>,
-    sweep_at: usize,
+    /// Gates that nobody is at but whose row still counts, the oldest first.
+    kept: VecDeque<(Instant, Name)>,
 }
 
 #[derive(Debug)]
@@ -65,7 +66,7 @@ struct Row {
 
 impl Gates {
     pub(crate) fn new(clock: Clock) -> Gates {
-        Gates { clock, names: Mutex::new(Names { gates: HashMap::new(), sweep_at: SWEEP_FROM }) }
+        Gates { clock, names: Mutex::default() }
     }
 
     /// Waits for this task's turn at `name`. Cancel safe: who leaves loses its place.
@@ -85,10 +86,10 @@ impl Gates {
 
     fn gate(&self, name: &Name) -> Arc<Gate> {
         let mut names = self.names();
+        names.sweep(self.clock.now());
         if let Some(gate) = names.gates.get(name) {
             return gate.clone();
         }
-        names.sweep(self.clock.now());
         let gate = Arc::new(Gate { turn: Arc::new(Semaphore::new(1)), state: Mutex::default() });
         names.gates.insert(name.clone(), gate.clone());
         gate
@@ -99,15 +100,17 @@ impl Gates {
     }
 }
 
-/// From how many gates on idle ones are swept.
-const SWEEP_FROM: usize = 64;
-
 impl Names {
-    /// A gate that nobody is at stays only while its row counts; amortised, since it then grows before the next sweep.
+    /// Forgets the gates whose row has stopped to count. Each was kept once: no call does much.
     fn sweep(&mut self, now: Instant) {
-        if self.gates.len() >= self.sweep_at {
-            self.gates.retain(|_, gate| Arc::strong_count(gate) > 1 || gate.state().row.counts(now));
-            self.sweep_at = SWEEP_FROM.max(2 * self.gates.len());
+        while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= STAND_BACK) {
+            let Some((_, name)) = self.kept.pop_front() else { return };
+            if let Some(gate) = self.gates.get(&name)
+                && Arc::strong_count(gate) == 1
+                && !gate.state().row.counts(now)
+            {
+                self.gates.remove(&name);
+            }
         }
     }
 }
@@ -150,7 +153,13 @@ impl Drop for Place {
         let mut names = self.gates.names();
         let Some(gate) = self.gate.take() else { return };
         // The map's and ours: nobody can come in between, since gates are handed out under the map's lock.
-        if Arc::strong_count(&gate) == 2 && !gate.state().row.counts(self.gates.clock.now()) {
+        if Arc::strong_count(&gate) > 2 {
+            return;
+        }
+        let now = self.gates.clock.now();
+        if gate.state().row.counts(now) {
+            names.kept.push_back((now, self.name.clone()));
+        } else {
             names.gates.remove(&self.name);
         }
     }
@@ -234,10 +243,10 @@ mod tests {
         for n in 0..1000 {
             gates.enter(&Name::new(format!("n{n}")).unwrap()).await.released(Some(true));
         }
-        tokio::task::yield_now().await;
         std::thread::sleep(STAND_BACK);
         drop(gates.enter(&Name::new("last").unwrap()).await);
-        assert!(gates.names().gates.len() <= 2 * SWEEP_FROM, "{}", gates.names().gates.len());
+        let names = gates.names();
+        assert_eq!((names.gates.len(), names.kept.len()), (0, 0));
     }
 
     #[tokio::test]

@@ -1,0 +1,238 @@
+//! Nothing is left behind: whatever is dropped, wherever, at whatever moment.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use lock_core::driver::Waits;
+use lock_core::{Client, Ending, ErrorKind, Name, Options};
+
+use super::case;
+use crate::runner::Case;
+use crate::setting::{Setting, ms, until, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(acquire_dropped_at_every_await_leaves_nothing, [B1, B2, B17, B18]),
+    case!(acquire_dropped_at_any_time_leaves_nothing, [B1, B2, B18]),
+    case!(a_dropped_waiter_leaves_nothing, [B5, B28]),
+    case!(release_dropped_at_every_await_still_releases, [B18]),
+    case!(a_guard_dropped_on_a_thread_without_runtime_releases, [B19]),
+    case!(a_guard_dropped_in_a_panic_releases, [B19]),
+    case!(a_guard_dropped_after_its_runtime_ends_with_the_ttl, [B19]),
+    case!(a_client_used_after_its_runtime_says_so, [B19]),
+    case!(a_guard_dropped_as_the_last_act_of_a_dedicated_program_releases, [B19]),
+    case!(a_shut_down_client_leaves_nothing, [B18, B28]),
+    case!(shutdown_does_not_take_a_lock_from_its_guard, [B18]),
+    case!(names_leave_no_residue, [B27, B28, B29]; needs [Residue]; load Heavy),
+];
+
+/// The lock is had at once or soon: nobody who went away has it.
+async fn comes_free(s: &Setting, name: &Name) {
+    until("it is free", ms(1500), || s.is_free(name)).await;
+}
+
+/// Polls `future` at most `times` times; whether it was done by then.
+async fn poll_times(future: impl Future, times: usize) -> bool {
+    let mut future = pin!(future);
+    let mut polls = 0;
+    poll_fn(|context| {
+        if polls == times {
+            return Poll::Ready(false);
+        }
+        polls += 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(_) => Poll::Ready(true),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+async fn acquire_dropped_at_every_await_leaves_nothing(s: Setting) {
+    let (client, ttl) = (s.client().await, Duration::from_secs(25));
+    for waits in [Waits::No, Waits::Queued] {
+        for times in 0..20 {
+            let name = s.name();
+            let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+            let done = match waits {
+                Waits::No => poll_times(lock.try_acquire(), times).await,
+                Waits::Queued => poll_times(lock.acquire(), times).await,
+            };
+            comes_free(&s, &name).await;
+            if done {
+                break;
+            }
+        }
+    }
+}
+
+async fn acquire_dropped_at_any_time_leaves_nothing(s: Setting) {
+    let (client, ttl) = (s.client().await, Duration::from_secs(25));
+    for micros in (0..60).map(|n| n * n) {
+        let name = s.name();
+        let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+        let task = tokio::spawn(async move { lock.acquire().await });
+        tokio::time::sleep(Duration::from_micros(micros)).await;
+        task.abort();
+        let _: Result<_, _> = task.await;
+        comes_free(&s, &name).await;
+    }
+}
+
+async fn a_dropped_waiter_leaves_nothing(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let guard = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine").acquire().await.expect("up");
+    let waiter = s.client().await;
+    for n in 0..30 {
+        let lock = waiter.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+        let _: Result<_, _> = tokio::time::timeout(ms(n), lock.acquire()).await;
+    }
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    until("no waiter is left", ms(1000), || async {
+        lock.inspect().await.expect("up").waiters.is_none_or(|waiters| waiters.is_empty())
+    })
+    .await;
+    assert_eq!(guard.release().await, Ending::Released);
+    comes_free(&s, &name).await;
+}
+
+async fn release_dropped_at_every_await_still_releases(s: Setting) {
+    let client = s.client().await;
+    for times in 0..20 {
+        let name = s.name();
+        let lock = client.lock(name.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
+        let guard = lock.acquire().await.expect("up");
+        let done = poll_times(guard.release(), times).await;
+        comes_free(&s, &name).await;
+        if done {
+            break;
+        }
+    }
+}
+
+async fn a_guard_dropped_on_a_thread_without_runtime_releases(s: Setting) {
+    for options in [Options::default(), Options::default().dedicated()] {
+        let (name, client) = (s.name(), s.client_with(options).await);
+        let guard = s.hold_by(&client, &name).await;
+        let thread = std::thread::spawn(move || drop(guard));
+        tokio::task::spawn_blocking(move || thread.join()).await.expect("no panic").expect("no panic");
+        comes_free(&s, &name).await;
+    }
+}
+
+async fn a_guard_dropped_in_a_panic_releases(s: Setting) {
+    let name = s.name();
+    let guard = s.hold(&name).await;
+    let task = tokio::spawn(async move {
+        let _guard = guard;
+        panic!("with a guard in hand");
+    });
+    assert!(task.await.is_err());
+    comes_free(&s, &name).await;
+}
+
+/// A runtime of its own that ends before its guard does.
+fn on_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let out = runtime.block_on(work);
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        out
+    });
+    thread.join().expect("no panic")
+}
+
+async fn in_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    tokio::task::spawn_blocking(move || on_a_runtime_that_ends(work)).await.expect("no panic")
+}
+
+async fn a_guard_dropped_after_its_runtime_ends_with_the_ttl(s: Setting) {
+    let (name, setting) = (s.name(), s.clone());
+    let held = name.clone();
+    let guard = in_a_runtime_that_ends(async move { setting.hold(&held).await }).await;
+    assert!(!guard.is_held(), "nobody keeps it any more");
+    assert_eq!(within("it is told", ms(100), guard.lost()).await, lock_core::Cause::RuntimeEnded);
+    drop(guard);
+    until("the ttl frees it", s.ttl() * 3 + ms(1000), || s.is_free(&name)).await;
+}
+
+async fn a_client_used_after_its_runtime_says_so(s: Setting) {
+    let (name, setting) = (s.name(), s.clone());
+    let client: Client = in_a_runtime_that_ends(async move { setting.client().await }).await;
+    let lock = s.lock(&client, &name).wait(ms(200)).build().expect("fine terms");
+    for outcome in [lock.acquire().await.map(drop), lock.try_acquire().await.map(drop), lock.inspect().await.map(drop)] {
+        let error = outcome.expect_err("there is no runtime");
+        assert!(error.to_string().contains("runtime"), "{error}");
+        assert!(error.is_transient() && !error.may_have_been_done(), "{error:?}");
+    }
+}
+
+async fn a_guard_dropped_as_the_last_act_of_a_dedicated_program_releases(s: Setting) {
+    let (name, setting) = (s.name(), s.clone());
+    let held = name.clone();
+    in_a_runtime_that_ends(async move {
+        let client = setting.client_with(Options::default().dedicated()).await;
+        let lock = client.lock(held.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
+        let guard = lock.acquire().await.expect("up");
+        drop((client, lock));
+        drop(guard);
+    })
+    .await;
+    assert!(s.is_free(&name).await, "the last handle has waited for the release");
+}
+
+async fn a_shut_down_client_leaves_nothing(s: Setting) {
+    let (held, busy) = (s.name(), s.name());
+    let client = s.client().await;
+    let other = s.hold(&busy).await;
+    drop(client.lock(held.as_str()).ttl(Duration::from_secs(25)).build().expect("fine").acquire().await.expect("up"));
+    let lock = client.lock(busy.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(ms(50)).await;
+    assert_eq!(within("the shutdown", ms(2000), client.shutdown(ms(1500))).await, 0);
+    let turned_away = waiter.await.expect("no panic").expect_err("it was waiting");
+    assert!(matches!(turned_away.kind(), ErrorKind::Unavailable { .. }), "{turned_away:?}");
+    assert!(s.is_free(&held).await, "shut down means released");
+    let late = s.lock(&client, &held).build().expect("fine terms");
+    assert!(late.acquire().await.is_err() && late.try_acquire().await.is_err());
+    assert_eq!(other.release().await, Ending::Released);
+    comes_free(&s, &busy).await;
+}
+
+async fn shutdown_does_not_take_a_lock_from_its_guard(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let guard = s.hold_by(&client, &name).await;
+    assert_eq!(client.shutdown(ms(50)).await, 1);
+    tokio::time::sleep(s.ttl() * 2).await;
+    assert!(guard.is_held(), "and it is renewed");
+    assert_eq!(guard.release().await, Ending::Released);
+    assert_eq!(client.shutdown(ms(1000)).await, 0);
+}
+
+/// A thousand names, released, dropped and cancelled, two clients on each: nothing but tokens stays.
+async fn names_leave_no_residue(s: Setting) {
+    let clients = [s.client().await, s.client().await];
+    let before = s.harness.residue().await;
+    for round in 0..10 {
+        let mut tasks = tokio::task::JoinSet::new();
+        for n in 0..100 {
+            let name = s.name();
+            for client in &clients {
+                let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+                tasks.spawn(async move {
+                    match (round + n) % 3 {
+                        0 => drop(tokio::time::timeout(ms(n % 7), lock.acquire()).await),
+                        1 => drop(lock.acquire().await.expect("up")),
+                        _ => assert_eq!(lock.acquire().await.expect("up").release().await, Ending::Released),
+                    }
+                });
+            }
+        }
+        while let Some(outcome) = tasks.join_next().await {
+            outcome.expect("no task panics");
+        }
+    }
+    until("everything is gone", ms(5000), || async { s.harness.residue().await <= before }).await;
+}

@@ -1,0 +1,238 @@
+//! The five calls of a claim, spoken directly: each clause of `lock_core::driver` with its own words.
+
+use lock_core::Cause;
+use lock_core::driver::{Attempt, Busy, Claim, Grant, Release, Renewal, Waits};
+
+use super::case;
+use crate::runner::Case;
+use crate::setting::{Setting, ms, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(info_is_consistent, []),
+    case!(a_free_lock_is_granted_and_a_held_one_busy, [B15]),
+    case!(granted_again_with_the_same_token_and_what_is_left, [B3]),
+    case!(a_repeated_attempt_never_shortens, [B3, B12]),
+    case!(a_look_that_finds_it_held_writes_nothing, [B30]; needs [Counters]),
+    case!(renew_never_shortens, [B12]),
+    case!(renew_never_creates, [B10]; needs [Forget]),
+    case!(renew_never_takes_over, [B9, B10]; needs [Forget]),
+    case!(renew_without_a_grant_is_lost, [B10]),
+    case!(release_gives_up_once, [B3, B9]),
+    case!(release_never_touches_anothers, [B9]; needs [Forget]),
+    case!(one_release_frees_what_two_attempts_took, [B3]),
+    case!(a_release_resolves_changed_of_who_listens, [B4]),
+    case!(a_release_between_look_and_listen_is_seen_by_the_next_look, [B4]),
+];
+
+async fn grant(claim: &mut Box<dyn Claim>) -> Grant {
+    match claim.attempt().await.expect("the server is up") {
+        Attempt::Granted(grant) => grant,
+        Attempt::Busy(busy) => panic!("expected a grant, got {busy:?}"),
+    }
+}
+
+async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
+    match claim.attempt().await.expect("contention is not an error") {
+        Attempt::Busy(busy) => busy,
+        Attempt::Granted(grant) => panic!("expected busy, got {grant:?}"),
+    }
+}
+
+async fn renew(claim: &mut Box<dyn Claim>, ttl: std::time::Duration) -> Renewal {
+    claim.renew(ttl).await.expect("the server is up")
+}
+
+async fn release(claim: &mut Box<dyn Claim>) -> Release {
+    claim.release().await.expect("the server is up")
+}
+
+async fn info_is_consistent(s: Setting) {
+    assert!(s.info.min_ttl < s.info.max_ttl);
+    assert!(s.info.min_ttl >= ms(3), "a lease of less than its own margin could never be held");
+    assert!(!s.info.backend.is_empty() && !s.info.clock.is_empty() && !s.info.data_loss.is_empty());
+    assert!(s.info.fencing.to_string().contains("rises"));
+}
+
+async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
+    let (name, ttl) = (s.name(), s.ttl());
+    let (a, b) = (s.client().await, s.client().await);
+    let mut holder = s.claim(&a, &name, ttl, Waits::No);
+    let valid_for = grant(&mut holder).await.valid_for;
+    assert!(valid_for <= s.info.max_ttl && valid_for > ttl / 2, "{valid_for:?} of {ttl:?}");
+    let mut other = s.claim(&b, &name, ttl, Waits::No);
+    let seen = busy(&mut other).await;
+    assert!(!seen.queued, "who only looks takes no place in a queue");
+    assert!(seen.free_in.is_none_or(|free_in| free_in <= valid_for), "{seen:?}");
+    release(&mut holder).await;
+    grant(&mut other).await;
+    release(&mut other).await;
+}
+
+async fn granted_again_with_the_same_token_and_what_is_left(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let mut claim = s.claim(&client, &name, s.ttl(), Waits::No);
+    let first = grant(&mut claim).await;
+    for _ in 0..3 {
+        let again = grant(&mut claim).await;
+        assert_eq!(again.token, first.token);
+        assert!(again.valid_for <= s.ttl() + ms(1), "{again:?}");
+    }
+    release(&mut claim).await;
+}
+
+async fn a_repeated_attempt_never_shortens(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let mut claim = s.claim(&client, &name, s.ttl(), Waits::No);
+    grant(&mut claim).await;
+    let Renewal::Held { valid_for } = renew(&mut claim, s.ttl() * 20).await else { panic!("it is held") };
+    assert!(valid_for > s.ttl() * 10 || s.info.lease == lock_core::driver::Lease::Session);
+    let again = grant(&mut claim).await;
+    assert!(again.valid_for + ms(500) >= valid_for, "{:?} after {valid_for:?}", again.valid_for);
+    release(&mut claim).await;
+}
+
+async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
+    let (a, b) = (s.client().await, s.client().await);
+    let name = s.name();
+    let mut holder = s.claim(&a, &name, s.ttl() * 50, Waits::No);
+    grant(&mut holder).await;
+    let mut other = s.claim(&b, &name, s.ttl(), Waits::No);
+    busy(&mut other).await;
+    // Other cases write beside this one: what counts is that the looks don't.
+    let mut least = u64::MAX;
+    for _ in 0..20 {
+        let before = s.harness.counters().await.writes;
+        busy(&mut other).await;
+        least = least.min(s.harness.counters().await.writes - before);
+    }
+    assert_eq!(least, 0);
+    release(&mut holder).await;
+}
+
+async fn renew_never_shortens(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let mut claim = s.claim(&client, &name, s.ttl() * 20, Waits::No);
+    let first = grant(&mut claim).await;
+    let Renewal::Held { valid_for } = renew(&mut claim, s.info.min_ttl).await else { panic!("it is held") };
+    assert!(valid_for + s.ttl() * 5 >= first.valid_for, "{valid_for:?} left of {:?}", first.valid_for);
+    release(&mut claim).await;
+}
+
+async fn renew_never_creates(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let mut claim = s.claim(&client, &name, s.ttl() * 5, Waits::No);
+    grant(&mut claim).await;
+    s.harness.forget(&name).await;
+    let outcome = within("the loss is seen", s.ttl() * 10, async {
+        loop {
+            match renew(&mut claim, s.ttl() * 5).await {
+                Renewal::Lost(cause) => return cause,
+                // A session's last proof may still be good.
+                Renewal::Held { .. } => tokio::time::sleep(ms(10)).await,
+            }
+        }
+    });
+    assert!(matches!(outcome.await, Cause::Gone | Cause::Session));
+    assert!(matches!(renew(&mut claim, s.ttl()).await, Renewal::Lost(_)), "it never comes back");
+    release(&mut claim).await;
+    assert!(s.is_free(&name).await);
+}
+
+async fn renew_never_takes_over(s: Setting) {
+    let (name, a, b) = (s.name(), s.client().await, s.client().await);
+    let mut first = s.claim(&a, &name, s.ttl() * 5, Waits::No);
+    grant(&mut first).await;
+    s.harness.forget(&name).await;
+    let mut second = s.claim(&b, &name, s.ttl() * 20, Waits::No);
+    grant(&mut second).await;
+    within("the loss is seen", s.ttl() * 10, async {
+        while !matches!(renew(&mut first, s.ttl()).await, Renewal::Lost(_)) {
+            tokio::time::sleep(ms(10)).await;
+        }
+    })
+    .await;
+    assert!(matches!(renew(&mut second, s.ttl()).await, Renewal::Held { .. }));
+    release(&mut second).await;
+}
+
+async fn renew_without_a_grant_is_lost(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let mut claim = s.claim(&client, &name, s.ttl(), Waits::No);
+    assert!(matches!(renew(&mut claim, s.ttl()).await, Renewal::Lost(_)));
+    assert!(s.is_free(&name).await);
+}
+
+async fn release_gives_up_once(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let mut claim = s.claim(&client, &name, s.ttl(), Waits::No);
+    assert_eq!(release(&mut claim).await, Release::NotHeld, "before any attempt");
+    grant(&mut claim).await;
+    assert!(matches!(release(&mut claim).await, Release::Released { .. }));
+    assert_eq!(release(&mut claim).await, Release::NotHeld);
+}
+
+async fn release_never_touches_anothers(s: Setting) {
+    let (name, a, b) = (s.name(), s.client().await, s.client().await);
+    let mut first = s.claim(&a, &name, s.ttl() * 5, Waits::No);
+    grant(&mut first).await;
+    s.harness.forget(&name).await;
+    let mut second = s.claim(&b, &name, s.ttl() * 20, Waits::No);
+    grant(&mut second).await;
+    for _ in 0..3 {
+        assert_eq!(release(&mut first).await, Release::NotHeld);
+    }
+    assert!(matches!(renew(&mut second, s.ttl()).await, Renewal::Held { .. }));
+    let mut third = s.claim(&a, &name, s.ttl(), Waits::No);
+    busy(&mut third).await;
+    release(&mut second).await;
+}
+
+async fn one_release_frees_what_two_attempts_took(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let mut claim = s.claim(&client, &name, s.ttl() * 20, Waits::No);
+    grant(&mut claim).await;
+    grant(&mut claim).await;
+    release(&mut claim).await;
+    assert!(s.is_free(&name).await, "a hold is not counted on the server");
+}
+
+async fn a_release_resolves_changed_of_who_listens(s: Setting) {
+    for _ in 0..20 {
+        let (name, a, b) = (s.name(), s.client().await, s.client().await);
+        let mut holder = s.claim(&a, &name, s.ttl() * 20, Waits::No);
+        grant(&mut holder).await;
+        let mut waiter = s.claim(&b, &name, s.ttl(), Waits::Queued);
+        busy(&mut waiter).await;
+        if waiter.listen().await.is_err() || s.info.wakes == lock_core::driver::Wakes::Polled {
+            release(&mut waiter).await;
+            return; // it polls, and says so
+        }
+        busy(&mut waiter).await;
+        release(&mut holder).await;
+        within("the wake-up", ms(1000), async {
+            loop {
+                waiter.changed().await;
+                if matches!(waiter.attempt().await, Ok(Attempt::Granted(_))) {
+                    break;
+                }
+            }
+        })
+        .await;
+        release(&mut waiter).await;
+    }
+}
+
+async fn a_release_between_look_and_listen_is_seen_by_the_next_look(s: Setting) {
+    let (name, a, b) = (s.name(), s.client().await, s.client().await);
+    let mut holder = s.claim(&a, &name, s.ttl() * 20, Waits::No);
+    grant(&mut holder).await;
+    let mut waiter = s.claim(&b, &name, s.ttl(), Waits::Queued);
+    busy(&mut waiter).await;
+    release(&mut holder).await;
+    let _: Result<(), _> = waiter.listen().await;
+    within("the next look", ms(1000), async {
+        while !matches!(waiter.attempt().await, Ok(Attempt::Granted(_))) {}
+    })
+    .await;
+    release(&mut waiter).await;
+}

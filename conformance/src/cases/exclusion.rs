@@ -1,0 +1,109 @@
+//! At most one guard of a name believes that it holds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::case;
+use crate::runner::Case;
+use crate::setting::{Setting, ms};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_held_lock_is_not_given_to_another, [B15, B26]),
+    case!(two_tasks_of_one_client_exclude_each_other, [B26]),
+    case!(a_guard_can_move_between_threads, [B26]),
+    case!(one_winner_of_many_in_the_same_moment, [B34]; load Heavy),
+    case!(an_unprotected_counter_survives_a_storm, [B34, B4, B29]; load Heavy),
+];
+
+async fn a_held_lock_is_not_given_to_another(s: Setting) {
+    let name = s.name();
+    let guard = s.hold(&name).await;
+    for _ in 0..3 {
+        assert!(!s.is_free(&name).await);
+    }
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await, lock_core::Ending::Released);
+    assert!(s.is_free(&name).await);
+}
+
+async fn two_tasks_of_one_client_exclude_each_other(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let guard = s.hold_by(&client, &name).await;
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    assert!(lock.try_acquire().await.expect("up").is_none(), "the client is not the owner");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(ms(30)).await;
+    assert!(!waiter.is_finished());
+    drop(guard);
+    drop(waiter.await.expect("no panic").expect("granted after the release"));
+}
+
+async fn a_guard_can_move_between_threads(s: Setting) {
+    let name = s.name();
+    let guard = s.hold(&name).await;
+    let guard = std::thread::spawn(move || {
+        assert!(guard.is_held());
+        guard
+    });
+    let guard = tokio::task::spawn_blocking(move || guard.join()).await.expect("no panic").expect("no panic");
+    assert_eq!(guard.release().await, lock_core::Ending::Released);
+}
+
+async fn one_winner_of_many_in_the_same_moment(s: Setting) {
+    const CONTENDERS: usize = 24;
+    const ROUNDS: usize = 25;
+    let client = [s.client().await, s.client().await, s.client().await];
+    for _ in 0..ROUNDS {
+        let name = s.name();
+        let start = Arc::new(Barrier::new(CONTENDERS));
+        let mut contenders = JoinSet::new();
+        for n in 0..CONTENDERS {
+            let lock = client[n % 3].lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+            let start = start.clone();
+            contenders.spawn(async move {
+                start.wait().await;
+                lock.try_acquire().await.expect("contention is not an error")
+            });
+        }
+        let outcomes = contenders.join_all().await;
+        assert_eq!(outcomes.iter().flatten().count(), 1);
+    }
+}
+
+/// Four clients of four tasks read, wait, and write back a number that nothing but the lock protects.
+async fn an_unprotected_counter_survives_a_storm(s: Setting) {
+    const TURNS: u64 = 25;
+    let name = s.name();
+    let (counter, inside) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU32::new(0)));
+    let last_token = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let client = s.client().await;
+        for _ in 0..4 {
+            let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+            let (counter, inside, last_token) = (counter.clone(), inside.clone(), last_token.clone());
+            tasks.spawn(async move {
+                for _ in 0..TURNS {
+                    let guard = lock.acquire().await.expect("waits without end");
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+                    let token = guard.token().get();
+                    let before = last_token.swap(token, Ordering::SeqCst);
+                    assert!(before < token, "token {token} after {before}");
+                    let seen = counter.load(Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                    counter.store(seen + 1, Ordering::SeqCst);
+                    assert!(guard.is_held());
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    let _: lock_core::Ending = guard.release().await;
+                }
+            });
+        }
+    }
+    while let Some(outcome) = tasks.join_next().await {
+        outcome.expect("no task panics");
+    }
+    assert_eq!(counter.load(Ordering::SeqCst), 16 * TURNS);
+}

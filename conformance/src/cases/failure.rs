@@ -1,0 +1,114 @@
+//! Server trouble is told as what it is, and survived where that is possible.
+
+use std::time::{Duration, Instant};
+
+use lock_core::{Ending, ErrorKind, Options};
+
+use super::case;
+use crate::harness::Data;
+use crate::runner::Case;
+use crate::setting::{Setting, ms, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_dead_server_is_an_error_and_no_contention, [B15]; needs [OwnServer]),
+    case!(a_server_that_does_not_answer_is_an_error_in_time, [B11, B15]; needs [OwnServer]),
+    case!(cut_connections_and_flushed_caches_are_not_noticed, [B16, B31]; needs [Interrupt]; load Heavy),
+    case!(waiters_and_holders_survive_restarts_with_data, [B16, B31]; needs [OwnServer, Durable]; load Heavy),
+    case!(waiters_survive_restarts_without_data, [B31]; needs [OwnServer]; load Heavy),
+];
+
+async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
+    let name = s.name();
+    let mut server = s.harness.own_server().await;
+    let client = server.open(Options::default()).await.expect("it is up");
+    assert_eq!(s.hold_by(&client, &name).await.release().await, Ending::Released);
+    server.kill();
+    let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(ms(300)).build().expect("fine terms");
+    let looked = lock.try_acquire().await.map(drop).expect_err("the server is dead");
+    assert!(matches!(looked.kind(), ErrorKind::Unavailable { .. }), "{looked:?}");
+    let started = Instant::now();
+    let waited = lock.acquire().await.map(drop).expect_err("the server is dead");
+    assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
+    assert!(started.elapsed() >= ms(300) && started.elapsed() < ms(700), "{:?}", started.elapsed());
+    assert!(lock.inspect().await.is_err());
+    server.start(Data::Lost);
+    let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(Duration::from_secs(5)).build().expect("fine terms");
+    assert_eq!(lock.acquire().await.expect("it is back").release().await, Ending::Released);
+}
+
+async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
+    let name = s.name();
+    let mut server = s.harness.own_server().await;
+    let client = server.open(Options::default()).await.expect("it is up");
+    server.pause();
+    let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(ms(200)).build().expect("fine terms");
+    let started = Instant::now();
+    let waited = lock.acquire().await.map(drop).expect_err("nobody answers");
+    assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
+    assert!(started.elapsed() < ms(500), "{:?} for a wait of 200 ms", started.elapsed());
+    let started = Instant::now();
+    let looked = lock.try_acquire().await.map(drop).expect_err("nobody answers");
+    assert!(matches!(looked.kind(), ErrorKind::Unavailable { .. }), "{looked:?}");
+    assert!(started.elapsed() < ms(100).max(s.ttl() / 3) + ms(400), "{:?}", started.elapsed());
+    server.resume();
+    // Whatever those attempts may have done in the meantime is undone.
+    let other = server.open(Options::default()).await.expect("it is up");
+    let lock = s.lock(&other, &name).wait(s.ttl() / 2 + ms(600)).build().expect("fine terms");
+    lock.acquire().await.expect("nothing was left behind");
+}
+
+async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let lock = client.lock(name.as_str()).ttl(Duration::from_secs(3)).build().expect("fine terms");
+    for _ in 0..10 {
+        let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
+        s.harness.interrupt().await;
+        assert!(guard.is_held());
+        guard.renew(Duration::from_secs(3)).await.ok(); // may be cut: then it is repeated by itself
+        s.harness.interrupt().await;
+        assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
+        s.harness.interrupt().await;
+    }
+}
+
+async fn waiters_and_holders_survive_restarts_with_data(s: Setting) {
+    let name = s.name();
+    let ttl = Duration::from_secs(4);
+    let mut server = s.harness.own_server().await;
+    let holder = server.open(Options::default()).await.expect("it is up");
+    let lock = holder.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let guard = lock.acquire().await.expect("up");
+    let other = server.open(Options::default()).await.expect("it is up");
+    let lock = other.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    for _ in 0..5 {
+        tokio::time::sleep(ms(100)).await;
+        server.kill();
+        tokio::time::sleep(ms(50)).await;
+        server.start(Data::Kept);
+        guard.renew(ttl).await.ok();
+        assert!(guard.is_held(), "a restart shorter than the lease costs no lock");
+        assert!(!waiter.is_finished());
+    }
+    assert_eq!(within("release", ms(4500), guard.release()).await, Ending::Released);
+    // The wake-up may fall into a gap: then the safety poll finds it.
+    let guard = within("the waiter has it", Duration::from_secs(7), waiter).await.expect("no panic");
+    guard.expect("a restart is no reason to give up");
+}
+
+async fn waiters_survive_restarts_without_data(s: Setting) {
+    let name = s.name();
+    let mut server = s.harness.own_server().await;
+    let holder = server.open(Options::default()).await.expect("it is up");
+    let guard = s.hold_by(&holder, &name).await;
+    let other = server.open(Options::default()).await.expect("it is up");
+    let lock = s.lock(&other, &name).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(ms(100)).await;
+    server.kill();
+    // Long enough for the holder to know: a server that forgets gives the lock to the next one who asks.
+    guard.lost().await;
+    server.start(Data::Lost);
+    let next = within("the waiter has it", Duration::from_secs(7), waiter).await.expect("no panic");
+    assert!(next.expect("a restart is no reason to give up").token() > guard.token());
+}

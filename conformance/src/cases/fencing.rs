@@ -1,0 +1,101 @@
+//! A token is never handed out twice and never falls, under the assumption that `Info` names.
+
+use lock_core::{Fence, FencingToken, Options};
+
+use super::case;
+use crate::harness::Data;
+use crate::runner::Case;
+use crate::setting::{Setting, ms, until};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(tokens_rise_over_all_holders, [B13]),
+    case!(tokens_rise_after_expiry, [B13]),
+    case!(tokens_rise_after_the_lock_was_forgotten, [B13]; needs [Forget]),
+    case!(tokens_rise_after_a_restart_with_data, [B13]; needs [OwnServer, Durable]),
+    case!(tokens_rise_after_the_data_was_lost, [B13]; needs [OwnServer]),
+    case!(a_late_write_is_refused_by_the_resource, [B9, B13]; needs [Forget]),
+];
+
+async fn token_of(s: &Setting, name: &lock_core::Name) -> FencingToken {
+    let guard = s.hold(name).await;
+    let token = guard.token();
+    let _: lock_core::Ending = guard.release().await;
+    token
+}
+
+async fn tokens_rise_over_all_holders(s: Setting) {
+    let name = s.name();
+    let clients = [s.client().await, s.client().await];
+    let mut last = None;
+    for n in 0..100 {
+        let guard = s.hold_by(&clients[n % 2], &name).await;
+        assert!(last < Some(guard.token()), "{last:?}, then {:?}", guard.token());
+        last = Some(guard.token());
+        let _: lock_core::Ending = guard.release().await;
+    }
+}
+
+async fn tokens_rise_after_expiry(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
+    let guard = lock.acquire().await.expect("up");
+    let first = guard.token();
+    guard.lost().await;
+    let next = client.lock(name.as_str()).ttl(s.ttl()).wait(s.ttl() * 20).build().expect("fine terms");
+    let guard = next.acquire().await.expect("free one ttl later");
+    assert!(guard.token() > first);
+}
+
+async fn tokens_rise_after_the_lock_was_forgotten(s: Setting) {
+    let name = s.name();
+    let mut last = token_of(&s, &name).await;
+    for _ in 0..5 {
+        let guard = s.hold(&name).await;
+        assert!(guard.token() > last);
+        last = guard.token();
+        s.harness.forget(&name).await;
+        drop(guard);
+    }
+    assert!(token_of(&s, &name).await > last);
+}
+
+async fn tokens_rise_after_a_restart_with_data(s: Setting) {
+    tokens_rise_over(s, Data::Kept).await;
+}
+
+async fn tokens_rise_after_the_data_was_lost(s: Setting) {
+    tokens_rise_over(s, Data::Lost).await;
+}
+
+async fn tokens_rise_over(s: Setting, data: Data) {
+    let name = s.name();
+    let mut server = s.harness.own_server().await;
+    let mut last = None;
+    for _ in 0..3 {
+        // A burst drives the token ahead of a clock that only counts milliseconds.
+        let client = server.open(Options::default()).await.expect("it is up");
+        for _ in 0..20 {
+            let guard = s.hold_by(&client, &name).await;
+            assert!(last < Some(guard.token()), "{last:?}, then {:?}", guard.token());
+            last = Some(guard.token());
+            let _: lock_core::Ending = guard.release().await;
+        }
+        server.kill();
+        server.start(data);
+    }
+}
+
+/// The story of the two tokens: 33 is refused after 34.
+async fn a_late_write_is_refused_by_the_resource(s: Setting) {
+    let name = s.name();
+    let resource = Fence::new();
+    let first = s.hold(&name).await;
+    resource.accept(first.token()).expect("the first");
+    resource.accept(first.token()).expect("a holder may write more than once");
+    s.harness.forget(&name).await;
+    let second = s.hold(&name).await;
+    resource.accept(second.token()).expect("the successor");
+    let stale = resource.accept(first.token()).expect_err("the predecessor comes late");
+    assert_eq!((stale.offered, stale.highest), (first.token(), second.token()));
+    until("the first holder is told", s.ttl() * 3 + ms(500), || async { !first.is_held() }).await;
+}

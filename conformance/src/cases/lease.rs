@@ -1,0 +1,289 @@
+//! The lease: kept while its holder lives, and its loss told before anybody else can hold.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lock_core::{Cause, Clock, Ending, ErrorKind, Options, Time, Timer};
+
+use super::case;
+use crate::runner::Case;
+use crate::setting::{Setting, ms, until, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_live_holder_keeps_it, [B1, B11]),
+    case!(a_fixed_lease_ends_at_its_time, [B12]),
+    case!(a_fixed_lease_is_renewed_by_hand, [B10, B12]),
+    case!(max_hold_ends_it_whatever_is_renewed, [B24]),
+    case!(min_hold_delays_the_release, [B34]),
+    case!(validity_counts_from_before_the_attempt, [B12]),
+    case!(a_forgotten_lock_is_lost_at_the_next_renewal, [B10, B11]; needs [Forget]),
+    case!(protect_drops_the_work_when_the_lock_goes, [B11, B20]; needs [Forget]),
+    case!(run_acquires_protects_and_releases, [B18]),
+    case!(a_dead_server_means_lost_at_the_deadline, [B11, B12, B20]; needs [OwnServer]),
+    case!(at_risk_comes_before_lost, [B11]; needs [OwnServer]),
+    case!(a_stalled_executor_is_told_at_its_next_step, [B20]),
+    case!(a_dedicated_client_outlives_a_stalled_executor, [B20]),
+    case!(a_suspend_is_noticed, [B20]),
+];
+
+async fn a_live_holder_keeps_it(s: Setting) {
+    let name = s.name();
+    let guard = s.hold(&name).await;
+    let end = Instant::now() + s.ttl() * 4;
+    while Instant::now() < end {
+        assert!(guard.is_held());
+        assert!(!s.is_free(&name).await);
+        tokio::time::sleep(s.ttl() / 8).await;
+    }
+    assert_eq!(guard.release().await, Ending::Released);
+    // Nothing renews what was released.
+    assert!(s.is_free(&name).await);
+    tokio::time::sleep(s.ttl()).await;
+    assert!(s.is_free(&name).await);
+}
+
+async fn a_fixed_lease_ends_at_its_time(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
+    let asked = Instant::now();
+    let guard = lock.acquire().await.expect("up");
+    assert_eq!(within("its end", s.ttl() + ms(300), guard.lost()).await, Cause::Expired);
+    assert!(asked.elapsed() >= s.ttl() * 3 / 4, "it lasted {:?} of {:?}", asked.elapsed(), s.ttl());
+    assert!(!guard.is_held() && guard.valid_for().is_zero());
+    assert_eq!(guard.release().await, Ending::Expired);
+}
+
+async fn a_fixed_lease_is_renewed_by_hand(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
+    let guard = lock.acquire().await.expect("up");
+    for _ in 0..4 {
+        tokio::time::sleep(s.ttl() / 2).await;
+        let left = guard.renew(s.ttl()).await.expect("it is held");
+        assert!(left > s.ttl() / 2 && left <= s.ttl(), "{left:?}");
+    }
+    assert_eq!(guard.renew(Duration::ZERO).await.expect_err("no ttl").kind(), ErrorKind::Invalid);
+    guard.lost().await;
+    assert_eq!(guard.renew(s.ttl()).await.expect_err("it is over").kind(), ErrorKind::Lost);
+}
+
+async fn max_hold_ends_it_whatever_is_renewed(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let most = s.ttl() * 2;
+    let lock = s.lock(&client, &name).max_hold(most).build().expect("fine terms");
+    let asked = Instant::now();
+    let guard = lock.acquire().await.expect("up");
+    assert_eq!(within("its end", most + ms(300), guard.lost()).await, Cause::MaxHold);
+    let held = asked.elapsed();
+    assert!(held > s.ttl() && held <= most + ms(300), "{held:?}");
+    assert!(!guard.is_held());
+    until("the server has it back", ms(500), || s.is_free(&name)).await;
+}
+
+async fn min_hold_delays_the_release(s: Setting) {
+    for by_drop in [false, true] {
+        let (name, client) = (s.name(), s.client().await);
+        let least = s.ttl() * 2;
+        let lock = s.lock(&client, &name).min_hold(least).build().expect("fine terms");
+        let started = Instant::now();
+        let guard = lock.acquire().await.expect("up");
+        let released = if by_drop {
+            drop(guard);
+            None
+        } else {
+            Some(tokio::spawn(guard.release()))
+        };
+        while started.elapsed() < least - ms(50) {
+            assert!(!s.is_free(&name).await, "free after {:?}", started.elapsed());
+            tokio::time::sleep(s.ttl() / 8).await;
+        }
+        until("it is free afterwards", ms(600), || s.is_free(&name)).await;
+        if let Some(released) = released {
+            assert_eq!(released.await.expect("no panic"), Ending::Released);
+        }
+    }
+}
+
+async fn validity_counts_from_before_the_attempt(s: Setting) {
+    for _ in 0..10 {
+        let (name, client) = (s.name(), s.client().await);
+        let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
+        let asked = Instant::now();
+        let guard = lock.acquire().await.expect("up");
+        let most = s.ttl().mul_f64(0.99) - ms(2);
+        assert!(guard.valid_for() + asked.elapsed() <= most + ms(1), "{:?} of {:?}", guard.valid_for(), s.ttl());
+        assert!(!guard.valid_for().is_zero());
+    }
+}
+
+async fn a_forgotten_lock_is_lost_at_the_next_renewal(s: Setting) {
+    let name = s.name();
+    let guard = s.hold(&name).await;
+    s.harness.forget(&name).await;
+    let cause = within("the loss", s.ttl(), guard.lost()).await;
+    assert!(matches!(cause, Cause::Gone | Cause::Taken | Cause::Session), "{cause:?}");
+    assert!(!guard.is_held() && guard.valid_for().is_zero());
+    assert_eq!(guard.lost().await, cause, "it never changes");
+    assert_eq!(guard.release().await, Ending::Expired);
+}
+
+async fn protect_drops_the_work_when_the_lock_goes(s: Setting) {
+    struct Dropped(Arc<AtomicU64>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let name = s.name();
+    let guard = s.hold(&name).await;
+    assert_eq!(guard.protect(async { 7 }).await.expect("it is held"), 7);
+    let drops = Arc::new(AtomicU64::new(0));
+    let work = Dropped(drops.clone());
+    let work = async move {
+        let _work = work;
+        std::future::pending::<()>().await;
+    };
+    s.harness.forget(&name).await;
+    let lost = within("the loss", s.ttl() * 2, guard.protect(work)).await.expect_err("the lock is gone");
+    assert_eq!((lost.kind(), drops.load(Ordering::SeqCst)), (ErrorKind::Lost, 1));
+    assert!(guard.protect(async { panic!("not polled") }).await.is_err());
+}
+
+async fn run_acquires_protects_and_releases(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    // In a task: the front door's future has to be Send.
+    let (there, here) = (lock.clone(), s.clone());
+    let task = tokio::spawn(async move {
+        there
+            .run(async |guard| {
+                assert!(guard.is_held());
+                assert!(!here.is_free(guard.name()).await);
+                guard.token()
+            })
+            .await
+    });
+    let first = task.await.expect("no panic").expect("run");
+    assert!(s.is_free(&name).await);
+    let second = lock.try_run(async |guard| guard.token()).await.expect("up").expect("free");
+    assert!(second > first);
+    let guard = s.hold(&name).await;
+    assert!(lock.try_run(async |_| panic!("not run")).await.expect("contention is no error").is_none());
+    assert_eq!(guard.release().await, Ending::Released);
+    let (there, failed) = (lock.clone(), tokio::spawn(async move { lock.run(async |_| panic!("in the work")).await.map(|()| 0) }));
+    assert!(failed.await.is_err());
+    until("a panic releases", ms(1000), || async { there.try_run(async |_| ()).await.expect("up").is_some() }).await;
+}
+
+async fn a_dead_server_means_lost_at_the_deadline(s: Setting) {
+    let name = s.name();
+    let mut server = s.harness.own_server().await;
+    let client = server.open(Options::default()).await.expect("it is up");
+    let guard = s.hold_by(&client, &name).await;
+    tokio::time::sleep(s.ttl()).await;
+    server.pause();
+    let left = guard.valid_for();
+    let paused = Instant::now();
+    let cause = within("the loss", left + ms(150), guard.lost()).await;
+    assert_eq!(cause, Cause::Expired);
+    assert!(paused.elapsed() + ms(100) >= s.ttl() / 2, "it was not given up early: {:?}", paused.elapsed());
+    assert!(!guard.is_held());
+    let released = Instant::now();
+    assert_eq!(guard.release().await, Ending::Expired);
+    assert!(released.elapsed() < ms(200), "release took {:?} with a dead server", released.elapsed());
+    server.resume();
+    let other = server.open(Options::default()).await.expect("it is up");
+    let lock = s.lock(&other, &name).build().expect("fine terms");
+    within("it is free again", s.ttl() * 4 + ms(2000), lock.acquire()).await.expect("up");
+}
+
+async fn at_risk_comes_before_lost(s: Setting) {
+    let name = s.name();
+    let mut server = s.harness.own_server().await;
+    let client = server.open(Options::default()).await.expect("it is up");
+    let guard = s.hold_by(&client, &name).await;
+    let before = s.ttl() / 4;
+    let risk = tokio::time::timeout(s.ttl() * 2, guard.at_risk(before)).await;
+    assert!(risk.is_err(), "a lock that is renewed is not at risk");
+    server.pause();
+    within("the risk", s.ttl() * 2, guard.at_risk(before)).await;
+    assert!(guard.is_held() && guard.valid_for() <= before + ms(5), "{:?}", guard.valid_for());
+    guard.lost().await;
+    server.resume();
+}
+
+async fn a_stalled_executor_is_told_at_its_next_step(s: Setting) {
+    let name = s.name();
+    let (told, outcome) = std::sync::mpsc::channel();
+    let setting = s.clone();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async move {
+            let guard = setting.hold(&name).await;
+            let mut polls = 0;
+            let work = std::future::poll_fn(|context| {
+                polls += 1;
+                // The whole executor stands still for longer than the lease.
+                std::thread::sleep(setting.ttl() * 2);
+                context.waker().wake_by_ref();
+                std::task::Poll::<()>::Pending
+            });
+            let lost = guard.protect(work).await.expect_err("the lease is over");
+            told.send((lost.kind(), guard.is_held(), polls)).expect("the case waits");
+        });
+    });
+    let outcome = tokio::task::spawn_blocking(move || outcome.recv_timeout(Duration::from_secs(20)));
+    let outcome = outcome.await.expect("no panic").expect("it came back");
+    assert_eq!(outcome, (ErrorKind::Lost, false, 1), "the work is not polled again");
+    thread.join().expect("no panic");
+}
+
+async fn a_dedicated_client_outlives_a_stalled_executor(s: Setting) {
+    let name = s.name();
+    let setting = s.clone();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async move {
+            let client = setting.client_with(Options::default().dedicated()).await;
+            let guard = setting.hold_by(&client, &name).await;
+            std::thread::sleep(setting.ttl() * 3);
+            assert!(guard.is_held(), "the keeper's own thread renewed it");
+            assert_eq!(guard.release().await, Ending::Released);
+        });
+    });
+    tokio::task::spawn_blocking(move || thread.join()).await.expect("no panic").expect("no panic");
+}
+
+/// The machine sleeps: timers stand still, the server's clock doesn't.
+async fn a_suspend_is_noticed(s: Setting) {
+    let name = s.name();
+    let asleep = Arc::new(AtomicU64::new(0));
+    let clock = Clock::new(Suspendable { real: Clock::system(), asleep: asleep.clone() });
+    let client = s.client_with(Options::default().clock(clock)).await;
+    let lock = client.lock(name.as_str()).ttl(s.ttl() * 10).fixed_lease().build().expect("fine terms");
+    let guard = lock.acquire().await.expect("up");
+    let lost = guard.lost();
+    tokio::pin!(lost);
+    assert!(tokio::time::timeout(ms(20), &mut lost).await.is_err());
+    asleep.store((s.ttl() * 11).as_millis() as u64, Ordering::SeqCst);
+    assert!(!guard.is_held(), "right at the next call");
+    within("it is told within a second or a tenth of the ttl", ms(1200).min(s.ttl() * 3), lost).await;
+}
+
+/// The machine's clock, and the time that it slept.
+#[derive(Debug)]
+struct Suspendable {
+    real: Clock,
+    asleep: Arc<AtomicU64>,
+}
+
+impl Time for Suspendable {
+    fn now(&self) -> lock_core::Instant {
+        self.real.now() + Duration::from_millis(self.asleep.load(Ordering::SeqCst))
+    }
+
+    fn timer(&self, pause: Duration) -> Timer {
+        Box::pin(tokio::time::sleep(pause))
+    }
+}

@@ -1,0 +1,60 @@
+//! The cases, by topic, in the words of the contract and of `docs/semantics.md`.
+
+mod breaking;
+mod cancellation;
+mod contract;
+mod exclusion;
+mod failure;
+mod fencing;
+mod lease;
+mod names;
+mod processes;
+mod waiting;
+
+use crate::runner::Case;
+
+pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
+    [
+        contract::CASES,
+        exclusion::CASES,
+        names::CASES,
+        fencing::CASES,
+        waiting::CASES,
+        lease::CASES,
+        cancellation::CASES,
+        breaking::CASES,
+        failure::CASES,
+        processes::CASES,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// `case!(function, [B1, B2]; needs [Forget]; load Heavy; if |info| …)`; all but the first two may be left out.
+macro_rules! case {
+    ($function:ident, [$($class:ident),*] $(; needs [$($need:ident),*])? $(; load $load:ident)? $(; if $applies:expr)?) => {
+        $crate::runner::Case {
+            topic: {
+                const PATH: &str = module_path!();
+                PATH.split_at("lock_conformance::cases::".len()).1
+            },
+            name: stringify!($function),
+            classes: &[$(stringify!($class)),*],
+            needs: &[$($($crate::harness::Need::$need),*)?],
+            applies: {
+                #[allow(unused, reason = "replaced where a case applies to some backends only")]
+                let applies: fn(&lock_core::Info) -> bool = |_| true;
+                $(let applies: fn(&lock_core::Info) -> bool = $applies;)?
+                applies
+            },
+            load: {
+                #[allow(unused, reason = "replaced where a case is heavy")]
+                let load = $crate::runner::Load::Light;
+                $(let load = $crate::runner::Load::$load;)?
+                load
+            },
+            run: |setting| Box::pin($function(setting)),
+        }
+    };
+}
+pub(crate) use case;

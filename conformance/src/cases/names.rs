@@ -1,0 +1,110 @@
+//! Distinct names never exclude each other; the same name always does; everything else is refused at construction.
+
+use std::time::Duration;
+
+use lock_core::{ErrorKind, MAX_NAME};
+use tokio::task::JoinSet;
+
+use super::case;
+use crate::runner::Case;
+use crate::setting::{Setting, ms};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(distinct_names_are_all_held_at_once, [B23, B27]; load Heavy),
+    case!(a_name_that_cannot_be_is_refused_at_construction, [B23]),
+    case!(a_ttl_that_cannot_be_is_refused_at_construction, [B24]),
+    case!(a_wait_of_any_length_is_fine, [B24]),
+    case!(the_shortest_ttl_is_held_and_ends, [B24]),
+];
+
+/// Names that some system has taken for one another.
+fn difficult_names() -> Vec<String> {
+    let mut names: Vec<String> = [
+        "job", "JOB", "Job", "job ", " job", "jób", "jo\u{301}b", "j\u{f3}b", "job\0", "job\n", "job\t", "a/b", "a//b", "a/",
+        "/a", "..", ".", "a/../b", "{}", "{a}", "{a}b", "a{b}", "}{", "{{a}}", "{a", "a}", "%", "_", "%%", "a%b", "a_b", "axb",
+        "*", "?", "[a]", "a*", "'", "\"", "`", "\\", "\\\\", "--", ";", "$1", "$name", "#", ":", "::", "a:b", "a;b", "🔒",
+        "🔒🔒", "ß", "ss", "ẞ", "ı", "i", "I", "İ", "ﬁ", "fi", "Å", "Å", "0", "00", "1", "01", "1.0", "1e0", "true", "null",
+        "NULL", ":lock~", ":lock~1", "a:lock~tt", "lock", "lock~", "\u{feff}", "\u{200b}", "a\u{200b}", "\u{1}", "\u{7f}",
+    ]
+    .into_iter()
+    .map(String::from)
+    .collect();
+    for length in [63, 64, 65, 127, 128, 191, 192, 193, 254, 255, 256, 257, 511, MAX_NAME] {
+        names.push("x".repeat(length));
+        names.push(format!("{}y", "x".repeat(length - 1)));
+    }
+    names.push("é".repeat(MAX_NAME / 2));
+    names.extend((0..100).map(|n| format!("Aa{n}BB")));
+    names.extend((0..100).map(|n| format!("BB{n}Aa")));
+    names.sort();
+    names.dedup();
+    names
+}
+
+async fn distinct_names_are_all_held_at_once(s: Setting) {
+    let (a, b) = (s.client().await, s.client().await);
+    let ttl = Duration::from_secs(20).max(s.ttl());
+    let mut acquiring = JoinSet::new();
+    let names = difficult_names();
+    for name in &names {
+        let lock = a.lock(name).ttl(ttl).build().expect("a fine name");
+        acquiring.spawn(async move { (lock.name().clone(), lock.try_acquire().await.expect("up")) });
+    }
+    let mut guards = Vec::new();
+    for (name, guard) in acquiring.join_all().await {
+        guards.push(guard.unwrap_or_else(|| panic!("{name:?} is taken for another name")));
+    }
+    for name in &names {
+        let lock = b.lock(name).ttl(ttl).build().expect("a fine name");
+        assert!(lock.try_acquire().await.expect("up").is_none(), "{name:?} is not the same name to another client");
+    }
+    for guard in guards {
+        let _: lock_core::Ending = guard.release().await;
+    }
+}
+
+async fn a_name_that_cannot_be_is_refused_at_construction(s: Setting) {
+    let client = s.client().await;
+    for name in [String::new(), "x".repeat(MAX_NAME + 1), "é".repeat(257), "a:lock~t".into(), "lock~w".into()] {
+        let refused = client.lock(name.as_str()).build().map(drop).expect_err("not a name");
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    }
+}
+
+async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
+    let client = s.client().await;
+    let beyond = [s.info.max_ttl + ms(1), Duration::from_millis(u64::MAX), Duration::MAX];
+    let below = [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(1), s.info.min_ttl - Duration::from_nanos(1)];
+    for ttl in beyond.into_iter().chain(below) {
+        let refused = client.lock("ttl").ttl(ttl).build().map(drop).expect_err("not a ttl");
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    }
+    let zero = client.lock("ttl").max_hold(Duration::ZERO).build().map(drop).expect_err("no time to hold");
+    assert_eq!(zero.kind(), ErrorKind::Invalid);
+    let crossed = client.lock("ttl").max_hold(ms(10)).min_hold(ms(20)).build().map(drop).expect_err("crossed");
+    assert_eq!(crossed.kind(), ErrorKind::Invalid);
+    for ttl in [s.info.min_ttl, s.info.max_ttl] {
+        client.lock("ttl").ttl(ttl).build().expect("a bound is inside");
+    }
+    client.lock("ttl").build().expect("the default is inside, whatever the bounds");
+}
+
+async fn a_wait_of_any_length_is_fine(s: Setting) {
+    for wait in [Duration::ZERO, Duration::from_nanos(1), ms(1), Duration::from_millis(u64::MAX), Duration::MAX] {
+        let (name, client) = (s.name(), s.client().await);
+        let lock = s.lock(&client, &name).wait(wait).build().expect("any wait");
+        let guard = lock.acquire().await.expect("a free lock is granted, however short the wait");
+        assert_eq!(guard.release().await, lock_core::Ending::Released);
+    }
+}
+
+async fn the_shortest_ttl_is_held_and_ends(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    for odd in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999)] {
+        let lock = client.lock(name.as_str()).ttl(s.info.min_ttl + odd).fixed_lease().build().expect("inside");
+        let guard = lock.acquire().await.expect("up");
+        tokio::time::timeout(s.info.min_ttl * 2 + ms(500), guard.lost()).await.expect("it ends");
+        assert!(!guard.is_held());
+        drop(guard);
+    }
+}

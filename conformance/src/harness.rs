@@ -1,0 +1,123 @@
+//! What a backend provides to be tested: a way to open clients, and whatever it can be made to do.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::{Client, Name, Options, Result};
+
+/// A backend under test. Only the first two are required; a case that needs more is *not run* where it is missing.
+#[async_trait]
+pub trait Harness: fmt::Debug + Send + Sync + 'static {
+    /// The backend's name, and on which server it is tested: `redis 7.0.15 (/usr/bin/redis-server)`.
+    fn name(&self) -> String;
+
+    /// A client as another process would have it: connections, sessions and clocks of its own.
+    async fn open(&self, options: Options) -> Result<Client>;
+
+    /// The shortest ttl at which the server keeps time well enough to be tested.
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(400)
+    }
+
+    /// Whether the harness can do this; if not, why. Asked before anything runs.
+    fn can(&self, need: Need) -> Result<(), String> {
+        Err(format!("this harness cannot {need}"))
+    }
+
+    /// Where the program `lock` finds the server.
+    fn url(&self) -> String {
+        unreachable!("{}", Need::Program)
+    }
+
+    /// Makes the server forget the holder of `name`, as an eviction or an administrator would. The token stays.
+    async fn forget(&self, name: &Name) {
+        unreachable!("{} {name}", Need::Forget)
+    }
+
+    /// What the server has counted so far.
+    async fn counters(&self) -> Counters {
+        unreachable!("{}", Need::Counters)
+    }
+
+    /// How many things of any kind locks have left on the server, but for tokens: keys, rows, waiters, subscriptions.
+    async fn residue(&self) -> u64 {
+        unreachable!("{}", Need::Residue)
+    }
+
+    /// Cuts every connection and empties every cache that clients may rely on, scripts among them.
+    async fn interrupt(&self) {
+        unreachable!("{}", Need::Interrupt)
+    }
+
+    /// A server of the case's own, to be hurt.
+    async fn own_server(&self) -> Box<dyn OwnServer> {
+        unreachable!("{}", Need::OwnServer)
+    }
+}
+
+/// A server that a case may hurt.
+#[async_trait]
+pub trait OwnServer: fmt::Debug + Send + Sync {
+    /// A client of it.
+    async fn open(&self, options: Options) -> Result<Client>;
+    /// Stops it in the middle of whatever it does: it neither answers nor forgets.
+    fn pause(&mut self);
+    /// Lets it go on.
+    fn resume(&mut self);
+    /// Kills it.
+    fn kill(&mut self);
+    /// Starts it again, with the data it had (`Data::Kept`) or without.
+    fn start(&mut self, data: Data);
+}
+
+/// What a restarted server remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// Everything that it acknowledged.
+    Kept,
+    /// Nothing.
+    Lost,
+}
+
+/// What some cases need of a harness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// [`Harness::forget`]
+    Forget,
+    /// [`Harness::counters`]
+    Counters,
+    /// [`Harness::residue`]
+    Residue,
+    /// [`Harness::interrupt`]
+    Interrupt,
+    /// [`Harness::own_server`]
+    OwnServer,
+    /// An own server that keeps acknowledged data over a kill.
+    Durable,
+    /// [`Harness::url`], and the program `lock`.
+    Program,
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Need::Forget => "make the server forget a holder",
+            Need::Counters => "count the server's requests and writes",
+            Need::Residue => "count what is left on the server",
+            Need::Interrupt => "cut every connection",
+            Need::OwnServer => "start a server of a case's own",
+            Need::Durable => "restart a server with its data",
+            Need::Program => "run the program lock",
+        })
+    }
+}
+
+/// What a server has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Requests of any kind.
+    pub requests: u64,
+    /// Changes to its data.
+    pub writes: u64,
+}

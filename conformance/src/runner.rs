@@ -1,0 +1,131 @@
+//! Chooses the cases that a backend can run, runs them, and says which were not.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lock_core::{Info, Options};
+
+use crate::cases;
+use crate::harness::{Harness, Need};
+use crate::setting::Setting;
+
+/// A case hangs if it takes longer.
+const LONGEST_CASE: Duration = Duration::from_secs(60);
+/// Cases wait most of the time: they run side by side, but for the heavy ones.
+const SIDE_BY_SIDE: usize = 6;
+
+/// One case of the suite.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case {
+    pub(crate) topic: &'static str,
+    pub(crate) name: &'static str,
+    /// The classes of real bugs (docs/bug-classes.md) that it guards against.
+    pub(crate) classes: &'static [&'static str],
+    pub(crate) needs: &'static [Need],
+    pub(crate) applies: fn(&Info) -> bool,
+    pub(crate) load: Load,
+    pub(crate) run: fn(Setting) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Whether a case can share the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    Light,
+    /// It measures, or keeps the machine busy: it runs alone.
+    Heavy,
+}
+
+/// Runs the suite on `harness`, with the arguments of `cargo test`: what a backend's `tests/conformance.rs` calls.
+///
+/// Fails if a case fails, and if none ran though none was filtered out.
+pub fn run(harness: impl Harness) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let harness: Arc<dyn Harness> = Arc::new(harness);
+    let info = block_on(async { harness.open(Options::default()).await.map(|client| client.info()) });
+    let info = match info {
+        Ok(info) => info,
+        Err(e) => {
+            eprintln!("{}: the server under test can't be used: {e:?}", harness.name());
+            return ExitCode::FAILURE;
+        }
+    };
+    let setting = Setting { harness, info };
+    println!("\nconformance of {}", setting.harness.name());
+
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let (mut light, mut heavy, mut not_run) = (Vec::new(), Vec::new(), Vec::new());
+    for case in cases::all() {
+        match reason_not_to(case, &setting) {
+            Some(reason) => not_run.push((case, reason)),
+            None if case.load == Load::Heavy => heavy.push(trial(case, &setting, &ran)),
+            None => light.push(trial(case, &setting, &ran)),
+        }
+    }
+    let filtered = arguments.filter.is_some() || !arguments.skip.is_empty() || arguments.list;
+    arguments.test_threads.get_or_insert(SIDE_BY_SIDE);
+    let mut failed = libtest_mimic::run(&arguments, light).has_failed();
+    arguments.test_threads = Some(1);
+    failed |= libtest_mimic::run(&arguments, heavy).has_failed();
+    if arguments.list {
+        return ExitCode::SUCCESS;
+    }
+
+    let ran = std::mem::take(&mut *ran.lock().expect("no case panics under this lock"));
+    for (case, reason) in &not_run {
+        println!("not run: {}::{}: {reason}", case.topic, case.name);
+    }
+    println!("{}: {} cases ran, {} not run", setting.harness.name(), ran.len(), not_run.len());
+    println!("cases per bug class: {}\n", per_class(&ran));
+    if failed || (ran.is_empty() && !filtered) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn reason_not_to(case: &Case, setting: &Setting) -> Option<String> {
+    if !(case.applies)(&setting.info) {
+        return Some("it is about what this backend does not promise".into());
+    }
+    case.needs.iter().find_map(|need| setting.harness.can(*need).err())
+}
+
+fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<&'static Case>>>) -> Trial {
+    let (setting, ran) = (setting.clone(), ran.clone());
+    Trial::test(format!("{}::{}", case.topic, case.name), move || {
+        ran.lock().expect("no case panics under this lock").push(case);
+        block_on(async move {
+            // In a task: a current-thread part of the runtime would see other wake-up orders than users do.
+            let body = tokio::spawn((case.run)(setting));
+            match tokio::time::timeout(LONGEST_CASE, body).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(e)) => Err(Failed::from(panic_message(e))),
+                Err(_) => Err(Failed::from(format!("it hangs: not done after {LONGEST_CASE:?}"))),
+            }
+        })
+    })
+}
+
+fn panic_message(error: tokio::task::JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "its task was cancelled".into() };
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
+}
+
+fn per_class(ran: &[&Case]) -> String {
+    let mut classes: BTreeMap<(usize, &str), u32> = BTreeMap::new();
+    for class in ran.iter().flat_map(|case| case.classes) {
+        *classes.entry((class.len(), class)).or_default() += 1;
+    }
+    let counts: Vec<_> = classes.iter().map(|((_, class), n)| format!("{class} {n}")).collect();
+    counts.join(", ")
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("the machine has room for two threads");
+    let out = runtime.block_on(future);
+    // A case that failed may have left something that hangs.
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    out
+}

@@ -1,0 +1,103 @@
+//! What a case works with: clients, locks and names of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lock_core::driver::{Claim, Mode, Request, Waits};
+use lock_core::{Client, Guard, Info, Label, LockBuilder, Name, Options, Owner, Random};
+
+use crate::harness::Harness;
+
+/// The setting of one case.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) harness: Arc<dyn Harness>,
+    pub(crate) info: Arc<Info>,
+}
+
+impl Setting {
+    /// A name that no other case uses.
+    pub(crate) fn name(&self) -> Name {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        Name::new(format!("case-{n}-{}", Owner::mint(&Random::system()))).expect("it is short and plain")
+    }
+
+    /// A client as another process would have it.
+    pub(crate) async fn client(&self) -> Client {
+        self.client_with(Options::default()).await
+    }
+
+    pub(crate) async fn client_with(&self, options: Options) -> Client {
+        self.harness.open(options).await.expect("the server under test is up")
+    }
+
+    /// The ttl that cases use: short, but long enough for this server.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.harness.ttl().max(self.info.min_ttl)
+    }
+
+    /// A lock of this client with the case's ttl.
+    pub(crate) fn lock(&self, client: &Client, name: &Name) -> LockBuilder {
+        client.lock(name.as_str()).ttl(self.ttl())
+    }
+
+    /// A lock held by a new client.
+    pub(crate) async fn hold(&self, name: &Name) -> Guard {
+        self.hold_by(&self.client().await, name).await
+    }
+
+    pub(crate) async fn hold_by(&self, client: &Client, name: &Name) -> Guard {
+        let lock = self.lock(client, name).build().expect("the case's terms are fine");
+        lock.try_acquire().await.expect("the server is up").expect("nobody else has this name")
+    }
+
+    /// Whether the lock can be had at once by somebody new; gives it back.
+    pub(crate) async fn is_free(&self, name: &Name) -> bool {
+        let client = self.client().await;
+        let lock = self.lock(&client, name).build().expect("the case's terms are fine");
+        match lock.try_acquire().await.expect("the server is up") {
+            Some(guard) => {
+                let _: lock_core::Ending = guard.release().await;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A claim, for the cases that speak the contract itself.
+    pub(crate) fn claim(&self, client: &Client, name: &Name, ttl: Duration, waits: Waits) -> Box<dyn Claim> {
+        client.driver().claim(Request {
+            name: name.clone(),
+            owner: Owner::mint(&Random::system()),
+            mode: Mode::Exclusive,
+            ttl,
+            patience: Duration::from_secs(2),
+            waits,
+            label: Label::new("a case"),
+            clock: client.clock().clone(),
+        })
+    }
+}
+
+/// Waits until `there` says so; panics with `what` after `limit`.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, mut there: impl FnMut() -> F) {
+    let start = std::time::Instant::now();
+    while !there().await {
+        assert!(start.elapsed() < limit, "{what}: not within {limit:?}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// What `future` answers; panics with `what` if it takes longer than `limit`.
+pub(crate) async fn within<F: Future>(what: &str, limit: Duration, future: F) -> F::Output {
+    match tokio::time::timeout(limit, future).await {
+        Ok(out) => out,
+        Err(_) => panic!("{what}: not within {limit:?}"),
+    }
+}
+
+pub(crate) const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}

@@ -1,0 +1,266 @@
+//! The life of a claim on a virtual clock, against a server that answers as the test says: every outcome that a real
+//! server shows once in a while, at its exact time.
+
+mod scripted;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_core::driver::{Attempt, Release, Renewal};
+use lock_core::{Cause, Client, Ending, ErrorKind, Guard, Lock, Options};
+use scripted::{Script, busy, client, client_with, granted, held, ms, pass, released, unknown};
+
+const TTL: Duration = ms(3000);
+const PATIENCE: Duration = ms(1000);
+
+fn lock(client: &Client) -> Lock {
+    client.lock("n").ttl(TTL).build().unwrap()
+}
+
+async fn acquired(client: &Client) -> Guard {
+    lock(client).acquire().await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_of_unknown_outcome_is_released_at_once_and_after_its_patience() {
+    let script = Script::new([unknown(PATIENCE / 2)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let error = lock(&client).try_acquire().await.unwrap_err();
+    assert!(error.may_have_been_done(), "{error:?}");
+    assert_eq!(client.shutdown(TTL * 2).await, 0);
+    // The attempt began at 0: what arrives later than its patience is refused by the server.
+    assert_eq!(script.times_of("release"), [500, 1000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_does_not_settle_an_earlier_attempt_that_is_on_its_way() {
+    let script = Script::new([unknown(ms(900)), busy()], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let waiting = tokio::spawn({
+        let lock = lock(&client);
+        async move { lock.acquire().await }
+    });
+    pass(ms(950)).await;
+    waiting.abort();
+    assert_eq!(client.shutdown(TTL * 2).await, 0);
+    let releases = script.times_of("release");
+    assert!(releases.len() == 2 && releases[0] < 1000 && releases[1] == 1000, "{releases:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_attempt_leaves_nothing_to_release() {
+    let script = Script::new([busy()], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    assert!(lock(&client).try_acquire().await.unwrap().is_none());
+    assert_eq!(client.shutdown(TTL).await, 0);
+    assert!(script.times_of("release").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_arrives_too_late_is_given_back() {
+    let (_, late) = granted(ms(400));
+    let script = Script::new([(ms(500), late), granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    assert_eq!(script.times_of("release"), [500]);
+    assert!(guard.is_held());
+    assert_eq!(script.times_of("attempt").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn validity_counts_from_before_the_call_less_a_margin() {
+    let (_, slow) = granted(TTL);
+    let script = Script::new([(ms(100), slow)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    assert_eq!(guard.valid_for(), TTL - TTL / 100 - ms(2) - ms(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_renewed_at_a_third_of_what_is_left() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    pass(TTL * 3).await;
+    let renewals = script.times_of("renew");
+    assert!(renewals.len() >= 8 && renewals.len() <= 10, "{renewals:?}");
+    assert!(renewals.windows(2).all(|pair| (890..=1001).contains(&(pair[1] - pair[0]))), "{renewals:?}");
+    assert_eq!(guard.release().await, Ending::Released);
+    let sent = script.times_of("renew").len();
+    pass(TTL * 2).await;
+    assert_eq!(script.times_of("renew").len(), sent, "nothing is renewed after its release");
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_that_fail_are_repeated_until_the_deadline_and_then_it_is_lost() {
+    let script = Script::new([granted(TTL)], [unknown(ms(50))], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    let until = guard.valid_for();
+    assert_eq!(guard.lost().await, Cause::Expired);
+    let renewals = script.times_of("renew");
+    assert!(renewals.len() >= 4, "{renewals:?}");
+    // Told at the deadline: not before it, and never after.
+    assert!(guard.valid_for().is_zero());
+    pass(ms(60)).await; // the last renewal, which nobody waits for, comes to its end
+    let released = script.times_of("release");
+    assert!(released[0] >= until.as_millis() as u64 && released[0] <= 2970 + 51, "{released:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_answered_renewal_is_enough() {
+    let script = Script::new([granted(TTL)], [unknown(ms(900)), held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    pass(TTL * 4).await;
+    assert!(guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_does_not_delay_the_news() {
+    let script = Script::new([granted(TTL)], [(ms(60_000), held(TTL).1)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    assert_eq!(guard.lost().await, Cause::Expired);
+    pass(ms(70_000)).await;
+    assert!(!guard.is_held(), "a late answer revives nothing");
+    assert_eq!(script.times_of("release").len(), 1, "and what may be left is released");
+    assert_eq!(guard.release().await, Ending::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_says_is_lost_is_lost() {
+    for cause in [Cause::Revoked, Cause::Taken, Cause::Gone, Cause::Session] {
+        let script = Script::new([granted(TTL)], [(ms(1), Ok(Renewal::Lost(cause)))], [released()]);
+        let client = client(&script).await;
+        let guard = acquired(&client).await;
+        assert_eq!(guard.lost().await, cause);
+        assert_eq!(script.times_of("renew").len(), 1);
+        let error = guard.protect(async {}).await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Lost && error.to_string().contains("\"n\""), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_waits_for_a_dead_server_until_the_lease_has_ended_and_goes_on_behind() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [unknown(PATIENCE)]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    let until = guard.valid_for();
+    let asked = client.clock().now();
+    assert_eq!(guard.release().await, Ending::Expired);
+    assert_eq!(client.clock().now().since(asked).as_millis(), until.as_millis());
+    pass(ms(500)).await;
+    script.releases.lock().unwrap().clear();
+    script.releases.lock().unwrap().push_back(released());
+    assert_eq!(client.shutdown(PATIENCE * 3).await, 0, "answered at last");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_nobody_answers_ends_when_nothing_can_be_left() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [unknown(PATIENCE)]);
+    let client = client(&script).await;
+    drop(acquired(&client).await);
+    assert_eq!(client.shutdown(TTL + PATIENCE).await, 1);
+    assert_eq!(client.shutdown(TTL + PATIENCE * 2).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_hold_is_no_release_in_time() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [(ms(1), Ok(Release::NotHeld))]);
+    let client = client(&script).await;
+    assert_eq!(acquired(&client).await.release().await, Ending::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_is_looked_at_but_not_prolonged() {
+    let script = Script::new([busy(), busy(), granted(TTL)], [held(ms(2000))], [released()]);
+    let client = client(&script).await;
+    let guard = client.lock("n").ttl(TTL).fixed_lease().build().unwrap().acquire().await.unwrap();
+    script.change.notify_one();
+    pass(ms(10)).await;
+    assert!(script.log().iter().any(|(_, what)| what == "renew 1ms"), "{:?}", script.log());
+    assert_eq!(guard.lost().await, Cause::Expired);
+    assert_eq!(script.times_of("renew").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_hold_ends_it_to_the_millisecond() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let lock = client.lock("n").ttl(TTL).max_hold(ms(4000)).build().unwrap();
+    let guard = lock.acquire().await.unwrap();
+    assert_eq!(guard.lost().await, Cause::MaxHold);
+    assert_eq!(client.clock().now().since_origin().as_millis(), 4000);
+    pass(ms(10)).await;
+    assert_eq!(script.times_of("release"), [4000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn min_hold_goes_on_renewing() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let lock = client.lock("n").ttl(TTL).min_hold(ms(5000)).build().unwrap();
+    drop(lock.acquire().await.unwrap());
+    assert_eq!(client.shutdown(ms(6000)).await, 0);
+    assert_eq!(script.times_of("release"), [5000]);
+    assert!(script.times_of("renew").len() >= 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_runs_out_tells_contention_from_trouble() {
+    let script = Script::new([busy()], [held(TTL)], [released()]);
+    let contended = client(&script).await.lock("n").ttl(TTL).wait(ms(700)).build().unwrap();
+    let error = contended.acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+
+    let script: Arc<Script> = Script::new([unknown::<Attempt>(ms(100))], [held(TTL)], [released()]);
+    let troubled = client(&script).await.lock("n").ttl(TTL).wait(ms(700)).build().unwrap();
+    let error = troubled.acquire().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().contains("no answer"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspend_is_noticed_within_a_tenth_of_the_ttl() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    pass(ms(100)).await;
+    script.jump(TTL * 2);
+    assert!(!guard.is_held(), "right at the next call");
+    let asked = client.clock().now();
+    assert_eq!(guard.lost().await, Cause::Expired);
+    assert!(client.clock().now().since(asked) <= TTL / 5, "{:?}", client.clock().now().since(asked));
+}
+
+/// The seams hold: with clock and randomness in hand, a run can be repeated to the letter.
+#[test]
+fn same_seed_same_trace() {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let events = Arc::new(Mutex::new(Vec::new()));
+            let seen = events.clone();
+            let script = Script::new(
+                [busy(), unknown(ms(30)), busy(), busy(), granted(TTL)],
+                [held(TTL), unknown(ms(40)), held(TTL)],
+                [unknown(ms(20)), released()],
+            );
+            let options =
+                Options::default().observer(move |event| seen.lock().unwrap().push(format!("{event:?}")));
+            let client = client_with(&script, options).await;
+            for _ in 0..3 {
+                let guard = acquired(&client).await;
+                pass(ms(2500)).await;
+                let _: Ending = guard.release().await;
+            }
+            client.shutdown(TTL * 3).await;
+            let events = events.lock().unwrap().clone();
+            (script.log(), events)
+        })
+    };
+    let (calls, events) = run();
+    assert!(calls.len() > 10 && events.len() > 10);
+    assert_eq!((calls, events), run());
+}

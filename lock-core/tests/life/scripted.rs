@@ -1,0 +1,226 @@
+//! A driver that answers as a test's script says, on a virtual clock, and writes down what it was asked and when.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{
+    Attempt, Busy, Claim, Driver, Fair, Fencing, Finding, Grant, Info, Inspection, Lease, Release, Renewal, Request,
+    Revocation, Revoked, Wakes,
+};
+use lock_core::{
+    Client, Clock, Done, Error, FencingToken, Instant, Name, Options, Random, RandomSource, Result, Time, Timer,
+};
+use tokio::sync::Notify;
+
+pub(crate) const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// What the server does with a call: how long it takes, and what it answers.
+pub(crate) type Step<T> = (Duration, Result<T>);
+
+pub(crate) fn granted(valid_for: Duration) -> Step<Attempt> {
+    let token = FencingToken::new(7).expect("seven");
+    (ms(1), Ok(Attempt::Granted(Grant { token, valid_for })))
+}
+
+pub(crate) fn busy() -> Step<Attempt> {
+    (ms(1), Ok(Attempt::Busy(Busy::default())))
+}
+
+pub(crate) fn held(valid_for: Duration) -> Step<Renewal> {
+    (ms(1), Ok(Renewal::Held { valid_for }))
+}
+
+pub(crate) fn released() -> Step<Release> {
+    (ms(1), Ok(Release::Released { others: Some(false) }))
+}
+
+/// No answer within `patience`.
+pub(crate) fn unknown<T>(patience: Duration) -> Step<T> {
+    (patience, Err(Error::unavailable(Done::Unknown, "no answer")))
+}
+
+/// The script of one test. The last step of each queue is repeated.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    pub(crate) attempts: Mutex<VecDeque<Step<Attempt>>>,
+    pub(crate) renewals: Mutex<VecDeque<Step<Renewal>>>,
+    pub(crate) releases: Mutex<VecDeque<Step<Release>>>,
+    pub(crate) change: Notify,
+    /// By how much the client's clock is ahead of its timers, in milliseconds.
+    jumped: Arc<AtomicU64>,
+    log: Mutex<Vec<(Duration, String)>>,
+}
+
+impl Script {
+    pub(crate) fn new(
+        attempts: impl IntoIterator<Item = Step<Attempt>>,
+        renewals: impl IntoIterator<Item = Step<Renewal>>,
+        releases: impl IntoIterator<Item = Step<Release>>,
+    ) -> Arc<Script> {
+        Arc::new(Script {
+            attempts: Mutex::new(attempts.into_iter().collect()),
+            renewals: Mutex::new(renewals.into_iter().collect()),
+            releases: Mutex::new(releases.into_iter().collect()),
+            ..Script::default()
+        })
+    }
+
+    /// When each call of this kind began, in milliseconds since the test's beginning.
+    pub(crate) fn times_of(&self, call: &str) -> Vec<u64> {
+        let log = self.log.lock().expect("no panic under it");
+        log.iter().filter(|(_, what)| what.starts_with(call)).map(|(at, _)| at.as_millis() as u64).collect()
+    }
+
+    /// The machine slept: the clock has gone on, the timers haven't.
+    pub(crate) fn jump(&self, by: Duration) {
+        self.jumped.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn log(&self) -> Vec<(Duration, String)> {
+        self.log.lock().expect("no panic under it").clone()
+    }
+
+    async fn step<T: Copy>(&self, clock: &Clock, what: String, queue: &Mutex<VecDeque<Step<T>>>) -> Result<T> {
+        self.log.lock().expect("no panic under it").push((clock.now().since_origin(), what));
+        let (takes, answer) = {
+            let mut queue = queue.lock().expect("no panic under it");
+            let (takes, answer) = queue.pop_front().expect("the script has a step");
+            let copy = match &answer {
+                Ok(value) => Ok(*value),
+                Err(_) => Err(Error::unavailable(Done::Unknown, "no answer")),
+            };
+            if queue.is_empty() {
+                queue.push_back((takes, copy));
+            }
+            (takes, answer)
+        };
+        clock.sleep(takes).await;
+        answer
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Scripted {
+    script: Arc<Script>,
+    info: Arc<Info>,
+}
+
+/// A client of the script on a virtual clock that stands at zero.
+pub(crate) async fn client(script: &Arc<Script>) -> Client {
+    client_with(script, Options::default()).await
+}
+
+pub(crate) async fn client_with(script: &Arc<Script>, options: Options) -> Client {
+    let info = Arc::new(Info {
+        backend: "scripted",
+        server: String::new(),
+        fencing: Fencing::Always,
+        lease: Lease::Lock,
+        fair: Fair::No,
+        wakes: Wakes::Polled,
+        min_ttl: ms(10),
+        max_ttl: Duration::from_secs(3600),
+        clock: "the test's",
+        data_loss: "nothing is kept".into(),
+        requests_per_hand_over: 2,
+    });
+    let driver = Scripted { script: script.clone(), info };
+    let options = options.clock(Clock::new(Virtual { start: now(), jumped: script.jumped.clone() })).random(Random::new(Seeded(AtomicU64::new(1))));
+    options.open(|_| async { Ok(driver) }).await.expect("a runtime")
+}
+
+#[async_trait]
+impl Driver for Scripted {
+    fn info(&self) -> Arc<Info> {
+        self.info.clone()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        Box::new(ScriptedClaim { script: self.script.clone(), clock: request.clock })
+    }
+
+    async fn inspect(&self, _: &Name, _: Duration) -> Result<Inspection> {
+        Ok(Inspection::default())
+    }
+
+    async fn revoke(&self, _: &Name, _: Revocation) -> Result<Revoked> {
+        Ok(Revoked::NotHeld)
+    }
+
+    async fn check(&self, _: Duration) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
+}
+
+#[derive(Debug)]
+struct ScriptedClaim {
+    script: Arc<Script>,
+    clock: Clock,
+}
+
+#[async_trait]
+impl Claim for ScriptedClaim {
+    async fn attempt(&mut self) -> Result<Attempt> {
+        self.script.step(&self.clock, "attempt".into(), &self.script.attempts).await
+    }
+
+    async fn changed(&mut self) {
+        self.script.change.notified().await;
+    }
+
+    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
+        self.script.step(&self.clock, format!("renew {ttl:?}"), &self.script.renewals).await
+    }
+
+    async fn release(&mut self) -> Result<Release> {
+        self.script.step(&self.clock, "release".into(), &self.script.releases).await
+    }
+}
+
+/// The paused clock of the test's runtime, counted from the test's beginning.
+#[derive(Debug)]
+struct Virtual {
+    start: tokio::time::Instant,
+    jumped: Arc<AtomicU64>,
+}
+
+#[allow(clippy::disallowed_methods, reason = "the virtual clock is made of these")]
+impl Time for Virtual {
+    fn now(&self) -> Instant {
+        Instant::from_origin(self.start.elapsed() + ms(self.jumped.load(Ordering::Relaxed)))
+    }
+
+    fn timer(&self, pause: Duration) -> Timer {
+        Box::pin(tokio::time::sleep(pause))
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the virtual clock is made of this")]
+fn now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
+/// Passes virtual time.
+#[allow(clippy::disallowed_methods, reason = "the virtual clock is made of this")]
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// The same bytes at every run (splitmix64).
+struct Seeded(AtomicU64);
+
+impl RandomSource for Seeded {
+    fn fill(&self, bytes: &mut [u8]) {
+        for byte in bytes {
+            let x = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+            let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            *byte = (x ^ (x >> 31)) as u8;
+        }
+    }
+}
