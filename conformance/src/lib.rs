@@ -11,4 +11,4 @@ pub mod servers;
 mod setting;
 
 pub use harness::{Counters, Data, Harness, Need, OwnServer};
-pub use runner::run;
+pub use runner::{Verdict, failed, not_run, run};

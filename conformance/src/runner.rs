@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::process::ExitCode;
+use std::process::{ExitCode, Termination};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,10 +39,36 @@ pub(crate) enum Load {
     Heavy,
 }
 
+/// What a test program's `main` returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a failure that nobody returns is no failure"]
+pub enum Verdict {
+    /// No case failed.
+    Passed,
+    /// A case failed, or none could be run that had to be.
+    Failed,
+}
+
+impl Verdict {
+    /// Failed if either did: for a backend that is tested in two forms.
+    pub fn and(self, other: Verdict) -> Verdict {
+        if self == Verdict::Failed { self } else { other }
+    }
+}
+
+impl Termination for Verdict {
+    fn report(self) -> ExitCode {
+        match self {
+            Verdict::Passed => ExitCode::SUCCESS,
+            Verdict::Failed => ExitCode::FAILURE,
+        }
+    }
+}
+
 /// Runs the suite on `harness`, with the arguments of `cargo test`: what a backend's `tests/conformance.rs` calls.
 ///
 /// Fails if a case fails, and if none ran though none was filtered out.
-pub fn run(harness: impl Harness) -> ExitCode {
+pub fn run(harness: impl Harness) -> Verdict {
     let mut arguments = Arguments::from_args();
     let harness: Arc<dyn Harness> = Arc::new(harness);
     let info = block_on(async { harness.open(Options::default()).await.map(|client| client.info()) });
@@ -50,7 +76,7 @@ pub fn run(harness: impl Harness) -> ExitCode {
         Ok(info) => info,
         Err(e) => {
             eprintln!("{}: the server under test can't be used: {e:?}", harness.name());
-            return ExitCode::FAILURE;
+            return Verdict::Failed;
         }
     };
     let setting = Setting { harness, info };
@@ -71,16 +97,34 @@ pub fn run(harness: impl Harness) -> ExitCode {
     arguments.test_threads = Some(1);
     failed |= libtest_mimic::run(&arguments, heavy).has_failed();
     if arguments.list {
-        return ExitCode::SUCCESS;
+        return Verdict::Passed;
     }
 
     let ran = std::mem::take(&mut *ran.lock().expect("no case panics under this lock"));
     for (case, reason) in &not_run {
-        println!("not run: {}::{}: {reason}", case.topic, case.name);
+        note(&format!("{}: {}::{}", setting.harness.name(), case.topic, case.name), reason);
     }
     println!("{}: {} cases ran, {} not run", setting.harness.name(), ran.len(), not_run.len());
     println!("cases per bug class: {}\n", per_class(&ran));
-    if failed || (ran.is_empty() && !filtered) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if failed || (ran.is_empty() && !filtered) { Verdict::Failed } else { Verdict::Passed }
+}
+
+/// Says that the suite was not run on `backend`, and why; never as if it had passed.
+pub fn not_run(backend: &str, why: &str) -> Verdict {
+    note(&format!("conformance of {backend}"), why);
+    Verdict::Passed
+}
+
+fn note(what: &str, why: &str) {
+    println!("not run: {what}: {why}");
+    #[cfg(feature = "servers")]
+    crate::servers::record::not_run(what, why);
+}
+
+/// Says that the suite could not be run on `backend` though it had to be.
+pub fn failed(backend: &str, why: &str) -> Verdict {
+    println!("\nconformance of {backend}: FAILED: {why}\n");
+    Verdict::Failed
 }
 
 fn reason_not_to(case: &Case, setting: &Setting) -> Option<String> {

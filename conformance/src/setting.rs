@@ -82,7 +82,11 @@ impl Setting {
 }
 
 /// Waits until `there` says so; panics with `what` after `limit`.
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, mut there: impl FnMut() -> F) {
+pub(crate) async fn until<F: Future<Output = bool>>(
+    what: &str,
+    limit: Duration,
+    mut there: impl FnMut() -> F,
+) {
     let start = std::time::Instant::now();
     while !there().await {
         assert!(start.elapsed() < limit, "{what}: not within {limit:?}");

@@ -77,6 +77,20 @@ struct Held {
     state: watch::Sender<State>,
 }
 
+impl Held {
+    /// There is proof of the lock up to `until`. An older one may reach further: the server never shortens.
+    fn reaches(&mut self, until: Instant) {
+        self.until = self.end.map_or(until, |end| until.min(end)).max(self.until);
+        let (until, at_end) = (self.until, self.at_end());
+        self.state.send_modify(|state| *state = State { until, at_end, ..*state });
+    }
+
+    /// What it means if `until` comes.
+    fn at_end(&self) -> Cause {
+        if self.end.is_some_and(|end| self.until >= end) { Cause::MaxHold } else { Cause::Expired }
+    }
+}
+
 /// Why holding came to its end.
 enum Kept<T> {
     Stopped(T),
@@ -135,7 +149,11 @@ impl Life {
     }
 
     /// Attempts until granted, refused, out of time, or nobody waits for the answer.
-    async fn enter(&mut self, caller: &mut oneshot::Sender<Answer>, turn: Option<&Turn>) -> Result<Option<Held>> {
+    async fn enter(
+        &mut self,
+        caller: &mut oneshot::Sender<Answer>,
+        turn: Option<&Turn>,
+    ) -> Result<Option<Held>> {
         if turn.is_some_and(Turn::must_stand_back) {
             self.stand_back().await;
         }
@@ -181,9 +199,13 @@ impl Life {
         let asked = self.now();
         let outcome = self.claim.attempt().await;
         match &outcome {
-            Ok(Attempt::Granted(_) | Attempt::Busy(Busy { queued: true, .. })) => self.leaves(Residue::Something),
+            Ok(Attempt::Granted(_) | Attempt::Busy(Busy { queued: true, .. })) => {
+                self.leaves(Residue::Something)
+            }
             Ok(Attempt::Busy(_)) => {}
             Err(e) if e.may_have_been_done() => self.leaves(Residue::UntilThen(asked + self.patience)),
+            // A server may refuse the second half of what it has begun.
+            Err(e) if e.kind() == ErrorKind::Rejected => self.leaves(Residue::Something),
             Err(_) => {}
         }
         outcome.map_err(|e| self.at("acquire", e))
@@ -237,10 +259,11 @@ impl Life {
 
     fn held(&self, token: FencingToken, since: Instant, until: Instant, valid_for: Duration) -> Held {
         let end = self.terms.max_hold.map(|most| since + most);
-        let until = end.map_or(until, |end| until.min(end));
-        let state = watch::Sender::new(State { until, lost: None });
+        let state = watch::Sender::new(State { until: since, at_end: Cause::Expired, lost: None });
         let renew_at = self.terms.renewed.then(|| self.next_renewal(since, valid_for));
-        Held { token, since, until, renew_at, end, failures: 0, state }
+        let mut held = Held { token, since, until: since, renew_at, end, failures: 0, state };
+        held.reaches(until);
+        held
     }
 
     /// A caller that gets no guard. Nobody may be listening any more.
@@ -316,8 +339,7 @@ impl Life {
                 () = clock.sleep_until(next) => self.terms.ttl,
             };
             if clock.now() >= held.until {
-                let over = held.end.is_some_and(|end| held.until >= end);
-                self.lose(held, if over { Cause::MaxHold } else { Cause::Expired });
+                self.lose(held, held.at_end());
                 continue;
             }
             // What came of it stands in `held`.
@@ -328,7 +350,7 @@ impl Life {
     /// Asks the server to keep the lock for `ttl` more, and tells the guard what came of it.
     async fn confirm(&mut self, held: &mut Held, ttl: Duration) -> Result<Duration> {
         let asked = self.now();
-        let ttl = held.end.map_or(ttl, |end| ttl.min(end.since(asked))).max(LOOK);
+        let ttl = held.end.map_or(ttl, |end| ttl.min(lasting(end.since(asked)))).max(LOOK);
         let clock = self.shared.clock.clone();
         let mut late = false;
         let outcome = {
@@ -339,14 +361,14 @@ impl Life {
                 () = clock.sleep_until(held.until) => {
                     // Told now, and not when the server answers.
                     late = true;
-                    held.state.send_modify(|state| state.lost = Some(Cause::Expired));
+                    held.state.send_modify(|state| state.lost = Some(state.at_end));
                     call.await
                 }
             }
         };
         if late || clock.now() >= held.until {
-            self.lose(held, Cause::Expired);
-            return Err(self.at("renew", lost_because(Cause::Expired)));
+            self.lose(held, held.at_end());
+            return Err(self.at("renew", lost_because(held.at_end())));
         }
         match outcome {
             Ok(Renewal::Held { valid_for }) => {
@@ -372,12 +394,9 @@ impl Life {
     }
 
     fn extend(&self, held: &mut Held, asked: Instant, valid_for: Duration) {
-        let until = asked + certain(valid_for);
-        // An older proof may reach further: the server never shortens.
-        held.until = held.end.map_or(until, |end| until.min(end)).max(held.until);
+        held.reaches(asked + certain(valid_for));
         held.failures = 0;
         held.renew_at = held.renew_at.map(|_| self.next_renewal(asked, valid_for));
-        held.state.send_modify(|state| state.until = held.until);
     }
 
     /// A third of what is left after asking, up to a tenth of that earlier, so that many locks don't renew as one.
@@ -445,10 +464,11 @@ impl Life {
     async fn release(&mut self, last_request: Instant, mut failed: impl FnMut(Instant)) -> Option<Release> {
         let over = (self.shared.driver.info().lease == Lease::Lock).then_some(last_request + self.terms.ttl);
         for failures in 1.. {
-            if let Ok(outcome) = self.release_once().await {
-                return Some(outcome);
-            }
-            if over.is_some_and(|over| self.now() >= over) {
+            let hopeless = match self.release_once().await {
+                Ok(outcome) => return Some(outcome),
+                Err(e) => !e.is_transient(),
+            };
+            if over.is_some_and(|over| hopeless || self.now() >= over) {
                 break;
             }
             failed(self.now());
@@ -506,6 +526,11 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 /// The part of a lease to count on: clocks' rates differ by up to 1 %, and servers round to the millisecond.
 fn certain(lease: Duration) -> Duration {
     lease.saturating_sub(lease / 100).saturating_sub(Duration::from_millis(2))
+}
+
+/// A lease of which this much is certain.
+fn lasting(certain: Duration) -> Duration {
+    certain.saturating_add(certain / 50).saturating_add(Duration::from_millis(4))
 }
 
 pub(crate) fn lost_because(cause: Cause) -> Error {

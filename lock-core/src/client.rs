@@ -140,7 +140,9 @@ impl Shared {
         let info = self.driver.info();
         let (min, max) = (info.min_ttl, info.max_ttl);
         if ttl < min || ttl > max {
-            return Err(Error::invalid(format!("the ttl {ttl:?} is outside of what this backend takes: {min:?} to {max:?}")));
+            return Err(Error::invalid(format!(
+                "the ttl {ttl:?} is outside of what this backend takes: {min:?} to {max:?}"
+            )));
         }
         self.uses_ttl(ttl);
         Ok(ttl)
@@ -176,7 +178,8 @@ impl Shared {
     }
 
     fn watch_step(&self) -> Duration {
-        Duration::from_millis(self.shortest_ttl.load(Ordering::Relaxed) / 10).clamp(SHORTEST_STEP, LONGEST_STEP)
+        Duration::from_millis(self.shortest_ttl.load(Ordering::Relaxed) / 10)
+            .clamp(SHORTEST_STEP, LONGEST_STEP)
     }
 }
 

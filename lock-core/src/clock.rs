@@ -139,7 +139,10 @@ impl Time for System {
         Instant(os::monotonic())
     }
 
-    #[allow(clippy::disallowed_methods, reason = "this is the clock that the rule asks everybody else to use")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is the clock that the rule asks everybody else to use"
+    )]
     fn timer(&self, pause: Duration) -> Timer {
         Box::pin(tokio::time::sleep(pause))
     }

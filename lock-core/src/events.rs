@@ -155,12 +155,14 @@ impl Events {
             Event::Granted { waited, .. } => {
                 gauge!("lock_waiting", "backend" => backend).decrement(1);
                 gauge!("lock_held", "backend" => backend).increment(1);
-                counter!("lock_acquisitions_total", "backend" => backend, "outcome" => "granted").increment(1);
+                counter!("lock_acquisitions_total", "backend" => backend, "outcome" => "granted")
+                    .increment(1);
                 histogram!("lock_wait_seconds", "backend" => backend).record(waited);
             }
             Event::NotGranted { why, waited, .. } => {
                 gauge!("lock_waiting", "backend" => backend).decrement(1);
-                counter!("lock_acquisitions_total", "backend" => backend, "outcome" => why.as_str()).increment(1);
+                counter!("lock_acquisitions_total", "backend" => backend, "outcome" => why.as_str())
+                    .increment(1);
                 histogram!("lock_wait_seconds", "backend" => backend).record(waited);
             }
             Event::Renewed { took, .. } => {
@@ -172,7 +174,8 @@ impl Events {
             }
             Event::Ended { ending, held, .. } => {
                 gauge!("lock_held", "backend" => backend).decrement(1);
-                counter!("lock_releases_total", "backend" => backend, "ending" => ending.as_str()).increment(1);
+                counter!("lock_releases_total", "backend" => backend, "ending" => ending.as_str())
+                    .increment(1);
                 histogram!("lock_hold_seconds", "backend" => backend).record(held);
             }
             Event::Trouble { operation, .. } => {

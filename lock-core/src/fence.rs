@@ -49,7 +49,10 @@ impl Fence {
 impl std::fmt::Display for Stale {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Stale { offered, highest } = self;
-        write!(f, "token {offered} is stale: the resource has seen {highest}, so another holder has come after this one")
+        write!(
+            f,
+            "token {offered} is stale: the resource has seen {highest}, so another holder has come after this one"
+        )
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Guard {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     pub(crate) until: Instant,
+    /// Why it is lost when `until` comes.
+    pub(crate) at_end: Cause,
     pub(crate) lost: Option<Cause>,
 }
 
@@ -123,7 +125,7 @@ impl Guard {
         let mut state = self.state.clone();
         let watch = async {
             loop {
-                let State { until, lost } = *state.borrow_and_update();
+                let State { until, lost, .. } = *state.borrow_and_update();
                 if lost.is_some() || until.since(clock.now()) <= before {
                     return;
                 }
@@ -205,8 +207,8 @@ impl Guard {
 
     /// Why the lock is lost, if it is.
     fn loss(&self) -> Option<Cause> {
-        let State { until, lost } = *self.state.borrow();
-        lost.or_else(|| (until <= self.shared.clock.now()).then_some(Cause::Expired))
+        let State { until, at_end, lost } = *self.state.borrow();
+        lost.or_else(|| (until <= self.shared.clock.now()).then_some(at_end))
             .or_else(|| self.state.has_changed().is_err().then_some(Cause::RuntimeEnded))
     }
 

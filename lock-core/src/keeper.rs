@@ -34,8 +34,10 @@ impl Keeper {
     /// On the caller's runtime: no thread hop on the fast path.
     pub(crate) fn current() -> Result<Keeper> {
         let handle = Handle::try_current().map_err(|e| {
-            Error::invalid("a client is opened inside a tokio runtime, or with a thread of its own (dedicated)")
-                .with_source(e)
+            Error::invalid(
+                "a client is opened inside a tokio runtime, or with a thread of its own (dedicated)",
+            )
+            .with_source(e)
         })?;
         Ok(Keeper { handle, census: Arc::default(), thread: None })
     }
@@ -62,7 +64,8 @@ impl Keeper {
                 drop(ending);
             })
             .map_err(failed)?;
-        let thread = Thread { id: thread.thread().id(), stop: Some(stop), ended: std::sync::Mutex::new(ended) };
+        let thread =
+            Thread { id: thread.thread().id(), stop: Some(stop), ended: std::sync::Mutex::new(ended) };
         Ok(Keeper { handle, census, thread: Some(thread) })
     }
 

@@ -56,13 +56,17 @@ impl Lock {
     pub async fn acquire(&self) -> Result<Guard> {
         let answer = self.enter(Waits::Queued);
         let outcome = match self.wait {
-            None => answer.await?,
-            Some(wait) => self.keeper.within(self.in_time(wait, answer)).await?,
+            None => Ok(answer.await?),
+            Some(wait) => self.keeper.within(self.in_time(wait, answer)).await,
         };
-        match outcome {
-            Some(guard) => Ok(guard),
-            None => Err(self.at("acquire", self.keeper.within(self.out_of_time()).await)),
-        }
+        let seen = match outcome {
+            Ok(Some(guard)) => return Ok(guard),
+            // Its wait was over when the server said so.
+            Ok(None) => Seen::Held,
+            Err(OutOfTime::Failed(error)) => return Err(error),
+            Err(OutOfTime::Unanswered(seen)) => seen,
+        };
+        Err(self.at("acquire", self.keeper.within(self.out_of_time(seen)).await))
     }
 
     /// Takes the lock if it is free: `None` if somebody else holds it. Answers within the patience (a third of the ttl,
@@ -143,24 +147,30 @@ impl Lock {
         &self,
         wait: Duration,
         answer: impl Future<Output = Result<Option<Guard>>>,
-    ) -> Result<Option<Guard>> {
+    ) -> Result<Option<Guard>, OutOfTime> {
         let (clock, mut answer) = (&self.shared.clock, std::pin::pin!(answer));
-        if let Some(outcome) = clock.timeout(wait, &mut answer).await {
-            return outcome;
+        // Looked at while `answer` still stands in its place at the gate.
+        let seen = || self.shared.gates.seen(&self.terms.name);
+        let mut outcome = clock.timeout(wait, &mut answer).await;
+        if outcome.is_none() && wait < FIRST_ANSWER && matches!(seen(), Seen::Nothing) {
+            outcome = clock.timeout(FIRST_ANSWER - wait, &mut answer).await;
         }
-        if wait < FIRST_ANSWER && matches!(self.shared.gates.seen(&self.terms.name), Seen::Nothing) {
-            return clock.timeout(FIRST_ANSWER - wait, answer).await.unwrap_or(Ok(None));
+        match outcome {
+            Some(answered) => answered.map_err(OutOfTime::Failed),
+            None => Err(OutOfTime::Unanswered(seen())),
         }
-        Ok(None)
     }
 
     /// What to tell a caller whose wait is over: who holds the lock, or that nobody knows.
-    async fn out_of_time(&self) -> Error {
+    async fn out_of_time(&self, seen: Seen) -> Error {
         let wait = self.wait.unwrap_or_default();
         let unanswered = |why: String| {
-            Error::unavailable(Done::No, format!("the server has not answered within the wait of {wait:?}{why}"))
+            Error::unavailable(
+                Done::No,
+                format!("the server has not answered within the wait of {wait:?}{why}"),
+            )
         };
-        match self.shared.gates.seen(&self.terms.name) {
+        match seen {
             Seen::Nothing => return unanswered(String::new()),
             Seen::Trouble(what) => return unanswered(format!("; last: {what}")),
             Seen::Held => {}
@@ -176,6 +186,14 @@ impl Lock {
     fn at(&self, operation: &'static str, error: Error) -> Error {
         self.shared.at(operation, Some(&self.terms.name), error)
     }
+}
+
+/// Why a caller that waits for a limited time gets no guard.
+enum OutOfTime {
+    /// The claim came to nothing.
+    Failed(Error),
+    /// The time is over, and this is what was last seen.
+    Unanswered(Seen),
 }
 
 /// The terms of a lock in the making.
@@ -260,7 +278,9 @@ impl LockBuilder {
         if let (Some(least), Some(most)) = (self.min_hold, self.max_hold)
             && least > most
         {
-            return Err(invalid(Error::invalid(format!("min_hold ({least:?}) is more than max_hold ({most:?})"))));
+            return Err(invalid(Error::invalid(format!(
+                "min_hold ({least:?}) is more than max_hold ({most:?})"
+            ))));
         }
         let label = self.label.unwrap_or_else(|| shared.label.clone());
         let terms = Terms {

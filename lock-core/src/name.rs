@@ -109,7 +109,10 @@ mod tests {
 
     #[test]
     fn names_are_taken_as_they_are_or_not_at_all() {
-        for good in ["a", " a ", "A", "ä", "{}", "a\nb", "a\0b", "%_", ":lock~", ":lock~tt", "x:lock~7", "block~t", "🔒"] {
+        for good in [
+            "a", " a ", "A", "ä", "{}", "a\nb", "a\0b", "%_", ":lock~", ":lock~tt", "x:lock~7", "block~t",
+            "🔒",
+        ] {
             assert_eq!(Name::new(good).unwrap().as_str(), good);
         }
         for bad in ["", "x:lock~t", ":lock~Z", "lock~t", "a000:lock~w"] {

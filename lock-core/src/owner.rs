@@ -93,7 +93,8 @@ impl Label {
     /// `user@host pid 4711 program` of this process.
     pub fn of_this_process() -> Label {
         let program = std::env::args_os().next().unwrap_or_default();
-        let program = std::path::Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let program =
+            std::path::Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         Label::new(&format!("{}@{} pid {} {program}", os::user(), os::host(), std::process::id()))
     }
 

@@ -49,7 +49,10 @@ impl fmt::Debug for Random {
 struct System;
 
 impl RandomSource for System {
-    #[allow(clippy::disallowed_methods, reason = "this is the source that the rule asks everybody else to use")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is the source that the rule asks everybody else to use"
+    )]
     fn fill(&self, bytes: &mut [u8]) {
         // A machine without randomness can mint no owners: there is nothing sensible to go on with.
         getrandom::fill(bytes).expect("the operating system provides randomness");

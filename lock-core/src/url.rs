@@ -49,7 +49,9 @@ impl Location {
     /// Takes the parameter `name` as a duration: `500ms`, `30s`, `5m`, `2h`.
     pub fn take_duration(&mut self, name: &str) -> Result<Option<Duration>> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        parse_duration(&value).map(Some).map_err(|e| Error::invalid(format!("the URL's parameter {name:?}: {}", e.message())))
+        parse_duration(&value)
+            .map(Some)
+            .map_err(|e| Error::invalid(format!("the URL's parameter {name:?}: {}", e.message())))
     }
 
     /// Takes `?prefix=`: what stands before every name on the server.
@@ -61,9 +63,9 @@ impl Location {
     pub fn finish(self, known: &str) -> Result<()> {
         match self.parameters.first() {
             None => Ok(()),
-            Some((name, _)) => {
-                Err(Error::invalid(format!("the URL's parameter {name:?} is not known here; there are: {known}")))
-            }
+            Some((name, _)) => Err(Error::invalid(format!(
+                "the URL's parameter {name:?} is not known here; there are: {known}"
+            ))),
         }
     }
 }
@@ -127,7 +129,9 @@ mod tests {
 
     #[test]
     fn durations_have_a_unit() {
-        for (text, millis) in [("500ms", 500), ("30s", 30_000), ("0.5s", 500), ("2h", 7_200_000), ("1d", 86_400_000)] {
+        for (text, millis) in
+            [("500ms", 500), ("30s", 30_000), ("0.5s", 500), ("2h", 7_200_000), ("1d", 86_400_000)]
+        {
             assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(millis));
         }
         for bad in ["", "30", "s", "-1s", "1w", "1 s", "1.2.3s", "99999999999999999999d"] {

@@ -85,7 +85,8 @@ async fn everything_happens() {
 fn the_table_is_what_a_run_emits() {
     let seen = Seen::default();
     metrics::with_local_recorder(&seen, || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(everything_happens());
     });
     assert_eq!(*seen.0.lock().unwrap(), documented());

@@ -82,7 +82,8 @@ async fn acquire_dropped_at_any_time_leaves_nothing(s: Setting) {
 
 async fn a_dropped_waiter_leaves_nothing(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let guard = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine").acquire().await.expect("up");
+    let guard =
+        client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine").acquire().await.expect("up");
     let waiter = s.client().await;
     for n in 0..30 {
         let lock = waiter.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
@@ -162,7 +163,9 @@ async fn a_client_used_after_its_runtime_says_so(s: Setting) {
     let (name, setting) = (s.name(), s.clone());
     let client: Client = in_a_runtime_that_ends(async move { setting.client().await }).await;
     let lock = s.lock(&client, &name).wait(ms(200)).build().expect("fine terms");
-    for outcome in [lock.acquire().await.map(drop), lock.try_acquire().await.map(drop), lock.inspect().await.map(drop)] {
+    for outcome in
+        [lock.acquire().await.map(drop), lock.try_acquire().await.map(drop), lock.inspect().await.map(drop)]
+    {
         let error = outcome.expect_err("there is no runtime");
         assert!(error.to_string().contains("runtime"), "{error}");
         assert!(error.is_transient() && !error.may_have_been_done(), "{error:?}");
@@ -187,7 +190,16 @@ async fn a_shut_down_client_leaves_nothing(s: Setting) {
     let (held, busy) = (s.name(), s.name());
     let client = s.client().await;
     let other = s.hold(&busy).await;
-    drop(client.lock(held.as_str()).ttl(Duration::from_secs(25)).build().expect("fine").acquire().await.expect("up"));
+    drop(
+        client
+            .lock(held.as_str())
+            .ttl(Duration::from_secs(25))
+            .build()
+            .expect("fine")
+            .acquire()
+            .await
+            .expect("up"),
+    );
     let lock = client.lock(busy.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
     let waiter = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(ms(50)).await;

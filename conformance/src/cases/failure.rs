@@ -32,7 +32,8 @@ async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
     assert!(started.elapsed() >= ms(300) && started.elapsed() < ms(700), "{:?}", started.elapsed());
     assert!(lock.inspect().await.is_err());
     server.start(Data::Lost);
-    let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(Duration::from_secs(5)).build().expect("fine terms");
+    let lock =
+        client.lock(name.as_str()).ttl(s.ttl()).wait(Duration::from_secs(5)).build().expect("fine terms");
     assert_eq!(lock.acquire().await.expect("it is back").release().await, Ending::Released);
 }
 

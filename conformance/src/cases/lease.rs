@@ -112,7 +112,12 @@ async fn validity_counts_from_before_the_attempt(s: Setting) {
         let asked = Instant::now();
         let guard = lock.acquire().await.expect("up");
         let most = s.ttl().mul_f64(0.99) - ms(2);
-        assert!(guard.valid_for() + asked.elapsed() <= most + ms(1), "{:?} of {:?}", guard.valid_for(), s.ttl());
+        assert!(
+            guard.valid_for() + asked.elapsed() <= most + ms(1),
+            "{:?} of {:?}",
+            guard.valid_for(),
+            s.ttl()
+        );
         assert!(!guard.valid_for().is_zero());
     }
 }
@@ -171,9 +176,15 @@ async fn run_acquires_protects_and_releases(s: Setting) {
     let guard = s.hold(&name).await;
     assert!(lock.try_run(async |_| panic!("not run")).await.expect("contention is no error").is_none());
     assert_eq!(guard.release().await, Ending::Released);
-    let (there, failed) = (lock.clone(), tokio::spawn(async move { lock.run(async |_| panic!("in the work")).await.map(|()| 0) }));
+    let (there, failed) = (
+        lock.clone(),
+        tokio::spawn(async move { lock.run(async |_| panic!("in the work")).await.map(|()| 0) }),
+    );
     assert!(failed.await.is_err());
-    until("a panic releases", ms(1000), || async { there.try_run(async |_| ()).await.expect("up").is_some() }).await;
+    until("a panic releases", ms(1000), || async {
+        there.try_run(async |_| ()).await.expect("up").is_some()
+    })
+    .await;
 }
 
 async fn a_dead_server_means_lost_at_the_deadline(s: Setting) {

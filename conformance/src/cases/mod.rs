@@ -8,6 +8,7 @@ mod failure;
 mod fencing;
 mod lease;
 mod names;
+#[cfg(feature = "servers")]
 mod processes;
 mod waiting;
 
@@ -24,6 +25,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         cancellation::CASES,
         breaking::CASES,
         failure::CASES,
+        #[cfg(feature = "servers")]
         processes::CASES,
     ]
     .into_iter()

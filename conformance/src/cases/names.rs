@@ -20,11 +20,88 @@ pub(crate) const CASES: &[Case] = &[
 /// Names that some system has taken for one another.
 fn difficult_names() -> Vec<String> {
     let mut names: Vec<String> = [
-        "job", "JOB", "Job", "job ", " job", "jób", "jo\u{301}b", "j\u{f3}b", "job\0", "job\n", "job\t", "a/b", "a//b", "a/",
-        "/a", "..", ".", "a/../b", "{}", "{a}", "{a}b", "a{b}", "}{", "{{a}}", "{a", "a}", "%", "_", "%%", "a%b", "a_b", "axb",
-        "*", "?", "[a]", "a*", "'", "\"", "`", "\\", "\\\\", "--", ";", "$1", "$name", "#", ":", "::", "a:b", "a;b", "🔒",
-        "🔒🔒", "ß", "ss", "ẞ", "ı", "i", "I", "İ", "ﬁ", "fi", "Å", "Å", "0", "00", "1", "01", "1.0", "1e0", "true", "null",
-        "NULL", ":lock~", ":lock~1", "a:lock~tt", "lock", "lock~", "\u{feff}", "\u{200b}", "a\u{200b}", "\u{1}", "\u{7f}",
+        "job",
+        "JOB",
+        "Job",
+        "job ",
+        " job",
+        "jób",
+        "jo\u{301}b",
+        "j\u{f3}b",
+        "job\0",
+        "job\n",
+        "job\t",
+        "a/b",
+        "a//b",
+        "a/",
+        "/a",
+        "..",
+        ".",
+        "a/../b",
+        "{}",
+        "{a}",
+        "{a}b",
+        "a{b}",
+        "}{",
+        "{{a}}",
+        "{a",
+        "a}",
+        "%",
+        "_",
+        "%%",
+        "a%b",
+        "a_b",
+        "axb",
+        "*",
+        "?",
+        "[a]",
+        "a*",
+        "'",
+        "\"",
+        "`",
+        "\\",
+        "\\\\",
+        "--",
+        ";",
+        "$1",
+        "$name",
+        "#",
+        ":",
+        "::",
+        "a:b",
+        "a;b",
+        "🔒",
+        "🔒🔒",
+        "ß",
+        "ss",
+        "ẞ",
+        "ı",
+        "i",
+        "I",
+        "İ",
+        "ﬁ",
+        "fi",
+        "Å",
+        "Å",
+        "0",
+        "00",
+        "1",
+        "01",
+        "1.0",
+        "1e0",
+        "true",
+        "null",
+        "NULL",
+        ":lock~",
+        ":lock~1",
+        "a:lock~tt",
+        "lock",
+        "lock~",
+        "\u{feff}",
+        "\u{200b}",
+        "a\u{200b}",
+        "\u{1}",
+        "\u{7f}",
     ]
     .into_iter()
     .map(String::from)
@@ -56,7 +133,10 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
     }
     for name in &names {
         let lock = b.lock(name).ttl(ttl).build().expect("a fine name");
-        assert!(lock.try_acquire().await.expect("up").is_none(), "{name:?} is not the same name to another client");
+        assert!(
+            lock.try_acquire().await.expect("up").is_none(),
+            "{name:?} is not the same name to another client"
+        );
     }
     for guard in guards {
         let _: lock_core::Ending = guard.release().await;
@@ -65,7 +145,8 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
 
 async fn a_name_that_cannot_be_is_refused_at_construction(s: Setting) {
     let client = s.client().await;
-    for name in [String::new(), "x".repeat(MAX_NAME + 1), "é".repeat(257), "a:lock~t".into(), "lock~w".into()] {
+    for name in [String::new(), "x".repeat(MAX_NAME + 1), "é".repeat(257), "a:lock~t".into(), "lock~w".into()]
+    {
         let refused = client.lock(name.as_str()).build().map(drop).expect_err("not a name");
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
     }
@@ -74,14 +155,20 @@ async fn a_name_that_cannot_be_is_refused_at_construction(s: Setting) {
 async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
     let client = s.client().await;
     let beyond = [s.info.max_ttl + ms(1), Duration::from_millis(u64::MAX), Duration::MAX];
-    let below = [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(1), s.info.min_ttl - Duration::from_nanos(1)];
+    let below = [
+        Duration::ZERO,
+        Duration::from_nanos(1),
+        Duration::from_micros(1),
+        s.info.min_ttl - Duration::from_nanos(1),
+    ];
     for ttl in beyond.into_iter().chain(below) {
         let refused = client.lock("ttl").ttl(ttl).build().map(drop).expect_err("not a ttl");
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
     }
     let zero = client.lock("ttl").max_hold(Duration::ZERO).build().map(drop).expect_err("no time to hold");
     assert_eq!(zero.kind(), ErrorKind::Invalid);
-    let crossed = client.lock("ttl").max_hold(ms(10)).min_hold(ms(20)).build().map(drop).expect_err("crossed");
+    let crossed =
+        client.lock("ttl").max_hold(ms(10)).min_hold(ms(20)).build().map(drop).expect_err("crossed");
     assert_eq!(crossed.kind(), ErrorKind::Invalid);
     for ttl in [s.info.min_ttl, s.info.max_ttl] {
         client.lock("ttl").ttl(ttl).build().expect("a bound is inside");
@@ -90,7 +177,9 @@ async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
 }
 
 async fn a_wait_of_any_length_is_fine(s: Setting) {
-    for wait in [Duration::ZERO, Duration::from_nanos(1), ms(1), Duration::from_millis(u64::MAX), Duration::MAX] {
+    for wait in
+        [Duration::ZERO, Duration::from_nanos(1), ms(1), Duration::from_millis(u64::MAX), Duration::MAX]
+    {
         let (name, client) = (s.name(), s.client().await);
         let lock = s.lock(&client, &name).wait(wait).build().expect("any wait");
         let guard = lock.acquire().await.expect("a free lock is granted, however short the wait");
@@ -101,7 +190,8 @@ async fn a_wait_of_any_length_is_fine(s: Setting) {
 async fn the_shortest_ttl_is_held_and_ends(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     for odd in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999)] {
-        let lock = client.lock(name.as_str()).ttl(s.info.min_ttl + odd).fixed_lease().build().expect("inside");
+        let lock =
+            client.lock(name.as_str()).ttl(s.info.min_ttl + odd).fixed_lease().build().expect("inside");
         let guard = lock.acquire().await.expect("up");
         tokio::time::timeout(s.info.min_ttl * 2 + ms(500), guard.lost()).await.expect("it ends");
         assert!(!guard.is_held());

@@ -1,5 +1,139 @@
 //! Whole processes, killed and stopped: the program `lock` is the holder.
 
-use crate::runner::Case;
+use std::time::{Duration, Instant};
 
-pub(crate) const CASES: &[Case] = &[];
+use lock_core::Ending;
+
+use super::case;
+use crate::runner::Case;
+use crate::servers::{Command, Ended, Finished, Holder, Program, Wait};
+use crate::setting::{Setting, ms, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_killed_holder_frees_the_lock_within_its_ttl, [B5, B20]; needs [Program]),
+    case!(a_stopped_holder_loses_the_lock_and_says_so, [B9, B20]; needs [Program]),
+    case!(processes_hand_the_lock_over, [B4, B34]; needs [Program]; load Heavy),
+    case!(a_storm_of_killed_processes_damages_nothing, [B2, B5, B34]; needs [Program]; load Heavy),
+];
+
+/// Long enough for a process to be started in, short enough to be waited for.
+const TTL: Duration = ms(1000);
+const LONG: Duration = Duration::from_secs(20);
+
+fn start(s: &Setting, name: &lock_core::Name, wait: Wait, script: &str) -> Holder {
+    let command =
+        Command { on: &s.harness.url(), name: name.as_str(), ttl: TTL, wait, run: &["sh", "-c", script] };
+    let program = Program::find().expect("asked before");
+    program.run(&command).expect("the program lock starts")
+}
+
+async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("no panic")
+}
+
+async fn started(holder: Holder) -> Holder {
+    off_thread(move || {
+        assert_eq!(holder.line(LONG).expect("it prints"), "held");
+        holder
+    })
+    .await
+}
+
+async fn finished(holder: Holder) -> Finished {
+    off_thread(move || holder.finish(LONG).expect("it comes to its end")).await
+}
+
+async fn a_killed_holder_frees_the_lock_within_its_ttl(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let holder = started(start(&s, &name, Wait::No, "echo held; exec sleep 60")).await;
+    let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
+    assert!(lock.try_acquire().await.expect("up").is_none());
+    tokio::time::sleep(TTL * 2).await;
+    assert!(lock.try_acquire().await.expect("up").is_none(), "it is renewed");
+    holder.process().kill().expect("it was running");
+    let killed = Instant::now();
+    let bound = if s.info.lease == lock_core::driver::Lease::Lock { TTL } else { TTL * 3 } + ms(400);
+    within("the lease ends", bound, lock.acquire()).await.expect("up");
+    assert!(killed.elapsed() > TTL / 2, "nobody else may have released it: {:?}", killed.elapsed());
+}
+
+async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let holder = started(start(&s, &name, Wait::No, "echo held; exec sleep 60")).await;
+    holder.process().pause().expect("it was running");
+    let lock = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+    let guard = within("the lease ends", TTL * 3 + ms(1000), lock.acquire()).await.expect("up");
+    holder.process().resume().expect("it was stopped");
+    let Finished { ended, stderr, .. } = finished(holder).await;
+    assert_eq!(ended, Ended::Status(74), "{stderr}");
+    assert!(stderr.contains("lost"), "{stderr}");
+    assert!(guard.is_held(), "the late process has not touched its successor's lock");
+    assert_eq!(guard.release().await, Ending::Released);
+}
+
+/// A counter in a file, without any protection of its own.
+struct Counter(std::path::PathBuf);
+
+impl Counter {
+    fn new(name: &lock_core::Name) -> Counter {
+        let path = std::env::temp_dir().join(format!("lock-{name}"));
+        std::fs::write(&path, "0").expect("the temporary folder is writable");
+        Counter(path)
+    }
+
+    /// Reads, dawdles, writes back, says so.
+    fn script(&self) -> String {
+        let file = self.0.display();
+        format!("n=$(cat {file}); echo held; sleep 0.05; echo $((n+1)) > {file}; echo counted")
+    }
+
+    fn value(&self) -> usize {
+        let text = std::fs::read_to_string(&self.0).expect("it is there");
+        text.trim().parse().expect("a number")
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        let _: Result<(), _> = std::fs::remove_file(&self.0);
+    }
+}
+
+async fn processes_hand_the_lock_over(s: Setting) {
+    const PROCESSES: usize = 16;
+    let name = s.name();
+    let counter = Counter::new(&name);
+    let holders: Vec<_> =
+        (0..PROCESSES).map(|_| start(&s, &name, Wait::Forever, &counter.script())).collect();
+    for holder in holders {
+        let Finished { ended, stdout, stderr } = finished(holder).await;
+        assert_eq!((ended, stdout.len()), (Ended::Status(0), 2), "{stderr}");
+    }
+    assert_eq!(counter.value(), PROCESSES);
+    assert!(s.is_free(&name).await);
+}
+
+/// Every third process is killed with the lock in hand.
+async fn a_storm_of_killed_processes_damages_nothing(s: Setting) {
+    const PROCESSES: usize = 12;
+    let name = s.name();
+    let counter = Counter::new(&name);
+    let mut running = tokio::task::JoinSet::new();
+    for n in 0..PROCESSES {
+        let holder = start(&s, &name, Wait::Forever, &counter.script());
+        running.spawn(async move {
+            let doomed = n % 3 == 0;
+            let holder = started(holder).await;
+            if doomed {
+                holder.process().kill().expect("it holds the lock");
+            }
+            let counted = finished(holder).await.stdout.iter().any(|line| line == "counted");
+            (doomed, counted)
+        });
+    }
+    let outcomes = running.join_all().await;
+    let counted = outcomes.iter().filter(|(_, counted)| *counted).count();
+    assert!(outcomes.iter().all(|(doomed, counted)| *doomed || *counted), "{outcomes:?}");
+    // One that was killed may have counted without having said so; none may have overwritten another's count.
+    assert!((counted..=PROCESSES).contains(&counter.value()), "{} of {counted}", counter.value());
+}

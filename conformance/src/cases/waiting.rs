@@ -27,7 +27,12 @@ pub(crate) const CASES: &[Case] = &[
 
 async fn a_wait_that_runs_out_names_the_holder(s: Setting) {
     let (name, holder, waiter) = (s.name(), s.client().await, s.client().await);
-    let lock = holder.lock(name.as_str()).ttl(s.ttl() * 10).label("deploy@web-3 pid 4711").build().expect("fine terms");
+    let lock = holder
+        .lock(name.as_str())
+        .ttl(s.ttl() * 10)
+        .label("deploy@web-3 pid 4711")
+        .build()
+        .expect("fine terms");
     let guard = lock.acquire().await.expect("up");
     for wait in [Duration::ZERO, ms(1), ms(150)] {
         let started = Instant::now();
@@ -99,7 +104,11 @@ async fn no_wake_up_is_lost_over_many_hand_overs(s: Setting) {
     let mut tasks = JoinSet::new();
     let worst = Arc::new(AtomicU64::new(0));
     for client in clients {
-        let lock = client.lock(name.as_str()).ttl(Duration::from_secs(30).min(s.info.max_ttl)).build().expect("fine");
+        let lock = client
+            .lock(name.as_str())
+            .ttl(Duration::from_secs(30).min(s.info.max_ttl))
+            .build()
+            .expect("fine");
         let worst = worst.clone();
         tasks.spawn(async move {
             for n in 0..150_u64 {
@@ -144,7 +153,14 @@ async fn waiters_of_one_process_come_in_their_order(s: Setting) {
 async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting) {
     const TASKS: u64 = 1000;
     let (name, client) = (s.name(), s.client().await);
-    let guard = client.lock(name.as_str()).ttl(Duration::from_secs(30)).build().expect("fine").acquire().await.expect("up");
+    let guard = client
+        .lock(name.as_str())
+        .ttl(Duration::from_secs(30))
+        .build()
+        .expect("fine")
+        .acquire()
+        .await
+        .expect("up");
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {
         let lock = client.lock(name.as_str()).ttl(Duration::from_secs(30)).build().expect("fine terms");

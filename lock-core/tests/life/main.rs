@@ -238,7 +238,8 @@ async fn a_suspend_is_noticed_within_a_tenth_of_the_ttl() {
 #[test]
 fn same_seed_same_trace() {
     let run = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let events = Arc::new(Mutex::new(Vec::new()));
             let seen = events.clone();

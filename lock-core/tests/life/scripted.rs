@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Claim, Driver, Fair, Fencing, Finding, Grant, Info, Inspection, Lease, Release, Renewal, Request,
-    Revocation, Revoked, Wakes,
+    Attempt, Busy, Claim, Driver, Fair, Fencing, Finding, Grant, Info, Inspection, Lease, Release, Renewal,
+    Request, Revocation, Revoked, Wakes,
 };
 use lock_core::{
-    Client, Clock, Done, Error, FencingToken, Instant, Name, Options, Random, RandomSource, Result, Time, Timer,
+    Client, Clock, Done, Error, FencingToken, Instant, Name, Options, Random, RandomSource, Result, Time,
+    Timer,
 };
 use tokio::sync::Notify;
 
@@ -85,7 +86,12 @@ impl Script {
         self.log.lock().expect("no panic under it").clone()
     }
 
-    async fn step<T: Copy>(&self, clock: &Clock, what: String, queue: &Mutex<VecDeque<Step<T>>>) -> Result<T> {
+    async fn step<T: Copy>(
+        &self,
+        clock: &Clock,
+        what: String,
+        queue: &Mutex<VecDeque<Step<T>>>,
+    ) -> Result<T> {
         self.log.lock().expect("no panic under it").push((clock.now().since_origin(), what));
         let (takes, answer) = {
             let mut queue = queue.lock().expect("no panic under it");
@@ -130,7 +136,9 @@ pub(crate) async fn client_with(script: &Arc<Script>, options: Options) -> Clien
         requests_per_hand_over: 2,
     });
     let driver = Scripted { script: script.clone(), info };
-    let options = options.clock(Clock::new(Virtual { start: now(), jumped: script.jumped.clone() })).random(Random::new(Seeded(AtomicU64::new(1))));
+    let options = options
+        .clock(Clock::new(Virtual { start: now(), jumped: script.jumped.clone() }))
+        .random(Random::new(Seeded(AtomicU64::new(1))));
     options.open(|_| async { Ok(driver) }).await.expect("a runtime")
 }
 

@@ -1,0 +1,231 @@
+//! A server that was started here, and so may be hurt.
+
+use std::collections::hash_map::RandomState;
+use std::fs::{self, File};
+use std::hash::BuildHasher;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::folder::Folder;
+use super::process::Process;
+use super::product::{Place, Product};
+use super::record;
+use super::requirement::{Absence, Requirement};
+use crate::harness::Data;
+
+/// How long a server may take to start, and to end when it is asked to.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// What a server writes to disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Persistence {
+    /// Every write, before it is acknowledged.
+    #[default]
+    EveryWrite,
+    /// Nothing, ever.
+    None,
+}
+
+/// How a server is started.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What it writes to disk.
+    pub persistence: Persistence,
+    /// Further arguments of the program.
+    pub args: Vec<String>,
+}
+
+/// A server that was started here. Dropping it kills it and removes its folder.
+#[derive(Debug)]
+pub struct Owned {
+    product: &'static dyn Product,
+    program: PathBuf,
+    settings: Settings,
+    place: Place,
+    url: String,
+    version: String,
+    // Before the folder: it is dropped first.
+    process: Mutex<Option<Process>>,
+    folder: Folder,
+}
+
+impl Owned {
+    /// Starts one of its own, and waits until it answers.
+    ///
+    /// Absent too if the environment names a server: that is the one to be tested, and not ours to hurt.
+    pub fn start(product: &'static dyn Product, settings: &Settings) -> Result<Owned, Absence> {
+        let listing = product.listing();
+        let required = Requirement::from_env()?;
+        if std::env::var_os(listing.variable).is_some_and(|url| !url.is_empty()) {
+            let why = format!("the server of {} is not ours to stop or to configure", listing.variable);
+            return Err(Absence::NotRun(why));
+        }
+        let Some(program) = listing.program(&std::env::var_os("PATH").unwrap_or_default()) else {
+            let programs = listing.programs.join(" or ");
+            let why = format!("there is no {programs} on the PATH, and no URL in {}", listing.variable);
+            return Err(required.absent(listing, &why));
+        };
+        Owned::launch(product, &program, settings).map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported => required.absent(listing, &error.to_string()),
+            _ => Absence::Failure(format!("{} did not start: {error}", program.display())),
+        })
+    }
+
+    fn launch(product: &'static dyn Product, program: &Path, settings: &Settings) -> io::Result<Owned> {
+        loop {
+            let folder = Folder::new()?;
+            let place = Place { folder: folder.path().to_owned(), port: free_port()? };
+            product.prepare(program, &place)?;
+            match spawn(product, program, settings, &place) {
+                Ok((process, version)) => {
+                    let url = product.url(&place);
+                    let (program, settings) = (program.to_owned(), settings.clone());
+                    let process = Mutex::new(Some(process));
+                    record::ran_on(&version, &super::Source::Program(program.clone()));
+                    return Ok(Owned { product, program, settings, place, url, version, process, folder });
+                }
+                // Somebody else was faster.
+                Err(_) if TcpStream::connect((Ipv4Addr::LOCALHOST, place.port)).is_ok() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Where clients connect.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.place.port
+    }
+
+    /// Its Unix socket, where it has one.
+    pub fn socket(&self) -> Option<PathBuf> {
+        self.product.socket(&self.place)
+    }
+
+    /// The folder with everything that it writes.
+    pub fn folder(&self) -> &Path {
+        &self.place.folder
+    }
+
+    /// The program that was started.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// What it calls itself, and its version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The id of its process; `None` if it is down.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process().as_ref().map(Process::id)
+    }
+
+    /// Kills it (-9); returns once it is dead.
+    pub fn kill(&self) -> io::Result<()> {
+        let process = self.process().take().ok_or_else(is_down)?;
+        process.kill()
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub fn stop(&self) -> io::Result<()> {
+        let process = self.process().take().ok_or_else(is_down)?;
+        process.terminate(LIMIT).map(drop)
+    }
+
+    /// Starts it again on the same port with the same settings, killing it first if it runs; returns once it answers.
+    ///
+    /// `Data::Kept` is an error where nothing was written.
+    pub fn restart(&self, data: Data) -> io::Result<()> {
+        let mut running = self.process();
+        // Dropped, that is killed and reaped, before its successor needs the port.
+        *running = None;
+        match (data, self.settings.persistence) {
+            (Data::Kept, Persistence::EveryWrite) => {}
+            (Data::Kept, Persistence::None) => {
+                return Err(io::Error::other("a server without persistence keeps no data"));
+            }
+            (Data::Lost, _) => {
+                self.folder.clear()?;
+                self.product.prepare(&self.program, &self.place)?;
+            }
+        }
+        let (process, _) = spawn(self.product, &self.program, &self.settings, &self.place)?;
+        *running = Some(process);
+        Ok(())
+    }
+
+    /// Stops it in its tracks (SIGSTOP): connections stay open, nothing is answered. Returns once it stands still.
+    pub fn pause(&self) -> io::Result<()> {
+        self.process().as_ref().ok_or_else(is_down)?.pause()
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub fn resume(&self) -> io::Result<()> {
+        self.process().as_ref().ok_or_else(is_down)?.resume()
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_down() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the server is down")
+}
+
+/// Starts the process, and waits until the server answers.
+fn spawn(
+    product: &'static dyn Product,
+    program: &Path,
+    settings: &Settings,
+    place: &Place,
+) -> io::Result<(Process, String)> {
+    let log = place.folder.join("log");
+    let file = File::create(&log)?;
+    let mut command = product.command(program, place, settings);
+    command.stdin(std::process::Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let process = Process::spawn(&mut command)?;
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let refusal = match product.greet(&product.own_url(place)) {
+            Ok(version) => return Ok((process, version)),
+            Err(refusal) => refusal,
+        };
+        let state = match process.ended()? {
+            Some(ended) => format!("it ended with {ended:?}"),
+            None if Instant::now() >= deadline => format!("it doesn't answer after {LIMIT:?} ({refusal})"),
+            None => {
+                thread::sleep(Duration::from_millis(2));
+                continue;
+            }
+        };
+        return Err(io::Error::other(format!("{state}; its log ends with: {}", last_lines(&log))));
+    }
+}
+
+/// The last lines of a log, in one.
+fn last_lines(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(4)..].join(" | ")
+}
+
+/// A port that nobody listens at, below those that systems give to outgoing connections (from 32768 on): while a
+/// server is down, a client that keeps connecting to it would else be given its port one day, and meet itself.
+fn free_port() -> io::Result<u16> {
+    let random = || 10_000 + (RandomState::new().hash_one(std::process::id()) % 20_000) as u16;
+    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let port = std::iter::repeat_with(random).take(1000).find(free);
+    port.ok_or_else(|| io::Error::new(io::ErrorKind::AddrInUse, "no free port between 10000 and 30000"))
+}

@@ -1,0 +1,163 @@
+//! A child process that can be hurt, and that does not outlive the one that started it.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group, waitid,
+};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// A child process, the leader of its own process group.
+///
+/// It is reaped only when it is dropped: until then its id can't become another process's, so that no signal ever goes
+/// astray. Dropping kills the whole group.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    _last_will: LastWill,
+}
+
+impl Process {
+    pub(super) fn spawn(command: &mut Command) -> io::Result<Process> {
+        let mut child = command.process_group(0).spawn()?;
+        match LastWill::kill_group(&child) {
+            Ok(last_will) => Ok(Process { child, _last_will: last_will }),
+            Err(error) => {
+                child.kill()?;
+                child.wait()?;
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it alone (-9), and waits until it is dead.
+    pub fn kill(&self) -> io::Result<()> {
+        kill_process(self.pid(), Signal::KILL)?;
+        self.await_state(WaitIdOptions::EXITED)?;
+        Ok(())
+    }
+
+    /// Asks it to end (SIGTERM), and waits for that until `limit`.
+    pub fn terminate(&self, limit: Duration) -> io::Result<Ended> {
+        kill_process(self.pid(), Signal::TERM)?;
+        self.wait(limit)?.ok_or_else(|| io::Error::other(format!("process {} ignores SIGTERM", self.id())))
+    }
+
+    /// Stops it (SIGSTOP), and waits until it stands still. An error if it has ended.
+    pub fn pause(&self) -> io::Result<()> {
+        kill_process(self.pid(), Signal::STOP)?;
+        let state = self.await_state(WaitIdOptions::EXITED | WaitIdOptions::STOPPED)?;
+        match state.is_some_and(|state| state.stopped()) {
+            true => Ok(()),
+            false => Err(io::Error::other(format!("process {} has ended", self.id()))),
+        }
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub fn resume(&self) -> io::Result<()> {
+        Ok(kill_process(self.pid(), Signal::CONT)?)
+    }
+
+    /// How it ended; `None` if it runs.
+    pub fn ended(&self) -> io::Result<Option<Ended>> {
+        let state = self.await_state(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
+        Ok(state.and_then(|state| {
+            let status = state.exit_status().map(Ended::Status);
+            status.or_else(|| state.terminating_signal().map(Ended::Signal))
+        }))
+    }
+
+    /// Waits until it has ended; `None` if it runs on at the `limit`.
+    pub fn wait(&self, limit: Duration) -> io::Result<Option<Ended>> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let ended = self.ended()?;
+            if ended.is_some() || Instant::now() >= deadline {
+                return Ok(ended);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Looks with NOWAIT: looking must not reap.
+    fn await_state(&self, what: WaitIdOptions) -> io::Result<Option<WaitIdStatus>> {
+        loop {
+            match waitid(WaitId::Pid(self.pid()), what | WaitIdOptions::NOWAIT) {
+                Err(rustix::io::Errno::INTR) => {}
+                answer => return Ok(answer?),
+            }
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Neither can fail in a way that something could be done about.
+        let _ = kill_process_group(self.pid(), Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// What is to be done if this process ends without having cleaned up: killed, aborted, or with the server in a static,
+/// which is never dropped.
+///
+/// A shell of its own waits at the end of a pipe that only this process holds open.
+#[derive(Debug)]
+pub(super) struct LastWill {
+    shell: Child,
+}
+
+impl LastWill {
+    fn kill_group(child: &Child) -> io::Result<LastWill> {
+        LastWill::new("kill -s KILL -- \"-$1\"", child.id().to_string().as_ref())
+    }
+
+    pub(super) fn remove(folder: &Path) -> io::Result<LastWill> {
+        LastWill::new("rm -rf -- \"$1\"", folder.as_ref())
+    }
+
+    fn new(action: &str, on: &OsStr) -> io::Result<LastWill> {
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(format!("read -r withdrawn || {action}")).arg("last-will").arg(on);
+        // A group of its own: Ctrl-C at a terminal must not end it first.
+        shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(LastWill { shell: shell.spawn()? })
+    }
+}
+
+impl Drop for LastWill {
+    /// Withdraws it.
+    fn drop(&mut self) {
+        if let Some(mut pipe) = self.shell.stdin.take() {
+            let _ = pipe.write_all(b"withdrawn\n");
+        }
+        let _ = self.shell.wait();
+    }
+}

@@ -1,0 +1,71 @@
+//! Where there is no Unix, no process is started: servers come from URLs, and cases with holders are not run.
+
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// There is none.
+#[derive(Debug)]
+pub enum Process {}
+
+#[allow(missing_docs)]
+impl Process {
+    pub(super) fn spawn(_: &mut Command) -> io::Result<Process> {
+        Err(unsupported())
+    }
+
+    pub(super) fn child(&mut self) -> &mut Child {
+        match *self {}
+    }
+
+    pub fn id(&self) -> u32 {
+        match *self {}
+    }
+
+    pub fn kill(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub fn terminate(&self, _: Duration) -> io::Result<Ended> {
+        match *self {}
+    }
+
+    pub fn pause(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub fn resume(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub fn ended(&self) -> io::Result<Option<Ended>> {
+        match *self {}
+    }
+
+    pub fn wait(&self, _: Duration) -> io::Result<Option<Ended>> {
+        match *self {}
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum LastWill {}
+
+impl LastWill {
+    pub(super) fn remove(_: &Path) -> io::Result<LastWill> {
+        Err(unsupported())
+    }
+}
+
+fn unsupported() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "processes are started on Unix only")
+}

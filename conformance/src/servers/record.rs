@@ -1,0 +1,27 @@
+//! What the suite ran on and what it could not run, noted for the summary of `cargo xtask test`.
+//!
+//! Test programs are many processes whose output is mostly swallowed; each appends its lines to one file.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+use super::Source;
+use super::catalogue::RECORD;
+
+/// Notes the server that cases ran on.
+pub(super) fn ran_on(version: &str, source: &Source) {
+    note("server", &format!("{version}, {source}"));
+}
+
+/// Notes what could not be run, and why.
+pub fn not_run(what: &str, why: &str) {
+    note("not run", &format!("{what}: {why}"));
+}
+
+/// One line in one write, so that lines of several processes don't mix. Best effort: a summary fails no case.
+fn note(kind: &str, text: &str) {
+    let Some(file) = std::env::var_os(RECORD) else { return };
+    let line = format!("{kind}\t{}\n", text.replace('\n', " "));
+    let file = OpenOptions::new().create(true).append(true).open(file);
+    let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+}

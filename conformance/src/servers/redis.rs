@@ -1,0 +1,93 @@
+//! Redis, and Valkey, which speaks and is started alike.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::catalogue::{self, Listing};
+use super::owned::{Persistence, Settings};
+use super::product::{Place, Product};
+
+/// Redis or Valkey, one server.
+#[derive(Debug)]
+pub struct Redis;
+
+impl Product for Redis {
+    fn listing(&self) -> &'static Listing {
+        &catalogue::REDIS
+    }
+
+    fn command(&self, program: &Path, place: &Place, settings: &Settings) -> Command {
+        let mut command = Command::new(program);
+        command.args(["--port", &place.port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
+        command.arg("--dir").arg(&place.folder).arg("--unixsocket").arg(socket(place));
+        command.args(["--save", ""]);
+        match settings.persistence {
+            Persistence::EveryWrite => command.args(["--appendonly", "yes", "--appendfsync", "always"]),
+            Persistence::None => command.args(["--appendonly", "no"]),
+        };
+        command.args(&settings.args);
+        command
+    }
+
+    fn url(&self, place: &Place) -> String {
+        format!("redis://127.0.0.1:{}", place.port)
+    }
+
+    fn socket(&self, place: &Place) -> Option<PathBuf> {
+        Some(socket(place))
+    }
+
+    /// A Redis whose port is taken ends before it serves its socket.
+    fn own_url(&self, place: &Place) -> String {
+        format!("redis+unix://{}", socket(place).display())
+    }
+
+    fn greet(&self, url: &str) -> io::Result<String> {
+        greet(url).map_err(io::Error::other)
+    }
+}
+
+fn socket(place: &Place) -> PathBuf {
+    place.folder.join("redis.sock")
+}
+
+fn greet(url: &str) -> redis::RedisResult<String> {
+    let limit = Duration::from_secs(1);
+    // Parameters are the backend's, not the server's.
+    let server = url.split('?').next().unwrap_or(url);
+    let mut connection = redis::Client::open(server)?.get_connection_with_timeout(limit)?;
+    connection.set_read_timeout(Some(limit))?;
+    connection.set_write_timeout(Some(limit))?;
+    // Refused while the server still loads its data.
+    redis::cmd("PING").exec(&mut connection)?;
+    // A user may lack the right to INFO.
+    let info: String = redis::cmd("INFO").arg("server").query(&mut connection).unwrap_or_default();
+    Ok(version(&info))
+}
+
+/// Reads name and version from the answer to INFO. Valkey also states the version of Redis that it is like.
+fn version(info: &str) -> String {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    match (field("valkey_version"), field("redis_version")) {
+        (Some(version), _) => format!("valkey {version}"),
+        (None, Some(version)) => format!("redis {version}"),
+        (None, None) => "redis of unknown version".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn version_tells_redis_from_valkey() {
+        assert_eq!(version("# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:0\r\n"), "redis 7.0.15");
+        assert_eq!(
+            version("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.0.1\r\n"),
+            "valkey 9.0.1"
+        );
+        assert_eq!(version(""), "redis of unknown version");
+    }
+}

@@ -1,0 +1,128 @@
+//! Redis and Valkey under the suite.
+
+use async_trait::async_trait;
+use lock_conformance::servers::{self, Absence, Owned, Persistence, Program, Server, Settings};
+use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Verdict};
+use lock_core::{Client, Name, Options, Result};
+use redis::aio::MultiplexedConnection;
+
+fn main() -> Verdict {
+    match Server::find(&servers::Redis) {
+        Ok(server) => lock_conformance::run(Redis { server }),
+        Err(Absence::NotRun(why)) => lock_conformance::not_run("redis", &why),
+        Err(Absence::Failure(why)) => lock_conformance::failed("redis", &why),
+    }
+}
+
+#[derive(Debug)]
+struct Redis {
+    server: Server,
+}
+
+#[async_trait]
+impl Harness for Redis {
+    fn name(&self) -> String {
+        self.server.to_string()
+    }
+
+    async fn open(&self, options: Options) -> Result<Client> {
+        lock_redis::connect_with(self.server.url(), options).await
+    }
+
+    fn can(&self, need: Need) -> Result<(), String> {
+        match need {
+            Need::Forget | Need::Counters | Need::Residue => Ok(()),
+            Need::Program => Program::find().map(drop).map_err(|absence| absence.to_string()),
+            Need::Interrupt | Need::OwnServer | Need::Durable if self.server.owned().is_some() => Ok(()),
+            _ => Err(format!("the server was not started here: the suite does not {need}")),
+        }
+    }
+
+    fn url(&self) -> String {
+        self.server.url().to_owned()
+    }
+
+    async fn forget(&self, name: &Name) {
+        redis::cmd("DEL").arg(name.as_str()).exec_async(&mut self.admin().await).await.expect("DEL");
+    }
+
+    async fn counters(&self) -> Counters {
+        let info = self.info().await;
+        // What clients send; scripts call others, which count too.
+        let sent = ["evalsha", "eval", "subscribe", "unsubscribe"];
+        let calls = |command: &str| number(&info, &format!("cmdstat_{command}:calls="));
+        Counters {
+            requests: sent.iter().map(|command| calls(command)).sum(),
+            writes: number(&info, "rdb_changes_since_last_save:"),
+        }
+    }
+
+    /// Keys that are no tokens, and channels.
+    async fn residue(&self) -> u64 {
+        let mut admin = self.admin().await;
+        let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(&mut admin).await.expect("KEYS");
+        let channels: Vec<Vec<u8>> =
+            redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut admin).await.expect("PUBSUB");
+        let locks = keys.iter().filter(|key| !key.ends_with(b":lock~t")).count();
+        (locks + channels.len()) as u64
+    }
+
+    async fn interrupt(&self) {
+        let mut admin = self.admin().await;
+        redis::cmd("SCRIPT").arg("FLUSH").exec_async(&mut admin).await.expect("SCRIPT FLUSH");
+        for kind in ["pubsub", "normal"] {
+            let mut kill = redis::cmd("CLIENT");
+            kill.arg("KILL").arg("TYPE").arg(kind).arg("SKIPME").arg("yes");
+            kill.exec_async(&mut admin).await.expect("CLIENT KILL");
+        }
+    }
+
+    async fn own_server(&self) -> Box<dyn OwnServer> {
+        let settings = Settings { persistence: Persistence::EveryWrite, ..Settings::default() };
+        Box::new(Own(Owned::start(&servers::Redis, &settings).expect("another was started before")))
+    }
+}
+
+impl Redis {
+    async fn admin(&self) -> MultiplexedConnection {
+        let client = redis::Client::open(self.server.url()).expect("a URL that was used before");
+        client.get_multiplexed_async_connection().await.expect("the server is up")
+    }
+
+    async fn info(&self) -> String {
+        redis::cmd("INFO").arg("everything").query_async(&mut self.admin().await).await.expect("INFO")
+    }
+}
+
+/// The number behind `label`, zero if it isn't there.
+fn number(info: &str, label: &str) -> u64 {
+    let found = info.lines().find_map(|line| line.strip_prefix(label));
+    let digits = found.unwrap_or("0").split(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+#[derive(Debug)]
+struct Own(Owned);
+
+#[async_trait]
+impl OwnServer for Own {
+    async fn open(&self, options: Options) -> Result<Client> {
+        lock_redis::connect_with(self.0.url(), options).await
+    }
+
+    fn pause(&mut self) {
+        self.0.pause().expect("it runs");
+    }
+
+    fn resume(&mut self) {
+        self.0.resume().expect("it was paused");
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().expect("it runs");
+    }
+
+    fn start(&mut self, data: Data) {
+        self.0.restart(data).expect("it starts again");
+    }
+}

@@ -1,0 +1,99 @@
+//! What must hold beyond the tests. The order lets each step use what the one before it has built.
+
+use std::process::ExitCode;
+
+use crate::steps::{Steps, command};
+use crate::workspace::{Package, cargo, packages, root};
+
+/// `cargo xtask ci`
+pub(crate) fn run() -> ExitCode {
+    let packages = match packages() {
+        Ok(packages) => packages,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut steps = Steps::default();
+    steps.step("formatting", || command(&mut cargo("fmt", &["--all", "--check"])));
+    steps.step("every backend is tested and offered", || backends(&packages));
+    let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+    steps.step("clippy", || command(&mut cargo("clippy", &everything)));
+    let documentation = ["--workspace", "--no-deps", "--all-features"];
+    steps.step("documentation", || command(cargo("doc", &documentation).env("RUSTDOCFLAGS", "-D warnings")));
+    for package in packages.iter().filter(|package| !package.features.is_empty()) {
+        alone(&mut steps, package);
+    }
+    steps.finish()
+}
+
+/// Checks a package without features, and with each by itself.
+fn alone(steps: &mut Steps, package: &Package) {
+    let name = package.name.as_str();
+    let bare = ["-p", name, "--no-default-features"];
+    steps.step(&format!("{name} without features"), || command(&mut cargo("check", &bare)));
+    for feature in &package.features {
+        let one = [&bare[..], &["--features", &feature.name]].concat();
+        steps.step(&format!("{name} with {} alone", feature.name), || command(&mut cargo("check", &one)));
+    }
+}
+
+/// Every backend runs the suite, and users can turn it on in the facade.
+fn backends(packages: &[Package]) -> Result<(), String> {
+    let facade = packages.iter().find(|package| package.name == "onelock").ok_or("there is no onelock")?;
+    let mut missing = Vec::new();
+    for folder in packages.iter().map(|package| package.folder.as_str()).filter(|folder| is_backend(folder)) {
+        if !root().join(folder).join("tests/conformance.rs").is_file() {
+            missing.push(format!("{folder}/tests/conformance.rs"));
+        }
+        if !offers(facade, folder) {
+            missing.push(format!("a feature with \"dep:{folder}\" in onelock/Cargo.toml"));
+        }
+    }
+    if missing.is_empty() { Ok(()) } else { Err(format!("missing: {}", missing.join(", "))) }
+}
+
+fn is_backend(folder: &str) -> bool {
+    folder.starts_with("lock-") && !["lock-core", "lock-cli"].contains(&folder)
+}
+
+fn offers(facade: &Package, backend: &str) -> bool {
+    facade.features.iter().any(|feature| feature.turns_on.contains(&format!("\"dep:{backend}\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_backend, offers};
+    use crate::workspace::{Feature, Package};
+
+    #[test]
+    fn backends_are_known_by_their_folder() {
+        let backends = [
+            "lock-core",
+            "lock-memory",
+            "lock-redis",
+            "lock-cli",
+            "onelock",
+            "conformance",
+            "bench",
+            "xtask",
+        ];
+        assert_eq!(
+            backends.into_iter().filter(|folder| is_backend(folder)).collect::<Vec<_>>(),
+            ["lock-memory", "lock-redis"]
+        );
+    }
+
+    #[test]
+    fn a_backend_is_offered_by_a_feature_that_turns_it_on_itself() {
+        let feature = |turns_on: &str| Feature { name: "f".to_owned(), turns_on: turns_on.to_owned() };
+        let facade = |turns_on| Package {
+            folder: "onelock".to_owned(),
+            name: "onelock".to_owned(),
+            features: vec![feature("[]"), feature(turns_on)],
+        };
+        assert!(offers(&facade("[\"dep:lock-sql\", \"lock-sql/mysql\"]"), "lock-sql"));
+        assert!(!offers(&facade("[\"lock-sql?/tls\"]"), "lock-sql"));
+        assert!(!offers(&facade("[\"dep:lock-sqlite\"]"), "lock-sql"));
+    }
+}

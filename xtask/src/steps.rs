@@ -1,0 +1,72 @@
+//! Steps of a run: each is named and timed, and a failed one doesn't keep the next from being tried.
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// What has been done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    failed: Vec<String>,
+}
+
+impl Steps {
+    /// Runs one.
+    pub(crate) fn step(&mut self, name: &str, work: impl FnOnce() -> Result<(), String>) {
+        println!("\n==> {name}");
+        let start = Instant::now();
+        let outcome = work();
+        let took = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => println!("==> {name}: done in {took:.1} s"),
+            Err(why) => {
+                println!("==> {name}: FAILED after {took:.1} s: {why}");
+                self.failed.push(name.to_owned());
+            }
+        }
+    }
+
+    /// Whether all went well so far.
+    pub(crate) fn all_well(&self) -> bool {
+        self.failed.is_empty()
+    }
+
+    /// Says how it went.
+    pub(crate) fn finish(self) -> ExitCode {
+        if self.all_well() {
+            println!("\nEvery step is done.");
+            return ExitCode::SUCCESS;
+        }
+        println!("\nFailed: {}", self.failed.join(", "));
+        ExitCode::FAILURE
+    }
+}
+
+/// Runs a command to its end; what it prints is seen at once.
+pub(crate) fn command(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(status.to_string()),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::{Steps, command};
+
+    #[test]
+    fn a_failed_step_is_kept_and_the_next_one_runs() {
+        let mut steps = Steps::default();
+        let mut ran = false;
+        steps.step("bad", || command(&mut Command::new("there-is-no-such-program")));
+        steps.step("good", || {
+            ran = true;
+            Ok(())
+        });
+        assert!(ran && !steps.all_well());
+        assert_eq!(steps.failed, ["bad"]);
+    }
+}

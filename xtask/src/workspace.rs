@@ -1,0 +1,126 @@
+//! The workspace as its manifests describe it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A member of the workspace.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Package {
+    pub(crate) folder: String,
+    pub(crate) name: String,
+    /// Each with what it turns on; without `default`.
+    pub(crate) features: Vec<Feature>,
+}
+
+/// A feature as its manifest has it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Feature {
+    pub(crate) name: String,
+    /// The rest of its line: `["dep:lock-redis"]`.
+    pub(crate) turns_on: String,
+}
+
+/// The workspace's folder.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
+}
+
+/// The folder in which this program and all others of the workspace are built: `target/debug`.
+pub(crate) fn programs() -> PathBuf {
+    let this = std::env::current_exe().expect("the system knows where its programs are");
+    this.parent().expect("a program is in a folder").to_owned()
+}
+
+/// `cargo <arguments>` in the workspace; the lock file stays as it is.
+pub(crate) fn cargo(verb: &str, arguments: &[&str]) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()).arg(verb);
+    if verb != "fmt" {
+        cargo.arg("--locked");
+    }
+    cargo.args(arguments);
+    cargo
+}
+
+/// Every member of the workspace.
+pub(crate) fn packages() -> Result<Vec<Package>, String> {
+    let manifest = read(&root().join("Cargo.toml"))?;
+    members(&manifest)
+        .map(|folder| {
+            let manifest = read(&root().join(folder).join("Cargo.toml"))?;
+            let name = name(&manifest).ok_or_else(|| format!("{folder}/Cargo.toml has no name"))?;
+            Ok(Package { folder: folder.to_owned(), name: name.to_owned(), features: features(&manifest) })
+        })
+        .collect()
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+// The manifests are ours, and as regular as a few lines can read: a dependency for TOML would be built before
+// anything else.
+
+fn members(manifest: &str) -> impl Iterator<Item = &str> {
+    let list = manifest
+        .split_once("\nmembers")
+        .and_then(|(_, rest)| Some(rest.split_once('[')?.1.split_once(']')?.0));
+    list.unwrap_or_default().split('"').skip(1).step_by(2)
+}
+
+fn name(manifest: &str) -> Option<&str> {
+    manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
+}
+
+fn features(manifest: &str) -> Vec<Feature> {
+    let lines = manifest.lines().map(str::trim);
+    let section =
+        lines.skip_while(|line| *line != "[features]").skip(1).take_while(|line| !line.starts_with('['));
+    let features = section.filter_map(|line| {
+        let (name, turns_on) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
+        Some(Feature { name: name.trim().to_owned(), turns_on: turns_on.trim().to_owned() })
+    });
+    features.filter(|feature| feature.name != "default").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{features, members, name, packages};
+
+    const MANIFEST: &str = r#"
+[package]
+name = "one"
+
+[features]
+default = ["a"]
+# b = is a comment
+a = ["dep:x"]
+b = []
+
+[dependencies]
+x = { version = "1", features = ["c"] }
+"#;
+
+    #[test]
+    fn features_are_read() {
+        let features = features(MANIFEST);
+        let read: Vec<_> = features.iter().map(|f| (f.name.as_str(), f.turns_on.as_str())).collect();
+        assert_eq!(read, [("a", "[\"dep:x\"]"), ("b", "[]")]);
+        assert_eq!(name(MANIFEST), Some("one"));
+    }
+
+    #[test]
+    fn members_are_read() {
+        let manifest = "[workspace]\nmembers = [\n  \"a\",\n  \"b/c\",\n]\nexclude = [\"d\"]\n";
+        assert_eq!(members(manifest).collect::<Vec<_>>(), ["a", "b/c"]);
+    }
+
+    #[test]
+    fn this_workspace_is_read() {
+        let packages = packages().unwrap();
+        let facade = packages.iter().find(|package| package.name == "onelock").unwrap();
+        assert!(facade.features.iter().any(|feature| feature.turns_on.contains("dep:lock-memory")));
+        assert!(packages.iter().any(|package| package.name == "xtask" && package.features.is_empty()));
+    }
+}
