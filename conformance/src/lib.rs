@@ -12,3 +12,8 @@ mod setting;
 
 pub use harness::{Counters, Data, Harness, Need, OwnServer};
 pub use runner::{Verdict, failed, not_run, run};
+
+/// The page for those who add a backend compiles as it stands.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/add-a-backend.md")]
+struct AddABackend;

@@ -167,8 +167,14 @@ impl Life {
                         turn.inspect(|turn| turn.granted());
                         return Ok(Some(self.held(grant.token, asked, until, grant.valid_for)));
                     }
-                    // The answer took longer than the lease: not a lock to build on, nor one to leave behind.
+                    // Not a lock to build on, nor one to leave behind.
                     self.release_once().await.ok();
+                    self.listening = Listening::NotYet;
+                    let e = self.at("acquire", too_slow());
+                    if self.waits == Waits::No {
+                        return Err(e);
+                    }
+                    self.troubled(&e, turn);
                     failures += 1;
                     backoff::after_error(failures, &self.shared.random)
                 }
@@ -184,8 +190,7 @@ impl Life {
                     self.pause(busy)
                 }
                 Err(e) if e.is_transient() && self.waits == Waits::Queued => {
-                    self.trouble("attempt", &e);
-                    turn.inspect(|turn| turn.trouble(e.to_string()));
+                    self.troubled(&e, turn);
                     failures += 1;
                     e.retry_in().unwrap_or_else(|| backoff::after_error(failures, &self.shared.random))
                 }
@@ -195,12 +200,17 @@ impl Life {
         }
     }
 
+    fn troubled(&self, error: &Error, turn: Option<&Turn>) {
+        self.trouble("attempt", error);
+        turn.inspect(|turn| turn.trouble(error.to_string()));
+    }
+
     async fn attempt(&mut self) -> Result<Attempt> {
         let asked = self.now();
         let outcome = self.claim.attempt().await;
         match &outcome {
             Ok(Attempt::Granted(_) | Attempt::Busy(Busy { queued: true, .. })) => {
-                self.leaves(Residue::Something)
+                self.leaves(Residue::Something);
             }
             Ok(Attempt::Busy(_)) => {}
             Err(e) if e.may_have_been_done() => self.leaves(Residue::UntilThen(asked + self.patience)),
@@ -535,6 +545,13 @@ fn lasting(certain: Duration) -> Duration {
 
 pub(crate) fn lost_because(cause: Cause) -> Error {
     Error::lost(format!("the lock was lost: {cause}"))
+}
+
+fn too_slow() -> Error {
+    Error::unavailable(
+        Done::No,
+        "the server's answer took longer than the lease that it granted; ask for a longer ttl",
+    )
 }
 
 /// Nobody hears this.

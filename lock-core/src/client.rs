@@ -1,10 +1,11 @@
 //! A client: one driver with a clock, a source of randomness and a place where its claims live.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use crate::clock::Clock;
 use crate::driver::{Driver, Finding, Info};
@@ -37,6 +38,18 @@ pub(crate) struct Shared {
     closing: watch::Sender<bool>,
     /// The shortest ttl in use, in milliseconds: how finely a suspend has to be noticed.
     shortest_ttl: AtomicU64,
+    #[allow(dead_code, reason = "it ends the watch when it is dropped")]
+    watch: Watch,
+}
+
+/// The task that watches for a suspend; it ends with its client.
+#[derive(Debug)]
+struct Watch(AbortHandle);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Client {
@@ -97,7 +110,8 @@ impl Client {
     fn start(driver: Arc<dyn Driver>, options: Options, keeper: Keeper) -> Client {
         let Options { clock, random, label, patience, observer, .. } = options;
         let events = Events { backend: driver.info().backend, observer };
-        let shared = Arc::new(Shared {
+        let census = keeper.census().clone();
+        let shared = Arc::new_cyclic(|shared| Shared {
             driver,
             gates: Arc::new(Gates::new(clock.clone())),
             clock,
@@ -107,23 +121,23 @@ impl Client {
             patience,
             closing: watch::Sender::new(false),
             shortest_ttl: AtomicU64::new(u64::MAX),
+            watch: Watch(keeper.handle().spawn(watch_for_suspend(shared.clone(), census)).abort_handle()),
         });
-        keeper.handle().spawn(watch_for_suspend(Arc::downgrade(&shared), keeper.census().clone()));
         Client { shared, keeper: Arc::new(keeper) }
     }
 }
 
 /// Notices within a second or a tenth of a ttl that time went on without us. Costs nothing while nothing is held.
-async fn watch_for_suspend(shared: std::sync::Weak<Shared>, census: Arc<Census>) {
+async fn watch_for_suspend(shared: Weak<Shared>, census: Arc<Census>) {
     loop {
         census.inhabited().await;
         let Some(client) = shared.upgrade() else { return };
         let (clock, step) = (client.clock.clone(), client.watch_step());
         // Not kept while waiting: a client that is dropped must go.
         drop(client);
-        let jump = clock.timeout(step * 8, clock.jump(step)).await;
-        let Some(client) = shared.upgrade() else { return };
-        if let Some(by) = jump {
+        if let Some(by) = clock.watch(step).await
+            && let Some(client) = shared.upgrade()
+        {
             client.events.tell(&Event::Jumped { by });
         }
     }
@@ -183,6 +197,8 @@ impl Shared {
     }
 }
 
+/// No server answers sooner.
+const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(100);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
 const SHORTEST_STEP: Duration = Duration::from_millis(20);
@@ -237,7 +253,8 @@ impl Options {
         self
     }
 
-    /// How long one request may take: by default a third of the lock's ttl within 100 ms and 5 s. `?patience=` in a URL.
+    /// How long one request may take, 1 ms at least (else opening is `Invalid`): by default a third of the lock's ttl
+    /// within 100 ms and 5 s. `?patience=` in a URL.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
@@ -271,6 +288,11 @@ impl Options {
     where
         F: Future<Output = Result<D>> + Send + 'static,
     {
+        if self.patience.is_some_and(|patience| patience < LEAST_PATIENCE) {
+            return Err(Error::invalid(format!(
+                "a patience is {LEAST_PATIENCE:?} at least: a request needs time for its answer"
+            )));
+        }
         let keeper = match self.home {
             Home::Caller => Keeper::current()?,
             Home::Dedicated => Keeper::dedicated(self.clock.clone())?,

@@ -113,18 +113,17 @@ impl Clock {
         }
     }
 
-    /// Looks for a jump once a `step` and wakes every sleeper after one. Answers how far time jumped.
-    pub(crate) async fn jump(&self, step: Duration) -> Duration {
-        loop {
-            let before = self.now();
-            self.time.timer(step).await;
-            let late = self.now().since(before + step);
-            // A busy executor is late too: waking everybody for that is harmless.
-            if late > step {
-                self.jumps.send_modify(|n| *n += 1);
-                return late;
-            }
+    /// Passes a `step` and, if time has jumped ahead meanwhile, wakes every sleeper and answers by how much.
+    pub(crate) async fn watch(&self, step: Duration) -> Option<Duration> {
+        let before = self.now();
+        self.time.timer(step).await;
+        let late = self.now().since(before + step);
+        // A busy executor is late too: waking everybody for that is harmless.
+        let jumped = late > step;
+        if jumped {
+            self.jumps.send_modify(|n| *n += 1);
         }
+        jumped.then_some(late)
     }
 }
 

@@ -39,7 +39,9 @@ struct Gate {
 
 #[derive(Debug, Default)]
 struct State {
-    seen: Seen,
+    /// The newest sight, and when. One of a lock that a task of this process holds is of now.
+    seen: Option<(Instant, Seen)>,
+    held_here: bool,
     row: Row,
 }
 
@@ -75,13 +77,19 @@ impl Gates {
         let place = Place { gates: self.clone(), name: name.clone(), gate: Some(gate.clone()) };
         // The semaphore is never closed.
         let permit = gate.turn.clone().acquire_owned().await.expect("a gate stays open");
-        gate.state().seen = Seen::Nothing;
         Turn { permit: Some(permit), place }
     }
 
-    /// What was last seen of `name` by whoever stands in front.
-    pub(crate) fn seen(&self, name: &Name) -> Seen {
-        self.names().gates.get(name).map(|gate| gate.state().seen.clone()).unwrap_or_default()
+    /// What was last seen of `name`, since this moment, by whoever stood in front.
+    pub(crate) fn seen_since(&self, since: Instant, name: &Name) -> Seen {
+        let names = self.names();
+        let Some(gate) = names.gates.get(name) else { return Seen::Nothing };
+        let state = gate.state();
+        match &state.seen {
+            _ if state.held_here => Seen::Held,
+            Some((at, seen)) if *at >= since => seen.clone(),
+            _ => Seen::Nothing,
+        }
     }
 
     fn gate(&self, name: &Name) -> Arc<Gate> {
@@ -176,7 +184,7 @@ pub(crate) struct Turn {
 impl Turn {
     /// Whether this process has had its row and others wait: then it lets one wake-up or [`STAND_BACK`] pass.
     pub(crate) fn must_stand_back(&self) -> bool {
-        let now = self.place.gates.clock.now();
+        let now = self.now();
         let mut state = self.gate().state();
         let full = state.row.is_full(now);
         if full {
@@ -186,29 +194,33 @@ impl Turn {
     }
 
     pub(crate) fn granted(&self) {
-        let now = self.place.gates.clock.now();
+        let now = self.now();
         let mut state = self.gate().state();
-        state.seen = Seen::Held;
+        state.held_here = true;
         state.row.granted(now);
     }
 
     /// Somebody else has it: whatever row there was has ended.
     pub(crate) fn busy(&self) {
         let mut state = self.gate().state();
-        state.seen = Seen::Held;
+        state.seen = Some((self.now(), Seen::Held));
         state.row = Row::default();
     }
 
     pub(crate) fn trouble(&self, what: String) {
-        self.gate().state().seen = Seen::Trouble(what);
+        self.gate().state().seen = Some((self.now(), Seen::Trouble(what)));
     }
 
     /// Unknown counts as yes.
     pub(crate) fn released(&self, others: Option<bool>) {
-        let now = self.place.gates.clock.now();
+        let now = self.now();
         let mut state = self.gate().state();
         state.row.others_wait = others != Some(false);
         state.row.released = Some(now);
+    }
+
+    fn now(&self) -> Instant {
+        self.place.gates.clock.now()
     }
 
     fn gate(&self) -> &Gate {
@@ -219,6 +231,12 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        let now = self.now();
+        let mut state = self.gate().state();
+        if std::mem::take(&mut state.held_here) {
+            state.seen = Some((now, Seen::Held));
+        }
+        drop(state);
         self.permit.take();
     }
 }

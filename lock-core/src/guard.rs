@@ -164,14 +164,15 @@ impl Guard {
     /// `Lost` if it is lost; `Unavailable` if the server did not answer, in which case the lock is held for as long as
     /// before. `Invalid` if `ttl` is outside the backend's bounds. Cancel safe: the renewal goes on.
     pub async fn renew(&self, ttl: Duration) -> Result<Duration> {
-        self.shared.check_ttl(ttl)?;
+        let at = |e| self.shared.at("renew", Some(&self.name), e);
+        self.shared.check_ttl(ttl).map_err(at)?;
         let lost = || lost_because(self.loss().unwrap_or(Cause::Expired));
         let (reply, answer) = oneshot::channel();
         let outcome = match self.commands.send(Command::Renew { ttl, reply }) {
             Ok(()) => answer.await.unwrap_or_else(|_| Err(lost())),
             Err(_) => Err(lost()),
         };
-        outcome.map_err(|e| self.shared.at("renew", Some(&self.name), e))
+        outcome.map_err(at)
     }
 
     /// Releases the lock and says whether it was held until then.

@@ -150,7 +150,8 @@ impl Lock {
     ) -> Result<Option<Guard>, OutOfTime> {
         let (clock, mut answer) = (&self.shared.clock, std::pin::pin!(answer));
         // Looked at while `answer` still stands in its place at the gate.
-        let seen = || self.shared.gates.seen(&self.terms.name);
+        let began = clock.now();
+        let seen = || self.shared.gates.seen_since(began, &self.terms.name);
         let mut outcome = clock.timeout(wait, &mut answer).await;
         if outcome.is_none() && wait < FIRST_ANSWER && matches!(seen(), Seen::Nothing) {
             outcome = clock.timeout(FIRST_ANSWER - wait, &mut answer).await;

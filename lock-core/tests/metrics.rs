@@ -1,5 +1,7 @@
 //! `docs/metrics.md` says what a run emits: the same names, kinds and labels, no more and no less.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[path = "life/scripted.rs"]
 #[allow(dead_code, reason = "the life of a claim needs more of it")]
 mod scripted;

@@ -1,6 +1,8 @@
 //! The life of a claim on a virtual clock, against a server that answers as the test says: every outcome that a real
 //! server shows once in a while, at its exact time.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod scripted;
 
 use std::sync::{Arc, Mutex};
@@ -219,6 +221,62 @@ async fn a_wait_that_runs_out_tells_contention_from_trouble() {
     let error = troubled.acquire().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
     assert!(error.to_string().contains("no answer"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_slower_than_the_lease_is_trouble_and_not_waited_for_in_vain() {
+    let script = Script::new([(ms(60), granted(ms(50)).1)], [held(ms(50))], [released()]);
+    let client = client(&script).await;
+    let lock = client.lock("n").ttl(ms(50)).wait(ms(500)).build().unwrap();
+    for outcome in [lock.try_acquire().await.map(drop), lock.acquire().await.map(drop)] {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
+        assert!(error.to_string().contains("a longer ttl"), "{error}");
+    }
+    assert_eq!(client.shutdown(ms(1000)).await, 0);
+    assert_eq!(script.times_of("release").len(), script.times_of("attempt").len(), "each is given back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_runs_out_among_busy_neighbours_is_contention() {
+    let script = Script::new([(ms(3), granted(TTL).1)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let mut neighbours = tokio::task::JoinSet::new();
+    for _ in 0..60 {
+        let lock = lock(&client);
+        neighbours.spawn(async move {
+            loop {
+                let _: Ending = lock.acquire().await.unwrap().release().await;
+            }
+        });
+    }
+    pass(ms(50)).await;
+    for wait in 20..60 {
+        let lock = client.lock("n").ttl(TTL).wait(ms(wait)).build().unwrap();
+        let error = lock.acquire().await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+    }
+}
+
+/// At whatever moment of the watch's rounds it comes.
+#[test]
+fn a_suspend_is_noticed_in_every_phase_of_the_watch() {
+    for phase in (0..3000).step_by(30) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let ttl = TTL * 20;
+            let script = Script::new([granted(ttl)], [held(ttl)], [released()]);
+            let client = client(&script).await;
+            let guard = client.lock("n").ttl(ttl).fixed_lease().build().unwrap().acquire().await.unwrap();
+            pass(ms(9000 + phase)).await;
+            script.jump(ttl);
+            let asked = client.clock().now();
+            guard.lost().await;
+            let late = client.clock().now().since(asked);
+            assert!(late <= ms(1001), "told after {late:?}, {phase} ms into a round");
+        });
+    }
 }
 
 #[tokio::test(start_paused = true)]
