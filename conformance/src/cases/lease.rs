@@ -25,6 +25,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_stalled_executor_is_told_at_its_next_step, [B20]),
     case!(a_dedicated_client_outlives_a_stalled_executor, [B20]),
     case!(a_suspend_is_noticed, [B20]),
+    case!(clients_whose_clocks_are_hours_apart_agree, [B6]),
 ];
 
 async fn a_live_holder_keeps_it(s: Setting) {
@@ -280,6 +281,28 @@ async fn a_suspend_is_noticed(s: Setting) {
     asleep.store((s.ttl() * 11).as_millis() as u64, Ordering::SeqCst);
     assert!(!guard.is_held(), "right at the next call");
     within("it is told within a second or a tenth of the ttl", ms(1200).min(s.ttl() * 3), lost).await;
+}
+
+/// Nothing that a client's clock says may reach the server: only how long something takes on it.
+async fn clients_whose_clocks_are_hours_apart_agree(s: Setting) {
+    let mut clients = Vec::new();
+    for hours in [0_u64, 1, 1000] {
+        let clock =
+            Clock::new(Suspendable { real: Clock::system(), asleep: Arc::new((hours * 3_600_000).into()) });
+        clients.push(s.client_with(Options::default().clock(clock)).await);
+    }
+    for (holder, waiter) in [(0, 1), (1, 0), (2, 0), (0, 2), (1, 2), (2, 1)] {
+        let name = s.name();
+        let lock = s.lock(&clients[holder], &name).fixed_lease().build().expect("fine terms");
+        let guard = lock.acquire().await.expect("up");
+        let waiting = s.lock(&clients[waiter], &name).build().expect("fine terms");
+        assert!(waiting.try_acquire().await.expect("up").is_none());
+        let asked = Instant::now();
+        let next = within("the lease ends", s.ttl() * 3 + ms(1000), waiting.acquire()).await.expect("up");
+        assert!(!guard.is_held() && next.token() > guard.token());
+        assert!(asked.elapsed() > s.ttl() / 2, "it ended after {:?} of {:?}", asked.elapsed(), s.ttl());
+        assert_eq!(next.release().await, Ending::Released);
+    }
 }
 
 /// The machine's clock, and the time that it slept.

@@ -1,0 +1,151 @@
+//! `check`: is the server reachable, are we allowed, does it keep what it is told?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::driver::{Finding, Level};
+use lock_core::{Error, ErrorKind, Name, Owner, Result};
+use redis::Value;
+
+use crate::facts::Standing;
+use crate::link::{Drift, Link};
+use crate::scripts::{REHEARSE, strange};
+use crate::server::{Call, Server};
+use crate::side::{Kind, side_key};
+
+/// One finding per question. An `Err` only if the server can't be reached at all.
+pub(crate) async fn check(server: &Arc<Server>, patience: Duration) -> Result<Vec<Finding>> {
+    let call = Call::begin(&server.clock, patience);
+    let link = server.link(call).await?;
+    let name = Name::new(format!("check-{}", Owner::mint(&server.random)))?;
+    Ok(vec![
+        reachable(server, &link),
+        rights(server, &link, call, &name).await,
+        clock(link.drift(&server.clock)),
+        standing("persistence", link.facts.persistence()),
+        standing("eviction", link.facts.eviction()),
+        standing("replicas", link.facts.replication()),
+        push(server, call, &name).await,
+    ])
+}
+
+fn finding(subject: &'static str, level: Level, message: impl Into<String>) -> Finding {
+    Finding { subject, level, message: message.into() }
+}
+
+fn reachable(server: &Server, link: &Link) -> Finding {
+    let address = &server.profile.get().server;
+    match &link.facts.version {
+        Some(version) => finding("reachable", Level::Good, format!("{version} at {address}")),
+        None => finding(
+            "reachable",
+            Level::Unknown,
+            format!(
+                "a server answers at {address}, but this user may not ask its version (INFO); it has to be 6.2 or later"
+            ),
+        ),
+    }
+}
+
+/// Does what a lock needs on a key that no lock uses, and leaves nothing behind.
+async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: Call<'_>, name: &Name) -> Finding {
+    let key = server.prefix.key(name).into_bytes();
+    let mut command = REHEARSE.on(&[&key, &side_key(&key, Kind::Token)]);
+    command.arg(side_key(&key, Kind::Wakes));
+    let answer = server.run_for_value(link, call, &REHEARSE, command).await;
+    match answer.and_then(|answer| refused(&answer)) {
+        Ok(refused) if refused.is_empty() => {
+            finding("rights", Level::Good, "all that a lock needs is allowed")
+        }
+        Ok(refused) if refused == ["PUBLISH"] => finding(
+            "rights",
+            Level::Warning,
+            "this user may not publish on a lock's channel (+publish, &pattern): nobody is woken by its releases",
+        ),
+        Ok(refused) => finding(
+            "rights",
+            Level::Bad,
+            format!("this user is refused {}; grant them with ACL SETUSER", refused.join(", ")),
+        ),
+        // A user may be held to some names: that says nothing of a lock by one of those.
+        Err(e) if e.kind() == ErrorKind::Rejected => finding(
+            "rights",
+            Level::Unknown,
+            format!("could not be tried on the key \"{}\": {}", key.escape_ascii(), e.message()),
+        ),
+        Err(e) => finding("rights", Level::Unknown, e.message()),
+    }
+}
+
+/// Reads what `scripts/rehearse.lua` answers.
+fn refused(answer: &Value) -> Result<Vec<String>> {
+    let unexpected = || -> Error { strange(answer) };
+    let Value::Array(items) = answer else { return Err(unexpected()) };
+    let (_now, commands) = items.split_last().ok_or_else(unexpected)?;
+    let mut commands: Vec<String> = commands
+        .iter()
+        .map(redis::from_redis_value_ref)
+        .collect::<Result<_, _>>()
+        .map_err(|e| unexpected().with_source(e))?;
+    commands.dedup();
+    Ok(commands)
+}
+
+/// What matters of the server's clock is not what it shows but how it goes: leases end by it.
+fn clock(Drift { over, micros }: Drift) -> Finding {
+    let off = Duration::from_micros(micros.unsigned_abs());
+    let direction = if micros < 0 { "behind" } else { "ahead" };
+    let message = format!("the server's clock has gone {off:?} {direction} of ours within {over:?}");
+    match over {
+        // Round trips would be taken for drift.
+        over if over < SHORTEST_LOOK => finding(
+            "clock",
+            Level::Unknown,
+            "this connection is too young to tell how the server's clock goes",
+        ),
+        over if off > over / 100 + A_ROUND_TRIP => finding(
+            "clock",
+            Level::Warning,
+            format!(
+                "{message}: it is set while locks are held, or goes too fast or too slow; leases are off by as much"
+            ),
+        ),
+        _ => finding("clock", Level::Good, message),
+    }
+}
+
+const SHORTEST_LOOK: Duration = Duration::from_secs(10);
+const A_ROUND_TRIP: Duration = Duration::from_millis(50);
+
+fn standing(subject: &'static str, standing: Standing) -> Finding {
+    match standing {
+        Standing::Good(words) => finding(subject, Level::Good, words),
+        Standing::Limited(words) => finding(subject, Level::Warning, words),
+        Standing::Unknown(words) => {
+            finding(subject, Level::Unknown, format!("{words} (INFO and CONFIG GET tell)"))
+        }
+    }
+}
+
+async fn push(server: &Server, call: Call<'_>, name: &Name) -> Finding {
+    let channel = side_key(server.prefix.key(name).as_bytes(), Kind::Wakes);
+    match server.wakes.listen(name, &channel, &server.clock, call.left()).await {
+        Ok(_) => finding("push", Level::Good, "waiters are woken by a release"),
+        Err(e) if e.kind() == ErrorKind::Unsupported => finding("push", Level::Warning, e.message()),
+        Err(e) => finding("push", Level::Unknown, e.message()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_judged_by_how_it_goes() {
+        let level = |seconds, micros| clock(Drift { over: Duration::from_secs(seconds), micros }).level;
+        assert_eq!(level(1, 0), Level::Unknown);
+        assert_eq!(level(60, 1_000), Level::Good);
+        assert_eq!(level(60, -2_000_000), Level::Warning);
+        assert_eq!(level(60, 2_000_000), Level::Warning);
+    }
+}

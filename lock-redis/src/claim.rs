@@ -1,0 +1,193 @@
+//! A claim: one owner's business with one lock, each call one script.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{Attempt, Busy, Cause, Claim, Grant, Release, Renewal, Request};
+use lock_core::{Done, Error, FencingToken, Instant, Listening, Result};
+use redis::Value;
+
+use crate::scripts::{self, Answer};
+use crate::server::{Call, Server};
+use crate::side::{Kind, side_key};
+use crate::value;
+
+/// One owner's claim on one lock.
+#[derive(Debug)]
+pub(crate) struct RedisClaim {
+    server: Arc<Server>,
+    request: Request,
+    /// The lock's key: the prefix and the name.
+    key: String,
+    token: Vec<u8>,
+    channel: Vec<u8>,
+    /// What the key holds while the lock is this owner's.
+    value: String,
+    listening: Option<Listening>,
+    /// Until when the lock was somebody else's, as last seen; forgotten at a wake-up.
+    taken_until: Option<Instant>,
+    /// An attempt's answer never came: whoever holds the lock may be this owner.
+    in_doubt: bool,
+}
+
+impl RedisClaim {
+    pub(crate) fn new(server: Arc<Server>, request: Request) -> RedisClaim {
+        let key = server.prefix.key(&request.name);
+        RedisClaim {
+            token: side_key(key.as_bytes(), Kind::Token),
+            channel: side_key(key.as_bytes(), Kind::Wakes),
+            value: value::held(&request.owner, &request.label),
+            key,
+            server,
+            request,
+            listening: None,
+            taken_until: None,
+            in_doubt: false,
+        }
+    }
+
+    /// Asks for the lock. An attempt that the server took for late may be in time by what its refusal told of its
+    /// clock, and is then sent once more.
+    async fn grant(&self, call: Call<'_>) -> Result<Attempt> {
+        for _ in 0..2 {
+            let link = self.server.link(call).await?;
+            let mut command = scripts::GRANT.on(&[self.key.as_bytes(), &self.token]);
+            command.arg(&self.value).arg(millis(self.request.ttl)).arg(link.server_time(call.ends));
+            let answer = self.server.run_on(&link, call, &scripts::GRANT, command).await?;
+            match answer.fields[..] {
+                [1, token, left] => return granted(token, left).ok_or_else(|| answer.strange()),
+                [0, left] => return busy(left),
+                [-1] if !call.left().is_zero() => {}
+                [-1] => break,
+                _ => return Err(answer.strange()),
+            }
+        }
+        Err(Error::unavailable(Done::No, "the attempt reached the server too late, and was refused for it"))
+    }
+
+    /// Looks again at a lock that was seen held, for a seventh of what the script costs the server. `None` if only the
+    /// script can tell.
+    async fn glance(&mut self, call: Call<'_>) -> Result<Option<Busy>> {
+        let Some(until) = self.taken_until.take() else { return Ok(None) };
+        if self.in_doubt || call.began >= until {
+            return Ok(None);
+        }
+        match self.server.ask(call, redis::cmd("PTTL").arg(&self.key)).await {
+            Ok(Value::Int(left @ 0..)) => Ok(Some(Busy { queued: false, free_in: Some(duration(left)) })),
+            Ok(_) => Ok(None),
+            // A look that was not answered has still done nothing.
+            Err(e) if e.is_transient() => Err(Error::unavailable(Done::No, e.message()).with_source(e)),
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn run(&self, call: Call<'_>, script: &scripts::Script, arguments: &[&[u8]]) -> Result<Answer> {
+        let mut command = script.on(&[self.key.as_bytes()]);
+        command.arg(&self.value).arg(arguments);
+        self.server.run(call, script, command).await
+    }
+}
+
+#[async_trait]
+impl Claim for RedisClaim {
+    async fn attempt(&mut self) -> Result<Attempt> {
+        let clock = self.request.clock.clone();
+        let call = Call::begin(&clock, self.request.patience);
+        let outcome = match self.glance(call).await? {
+            Some(busy) => Ok(Attempt::Busy(busy)),
+            None => self.grant(call).await,
+        };
+        match &outcome {
+            // A holder waits for nothing: a wake-up that it took would be missed by a waiter of this process.
+            Ok(Attempt::Granted(_)) => self.listening = None,
+            Ok(Attempt::Busy(busy)) => self.taken_until = busy.free_in.map(|free_in| call.began + free_in),
+            Err(e) => self.in_doubt |= e.may_have_been_done(),
+        }
+        outcome
+    }
+
+    async fn listen(&mut self) -> Result<()> {
+        if self.listening.is_none() {
+            let Request { name, clock, patience, .. } = &self.request;
+            self.listening = Some(self.server.wakes.listen(name, &self.channel, clock, *patience).await?);
+        }
+        Ok(())
+    }
+
+    async fn changed(&mut self) {
+        match &self.listening {
+            Some(listening) => listening.woken().await,
+            None => std::future::pending().await,
+        }
+        self.taken_until = None;
+    }
+
+    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
+        let call = Call::begin(&self.request.clock, self.request.patience);
+        let answer = self.run(call, &scripts::RENEW, &[millis(ttl).to_string().as_bytes()]).await?;
+        match answer.fields[..] {
+            [1, left] => Ok(Renewal::Held { valid_for: duration(left) }),
+            [0] => Ok(Renewal::Lost(Cause::Gone)),
+            [-1] => Ok(Renewal::Lost(Cause::Revoked)),
+            [-2] => Ok(Renewal::Lost(Cause::Taken)),
+            _ => Err(answer.strange()),
+        }
+    }
+
+    async fn release(&mut self) -> Result<Release> {
+        let call = Call::begin(&self.request.clock, self.request.patience);
+        // Whether our own connection is among the listeners, if that is the same before and after.
+        let before = self.server.wakes.is_subscribed(&self.request.name);
+        let answer = self.run(call, &scripts::RELEASE, &[&self.channel]).await?;
+        let ours = before && self.server.wakes.is_subscribed(&self.request.name);
+        match answer.fields[..] {
+            [1, -1] => Ok(Release::Released { others: None }),
+            [1, listeners] => Ok(Release::Released { others: Some(listeners > i64::from(ours)) }),
+            [0] => Ok(Release::NotHeld),
+            _ => Err(answer.strange()),
+        }
+    }
+}
+
+fn granted(token: i64, left: i64) -> Option<Attempt> {
+    let token = FencingToken::new(u64::try_from(token).ok()?)?;
+    Some(Attempt::Granted(Grant { token, valid_for: duration(left) }))
+}
+
+fn busy(left: i64) -> Result<Attempt> {
+    match left {
+        -1 => Err(Error::rejected(
+            "the key has no expiry, so no lock client has written it; take another name or prefix, or delete the key",
+        )),
+        left => Ok(Attempt::Busy(Busy { queued: false, free_in: Some(duration(left)) })),
+    }
+}
+
+/// What is left, of a server that said it in milliseconds.
+pub(crate) fn duration(millis: i64) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+/// A ttl for the server, which counts in milliseconds: never less than was asked for.
+fn millis(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ttl_is_rounded_up() {
+        assert_eq!(millis(Duration::from_nanos(1)), 1);
+        assert_eq!(millis(Duration::from_micros(10_001)), 11);
+        assert_eq!(millis(Duration::from_secs(30)), 30_000);
+    }
+
+    #[test]
+    fn a_key_without_end_is_no_lock() {
+        assert!(busy(-1).is_err());
+        assert!(matches!(busy(0), Ok(Attempt::Busy(Busy { free_in: Some(Duration::ZERO), .. }))));
+    }
+}

@@ -1,0 +1,88 @@
+//! The driver: opens claims, shows holders, takes locks from them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
+use lock_core::{Context, Error, Info, Name, Result};
+use redis::Value;
+
+use crate::check;
+use crate::claim::{RedisClaim, duration};
+use crate::scripts::{self, Answer, strange};
+use crate::server::{Call, Server};
+use crate::settings::{Opening, Redis};
+use crate::side::{Kind, side_key};
+use crate::value::{self, Seen};
+
+/// One Redis server.
+#[derive(Debug)]
+pub(crate) struct RedisDriver(Arc<Server>);
+
+impl RedisDriver {
+    pub(crate) async fn open(redis: Redis, context: Context) -> Result<RedisDriver> {
+        let (opening, patience) = (redis.opening, context.patience);
+        let server = Arc::new(Server::new(redis, context)?);
+        if opening == Opening::Waits {
+            let clock = server.clock.clone();
+            server.link(Call::begin(&clock, patience)).await?;
+        }
+        Ok(RedisDriver(server))
+    }
+}
+
+#[async_trait]
+impl Driver for RedisDriver {
+    fn info(&self) -> Arc<Info> {
+        self.0.profile.get()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        Box::new(RedisClaim::new(self.0.clone(), request))
+    }
+
+    async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
+        let call = Call::begin(&self.0.clock, patience);
+        let link = self.0.link(call).await?;
+        let key = self.0.prefix.key(name).into_bytes();
+        let command = scripts::INSPECT.on(&[&key, &side_key(&key, Kind::Token)]);
+        let answer = self.0.run_for_value(&link, call, &scripts::INSPECT, command).await?;
+        let holder = parse_holder(answer)?.map(Seen::into_entry);
+        Ok(Inspection { holder, waiters: None })
+    }
+
+    async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
+        let Revocation { holder, by, label, when, patience } = revocation;
+        let call = Call::begin(&self.0.clock, patience);
+        let key = self.0.prefix.key(name).into_bytes();
+        let successor = match when {
+            When::HoldersDeadline => value::revoked(&by, &label),
+            When::Now => String::new(),
+        };
+        let mut command = scripts::REVOKE.on(&[&key]);
+        command.arg(holder.as_bytes()).arg(side_key(&key, Kind::Wakes)).arg(successor);
+        let answer: Answer = self.0.run(call, &scripts::REVOKE, command).await?;
+        match answer.fields[..] {
+            [2, left] => Ok(Revoked::FreeIn(duration(left))),
+            [1] => Ok(Revoked::Free),
+            [0] => Ok(Revoked::NotHeld),
+            [-1] => Err(Error::rejected(
+                "the key has no expiry, so no lock client has written it; it is not ours to take away",
+            )),
+            _ => Err(answer.strange()),
+        }
+    }
+
+    async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
+        check::check(&self.0, patience).await
+    }
+}
+
+/// Reads what `scripts/inspect.lua` answers.
+fn parse_holder(answer: Value) -> Result<Option<Seen>> {
+    type Fields = (Option<Vec<u8>>, i64, Option<i64>, i64);
+    let (value, left, token, now): Fields =
+        redis::from_redis_value(answer).map_err(|e| strange(&"something else").with_source(e))?;
+    Ok(value.map(|value| Seen { value, left: (left >= 0).then(|| duration(left)), token, now }))
+}

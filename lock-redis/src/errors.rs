@@ -1,0 +1,225 @@
+//! What the driver's errors mean: may the request have been carried out, will it pass, what is to be done.
+
+use lock_core::{Done, Error};
+use redis::RedisError;
+
+/// While connecting: whatever went wrong, nothing was asked of the server.
+pub(crate) fn connecting(error: RedisError) -> Error {
+    if let Some(said) = Said::of(&error) {
+        return said.into_error(error);
+    }
+    if error.kind() == redis::ErrorKind::AuthenticationFailed {
+        let message =
+            "the server refused the user or the password; give both in the URL, redis://user:password@host";
+        return Error::rejected(message).with_source(error);
+    }
+    if let Some(message) = tls_trouble(&error) {
+        return Error::rejected(message).with_source(error);
+    }
+    if matches!(error.kind(), redis::ErrorKind::InvalidClientConfig) {
+        return Error::invalid(error.to_string()).with_source(error);
+    }
+    Error::unavailable(Done::No, format!("the server can't be reached: {error}")).with_source(error)
+}
+
+/// While asking: only what the server said itself is known not to have been done.
+pub(crate) fn asking(error: RedisError) -> Error {
+    match Said::of(&error) {
+        Some(said) => said.into_error(error),
+        None => {
+            let message = format!("the connection broke before the server's answer came: {error}");
+            Error::unavailable(Done::Unknown, message).with_source(error)
+        }
+    }
+}
+
+/// Whether the connection that gave this error is of no more use: it broke, or the server behind it is not, or no
+/// longer, the one to ask.
+pub(crate) fn ends_connection(error: &RedisError) -> bool {
+    Said::of(error).is_none_or(|said| matches!(said.code, "READONLY" | "MASTERDOWN" | "LOADING"))
+}
+
+/// Whether the server said that this user may not do it.
+pub(crate) fn is_refusal(error: &RedisError) -> bool {
+    Said::of(error).is_some_and(|said| matches!(said.code, "NOPERM" | "NOAUTH"))
+}
+
+/// An error that the server raised. Our scripts can fail before their first write only, so that nothing was done.
+struct Said {
+    /// One of the tables', or empty.
+    code: &'static str,
+    text: String,
+}
+
+impl Said {
+    fn of(error: &RedisError) -> Option<Said> {
+        let code = error.code()?;
+        let detail = error.detail().unwrap_or_default();
+        let known = |word: &str| TRANSIENT.iter().chain(LASTING).map(|(code, _)| *code).find(|c| *c == word);
+        if code != "ERR" {
+            return Some(Said { code: known(code).unwrap_or_default(), text: format!("{code} {detail}") });
+        }
+        // Before Redis 7, what a command in a script said stands somewhere in an ERR.
+        let in_script = || {
+            detail.contains("script").then(|| detail.split(|c: char| !c.is_ascii_uppercase()).find_map(known))
+        };
+        let phrase = PHRASES.iter().find(|(phrase, _)| detail.contains(phrase)).map(|(_, code)| *code);
+        let code = phrase.or_else(|| in_script().flatten()).unwrap_or_default();
+        Some(Said { code, text: detail.to_owned() })
+    }
+
+    fn into_error(self, source: RedisError) -> Error {
+        let Said { code, text } = self;
+        let advice = |table: &[(&str, &'static str)]| {
+            table.iter().find(|(c, _)| *c == code).map(|(_, advice)| *advice)
+        };
+        let error = match (advice(TRANSIENT), advice(LASTING)) {
+            (Some(advice), _) => Error::unavailable(Done::No, format!("the server {advice}: {text}")),
+            (None, Some(advice)) => Error::rejected(format!("{advice}: {text}")),
+            (None, None) => Error::rejected(format!("the server refused: {text}")),
+        };
+        error.with_source(source)
+    }
+}
+
+/// What passes.
+const TRANSIENT: &[(&str, &str)] = &[
+    ("MISCONF", "can't write its snapshot to disk and takes no writes until that is mended"),
+    ("OOM", "has no memory left for writes"),
+    ("READONLY", "is a replica now"),
+    ("LOADING", "is still loading its data"),
+    ("MASTERDOWN", "is a replica that has lost its primary"),
+    ("CLUSTERDOWN", "is part of a cluster that is down"),
+    ("TRYAGAIN", "is moving the key"),
+    ("BUSY", "is busy with somebody's script"),
+    ("NOREPLICAS", "has fewer replicas than it wants for a write"),
+    ("MAXCLIENTS", "has no room for another connection"),
+];
+
+/// What does not.
+const LASTING: &[(&str, &str)] = &[
+    ("NOAUTH", "the server wants a password; give it in the URL, redis://user:password@host"),
+    (
+        "WRONGPASS",
+        "the server refused the user or the password; give both in the URL, redis://user:password@host",
+    ),
+    (
+        "NOPERM",
+        "the server's access rules forbid it; this user needs +evalsha +eval +time +get +set +del +pttl +pexpire on the \
+         lock's keys, and +publish +subscribe on the channels of the same names to be woken",
+    ),
+    (
+        "WRONGTYPE",
+        "the key holds something that no lock client has written; take another name or prefix, or delete the key",
+    ),
+    ("MOVED", "the key belongs to another node of a cluster; this backend locks on one server"),
+    ("ASK", "the key belongs to another node of a cluster; this backend locks on one server"),
+    ("CROSSSLOT", "the server is part of a cluster, and a proxy changes the keys on their way"),
+];
+
+/// What is said in words only.
+const PHRASES: &[(&str, &str)] = &[
+    ("ACL failure", "NOPERM"),
+    ("can't run this command", "NOPERM"),
+    ("can't access at least one of the keys", "NOPERM"),
+    ("max number of clients", "MAXCLIENTS"),
+];
+
+#[cfg(feature = "tls")]
+type Cause = dyn std::error::Error + Send + Sync;
+
+#[cfg(feature = "tls")]
+fn tls_trouble(error: &RedisError) -> Option<String> {
+    // redis keeps what caused an error in an `Arc`, and shows the `Arc`.
+    let cause = std::error::Error::source(error)?.downcast_ref::<std::sync::Arc<Cause>>()?;
+    let io = cause.downcast_ref::<std::io::Error>()?;
+    let tls = io.get_ref()?.downcast_ref::<rustls::Error>()?;
+    Some(format!("TLS could not be agreed on: {tls}; see the URL's ca, cert and key"))
+}
+
+#[cfg(not(feature = "tls"))]
+fn tls_trouble(_: &RedisError) -> Option<String> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::ErrorKind;
+    use redis::parse_redis_value;
+
+    use super::*;
+
+    /// The error that redis makes of what a server said.
+    fn said(line: &str) -> RedisError {
+        let value = parse_redis_value(format!("-{line}\r\n").as_bytes()).expect("an error is a value");
+        value.extract_error().expect_err("and it is an error")
+    }
+
+    #[test]
+    fn server_trouble_is_transient_and_known_not_to_be_done() {
+        for line in [
+            "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "READONLY You can't write against a read only replica.",
+            "LOADING Redis is loading the dataset in memory",
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            "CLUSTERDOWN Hash slot not served",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            "NOREPLICAS Not enough good replicas to write.",
+            "ERR max number of clients reached",
+            // As Redis 6.2 says it of a command in a script.
+            "ERR Error running script (call to f_8c): @user_script:5: @user_script: 5: -MISCONF Redis is configured to",
+        ] {
+            let error = asking(said(line));
+            assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_the_operator_has_to_mend_is_rejected_with_advice() {
+        for (line, advice) in [
+            ("NOAUTH Authentication required.", "password"),
+            ("WRONGPASS invalid username-password pair or user is disabled.", "password"),
+            ("NOPERM this user has no permissions to run the 'eval' command", "+eval"),
+            ("ERR ACL failure in script: User a has no permissions to run the 'time' command", "+time"),
+            ("ERR The user executing the script can't run this command or subcommand script: 9f", "+time"),
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", "another name"),
+            (
+                "ERR Error running script (call to f_1): @user_script:5: WRONGTYPE Operation against a key",
+                "another name",
+            ),
+            ("MOVED 12182 127.0.0.1:7001", "one server"),
+            ("ERR unknown command 'EVALSHA'", "refused"),
+        ] {
+            let error = asking(said(line));
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{line}: {error}");
+            assert!(error.message().contains(advice), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_broke_says_nothing_of_what_was_done() {
+        for kind in [
+            std::io::ErrorKind::BrokenPipe,
+            std::io::ErrorKind::ConnectionReset,
+            std::io::ErrorKind::UnexpectedEof,
+        ] {
+            let broken = || RedisError::from(std::io::Error::from(kind));
+            assert_eq!(asking(broken()).kind(), ErrorKind::Unavailable { done: Done::Unknown });
+            assert_eq!(connecting(broken()).kind(), ErrorKind::Unavailable { done: Done::No });
+            assert!(ends_connection(&broken()));
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_no_longer_the_one_to_ask_ends_its_connection() {
+        for line in ["READONLY a", "MASTERDOWN a", "LOADING a"] {
+            assert!(ends_connection(&said(line)));
+        }
+        for line in ["OOM a", "BUSY a", "WRONGTYPE a", "NOPERM a", "ERR a"] {
+            assert!(!ends_connection(&said(line)));
+        }
+        assert!(is_refusal(&said("NOPERM a")) && !is_refusal(&said("OOM a")));
+    }
+}

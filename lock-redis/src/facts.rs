@@ -1,0 +1,269 @@
+//! What the server says of itself, as far as it may: its version, and what becomes of its data.
+
+use std::collections::HashMap;
+
+use lock_core::{Error, Result};
+use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, RedisResult, Value};
+
+use crate::errors;
+
+/// What the server said of itself when the connection was opened. `None`: it would not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) version: Option<Version>,
+    pub(crate) persistence: Option<Persistence>,
+    pub(crate) eviction: Option<Eviction>,
+    pub(crate) replication: Option<Replication>,
+}
+
+/// Which program, and which release of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    program: &'static str,
+    /// As the program counts itself: Valkey 8.1.
+    shown: String,
+    /// The release of Redis that it is compatible with.
+    redis: (u32, u32),
+}
+
+/// What survives a crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// Every write is in the append-only file, synced as `appendfsync` says, if that is known.
+    AppendOnly { fsync: Option<String> },
+    /// Snapshots as `save` says, if that is known. Empty: none.
+    Snapshots { save: Option<String> },
+}
+
+/// What happens when memory runs out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Eviction {
+    limit: u64,
+    policy: String,
+}
+
+/// Who copies whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Replication {
+    role: String,
+    replicas: u32,
+}
+
+impl Facts {
+    /// Asks a connection that was just opened; answers the server's time in microseconds, too.
+    ///
+    /// `Rejected` if the server wants a password or is too old.
+    pub(crate) async fn read(connection: &mut MultiplexedConnection) -> Result<(i64, Facts)> {
+        let mut questions = redis::pipe();
+        questions.ignore_errors().cmd("TIME");
+        for section in ["server", "persistence", "memory", "replication"] {
+            questions.cmd("INFO").arg(section);
+        }
+        for setting in ["appendfsync", "save"] {
+            questions.cmd("CONFIG").arg("GET").arg(setting);
+        }
+        let answers: Vec<RedisResult<Value>> =
+            questions.query_async(connection).await.map_err(errors::connecting)?;
+        let mut answers = answers.into_iter();
+        let now = time(answers.next())?;
+        let info: String = answers.by_ref().take(4).filter_map(read::<String>).collect();
+        let settings: HashMap<String, String> =
+            answers.filter_map(read::<HashMap<String, String>>).flatten().collect();
+        let facts = Facts::parse(&info, &settings);
+        facts.version.as_ref().map_or(Ok(()), Version::check)?;
+        Ok((now, facts))
+    }
+
+    fn parse(info: &str, settings: &HashMap<String, String>) -> Facts {
+        let info: HashMap<&str, &str> = info.lines().filter_map(|line| line.split_once(':')).collect();
+        let number = |key: &str| info.get(key)?.parse().ok();
+        let setting = |key: &str| settings.get(key).cloned();
+        let persistence = info.get("aof_enabled").map(|enabled| match *enabled {
+            "1" => Persistence::AppendOnly { fsync: setting("appendfsync") },
+            _ => Persistence::Snapshots { save: setting("save") },
+        });
+        let eviction = (|| {
+            Some(Eviction {
+                limit: number("maxmemory")?,
+                policy: (*info.get("maxmemory_policy")?).to_owned(),
+            })
+        })();
+        let replication = info.get("role").map(|role| Replication {
+            role: (*role).to_owned(),
+            replicas: number("connected_slaves").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+        });
+        Facts { version: Version::parse(&info), persistence, eviction, replication }
+    }
+}
+
+fn time(answer: Option<RedisResult<Value>>) -> Result<i64> {
+    let strange = || Error::rejected("the server did not tell its time; is it Redis or Valkey?");
+    let answer = answer.ok_or_else(strange)?.map_err(errors::connecting)?;
+    let (seconds, micros): (i64, i64) =
+        redis::from_redis_value(answer).map_err(|e| strange().with_source(e))?;
+    seconds.checked_mul(1_000_000).and_then(|s| s.checked_add(micros)).ok_or_else(strange)
+}
+
+/// An answer that may have been refused.
+fn read<T: FromRedisValue>(answer: RedisResult<Value>) -> Option<T> {
+    redis::from_redis_value(answer.ok()?).ok()
+}
+
+impl Version {
+    fn parse(info: &HashMap<&str, &str>) -> Option<Version> {
+        let redis = *info.get("redis_version")?;
+        let (program, shown) = match info.get("valkey_version") {
+            Some(valkey) => ("Valkey", *valkey),
+            None => ("Redis", redis),
+        };
+        let mut parts = redis.split('.').map(str::parse);
+        let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else { return None };
+        Some(Version { program, shown: shown.to_owned(), redis: (major, minor) })
+    }
+
+    /// `SET … PXAT` came with 6.2.
+    fn check(&self) -> Result<()> {
+        match self.redis >= (6, 2) {
+            true => Ok(()),
+            false => Err(Error::rejected(format!(
+                "the server is {self}; locks need Redis 6.2 or later, or Valkey"
+            ))),
+        }
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.program, self.shown)
+    }
+}
+
+/// How something stands with regard to locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Good(String),
+    Limited(String),
+    Unknown(String),
+}
+
+impl Standing {
+    pub(crate) fn words(&self) -> &str {
+        let (Standing::Good(words) | Standing::Limited(words) | Standing::Unknown(words)) = self;
+        words
+    }
+}
+
+impl Facts {
+    /// What a crash of the server forgets.
+    pub(crate) fn persistence(&self) -> Standing {
+        let limited = |words: String| Standing::Limited(words);
+        match &self.persistence {
+            None => Standing::Unknown("whether the server keeps its data over a crash is unknown".into()),
+            Some(Persistence::AppendOnly { fsync: Some(fsync) }) => match fsync.as_str() {
+                "always" => Standing::Good("every write is on disk before it is answered".into()),
+                "everysec" => limited(
+                    "a crash of the machine forgets the last second or two (appendfsync everysec)".into(),
+                ),
+                other => limited(format!(
+                    "a crash of the machine forgets what was not yet on disk (appendfsync {other})"
+                )),
+            },
+            Some(Persistence::AppendOnly { fsync: None }) => limited(
+                "a crash of the machine may forget the last writes (append-only file, appendfsync unknown)"
+                    .into(),
+            ),
+            Some(Persistence::Snapshots { save: Some(save) }) if save.is_empty() => {
+                limited("a restart forgets everything (no append-only file, no snapshots)".into())
+            }
+            Some(Persistence::Snapshots { .. }) => {
+                limited("a restart forgets what came after the last snapshot (no append-only file)".into())
+            }
+        }
+    }
+
+    /// Whether locks are thrown away when memory runs out.
+    pub(crate) fn eviction(&self) -> Standing {
+        match &self.eviction {
+            None => Standing::Unknown("whether the server evicts keys is unknown".into()),
+            Some(Eviction { limit: 0, .. }) => Standing::Good("nothing is evicted (no maxmemory)".into()),
+            Some(Eviction { policy, .. }) if policy == "noeviction" => {
+                Standing::Good("nothing is evicted (maxmemory-policy noeviction)".into())
+            }
+            Some(Eviction { policy, .. }) => Standing::Limited(format!(
+                "locks and tokens may be evicted when memory runs out (maxmemory-policy {policy})"
+            )),
+        }
+    }
+
+    /// What a failover forgets.
+    pub(crate) fn replication(&self) -> Standing {
+        match &self.replication {
+            None => Standing::Unknown("whether the server has replicas is unknown".into()),
+            Some(Replication { role, .. }) if role != "master" => {
+                Standing::Limited("the server is a replica, which takes no writes".into())
+            }
+            Some(Replication { replicas: 0, .. }) => Standing::Good("no replicas are attached".into()),
+            Some(Replication { replicas, .. }) => Standing::Limited(format!(
+                "replication is asynchronous: the promotion of a replica ({replicas} attached) forgets what it has not \
+                 yet received"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INFO: &str = "# Server\r\nredis_version:7.0.15\r\ntcp_port:6379\r\n# Persistence\r\naof_enabled:1\r\n\
+        # Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
+
+    fn facts(changes: &[(&str, &str)], settings: &[(&str, &str)]) -> Facts {
+        let info = changes.iter().fold(INFO.to_owned(), |info, (from, to)| info.replace(from, to));
+        let owned = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Facts::parse(&info, &owned)
+    }
+
+    #[test]
+    fn versions_before_6_2_are_refused_and_valkey_is_not() {
+        let shown = |facts: Facts| facts.version.map(|v| (v.to_string(), v.check().is_ok()));
+        assert_eq!(shown(facts(&[], &[])), Some(("Redis 7.0.15".into(), true)));
+        assert_eq!(shown(facts(&[("7.0.15", "6.2.0")], &[])), Some(("Redis 6.2.0".into(), true)));
+        assert_eq!(shown(facts(&[("7.0.15", "6.0.16")], &[])), Some(("Redis 6.0.16".into(), false)));
+        assert_eq!(shown(facts(&[("7.0.15", "10.0.0")], &[])), Some(("Redis 10.0.0".into(), true)));
+        let valkey = facts(&[("7.0.15", "7.2.4\r\nvalkey_version:8.1.1")], &[]);
+        assert_eq!(shown(valkey), Some(("Valkey 8.1.1".into(), true)));
+    }
+
+    #[test]
+    fn only_always_loses_nothing() {
+        let good = |facts: Facts| matches!(facts.persistence(), Standing::Good(_));
+        assert!(good(facts(&[], &[("appendfsync", "always")])));
+        assert!(!good(facts(&[], &[("appendfsync", "everysec")])));
+        assert!(!good(facts(&[], &[])));
+        assert!(!good(facts(&[("aof_enabled:1", "aof_enabled:0")], &[("appendfsync", "always")])));
+        let nothing = facts(&[("aof_enabled:1", "aof_enabled:0")], &[("save", "")]).persistence();
+        assert!(nothing.words().contains("everything"));
+    }
+
+    #[test]
+    fn eviction_and_replicas_are_said() {
+        let evicts = facts(&[("maxmemory:0", "maxmemory:100"), ("noeviction", "volatile-lru")], &[]);
+        assert!(matches!(evicts.eviction(), Standing::Limited(words) if words.contains("volatile-lru")));
+        assert!(matches!(facts(&[("maxmemory:0", "maxmemory:100")], &[]).eviction(), Standing::Good(_)));
+        let copied = facts(&[("connected_slaves:0", "connected_slaves:2")], &[]);
+        assert!(matches!(copied.replication(), Standing::Limited(words) if words.contains("(2 attached)")));
+        let replica = facts(&[("role:master", "role:slave")], &[]);
+        assert!(matches!(replica.replication(), Standing::Limited(words) if words.contains("is a replica")));
+    }
+
+    #[test]
+    fn what_was_not_said_is_unknown() {
+        let facts = Facts::parse("", &HashMap::new());
+        assert_eq!(facts, Facts::default());
+        for standing in [facts.persistence(), facts.eviction(), facts.replication()] {
+            assert!(matches!(standing, Standing::Unknown(_)), "{standing:?}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What this server guarantees, kept where it costs nothing to read.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use lock_core::Info;
+use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+
+use crate::facts::Facts;
+
+/// The driver's [`Info`], renewed with each connection.
+#[derive(Debug)]
+pub(crate) struct Profile(RwLock<Arc<Info>>);
+
+/// How far the server's clock may fall back: tokens are forgotten this long after the time that they stand for.
+/// `scripts/grant.lua` has it in milliseconds.
+pub(crate) const CLOCK_STEP: Duration = Duration::from_secs(3600);
+
+const MIN_TTL: Duration = Duration::from_millis(10);
+const MAX_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+
+const CLOCK: &str = "the server's wall clock. Two holders are possible for as long as it is set forward (by hand, by an \
+    NTP step, by a virtual machine's resume), or as a promoted replica's clock is ahead of its primary's. Its rate and \
+    the client's must agree within 1 % (chrony: maxslewrate 5000 at most)";
+
+impl Profile {
+    pub(crate) fn new(address: String) -> Profile {
+        Profile(RwLock::new(Arc::new(describe(address, &Facts::default(), Wakes::Pushed))))
+    }
+
+    pub(crate) fn get(&self) -> Arc<Info> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// There is a new connection: the server behind it may be another.
+    pub(crate) fn learn(&self, facts: &Facts) {
+        let mut info = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        *info = Arc::new(describe(info.server.clone(), facts, info.wakes));
+    }
+
+    /// A subscription was granted, or refused.
+    pub(crate) fn learn_wakes(&self, wakes: Wakes) {
+        let mut info = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if info.wakes != wakes {
+            *info = Arc::new(Info { wakes, ..Info::clone(&info) });
+        }
+    }
+}
+
+fn describe(server: String, facts: &Facts, wakes: Wakes) -> Info {
+    let (persistence, eviction, replication) = (facts.persistence(), facts.eviction(), facts.replication());
+    let losses = format!("{}; {}; {}", persistence.words(), eviction.words(), replication.words());
+    Info {
+        backend: "redis",
+        server,
+        fencing: Fencing::WhileDataIsKept {
+            clock_step: CLOCK_STEP,
+            kept: format!(
+                "{losses}; after a loss of data, or the promotion of a replica that lags, only if the new clock is not \
+                 behind the last token; not between a primary and the replica that replaced it while both answer"
+            ),
+        },
+        lease: Lease::Lock,
+        fair: Fair::No,
+        wakes,
+        min_ttl: MIN_TTL,
+        max_ttl: MAX_TTL,
+        clock: CLOCK,
+        data_loss: format!(
+            "a lock that the server has forgotten can be granted again while its holder believes in it, and only the \
+             token tells the two apart: {losses}"
+        ),
+        requests_per_hand_over: 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_learned_of_one_thing_leaves_the_other() {
+        let profile = Profile::new("h:1".into());
+        assert_eq!(profile.get().wakes, Wakes::Pushed);
+        profile.learn_wakes(Wakes::Polled);
+        profile.learn(&Facts::default());
+        assert_eq!((profile.get().wakes, profile.get().server.as_str()), (Wakes::Polled, "h:1"));
+        assert!(profile.get().fencing.to_string().contains("3600s"));
+        assert!(profile.get().data_loss.contains("unknown"));
+    }
+}

@@ -1,0 +1,123 @@
+//! The scripts: each is one atomic step on the server, and says in its head what it answers.
+
+use std::sync::LazyLock;
+
+use lock_core::{Error, Result};
+use redis::{Arg, Cmd, Value};
+
+macro_rules! script {
+    ($file:literal) => {
+        Script {
+            source: include_str!(concat!("scripts/", $file)),
+            sha: LazyLock::new(|| {
+                redis::Script::new(include_str!(concat!("scripts/", $file))).get_hash().to_owned()
+            }),
+        }
+    };
+}
+
+pub(crate) static GRANT: Script = script!("grant.lua");
+pub(crate) static RENEW: Script = script!("renew.lua");
+pub(crate) static RELEASE: Script = script!("release.lua");
+pub(crate) static REVOKE: Script = script!("revoke.lua");
+pub(crate) static INSPECT: Script = script!("inspect.lua");
+pub(crate) static REHEARSE: Script = script!("rehearse.lua");
+pub(crate) static FENCED_WRITE: Script = script!("fenced_write.lua");
+
+/// A script, and the digest by which the server knows it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    source: &'static str,
+    sha: LazyLock<String>,
+}
+
+impl Script {
+    /// The command that runs it on `keys`, by its digest; arguments are to be added.
+    pub(crate) fn on(&self, keys: &[&[u8]]) -> Cmd {
+        let mut command = Cmd::with_capacity(8, 512);
+        command.arg("EVALSHA").arg(self.sha.as_str()).arg(keys.len()).arg(keys);
+        command
+    }
+
+    /// The same command for a server that doesn't know the digest. It knows it afterwards.
+    pub(crate) fn in_full(&self, command: &Cmd) -> Cmd {
+        let mut full = Cmd::new();
+        full.arg("EVAL").arg(self.source);
+        for argument in command.args_iter().skip(2) {
+            if let Arg::Simple(argument) = argument {
+                full.arg(argument);
+            }
+        }
+        full
+    }
+}
+
+/// What a script answered in numbers, taken apart: all but the last, which is the server's time in microseconds.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) fields: Vec<i64>,
+    pub(crate) now: i64,
+}
+
+impl Answer {
+    pub(crate) fn parse(value: &Value) -> Result<Answer> {
+        let Value::Array(items) = value else { return Err(strange(value)) };
+        let number = |item: &Value| if let Value::Int(n) = item { Some(*n) } else { None };
+        let mut fields: Vec<i64> =
+            items.iter().map(number).collect::<Option<_>>().ok_or_else(|| strange(value))?;
+        let now = fields.pop().ok_or_else(|| strange(value))?;
+        Ok(Answer { fields, now })
+    }
+
+    /// Said by nothing that runs our scripts.
+    pub(crate) fn strange(&self) -> Error {
+        strange(&self.fields)
+    }
+}
+
+/// An answer that the script can't have given: a proxy, or a server that is not what it says it is.
+pub(crate) fn strange(answer: &impl std::fmt::Debug) -> Error {
+    Error::rejected(format!(
+        "the server answered {answer:?}, which our scripts don't say; is it Redis or Valkey?"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(command: &Cmd) -> Vec<Vec<u8>> {
+        command
+            .args_iter()
+            .map(|arg| if let Arg::Simple(arg) = arg { arg.to_vec() } else { Vec::new() })
+            .collect()
+    }
+
+    #[test]
+    fn in_full_is_the_same_call_with_the_source() {
+        let mut command = RENEW.on(&[b"key", b"\xff"]);
+        command.arg("value").arg(30_000);
+        let by_digest = words(&command);
+        let in_full = words(&RENEW.in_full(&command));
+        assert_eq!((by_digest[0].as_slice(), by_digest[1].len()), (b"EVALSHA".as_slice(), 40));
+        assert_eq!(
+            (in_full[0].as_slice(), in_full[1].as_slice()),
+            (b"EVAL".as_slice(), RENEW.source.as_bytes())
+        );
+        assert_eq!(by_digest[2..], in_full[2..]);
+        assert_eq!(
+            by_digest[2..],
+            [b"2".to_vec(), b"key".to_vec(), vec![0xff], b"value".to_vec(), b"30000".to_vec()]
+        );
+    }
+
+    #[test]
+    fn an_answer_ends_in_the_servers_time() {
+        let answer =
+            Answer::parse(&Value::Array(vec![Value::Int(0), Value::Int(29), Value::Int(7)])).unwrap();
+        assert_eq!((answer.fields.as_slice(), answer.now), ([0, 29].as_slice(), 7));
+        assert!(Answer::parse(&Value::Array(vec![])).is_err());
+        assert!(Answer::parse(&Value::Array(vec![Value::Nil, Value::Int(1)])).is_err());
+        assert!(Answer::parse(&Value::Okay).is_err());
+    }
+}

@@ -1,0 +1,26 @@
+-- Does what the other scripts do, on a key that no lock uses, and tells what is refused.
+--
+-- KEYS  1 a key of a random name, and 2 the one for its token
+-- ARGV  1 the channel
+--
+-- Answers: the names of the refused commands, then the server's time in us.
+
+local refused = {}
+local function try(command, ...)
+  local answer = redis.pcall(command, ...)
+  if type(answer) == 'table' and answer.err then refused[#refused + 1] = command end
+  return answer
+end
+
+local time = try('TIME')
+local now = time[1] and time[1] * 1000000 + time[2] or 0
+try('GET', KEYS[2])
+try('SET', KEYS[1], 'rehearsal', 'NX', 'PX', '1000')
+try('SET', KEYS[2], '1', 'PX', '1000')
+try('PTTL', KEYS[1])
+try('PEXPIRE', KEYS[1], '1000')
+try('PUBLISH', ARGV[1], 'rehearsal')
+try('DEL', KEYS[1])
+try('DEL', KEYS[2])
+refused[#refused + 1] = now
+return refused

@@ -1,0 +1,30 @@
+-- Confirms that the lock is its owner's, and keeps it for at least the ttl.
+--
+-- KEYS  1 the lock
+-- ARGV  1 the owner's value   2 the ttl in ms
+--
+-- Answers, each ending in the server's time in us:
+--   1 left   held
+--   0        gone
+--   -1       revoked
+--   -2       taken by somebody else
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local holder = redis.call('GET', KEYS[1])
+if holder == ARGV[1] then
+  -- A late, shorter renewal must not cut a later, longer lease (PEXPIRE GT is Redis 7).
+  local ttl = tonumber(ARGV[2])
+  local left = redis.call('PTTL', KEYS[1])
+  if left < ttl then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+    left = ttl
+  end
+  return {1, left, now}
+end
+
+if not holder then return {0, now} end
+-- What a revoke leaves: 32 digits, then an exclamation mark.
+if string.sub(holder, 33, 33) == '!' then return {-1, now} end
+return {-2, now}

@@ -1,0 +1,27 @@
+-- Takes the lock from the holder that was shown.
+--
+-- KEYS  1 the lock
+-- ARGV  1 the holder's value   2 the channel   3 the value that replaces it until its deadline; empty: free at once
+--
+-- Answers, each ending in the server's time in us:
+--   2 left   revoked, free in this long
+--   1        free
+--   0        not that holder's
+--   -1       without an end: no lock client has written it
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local holder = redis.call('GET', KEYS[1])
+local left = redis.call('PTTL', KEYS[1])
+if left == -1 then return {-1, now} end
+if holder ~= ARGV[1] then return {0, now} end
+
+if ARGV[3] == '' then
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('SET', KEYS[1], ARGV[3], 'KEEPTTL')
+end
+redis.pcall('PUBLISH', ARGV[2], 'revoked')
+if ARGV[3] == '' then return {1, now} end
+return {2, left, now}

@@ -1,0 +1,208 @@
+//! The server as the claims see it: one connection, opened when it is needed and replaced when it is of no more use,
+//! and calls on it that end in time.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::{Clock, Done, Error, Instant, Prefix, Random, Result};
+use redis::{Cmd, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind, Value};
+
+use crate::errors;
+use crate::link::Link;
+use crate::profile::Profile;
+use crate::scripts::{Answer, Script};
+use crate::settings::Redis;
+use crate::wakes::Wakes;
+
+/// What all claims of a client share.
+#[derive(Debug)]
+pub(crate) struct Server {
+    client: redis::Client,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+    pub(crate) prefix: Prefix,
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) wakes: Wakes,
+    current: Mutex<Option<Arc<Link>>>,
+    /// How long opening a connection may take.
+    patience: Duration,
+    /// Held while a connection is being opened; the others wait for theirs.
+    opening: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// One call: when it has to be over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    clock: &'a Clock,
+    pub(crate) began: Instant,
+    pub(crate) ends: Instant,
+    patience: Duration,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn begin(clock: &'a Clock, patience: Duration) -> Call<'a> {
+        let began = clock.now();
+        Call { clock, began, ends: began + patience, patience }
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        self.ends.since(self.clock.now())
+    }
+
+    fn out_of_time(&self, done: Done) -> Error {
+        Error::unavailable(done, format!("the server did not answer within {:?}", self.patience))
+    }
+}
+
+impl Server {
+    pub(crate) fn new(redis: Redis, context: lock_core::Context) -> Result<Server> {
+        let profile = Arc::new(Profile::new(redis.address()));
+        // RESP3, because only there redis tells when a connection ends while nobody asks anything of it.
+        let speaking = |protocol| {
+            let login = redis.connection.redis_settings().clone().set_protocol(protocol);
+            redis::Client::open(redis.connection.clone().set_redis_settings(login))
+                .map_err(errors::connecting)
+        };
+        let client = speaking(ProtocolVersion::RESP3)?;
+        let wakes = Wakes::new(speaking(ProtocolVersion::RESP2)?, profile.clone(), context.clone());
+        Ok(Server {
+            client,
+            clock: context.clock,
+            random: context.random,
+            prefix: redis.prefix,
+            profile,
+            wakes,
+            current: Mutex::default(),
+            patience: context.patience,
+            opening: Arc::default(),
+        })
+    }
+
+    /// Runs a script and answers the numbers that it answered.
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        call: Call<'_>,
+        script: &Script,
+        command: Cmd,
+    ) -> Result<Answer> {
+        let link = self.link(call).await?;
+        self.run_on(&link, call, script, command).await
+    }
+
+    /// As `run`, on a connection whose clock the command goes by.
+    pub(crate) async fn run_on(
+        &self,
+        link: &Arc<Link>,
+        call: Call<'_>,
+        script: &Script,
+        command: Cmd,
+    ) -> Result<Answer> {
+        let answer = Answer::parse(&self.run_for_value(link, call, script, command).await?)?;
+        link.hear(call.clock, answer.now);
+        Ok(answer)
+    }
+
+    /// Runs a script that answers more than numbers.
+    pub(crate) async fn run_for_value(
+        &self,
+        link: &Arc<Link>,
+        call: Call<'_>,
+        script: &Script,
+        command: Cmd,
+    ) -> Result<Value> {
+        self.within(link, call, async {
+            match link.send(&command).await {
+                // It was not run: the server has forgotten its scripts, or never knew this one. Sent in full and not
+                // loaded first, it takes one more round trip, and no failover can come between.
+                Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    link.send(&script.in_full(&command)).await
+                }
+                outcome => outcome,
+            }
+        })
+        .await
+    }
+
+    /// Sends a plain command.
+    pub(crate) async fn ask(self: &Arc<Self>, call: Call<'_>, command: &Cmd) -> Result<Value> {
+        let link = self.link(call).await?;
+        self.within(&link, call, link.send(command)).await
+    }
+
+    /// Waits for an answer until the call is over. A connection that broke, or stays silent for so long, is given up:
+    /// the next call opens another, and those who still wait on this one may.
+    async fn within(
+        &self,
+        link: &Arc<Link>,
+        call: Call<'_>,
+        answer: impl Future<Output = RedisResult<Value>>,
+    ) -> Result<Value> {
+        let left = call.left();
+        if left.is_zero() {
+            return Err(call.out_of_time(Done::No));
+        }
+        match call.clock.timeout(left, answer).await {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(e)) => {
+                if errors::ends_connection(&e) {
+                    self.give_up(link);
+                }
+                Err(errors::asking(e))
+            }
+            None => {
+                self.give_up(link);
+                Err(call.out_of_time(Done::Unknown))
+            }
+        }
+    }
+
+    /// The connection, opened if there is none. Nothing has been asked if this fails.
+    pub(crate) async fn link(self: &Arc<Self>, call: Call<'_>) -> Result<Arc<Link>> {
+        match self.usable() {
+            Some(link) => Ok(link),
+            None => call
+                .clock
+                .timeout(call.left(), self.open())
+                .await
+                .unwrap_or_else(|| Err(call.out_of_time(Done::No))),
+        }
+    }
+
+    /// Opens a connection, in a task of its own: where opening takes longer than a call may, the calls after it still
+    /// come by one.
+    async fn open(self: &Arc<Self>) -> Result<Arc<Link>> {
+        let opening = self.opening.clone().lock_owned().await;
+        // Opened by somebody else while we waited for our turn.
+        if let Some(link) = self.usable() {
+            return Ok(link);
+        }
+        let server = self.clone();
+        let task = tokio::spawn(async move {
+            let _opening = opening;
+            let call = Call::begin(&server.clock, server.patience);
+            let link = server.clock.timeout(server.patience, Link::open(&server.client, &server.clock)).await;
+            let link = Arc::new(link.unwrap_or_else(|| Err(call.out_of_time(Done::No)))?);
+            server.profile.learn(&link.facts);
+            *server.current() = Some(link.clone());
+            Ok(link)
+        });
+        task.await
+            .unwrap_or_else(|e| Err(Error::unavailable(Done::No, "connecting ended early").with_source(e)))
+    }
+
+    fn usable(&self) -> Option<Arc<Link>> {
+        self.current().as_ref().filter(|link| !link.is_closed()).cloned()
+    }
+
+    fn give_up(&self, link: &Arc<Link>) {
+        let mut current = self.current();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
+            *current = None;
+        }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
+        // Nothing that can panic runs under this lock.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,185 @@
+//! Keys beside a lock: its token, its channel, the highest token a resource has seen.
+//!
+//! A side key is the key, three bytes that steer it into the key's own cluster slot, and a fixed suffix. So it shares
+//! the key's slot, two keys never share a side key, no name looks like one (the suffix is reserved), and it begins
+//! with the key, which access rules by prefix and `SCAN` go by. Wrapping the key in braces instead would miss the slot
+//! of names that contain braces, let `a` and `{a}` collide, and hide the prefix.
+
+use std::sync::LazyLock;
+
+use lock_core::RESERVED_SUFFIX;
+
+/// What a side key is for: its last letter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// The last token of a lock.
+    Token = b't' as isize,
+    /// The channel on which a lock's releases are told.
+    Wakes = b'w' as isize,
+    /// The highest token that a resource has seen.
+    Fence = b'f' as isize,
+}
+
+/// The side key of `key`.
+pub(crate) fn side_key(key: &[u8], kind: Kind) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(key.len() + STEERING + SUFFIX);
+    whole.extend_from_slice(key);
+    whole.extend_from_slice(&steering(key, kind));
+    whole.extend_from_slice(&suffix(kind));
+    whole
+}
+
+const STEERING: usize = 3;
+const SUFFIX: usize = RESERVED_SUFFIX.len() + 1;
+const SLOTS: usize = 16_384;
+const ALPHABET: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-";
+
+fn suffix(kind: Kind) -> [u8; SUFFIX] {
+    let mut suffix = [kind as u8; SUFFIX];
+    suffix[..RESERVED_SUFFIX.len()].copy_from_slice(RESERVED_SUFFIX.as_bytes());
+    suffix
+}
+
+fn steering(key: &[u8], kind: Kind) -> [u8; STEERING] {
+    if has_tag(key) {
+        // The slot is the tag's, whatever follows.
+        return *b"000";
+    }
+    let slot = crc16(0, key);
+    let unsteered = crc16(crc16(slot, &[0; STEERING]), &suffix(kind));
+    STEERINGS[usize::from(slot ^ unsteered) % SLOTS]
+}
+
+/// Whether Redis hashes only a part of the key: what stands between the first `{` and the first `}` after it, if that
+/// is anything.
+fn has_tag(key: &[u8]) -> bool {
+    let Some(open) = key.iter().position(|b| *b == b'{') else { return false };
+    key[open + 1..].iter().position(|b| *b == b'}').is_some_and(|length| length > 0)
+}
+
+/// For every difference between two slots, three bytes that make it up when the suffix follows them. The checksum is
+/// linear: what the bytes add doesn't depend on the key.
+static STEERINGS: LazyLock<Vec<[u8; STEERING]>> = LazyLock::new(|| {
+    let mut table = vec![[0; STEERING]; SLOTS];
+    let mut missing = SLOTS;
+    for (a, b, c) in combinations() {
+        let bytes = [a, b, c];
+        let entry = &mut table[usize::from(crc16(crc16(0, &bytes), &[0; SUFFIX])) % SLOTS];
+        if *entry == [0; STEERING] {
+            *entry = bytes;
+            missing -= 1;
+        }
+    }
+    debug_assert_eq!(missing, 0, "64^3 strings reach every slot");
+    table
+});
+
+fn combinations() -> impl Iterator<Item = (u8, u8, u8)> {
+    let letters = || ALPHABET.iter().copied();
+    letters().flat_map(move |a| letters().flat_map(move |b| letters().map(move |c| (a, b, c))))
+}
+
+/// CRC-16/XMODEM, as Redis Cluster counts slots by, carried on from `crc`.
+fn crc16(crc: u16, bytes: &[u8]) -> u16 {
+    bytes.iter().fold(crc, |crc, byte| (crc << 8) ^ CRC[usize::from((crc >> 8) ^ u16::from(*byte))])
+}
+
+const CRC: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut crc = (index as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc << 1) ^ (if crc & 0x8000 != 0 { 0x1021 } else { 0 });
+            bit += 1;
+        }
+        table[index] = crc;
+        index += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use lock_core::{Name, Random};
+
+    use super::*;
+
+    /// A key's slot by the words of the cluster specification.
+    fn slot(key: &[u8]) -> u16 {
+        let text = key;
+        let hashed = match text.iter().position(|b| *b == b'{') {
+            Some(open) => match text[open + 1..].iter().position(|b| *b == b'}') {
+                Some(length) if length > 0 => &text[open + 1..open + 1 + length],
+                _ => text,
+            },
+            None => text,
+        };
+        // Bit by bit, not by the table under test.
+        let crc = hashed.iter().fold(0_u16, |crc, byte| {
+            (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
+                if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
+            })
+        });
+        crc % 16_384
+    }
+
+    /// Names that are hard on braces, and any bytes.
+    fn keys(count: usize) -> Vec<Vec<u8>> {
+        let random = Random::system();
+        let mut keys: Vec<Vec<u8>> =
+            ["a", "{a}", "{}", "{", "}", "{}a", "a{}{b}", "{{a}}", "}{", "a{b", "foo{bar}{zap}"]
+                .map(|k| k.as_bytes().to_vec())
+                .into();
+        while keys.len() < count {
+            let mut bytes = [0; 24];
+            random.fill(&mut bytes);
+            let length = 1 + usize::from(bytes[0] % 20);
+            let letters: &[u8] = if bytes[1] % 2 == 0 { b"{}ab" } else { &bytes[2..22] };
+            keys.push((0..length).map(|i| letters[usize::from(bytes[2 + i]) % letters.len()]).collect());
+        }
+        keys
+    }
+
+    #[test]
+    fn checksums_are_the_clusters() {
+        assert_eq!(crc16(0, b"123456789"), 0x31C3);
+        // As CLUSTER KEYSLOT says.
+        assert_eq!([slot(b"foo"), slot(b"hello"), slot(b"{foo}bar")], [12_182, 866, 12_182]);
+    }
+
+    #[test]
+    fn a_side_key_stands_in_the_keys_slot() {
+        for key in keys(20_000) {
+            for kind in [Kind::Token, Kind::Wakes, Kind::Fence] {
+                let side = side_key(&key, kind);
+                assert_eq!(slot(&side), slot(&key), "{}", side.escape_ascii());
+                assert!(side.starts_with(&key));
+            }
+        }
+    }
+
+    #[test]
+    fn side_keys_are_distinct_and_no_names() {
+        let keys: HashSet<Vec<u8>> = keys(20_000).into_iter().collect();
+        let sides: HashSet<Vec<u8>> = keys.iter().map(|key| side_key(key, Kind::Token)).collect();
+        assert_eq!(sides.len(), keys.len());
+        for side in sides {
+            assert!(!String::from_utf8(side).is_ok_and(|side| Name::new(side).is_ok()));
+        }
+    }
+
+    #[test]
+    fn the_layout_is_fixed() {
+        // Clients of every version must find each other's tokens.
+        assert_eq!(side_key(b"{a}b", Kind::Token), b"{a}b000:lock~t");
+        let plain = side_key(b"jobs:a", Kind::Token);
+        assert_eq!(
+            (&plain[..6], plain.len(), &plain[9..]),
+            (b"jobs:a".as_slice(), 16, b":lock~t".as_slice())
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! The guarded write of the resource's side.
+
+use lock_core::FencingToken;
+use lock_redis::{FencedWrite, WriteError};
+
+use crate::server::{Server, run};
+
+fn token(value: u64) -> FencingToken {
+    FencingToken::new(value).expect("not zero")
+}
+
+#[test]
+fn a_stale_token_writes_nothing() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let report = FencedWrite::new("report");
+        report.set(&mut raw.0, token(33), "a").await.unwrap();
+        report.set(&mut raw.0, token(34), "b").await.unwrap();
+        report.set(&mut raw.0, token(34), "c").await.unwrap();
+        match report.set(&mut raw.0, token(33), "d").await {
+            Err(WriteError::Stale(stale)) => {
+                assert_eq!((stale.offered, stale.highest), (token(33), token(34)));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(raw.ask::<String>(&["GET", "report"]).await, "c");
+        // What is to be outlived has no limit in time.
+        let side = raw.keys().await.pop().unwrap();
+        assert!(side.ends_with(":lock~f"), "{side}");
+        assert_eq!(raw.ask::<i64>(&["PTTL", &side]).await, -1);
+        let _: () = raw.ask(&["SCRIPT", "FLUSH"]).await;
+        report.set(&mut raw.0, token(35), "e").await.unwrap();
+        assert_eq!(raw.ask::<String>(&["GET", "report"]).await, "e");
+    });
+}
+
+#[test]
+fn tokens_are_compared_to_their_last_bit() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        // Others' tokens may have 64 bits; a floating point number has 53. And nine comes before ten.
+        for (low, high) in [(u64::MAX - 1, u64::MAX), ((1 << 53) + 1, (1 << 53) + 2), (9, 10), (99, 100)] {
+            let resource = FencedWrite::new(format!("resource-{low}"));
+            resource.set(&mut raw.0, token(low), "low").await.unwrap();
+            resource.set(&mut raw.0, token(high), "high").await.unwrap();
+            let refused = resource.set(&mut raw.0, token(low), "late").await;
+            assert!(
+                matches!(refused, Err(WriteError::Stale(stale)) if stale.highest == token(high)),
+                "{refused:?}"
+            );
+        }
+    });
+}

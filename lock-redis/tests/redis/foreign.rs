@@ -1,0 +1,107 @@
+//! Keys that others have written.
+
+use std::time::Duration;
+
+use lock_core::driver::{Revocation, Revoked, When};
+use lock_core::{ErrorKind, Label, Owner, OwnerBytes, Random};
+
+use crate::server::{Server, busy, claim, granted, name, run};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+fn revocation(holder: &str, when: When) -> Revocation {
+    Revocation {
+        holder: OwnerBytes::new(holder.as_bytes()),
+        by: Owner::mint(&Random::system()),
+        label: Label::new("ops"),
+        when,
+        patience: PATIENCE,
+    }
+}
+
+#[test]
+fn what_no_lock_client_can_have_written_is_refused_and_left_alone() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let _: () = raw.ask(&["HSET", "hash", "field", "value"]).await;
+        let _: () = raw.ask(&["SET", "string", "a setting"]).await;
+        let driver = client.driver();
+        for key in ["hash", "string"] {
+            let error = claim(&client, key, 20_000).attempt().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{key}: {error}");
+            for when in [When::Now, When::HoldersDeadline] {
+                let error = driver.revoke(&name(key), revocation("a setting", when)).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Rejected, "{key}: {error}");
+            }
+        }
+        assert_eq!(driver.inspect(&name("hash"), PATIENCE).await.unwrap_err().kind(), ErrorKind::Rejected);
+        let shown = driver.inspect(&name("string"), PATIENCE).await.unwrap().holder.unwrap();
+        assert_eq!((shown.owner.as_bytes(), shown.expires_in), (b"a setting".as_slice(), None));
+        assert_eq!(raw.keys().await, ["hash", "string"], "neither a token nor anything else was left");
+        assert_eq!(raw.ask::<String>(&["GET", "string"]).await, "a setting");
+    });
+}
+
+#[test]
+fn a_token_that_is_none_leaves_the_lock_free() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut first = claim(&client, "a", 20_000);
+        granted(&mut first).await;
+        first.release().await.unwrap();
+        let side = raw.keys().await.pop().unwrap();
+        let nonsense: [&[&str]; 3] =
+            [&["SET", &side, "9007199254740992"], &["SET", &side, "x"], &["RPUSH", &side, "x"]];
+        for writes in nonsense {
+            let _: redis::Value = raw.ask(&["DEL", &side]).await;
+            let _: redis::Value = raw.ask(writes).await;
+            let error = claim(&client, "a", 20_000).attempt().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+            assert_eq!(
+                raw.ask::<u32>(&["EXISTS", "a"]).await,
+                0,
+                "an error after the write left the lock taken"
+            );
+        }
+    });
+}
+
+#[test]
+fn another_librarys_lock_excludes_ours_and_the_other_way_round() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let driver = client.driver();
+        // Ours was there before: its token must not be shown for the other's.
+        let mut ours = claim(&client, "a", 20_000);
+        granted(&mut ours).await;
+        assert_eq!(raw.ask::<Option<String>>(&["SET", "a", "theirs", "NX", "PX", "5000"]).await, None);
+        ours.release().await.unwrap();
+
+        let _: () = raw.ask(&["SET", "a", "theirs\u{1b}", "NX", "PX", "5000"]).await;
+        let free_in = busy(&mut ours).await;
+        assert!(free_in <= Duration::from_secs(5) && free_in > Duration::from_secs(3), "{free_in:?}");
+        let shown = driver.inspect(&name("a"), PATIENCE).await.unwrap().holder.unwrap();
+        assert_eq!((shown.label.as_deref(), shown.token, shown.since), (None, None, None));
+        assert!(shown.to_string().starts_with("held by \"theirs\\x1b\", lease ends in "), "{shown}");
+
+        assert_eq!(
+            driver.revoke(&name("a"), revocation("others", When::Now)).await.unwrap(),
+            Revoked::NotHeld
+        );
+        assert_eq!(
+            driver.revoke(&name("a"), revocation("theirs\u{1b}", When::Now)).await.unwrap(),
+            Revoked::Free
+        );
+        assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
+        assert_eq!(
+            driver.revoke(&name("a"), revocation("theirs", When::Now)).await.unwrap(),
+            Revoked::NotHeld
+        );
+    });
+}

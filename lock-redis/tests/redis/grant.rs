@@ -1,0 +1,240 @@
+//! Who is granted what, when, and with which token.
+
+use std::time::Duration;
+
+use lock_core::driver::{Cause, Release, Renewal};
+use lock_core::{Done, ErrorKind};
+
+use crate::server::{Server, busy, claim, claim_with, granted, run, until};
+
+const GRANT: &str = include_str!("../../src/scripts/grant.lua");
+
+#[test]
+fn a_token_rises_whatever_is_lost() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut last = granted(&mut claim(&client, "a", 20_000)).await.token;
+        let losses: [&[&str]; 3] = [&["DEL", "a"], &["FLUSHALL"], &["DEL", "a"]];
+        for loss in losses {
+            let _: redis::Value = raw.ask(loss).await;
+            let token = granted(&mut claim(&client, "a", 20_000)).await.token;
+            assert!(token > last, "after {loss:?}: {token} after {last}");
+            last = token;
+        }
+    });
+}
+
+#[test]
+fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut first = claim(&client, "a", 20_000);
+        let token = granted(&mut first).await.token.get();
+        first.release().await.unwrap();
+        let side = raw.keys().await.pop().unwrap();
+        // As a clock that was set back by 50 minutes leaves it.
+        let ahead = token + 3_000_000_000;
+        let _: () = raw.ask(&["SET", &side, &ahead.to_string()]).await;
+        for next in 1..=3 {
+            let mut claim = claim(&client, "a", 20_000);
+            assert_eq!(granted(&mut claim).await.token.get(), ahead + next);
+            claim.release().await.unwrap();
+        }
+        let forgotten: u64 = raw.ask(&["PEXPIRETIME", &side]).await;
+        assert_eq!(forgotten, (ahead + 3) / 1000 + 3_600_000);
+    });
+}
+
+#[test]
+fn the_script_refuses_an_attempt_after_its_deadline() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let (seconds, micros): (u64, u64) = raw.ask(&["TIME"]).await;
+        let now = seconds * 1_000_000 + micros;
+        let late = (now - 1).to_string();
+        let answer: Vec<i64> = raw.ask(&["EVAL", GRANT, "2", "a", "t", "me", "1000", &late]).await;
+        assert!(answer[0] == -1 && answer[1] >= now as i64, "{answer:?}");
+        assert!(raw.keys().await.is_empty());
+        let in_time = (now + 10_000_000).to_string();
+        let answer: Vec<i64> = raw.ask(&["EVAL", GRANT, "2", "a", "t", "me", "1000", &in_time]).await;
+        assert_eq!((answer[0], answer[2]), (1, 1000));
+    });
+}
+
+#[test]
+fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        // The connection and the script are there: what is late is the attempt alone.
+        let mut before = claim(&client, "b", 20_000);
+        granted(&mut before).await;
+        let mut stall = raw.clone();
+        let stalled = tokio::spawn(async move { stall.ask::<()>(&["DEBUG", "SLEEP", "0.6"]).await });
+        // Sent before the attempt, and not yet carried out when it comes.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut late = claim_with(&client, "a", 20_000, Duration::from_millis(200));
+        let error = late.attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error}");
+        stalled.await.unwrap();
+        let calls = async || raw.clone().calls("evalsha").await == 2;
+        until("the server has read the late attempt", calls).await;
+        assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
+        // The connection that was silent for so long is replaced, and the estimate with it.
+        let before = raw.connections().await;
+        granted(&mut late).await;
+        assert_eq!(raw.connections().await, before + 1);
+    });
+}
+
+#[test]
+fn renewals_never_shorten() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut claim = claim(&client, "a", 60_000);
+        granted(&mut claim).await;
+        let renewal = claim.renew(Duration::from_secs(5)).await.unwrap();
+        assert!(
+            matches!(renewal, Renewal::Held { valid_for } if valid_for > Duration::from_secs(50)),
+            "{renewal:?}"
+        );
+        assert!(raw.ask::<i64>(&["PTTL", "a"]).await > 50_000);
+        let renewal = claim.renew(Duration::from_secs(90)).await.unwrap();
+        assert_eq!(renewal, Renewal::Held { valid_for: Duration::from_secs(90) });
+        assert!(raw.ask::<i64>(&["PTTL", "a"]).await > 80_000);
+    });
+}
+
+#[test]
+fn a_renewal_takes_nothing_and_says_what_became_of_the_lock() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut claim = claim(&client, "a", 20_000);
+        granted(&mut claim).await;
+        let fates: [(&[&str], Cause); 3] = [
+            (&["DEL", "a"], Cause::Gone),
+            (&["SET", "a", "somebody", "PX", "20000"], Cause::Taken),
+            (&["SET", "a", "00000000000000000000000000000000!ops", "PX", "20000"], Cause::Revoked),
+        ];
+        for (fate, cause) in fates {
+            let _: redis::Value = raw.ask(fate).await;
+            let before: Option<String> = raw.ask(&["GET", "a"]).await;
+            assert_eq!(claim.renew(Duration::from_secs(30)).await.unwrap(), Renewal::Lost(cause));
+            assert_eq!(claim.release().await.unwrap(), Release::NotHeld);
+            assert_eq!(raw.ask::<Option<String>>(&["GET", "a"]).await, before);
+        }
+    });
+}
+
+#[test]
+fn an_attempt_again_has_the_same_token_and_never_less_time() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut claim = claim(&client, "a", 10_000);
+        let first = granted(&mut claim).await;
+        assert_eq!(first.valid_for, Duration::from_secs(10));
+        claim.renew(Duration::from_secs(60)).await.unwrap();
+        let again = granted(&mut claim).await;
+        assert_eq!(again.token, first.token);
+        assert!(again.valid_for > Duration::from_secs(50), "{again:?}");
+        assert!(raw.ask::<i64>(&["PTTL", "a"]).await > 50_000);
+        // Its token was lost meanwhile: a later one.
+        let side = raw.keys().await.pop().unwrap();
+        let _: () = raw.ask(&["DEL", &side]).await;
+        assert!(granted(&mut claim).await.token > first.token);
+    });
+}
+
+#[test]
+fn a_look_that_finds_it_held_writes_nothing_and_costs_little() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        granted(&mut claim(&client, "a", 20_000)).await;
+        let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;
+        let changes = raw.info("persistence", "rdb_changes_since_last_save").await;
+        let mut waiter = claim(&client, "a", 20_000);
+        for _ in 0..10 {
+            let free_in = busy(&mut waiter).await;
+            assert!((Duration::from_secs(15)..=Duration::from_secs(20)).contains(&free_in), "{free_in:?}");
+        }
+        assert_eq!(raw.info("persistence", "rdb_changes_since_last_save").await, changes);
+        // The first look, and one PTTL in it; the others are nothing else.
+        assert_eq!((raw.calls("evalsha").await, raw.calls("pttl").await), (1, 10));
+    });
+}
+
+#[test]
+fn a_lock_that_is_ours_is_not_mistaken_for_somebody_elses() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut holder = claim(&client, "a", 20_000);
+        granted(&mut holder).await;
+        let mut waiter = claim(&client, "a", 20_000);
+        busy(&mut waiter).await;
+        holder.release().await.unwrap();
+        let token = granted(&mut waiter).await.token;
+        assert_eq!(granted(&mut waiter).await.token, token);
+        waiter.release().await.unwrap();
+
+        // An attempt of ours whose answer was lost took it, behind our back.
+        let value = {
+            granted(&mut waiter).await;
+            raw.ask::<String>(&["GET", "a"]).await
+        };
+        waiter.release().await.unwrap();
+        let mut impatient = claim_with(&client, "a", 20_000, Duration::from_millis(100));
+        let mut stall = raw.clone();
+        let stalled = tokio::spawn(async move { stall.ask::<()>(&["DEBUG", "SLEEP", "0.4"]).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(impatient.attempt().await.unwrap_err().may_have_been_done());
+        stalled.await.unwrap();
+        let _: () = raw.ask(&["SET", "a", &value, "PX", "20000"]).await;
+        busy(&mut impatient).await;
+        let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;
+        busy(&mut impatient).await;
+        assert_eq!(raw.calls("evalsha").await, 1, "only the script knows whose it is");
+    });
+}
+
+#[test]
+fn every_call_survives_a_server_that_forgets_its_scripts() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let driver = client.driver();
+        let lock = crate::server::name("a");
+        let mut claim = claim(&client, "a", 20_000);
+        let _: () = raw.ask(&["SCRIPT", "FLUSH"]).await;
+        granted(&mut claim).await;
+        let _: () = raw.ask(&["SCRIPT", "FLUSH"]).await;
+        assert!(matches!(claim.renew(Duration::from_secs(30)).await, Ok(Renewal::Held { .. })));
+        let _: () = raw.ask(&["SCRIPT", "FLUSH"]).await;
+        assert!(driver.inspect(&lock, Duration::from_secs(1)).await.unwrap().holder.is_some());
+        let _: () = raw.ask(&["SCRIPT", "FLUSH"]).await;
+        assert!(matches!(claim.release().await, Ok(Release::Released { .. })));
+        let _: () = raw.ask(&["SCRIPT", "FLUSH"]).await;
+        assert!(driver.check(Duration::from_secs(1)).await.is_ok());
+        // Sent in full, it is known from then on.
+        granted(&mut claim).await;
+        let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;
+        granted(&mut claim).await;
+        assert_eq!((raw.calls("eval").await, raw.calls("evalsha").await), (0, 1));
+    });
+}

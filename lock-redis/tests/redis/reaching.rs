@@ -1,0 +1,124 @@
+//! Ways to a server, and who we are there.
+
+use std::time::{Duration, Instant};
+
+use lock_core::driver::{Revocation, Revoked, When};
+use lock_core::{Done, Ending, ErrorKind, Label, Owner, Random};
+use lock_redis::{Options, Redis};
+
+use crate::server::{Server, claim, free_port, granted, name, run};
+
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+
+#[test]
+fn a_unix_socket_a_database_and_a_prefix() {
+    run(async {
+        let server = Server::start(&[]);
+        let socket = server.path("redis.sock");
+        let client =
+            lock_redis::connect(&format!("unix://{}?db=2&prefix=app%3A", socket.display())).await.unwrap();
+        granted(&mut claim(&client, "a", 20_000)).await;
+        assert_eq!(server.raw_in(2).await.keys().await[0], "app:a");
+        let client = server.client("/3").await;
+        granted(&mut claim(&client, "a", 20_000)).await;
+        assert_eq!(server.raw_in(3).await.keys().await[0], "a");
+        assert!(client.info().server.ends_with("(database 3)"), "{}", client.info().server);
+        assert!(server.raw().await.keys().await.is_empty());
+    });
+}
+
+#[test]
+fn a_user_and_a_password_that_nobody_is_told() {
+    run(async {
+        let server = Server::start(&["--requirepass", "hunter2"]);
+        let url = |login: &str| format!("redis://{login}127.0.0.1:{}", server.port());
+        for login in [":hunter2@", "default:hunter2@"] {
+            let client = lock_redis::connect(&url(login)).await.unwrap();
+            granted(&mut claim(&client, login, 20_000)).await;
+            let guard = client.lock("a").build().unwrap().acquire().await.unwrap();
+            for shown in [format!("{client:?}"), format!("{:?}", client.info()), format!("{guard:?}")] {
+                assert!(!shown.contains("hunter2"), "{shown}");
+            }
+            assert_eq!(guard.release().await, Ending::Released);
+        }
+        for login in ["", ":hunter3@", "nobody:hunter3@"] {
+            let error = lock_redis::connect(&url(login)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{login}: {error}");
+            assert!(error.message().contains("password"), "{error}");
+            assert!(!format!("{error} {error:?}").contains("hunter"), "{error:?}");
+        }
+    });
+}
+
+#[test]
+fn redis_own_options() {
+    run(async {
+        let server = Server::start(&[]);
+        let own = redis::Client::open(server.url("/1")).unwrap();
+        let client = Redis::from(&own).prefix("x:").unwrap().open(Options::default()).await.unwrap();
+        granted(&mut claim(&client, "a", 20_000)).await;
+        assert_eq!(server.raw_in(1).await.keys().await[0], "x:a");
+        let (driver, second) = (client.driver(), Duration::from_secs(1));
+        let holder = driver.inspect(&name("a"), second).await.unwrap().holder.unwrap();
+        let by = Owner::mint(&Random::system());
+        let revocation = Revocation {
+            holder: holder.owner,
+            by,
+            label: Label::new("ops"),
+            when: When::Now,
+            patience: second,
+        };
+        assert_eq!(driver.revoke(&name("a"), revocation).await.unwrap(), Revoked::Free);
+    });
+}
+
+#[test]
+fn opening_waits_for_the_server_unless_it_is_lazy() {
+    run(async {
+        let port = free_port();
+        let url = format!("redis://127.0.0.1:{port}");
+        assert_eq!(lock_redis::connect(&url).await.unwrap_err().kind(), NOT_DONE);
+        let client = lock_redis::connect(&format!("{url}?lazy=true")).await.unwrap();
+        let mut claim = claim(&client, "a", 20_000);
+        assert_eq!(claim.attempt().await.unwrap_err().kind(), NOT_DONE);
+        let _server = Server::start_on(port, &[]).expect("the port is free");
+        granted(&mut claim).await;
+        assert!(client.info().data_loss.contains("forgets everything"), "{}", client.info().data_loss);
+    });
+}
+
+#[test]
+fn a_peer_that_never_answers_costs_one_patience() {
+    run(async {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let began = Instant::now();
+        let error =
+            lock_redis::connect(&format!("redis://127.0.0.1:{port}?patience=200ms")).await.unwrap_err();
+        assert_eq!(error.kind(), NOT_DONE, "{error}");
+        assert!(
+            (Duration::from_millis(200)..Duration::from_secs(2)).contains(&began.elapsed()),
+            "{:?}",
+            began.elapsed()
+        );
+    });
+}
+
+#[test]
+fn a_connection_that_takes_longer_than_a_call_is_there_for_the_next() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("?lazy=true&patience=5s").await;
+        let before = raw.connections().await;
+        let mut stall = raw.clone();
+        let stalled = tokio::spawn(async move { stall.ask::<()>(&["DEBUG", "SLEEP", "0.4"]).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut hasty = crate::server::claim_with(&client, "a", 20_000, Duration::from_millis(100));
+        assert_eq!(hasty.attempt().await.unwrap_err().kind(), NOT_DONE);
+        stalled.await.unwrap();
+        granted(&mut hasty).await;
+        let after = raw.connections().await;
+        assert_eq!(after, before + 1, "the connection that was being opened was thrown away");
+    });
+}

@@ -1,0 +1,91 @@
+//! TLS against a real server.
+#![cfg(feature = "tls")]
+
+use std::fs;
+use std::path::Path;
+
+use lock_core::ErrorKind;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+
+use crate::server::{Server, claim, free_port, granted, run};
+
+/// A certificate to be; everybody has a name of its own, or the server takes a certificate for its own issuer's.
+fn parameters(who: &str, names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut parameters = CertificateParams::new(names).expect("fine names");
+    parameters.distinguished_name.push(DnType::CommonName, who);
+    parameters
+}
+
+/// Writes a root, and certificates of it for the server and for a client, into the folder.
+fn write_certificates(folder: &Path) {
+    let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
+    let key = || KeyPair::generate().expect("a key");
+    let mut root = parameters("a root", &[]);
+    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let root = CertifiedIssuer::self_signed(root, key()).expect("a root");
+    write("ca.pem", &root.pem());
+    for who in ["server", "client"] {
+        let key = key();
+        let certificate = parameters(who, &["127.0.0.1"]).signed_by(&key, &root).expect("a signature");
+        write(&format!("{who}.pem"), &certificate.pem());
+        write(&format!("{who}.key"), &key.serialize_pem());
+    }
+}
+
+#[test]
+fn the_roots_and_the_clients_certificate_are_the_urls() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        write_certificates(folder.path());
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        for clients in ["no", "yes"] {
+            let port = free_port();
+            let _server = Server::start(&[
+                "--tls-port",
+                &port.to_string(),
+                "--tls-cert-file",
+                &file("server.pem"),
+                "--tls-key-file",
+                &file("server.key"),
+                "--tls-ca-cert-file",
+                &file("ca.pem"),
+                "--tls-auth-clients",
+                clients,
+            ]);
+            let open = |parameters: String| async move {
+                lock_redis::connect(&format!("rediss://127.0.0.1:{port}{parameters}")).await
+            };
+            let refused = open(String::new()).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Rejected, "{refused}");
+            assert!(refused.message().contains("ca, cert and key"), "{refused}");
+
+            let anonymous = open(format!("?ca={}", file("ca.pem"))).await;
+            match clients {
+                "no" => _ = granted(&mut claim(&anonymous.unwrap(), "a", 20_000)).await,
+                _ => assert_eq!(anonymous.unwrap_err().kind(), ErrorKind::Rejected),
+            }
+            let parameters =
+                format!("?ca={}&cert={}&key={}", file("ca.pem"), file("client.pem"), file("client.key"));
+            let client = open(parameters).await.unwrap();
+            granted(&mut claim(&client, "b", 20_000)).await;
+            let mut waiter = claim(&client, "b", 20_000);
+            waiter.listen().await.unwrap();
+            assert!(!format!("{client:?}").contains("PRIVATE"), "{client:?}");
+        }
+    });
+}
+
+#[test]
+fn files_that_are_none_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    write_certificates(folder.path());
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    for (parameter, path) in [("ca", file("server.key")), ("ca", file("missing.pem"))] {
+        let error = lock_redis::Redis::from_url(&format!("rediss://h?{parameter}={path}")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.message().contains(&path), "{error}");
+    }
+    let swapped = format!("rediss://h?cert={}&key={}", file("client.key"), file("client.pem"));
+    assert_eq!(lock_redis::Redis::from_url(&swapped).unwrap_err().kind(), ErrorKind::Invalid);
+}

@@ -1,0 +1,112 @@
+//! Servers in trouble: an error is never contention, and says whether anything was done.
+
+use std::time::Duration;
+
+use lock_core::{Done, ErrorKind};
+
+use crate::server::{Server, claim, granted, run, until};
+
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+
+#[test]
+fn a_server_without_memory_is_unavailable_until_it_has_some() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let _: () = raw.ask(&["CONFIG", "SET", "maxmemory", "1"]).await;
+        let mut claim = claim(&client, "a", 20_000);
+        let error = claim.attempt().await.unwrap_err();
+        assert_eq!(error.kind(), NOT_DONE, "{error}");
+        assert!(error.message().contains("memory"), "{error}");
+        let _: () = raw.ask(&["CONFIG", "SET", "maxmemory", "0"]).await;
+        assert!(raw.keys().await.is_empty());
+        granted(&mut claim).await;
+    });
+}
+
+#[test]
+fn a_demoted_primary_is_left_and_its_successor_met() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut claim = claim(&client, "a", 20_000);
+        granted(&mut claim).await;
+        claim.release().await.unwrap();
+        let _: () = raw.ask(&["REPLICAOF", "127.0.0.1", "1"]).await;
+        let error = claim.attempt().await.unwrap_err();
+        assert_eq!(error.kind(), NOT_DONE, "{error}");
+        // The next connection finds out what stands behind the address.
+        assert_eq!(claim.attempt().await.unwrap_err().kind(), NOT_DONE);
+        assert!(client.info().data_loss.contains("is a replica"), "{}", client.info().data_loss);
+        let _: () = raw.ask(&["REPLICAOF", "NO", "ONE"]).await;
+        granted(&mut claim).await;
+    });
+}
+
+#[test]
+fn a_connection_that_was_cut_is_replaced() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut claim = claim(&client, "a", 20_000);
+        let before = granted(&mut claim).await;
+        for _ in 0..3 {
+            let _: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+            // Idle when it was cut: noticed, so that not even one call is lost on it. From outside there is nothing to
+            // wait for.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            claim.renew(Duration::from_secs(30)).await.unwrap();
+        }
+        assert_eq!(granted(&mut claim).await.token, before.token);
+    });
+}
+
+#[test]
+fn many_calls_open_one_connection() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("?lazy=true").await;
+        let before = raw.connections().await;
+        let tasks: Vec<_> = (0..50)
+            .map(|n| {
+                let mut claim = claim(&client, &format!("lock-{n}"), 20_000);
+                tokio::spawn(async move { granted(&mut claim).await })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let after = raw.connections().await;
+        assert_eq!(after - before, 1);
+    });
+}
+
+#[test]
+fn a_restarted_server_is_found_again_with_what_it_is_now() {
+    run(async {
+        let server = Server::start(&[]);
+        let port = server.port();
+        let client = server.client("").await;
+        assert!(client.info().data_loss.contains("forgets everything"));
+        drop(server);
+        let mut claim = claim(&client, "a", 20_000);
+        let error = claim.attempt().await.unwrap_err();
+        assert!(error.is_transient(), "{error}");
+        until("nothing is sent to a dead port", async || {
+            claim.attempt().await.unwrap_err().kind() == NOT_DONE
+        })
+        .await;
+        let _server = Server::start_on(port, &["--appendonly", "yes", "--appendfsync", "always"])
+            .expect("the port is free");
+        granted(&mut claim).await;
+        assert!(
+            client.info().data_loss.contains("on disk before it is answered"),
+            "{}",
+            client.info().data_loss
+        );
+    });
+}

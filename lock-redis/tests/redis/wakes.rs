@@ -1,0 +1,191 @@
+//! Wake-ups.
+
+use std::time::Duration;
+
+use lock_core::driver::{Claim, Release, Revocation, When};
+use lock_core::{Label, Owner, Random};
+
+use crate::server::{Raw, Server, busy, claim, granted, name, run, until};
+
+async fn woken(claim: &mut Box<dyn Claim>) -> bool {
+    tokio::time::timeout(Duration::from_secs(5), claim.changed()).await.is_ok()
+}
+
+/// How many connections are subscribed to the lock's channel.
+async fn listeners(raw: &Raw, lock: &str) -> u32 {
+    let mut raw = raw.clone();
+    let channels: Vec<String> = raw.ask(&["PUBSUB", "CHANNELS", &format!("{lock}???:lock~w")]).await;
+    let Some(channel) = channels.first() else { return 0 };
+    raw.ask::<(String, u32)>(&["PUBSUB", "NUMSUB", channel]).await.1
+}
+
+async fn subscription_connections(raw: &Raw) -> usize {
+    raw.clone().ask::<String>(&["CLIENT", "LIST", "TYPE", "pubsub"]).await.lines().count()
+}
+
+#[test]
+fn a_release_and_a_revoke_wake_who_listens() {
+    run(async {
+        let server = Server::start(&[]);
+        let (ours, theirs) = (server.client("").await, server.client("").await);
+        let mut holder = claim(&theirs, "a", 20_000);
+        let mut waiter = claim(&ours, "a", 20_000);
+        granted(&mut holder).await;
+        busy(&mut waiter).await;
+        waiter.listen().await.unwrap();
+        assert_eq!(listeners(&server.raw().await, "a").await, 1, "confirmed when listen returns");
+        holder.release().await.unwrap();
+        assert!(woken(&mut waiter).await);
+        let token = granted(&mut waiter).await.token;
+
+        busy(&mut holder).await;
+        holder.listen().await.unwrap();
+        let shown = ours.driver().inspect(&name("a"), Duration::from_secs(1)).await.unwrap().holder.unwrap();
+        assert_eq!(shown.token, Some(token));
+        let revocation = Revocation {
+            holder: shown.owner,
+            by: Owner::mint(&Random::system()),
+            label: Label::new("ops"),
+            when: When::Now,
+            patience: Duration::from_secs(1),
+        };
+        ours.driver().revoke(&name("a"), revocation).await.unwrap();
+        assert!(woken(&mut holder).await);
+        granted(&mut holder).await;
+    });
+}
+
+#[test]
+fn a_release_knows_whether_others_wait() {
+    run(async {
+        let server = Server::start(&[]);
+        let (ours, theirs) = (server.client("").await, server.client("").await);
+        let mut holder = claim(&ours, "a", 20_000);
+        let mut neighbour = claim(&ours, "a", 20_000);
+        let mut stranger = claim(&theirs, "a", 20_000);
+
+        granted(&mut holder).await;
+        assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(false) });
+        neighbour.listen().await.unwrap();
+        granted(&mut holder).await;
+        assert_eq!(
+            holder.release().await.unwrap(),
+            Release::Released { others: Some(false) },
+            "that one is ours"
+        );
+        stranger.listen().await.unwrap();
+        granted(&mut holder).await;
+        assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(true) });
+        drop(neighbour);
+        granted(&mut holder).await;
+        assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(true) });
+    });
+}
+
+#[test]
+fn who_is_granted_the_lock_takes_no_wake_ups_from_who_waits() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let (mut first, mut second) = (claim(&client, "a", 20_000), claim(&client, "a", 20_000));
+        first.listen().await.unwrap();
+        second.listen().await.unwrap();
+        granted(&mut first).await;
+        assert!(woken(&mut second).await, "what the one who leaves might have taken is passed on");
+        // As a holder waits for news of its own lock.
+        let holder = tokio::spawn(async move { first.changed().await });
+        for _ in 0..3 {
+            let channel: Vec<String> = raw.ask(&["PUBSUB", "CHANNELS", "a*"]).await;
+            let _: u32 = raw.ask(&["PUBLISH", &channel[0], "x"]).await;
+            assert!(woken(&mut second).await);
+        }
+        assert!(!holder.is_finished());
+    });
+}
+
+#[test]
+fn one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to() {
+    run(async {
+        let server = Server::start(&[]);
+        let raw = server.raw().await;
+        let client = server.client("").await;
+        assert_eq!(subscription_connections(&raw).await, 0, "not before somebody listens");
+        let locks: Vec<String> = (0..50).map(|n| format!("lock-{n}.")).collect();
+        let mut claims: Vec<_> = locks.iter().map(|lock| claim(&client, lock, 20_000)).collect();
+        for claim in &mut claims {
+            claim.listen().await.unwrap();
+        }
+        assert_eq!(subscription_connections(&raw).await, 1);
+        for lock in &locks {
+            assert_eq!(listeners(&raw, lock).await, 1);
+        }
+        let kept = claims.pop().unwrap();
+        drop(claims);
+        assert_eq!(
+            listeners(&raw, "lock-0.").await,
+            1,
+            "a name that is handed over often is not subscribed anew"
+        );
+        until("the others are let go of", async || listeners(&raw, "lock-0.").await == 0).await;
+        assert_eq!(listeners(&raw, "lock-49.").await, 1, "somebody listens to this one");
+        let mut again = claim(&client, "lock-0.", 20_000);
+        again.listen().await.unwrap();
+        assert_eq!(listeners(&raw, "lock-0.").await, 1);
+
+        drop((kept, again));
+        drop(client);
+        let alone = async || raw.clone().ask::<String>(&["CLIENT", "LIST"]).await.lines().count() == 1;
+        until("the connections end with their client", alone).await;
+    });
+}
+
+#[test]
+fn a_name_that_is_handed_over_often_is_not_subscribed_anew() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;
+        for _ in 0..20 {
+            claim(&client, "a", 20_000).listen().await.unwrap();
+            // While the lock is held, say.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(raw.calls("subscribe").await, 1);
+    });
+}
+
+#[test]
+fn a_subscription_that_broke_is_restored_and_everybody_looks() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut holder = claim(&client, "a", 20_000);
+        let mut waiter = claim(&client, "a", 20_000);
+        granted(&mut holder).await;
+        busy(&mut waiter).await;
+        waiter.listen().await.unwrap();
+        for _ in 0..3 {
+            let _: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+            assert!(woken(&mut waiter).await, "what was told meanwhile is lost");
+            until("it listens again", async || listeners(&raw, "a").await == 1).await;
+            assert!(woken(&mut waiter).await, "and once more after the gap");
+        }
+        holder.release().await.unwrap();
+        assert!(woken(&mut waiter).await);
+        granted(&mut waiter).await;
+    });
+}
+
+#[test]
+fn listening_fails_in_time_where_there_is_nobody_to_listen_to() {
+    run(async {
+        let server = Server::start(&[]);
+        let client = server.client("").await;
+        drop(server);
+        let error = claim(&client, "a", 20_000).listen().await.unwrap_err();
+        assert!(error.is_transient() && !error.may_have_been_done(), "{error:?}");
+    });
+}
