@@ -1,2 +1,54 @@
-//! Under construction.
-fn main() {}
+//! Compares the library with what its drivers could do at best, and with peers, in one interleaved run.
+//!
+//! `bench/README.md` says what is measured and how to read it.
+
+mod args;
+mod calibrate;
+mod clock;
+mod monitor;
+mod quick;
+mod raw;
+mod recording;
+mod report;
+mod rounds;
+mod subjects;
+mod tally;
+mod workloads;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tokio::runtime::Builder;
+
+use crate::args::{Args, Command};
+
+/// Any error: the bench only tells it to a person.
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    match start(Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lock-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(args: Args) -> Outcome<()> {
+    let runtime = Builder::new_multi_thread().worker_threads(args.threads).enable_all().build()?;
+    // Not on the main thread, which is no worker of the runtime: everything that is measured runs where a server's
+    // tasks run.
+    let outcome = runtime.block_on(runtime.spawn(run(args.command)))?;
+    // The other side's thread may be reading its input for ever.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn run(command: Command) -> Outcome<()> {
+    match command {
+        Command::Quick(options) => quick::run(options).await,
+        Command::Calibrate(options) => calibrate::run(options).await,
+        Command::HandOverSide => workloads::side::run().await,
+    }
+}

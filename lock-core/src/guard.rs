@@ -13,8 +13,9 @@ use crate::claim::{Granted, lost_because};
 use crate::client::Shared;
 use crate::clock::Instant;
 use crate::driver::Cause;
+use crate::errand::Errand;
 use crate::error::Result;
-use crate::keeper::{Keeper, runtime_ended};
+use crate::keeper::Keeper;
 use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;
@@ -30,6 +31,7 @@ pub struct Guard {
     token: FencingToken,
     state: watch::Receiver<State>,
     commands: mpsc::UnboundedSender<Command>,
+    errand: Arc<Errand>,
     shared: Arc<Shared>,
     // Last, so that a dedicated client's last guard has told its claim to leave before it waits for that.
     keeper: Arc<Keeper>,
@@ -72,9 +74,15 @@ impl Ending {
 }
 
 impl Guard {
-    pub(crate) fn new(name: Name, granted: Granted, shared: Arc<Shared>, keeper: Arc<Keeper>) -> Guard {
+    pub(crate) fn new(
+        name: Name,
+        granted: Granted,
+        errand: Arc<Errand>,
+        shared: Arc<Shared>,
+        keeper: Arc<Keeper>,
+    ) -> Guard {
         let Granted { owner, token, state, commands } = granted;
-        Guard { name, owner, token, state, commands, shared, keeper }
+        Guard { name, owner, token, state, commands, errand, shared, keeper }
     }
 
     /// The lock's name.
@@ -181,17 +189,17 @@ impl Guard {
     /// on in the background, as it does if this future is dropped. With `min_hold` it waits for that first.
     pub async fn release(self) -> Ending {
         let (reply, answer) = oneshot::channel();
-        if self.commands.send(Command::Release(reply)).is_err() {
-            return Ending::Expired;
-        }
+        // If nobody takes it, the lock was lost before: then its sender is gone, and the answer says so.
+        let ask = || drop(self.commands.send(Command::Release(reply)));
+        let answer = self.errand.answer(self.keeper.caller(), ask, answer);
         let mut state = self.state.clone();
         let lease_end = async {
             loop {
                 let until = state.borrow_and_update().until;
                 tokio::select! {
                     biased;
-                    // No more news: the answer is here, or never comes.
-                    renewed = state.changed() => if renewed.is_err() { return },
+                    // No more news: the answer is about to say why.
+                    renewed = state.changed() => if renewed.is_err() { std::future::pending::<()>().await },
                     () = self.shared.clock.sleep_until(until) => return,
                 }
             }
@@ -227,9 +235,4 @@ impl fmt::Debug for Guard {
             .field("valid_for", &self.valid_for())
             .finish_non_exhaustive()
     }
-}
-
-/// What a caller finds where its claim's task should be.
-pub(crate) fn task_gone() -> crate::error::Error {
-    runtime_ended()
 }

@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, oneshot};
 
 use crate::clock::Clock;
+use crate::errand::{Caller, Errand};
 use crate::error::{Done, Error, Result};
 
 /// How long the last handle of a dedicated client waits for pending releases.
@@ -69,13 +70,22 @@ impl Keeper {
         Ok(Keeper { handle, census, thread: Some(thread) })
     }
 
-    /// Runs `life` to its end, whatever its caller does. `false` if the runtime has ended.
-    pub(crate) fn spawn(&self, life: impl Future<Output = ()> + Send + 'static) {
+    /// Takes care that `life` runs to its end, whatever its caller does.
+    pub(crate) fn take_on(&self, life: impl Future<Output = ()> + Send + 'static) -> Arc<Errand> {
         let resident = self.census.enter();
-        self.handle.spawn(async move {
+        Errand::new(&self.handle, async move {
             life.await;
             drop(resident);
-        });
+        })
+    }
+
+    /// Where the present caller stands.
+    pub(crate) fn caller(&self) -> Caller {
+        match &self.thread {
+            None => Caller::of(&self.handle),
+            // What runs on a thread of its own must not wait for the application's executor.
+            Some(_) => Caller::Elsewhere,
+        }
     }
 
     /// Runs `work` on the keeper and answers with it.

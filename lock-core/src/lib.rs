@@ -10,6 +10,7 @@ mod client;
 mod clock;
 mod detached;
 pub mod driver;
+mod errand;
 mod error;
 mod events;
 mod fence;

@@ -8,10 +8,11 @@ use tokio::sync::oneshot;
 use crate::claim::Life;
 use crate::client::{Client, Shared};
 use crate::driver::{Inspection, Mode, Revocation, Revoked, Waits, When};
+use crate::errand::Caller;
 use crate::error::{Done, Error, Result};
 use crate::gate::Seen;
-use crate::guard::{Ending, Guard, task_gone};
-use crate::keeper::Keeper;
+use crate::guard::{Ending, Guard};
+use crate::keeper::{Keeper, runtime_ended};
 use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
 
@@ -54,7 +55,7 @@ impl Lock {
     /// `Timeout` when the wait is over and somebody else holds the lock, naming the holder; `Unavailable` when it is
     /// over and the server has not answered. Cancel safe: dropped, it leaves neither lock nor place in a queue.
     pub async fn acquire(&self) -> Result<Guard> {
-        let answer = self.enter(Waits::Queued);
+        let answer = self.enter(self.keeper.caller(), Waits::Queued);
         let outcome = match self.wait {
             None => Ok(answer.await?),
             Some(wait) => self.keeper.within(self.in_time(wait, answer)).await,
@@ -72,7 +73,7 @@ impl Lock {
     /// Takes the lock if it is free: `None` if somebody else holds it. Answers within the patience (a third of the ttl,
     /// 100 ms to 5 s). Cancel safe.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        self.enter(Waits::No).await
+        self.enter(self.keeper.caller(), Waits::No).await
     }
 
     /// Acquires the lock, runs `work` under its protection, and releases it: the front door.
@@ -130,16 +131,19 @@ impl Lock {
     }
 
     /// Starts a claim and answers with what becomes of it. It leaves by itself if this future is dropped.
-    async fn enter(&self, waits: Waits) -> Result<Option<Guard>> {
+    async fn enter(&self, caller: Caller, waits: Waits) -> Result<Option<Guard>> {
         let Lock { shared, keeper, terms, .. } = self;
         if shared.is_closing() {
             return Err(self.at("acquire", Error::unavailable(Done::No, "this client is shut down")));
         }
         let wait_ends = self.wait.map(|wait| shared.clock.now() + wait);
-        let (caller, answer) = oneshot::channel();
-        keeper.spawn(Life::new(shared.clone(), terms.clone(), waits, wait_ends).live(caller));
-        let granted = answer.await.unwrap_or_else(|_| Err(task_gone())).map_err(|e| self.at("acquire", e))?;
-        Ok(granted.map(|granted| Guard::new(terms.name.clone(), granted, shared.clone(), keeper.clone())))
+        let (reply, answer) = oneshot::channel();
+        let life = Life::new(shared.clone(), terms.clone(), waits, wait_ends).live(reply);
+        let errand = keeper.take_on(life);
+        let answer = errand.answer(caller, || (), answer).await;
+        let granted = answer.unwrap_or_else(|_| Err(runtime_ended())).map_err(|e| self.at("acquire", e))?;
+        Ok(granted
+            .map(|granted| Guard::new(terms.name.clone(), granted, errand, shared.clone(), keeper.clone())))
     }
 
     /// The answer, if it comes within `wait`; where nobody has heard of the server yet, a moment longer.

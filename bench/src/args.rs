@@ -1,0 +1,114 @@
+//! The command line.
+
+use std::time::Duration;
+
+use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+
+use crate::report::Format;
+use crate::subjects::Kind;
+
+/// Compares the library with its drivers' floors and with peers.
+#[derive(Debug, Parser)]
+#[command(name = "lock-bench", version)]
+pub(crate) struct Args {
+    /// How many threads the measured tasks have; see bench/README.md on what more of them measure
+    #[arg(long, global = true, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
+    pub(crate) threads: usize,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measures every workload once, in about a minute.
+    #[command(after_help = RATIOS)]
+    Quick(Quick),
+    /// Compares the raw driver's PING and SET with redis-benchmark's, at one connection.
+    Calibrate(Calibrate),
+    /// The other process of `hand-over`.
+    #[command(hide = true)]
+    HandOverSide,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Quick {
+    /// The server: redis://…, or memory://
+    #[arg(long, value_name = "URL")]
+    pub(crate) on: String,
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// Only this workload; may be given more than once
+    #[arg(long = "workload", value_name = "WORKLOAD")]
+    pub(crate) workloads: Vec<Workload>,
+    /// Only this subject, for a profile of it; may be given more than once
+    #[arg(long = "subject", value_name = "SUBJECT")]
+    pub(crate) subjects: Vec<Kind>,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Calibrate {
+    /// The server: redis://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    pub(crate) on: String,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Run {
+    /// How long each workload is measured
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Run {
+    pub(crate) fn length(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        if self.json { Format::Json } else { Format::Table }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    /// One task, one name: acquire, release
+    Uncontended,
+    /// 64 tasks of one client on 64 names
+    ManyNames,
+    /// 8 tasks of one client on one name
+    OneName,
+    /// Two processes on one name: from the release in the one to the grant in the other
+    HandOver,
+}
+
+impl Workload {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Workload::Uncontended => "uncontended",
+            Workload::ManyNames => "many-names",
+            Workload::OneName => "one-name",
+            Workload::HandOver => "hand-over",
+        }
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("a number from 1 on".into()),
+        Ok(threads) => Ok(threads),
+    }
+}
+
+const RATIOS: &str = "\
+Subjects take turns in slices of a quarter of a second; a ratio is the median of the ratios of the rounds:
+  uncontended  the subject's p50 / the floor's           (lower is better)
+  many-names   the subject's cycles/s / the floor's      (higher is better)
+  one-name     the subject's cycles/s / those of the library uncontended, in the same rounds (higher is better)
+  hand-over    the subject's p50 / the floor's           (lower is better)
+The token's price is the same ratio to no-token instead of to the floor.
+bench/README.md says more.";

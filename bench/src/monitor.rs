@@ -1,0 +1,111 @@
+//! What a server's MONITOR says, taken apart.
+
+use std::time::Duration;
+
+/// One command that the server ran: `1700000000.123456 [0 127.0.0.1:5000] "SET" "key" "a \"value\"\x00"`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The server's time.
+    pub(crate) at: Duration,
+    /// Whether a script ran it.
+    pub(crate) in_script: bool,
+    /// The command and its arguments.
+    pub(crate) words: Vec<Vec<u8>>,
+}
+
+impl Seen {
+    /// `None` for a line that is none of MONITOR's.
+    pub(crate) fn parse(line: &str) -> Option<Seen> {
+        let (at, rest) = line.split_once(" [")?;
+        let (source, words) = rest.split_once("] ")?;
+        let (seconds, micros) = at.split_once('.')?;
+        let at = Duration::from_secs(seconds.parse().ok()?) + Duration::from_micros(micros.parse().ok()?);
+        Some(Seen { at, in_script: source.ends_with(" lua"), words: split(words.as_bytes())? })
+    }
+
+    pub(crate) fn is(&self, command: &str) -> bool {
+        self.words.first().is_some_and(|word| word.eq_ignore_ascii_case(command.as_bytes()))
+    }
+
+    /// Whether a word holds `name`: a key does, whatever stands before and behind it.
+    pub(crate) fn concerns(&self, name: &str) -> bool {
+        self.words.iter().any(|word| word.windows(name.len()).any(|part| part == name.as_bytes()))
+    }
+}
+
+/// The words of `"a" "b"`.
+fn split(mut text: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut words = Vec::new();
+    while !text.is_empty() {
+        let (word, rest) = unquote(text)?;
+        words.push(word);
+        text = rest.trim_ascii_start();
+    }
+    Some(words)
+}
+
+/// The word that `text` begins with, and what follows its closing quote.
+fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let mut rest = text.strip_prefix(b"\"")?;
+    let mut word = Vec::new();
+    loop {
+        let (byte, after) = rest.split_first()?;
+        rest = after;
+        match byte {
+            b'"' => return Some((word, rest)),
+            b'\\' => {
+                let (byte, after) = unescape(rest)?;
+                word.push(byte);
+                rest = after;
+            }
+            _ => word.push(*byte),
+        }
+    }
+}
+
+/// What stands behind a backslash.
+fn unescape(text: &[u8]) -> Option<(u8, &[u8])> {
+    let (byte, rest) = text.split_first()?;
+    match byte {
+        b'x' => {
+            let (digits, rest) = rest.split_at_checked(2)?;
+            Some((u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?, rest))
+        }
+        b'n' => Some((b'\n', rest)),
+        b'r' => Some((b'\r', rest)),
+        b't' => Some((b'\t', rest)),
+        b'a' => Some((7, rest)),
+        b'b' => Some((8, rest)),
+        _ => Some((*byte, rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_taken_apart() {
+        let seen =
+            Seen::parse(r#"1700000000.000042 [0 [::1]:5000] "SET" "a \"b\" ] " "\x00\\\n\xff""#).unwrap();
+        assert_eq!(seen.at, Duration::new(1_700_000_000, 42_000));
+        assert_eq!(seen.words, [b"SET".as_slice(), b"a \"b\" ] ", b"\0\\\n\xff"]);
+        assert!(seen.concerns("\"b\"") && !seen.concerns("c"));
+        assert!(seen.is("set") && !seen.in_script);
+        assert!(Seen::parse(r#"1.5 [0 lua] "GET" "k""#).unwrap().in_script);
+    }
+
+    #[test]
+    fn what_monitor_does_not_say_is_refused() {
+        for bad in [
+            "OK",
+            "",
+            r#"1.5 [0 lua] "GET"#,
+            r#"1.5 [0 lua] GET"#,
+            r#"x.5 [0 lua] "GET""#,
+            r#"1.5 [0 lua] "\x0"#,
+        ] {
+            assert_eq!(Seen::parse(bad), None, "{bad}");
+        }
+    }
+}

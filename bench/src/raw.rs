@@ -1,0 +1,83 @@
+//! The raw driver, connected with the settings that our backend connects with.
+
+use std::time::{Duration, Instant};
+
+use lock_core::Location;
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::socket2::TcpKeepalive;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, PushInfo, Value,
+};
+
+use crate::Outcome;
+
+/// A server, and redis' own clients of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    info: ConnectionInfo,
+}
+
+impl Server {
+    /// Reads what stands before the URL's `?`: the parameters behind it are our backend's.
+    pub(crate) fn at(url: &str) -> Outcome<Server> {
+        let url = Location::parse(url)?;
+        let info = url.base().into_connection_info()?;
+        let silence = Duration::from_secs(10);
+        let tcp = info
+            .tcp_settings()
+            .clone()
+            .set_nodelay(true)
+            .set_keepalive(TcpKeepalive::new().with_time(silence).with_interval(silence / 4));
+        #[cfg(target_os = "linux")]
+        let tcp = tcp.set_user_timeout(silence);
+        Ok(Server { info: info.set_tcp_settings(tcp) })
+    }
+
+    pub(crate) fn info(&self) -> &ConnectionInfo {
+        &self.info
+    }
+
+    /// One multiplexed connection for commands, on RESP3 as ours is.
+    pub(crate) async fn connect(&self) -> Outcome<MultiplexedConnection> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(None)
+            .set_push_sender(|_: PushInfo| Ok::<(), ()>(()));
+        let client = self.client(ProtocolVersion::RESP3)?;
+        Ok(client.get_multiplexed_async_connection_with_config(&config).await?)
+    }
+
+    /// A client of redis' own: on RESP2, as our connection for wake-ups is.
+    pub(crate) fn client(&self, protocol: ProtocolVersion) -> Outcome<Client> {
+        let login = self.info.redis_settings().clone().set_protocol(protocol);
+        Ok(Client::open(self.info.clone().set_redis_settings(login))?)
+    }
+}
+
+/// How long the server may take to be there.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Sends a command and waits for the answer; an error that the server answered is an error here.
+pub(crate) async fn send(connection: &mut MultiplexedConnection, command: &Cmd) -> Outcome<Value> {
+    Ok(connection.send_packed_command(command).await?.extract_error()?)
+}
+
+/// The server's clock as of one answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerClock {
+    heard: Instant,
+    /// Since 1970.
+    said: Duration,
+}
+
+impl ServerClock {
+    pub(crate) async fn read(connection: &mut MultiplexedConnection) -> Outcome<ServerClock> {
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(connection).await?;
+        let said = Duration::from_secs(seconds) + Duration::from_micros(micros);
+        Ok(ServerClock { heard: Instant::now(), said })
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.said + self.heard.elapsed()
+    }
+}

@@ -1,0 +1,199 @@
+//! What the library sends for one cycle, learnt from the server's MONITOR, so that the floor sends the very same.
+//!
+//! Two cycles of the same name are recorded. What differs between them is what is made afresh for every acquisition:
+//! the owner, and the deadline in the server's time. All else is sent again as it was.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use lock_core::{Client, Ending, Owner, Random};
+use redis::{Cmd, ProtocolVersion};
+
+use crate::Outcome;
+use crate::monitor::Seen;
+use crate::raw::{self, Server};
+
+/// The commands of one acquisition and its release.
+#[derive(Clone, Debug)]
+pub(crate) struct Recording {
+    pub(crate) grant: Template,
+    pub(crate) release: Template,
+    /// Where the release is told.
+    pub(crate) channel: Vec<u8>,
+}
+
+/// A command with what is to be filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Template(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// As it was.
+    Fixed(Vec<u8>),
+    /// The owner in hex, then this.
+    Owner { label: Vec<u8> },
+    /// The server's time, and so much more, in microseconds.
+    Deadline { ahead: Duration },
+}
+
+impl Recording {
+    /// Records what `ours` sends for `name`, and leaves the lock free.
+    pub(crate) async fn of(ours: &Client, server: &Server, name: &str) -> Outcome<Recording> {
+        // The first one teaches the server the scripts: it differs from all that follow.
+        cycle(ours, name).await?;
+        let first = Cycle::watch(ours, server, name).await?;
+        let second = Cycle::watch(ours, server, name).await?;
+        Ok(Recording {
+            grant: Template::between(&first.grant, &second.grant)?,
+            release: Template::between(&first.release, &second.release)?,
+            channel: first.channel,
+        })
+    }
+}
+
+impl Template {
+    /// The command for this owner, at this time of the server's.
+    pub(crate) fn fill(&self, owner: &Owner, now: Duration) -> Cmd {
+        let mut command = Cmd::with_capacity(self.0.len(), 512);
+        for part in &self.0 {
+            match part {
+                Part::Fixed(word) => command.arg(word.as_slice()),
+                Part::Owner { label } => command.arg([owner.to_string().as_bytes(), label].concat()),
+                Part::Deadline { ahead } => command.arg((now + *ahead).as_micros().to_string()),
+            };
+        }
+        command
+    }
+
+    fn between(first: &Seen, second: &Seen) -> Outcome<Template> {
+        if first.words.len() != second.words.len() {
+            return Err("two cycles of the library sent commands of different lengths".into());
+        }
+        let parts = first.words.iter().zip(&second.words).map(|(a, b)| match a == b {
+            true => Ok(Part::Fixed(a.clone())),
+            false => Part::fresh(b, second.at),
+        });
+        parts.collect::<Outcome<_>>().map(Template)
+    }
+}
+
+impl Part {
+    /// What a word that is made afresh stands for.
+    fn fresh(word: &[u8], at: Duration) -> Outcome<Part> {
+        let text = str::from_utf8(word).unwrap_or_default();
+        if let Ok(micros) = text.parse() {
+            return Ok(Part::Deadline { ahead: Duration::from_micros(micros).saturating_sub(at) });
+        }
+        match word.split_at_checked(OWNER_DIGITS) {
+            Some((owner, label)) if owner.iter().all(u8::is_ascii_hexdigit) => {
+                Ok(Part::Owner { label: label.to_vec() })
+            }
+            _ => Err(format!(
+                "the library sends {text:?} afresh each time, and the floor doesn't know what it is"
+            )
+            .into()),
+        }
+    }
+}
+
+/// An [`Owner`] is 16 bytes.
+const OWNER_DIGITS: usize = 32;
+
+/// What the server saw of one cycle.
+struct Cycle {
+    grant: Seen,
+    release: Seen,
+    channel: Vec<u8>,
+}
+
+impl Cycle {
+    async fn watch(ours: &Client, server: &Server, name: &str) -> Outcome<Cycle> {
+        let client = server.client(ProtocolVersion::RESP2)?;
+        let mut lines = pin!(client.get_async_monitor().await?.into_on_message::<String>());
+        let mut connection = server.connect().await?;
+        cycle(ours, name).await?;
+        // Whatever the cycle sent stands before this.
+        let end = Owner::mint(&Random::system()).to_string();
+        raw::send(&mut connection, redis::cmd("ECHO").arg(&end)).await?;
+        let mut seen = Vec::new();
+        while let Some(line) = lines.next().await {
+            match Seen::parse(&line) {
+                Some(last) if last.concerns(&end) => break,
+                Some(one) if one.concerns(name) => seen.push(one),
+                _ => {}
+            }
+        }
+        Cycle::among(seen)
+    }
+
+    /// Takes apart what the server saw of one cycle.
+    fn among(seen: Vec<Seen>) -> Outcome<Cycle> {
+        let told = seen.iter().find(|seen| seen.in_script && seen.is("publish"));
+        let channel = told.and_then(|publish| publish.words.get(1)).cloned();
+        let commands: Vec<Seen> = seen.into_iter().filter(|seen| !seen.in_script).collect();
+        match (<[Seen; 2]>::try_from(commands), channel) {
+            (Ok([grant, release]), Some(channel)) if grant.is("evalsha") && release.is("evalsha") => {
+                Ok(Cycle { grant, release, channel })
+            }
+            (commands, told) => Err(format!(
+                "a cycle of the library was to be two scripts, the second of which publishes; the server saw \
+                 {commands:?}, and told {told:?}"
+            )
+            .into()),
+        }
+    }
+}
+
+async fn cycle(ours: &Client, name: &str) -> Outcome<()> {
+    match ours.lock(name).build()?.acquire().await?.release().await {
+        Ending::Released => Ok(()),
+        Ending::Expired => Err("a lock was lost while it was recorded".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = r#"100.000000 [0 h] "EVALSHA" "5a" "1" "key" "00112233445566778899aabbccddeeff me" "30000" "105000000""#;
+    const SECOND: &str = r#"101.500000 [0 h] "EVALSHA" "5a" "1" "key" "ff112233445566778899aabbccddeeff me" "30000" "106500000""#;
+
+    fn words(command: &Cmd) -> Vec<String> {
+        let word = |arg| match arg {
+            redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            _ => String::new(),
+        };
+        command.args_iter().map(word).collect()
+    }
+
+    #[test]
+    fn what_is_made_afresh_is_made_afresh() {
+        let [first, second] = [FIRST, SECOND].map(|line| Seen::parse(line).unwrap());
+        let owner = Owner::mint(&Random::system());
+        let command = Template::between(&first, &second).unwrap().fill(&owner, Duration::from_secs(200));
+        let value = format!("{owner} me");
+        assert_eq!(words(&command), ["EVALSHA", "5a", "1", "key", &value, "30000", "205000000"]);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_sent() {
+        let [first, mut second] = [FIRST, SECOND].map(|line| Seen::parse(line).unwrap());
+        second.words[3] = b"another".to_vec();
+        assert!(Template::between(&first, &second).is_err());
+        second.words.pop();
+        assert!(Template::between(&first, &second).is_err());
+    }
+
+    #[test]
+    fn a_cycle_is_two_commands() {
+        let told = r#"1.5 [0 lua] "PUBLISH" "chan" "released""#;
+        let seen = |lines: &[&str]| lines.iter().map(|line| Seen::parse(line).unwrap()).collect();
+        assert_eq!(Cycle::among(seen(&[FIRST, SECOND, told])).unwrap().channel, b"chan");
+        let get = r#"1.5 [0 h] "GET" "key""#;
+        for wrong in [&[FIRST, told][..], &[FIRST, SECOND], &[FIRST, SECOND, get, told], &[FIRST, get, told]]
+        {
+            assert!(Cycle::among(seen(wrong)).is_err());
+        }
+    }
+}

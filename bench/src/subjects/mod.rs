@@ -1,0 +1,90 @@
+//! What is compared: the library, its driver's floors, and a peer.
+
+mod floor;
+mod no_token;
+mod ours;
+mod rslock;
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::Outcome;
+
+/// How long a lock is kept: the library's default, for everybody.
+const TTL: Duration = lock_core::DEFAULT_TTL;
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The library through its public API.
+    Ours,
+    /// The raw driver sending what the library sends.
+    Floor,
+    /// The raw driver locking without a token.
+    NoToken,
+    /// The crate `rslock`.
+    Rslock,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 4] = [Kind::Ours, Kind::Floor, Kind::NoToken, Kind::Rslock];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Kind::Ours => "ours",
+            Kind::Floor => "floor",
+            Kind::NoToken => "no-token",
+            Kind::Rslock => "rslock",
+        }
+    }
+
+    /// Connects it to the server at `url`.
+    pub(crate) async fn connect(self, url: &str) -> Outcome<Box<dyn Subject>> {
+        Ok(match self {
+            Kind::Ours => Box::new(ours::Ours::connect(url).await?),
+            Kind::Floor => Box::new(floor::Floor::connect(url).await?),
+            Kind::NoToken => Box::new(no_token::NoToken::connect(url).await?),
+            Kind::Rslock => Box::new(rslock::Rslock::connect(url)?),
+        })
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Kind, String> {
+        Kind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| format!("nobody is called {text:?}"))
+    }
+}
+
+/// One connection of who is measured. Its workers and sides share it.
+#[async_trait]
+pub(crate) trait Subject: Send + Sync {
+    /// Somebody who takes and releases `name`, again and again.
+    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>>;
+
+    /// One side of a hand-over of `name`.
+    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>>;
+}
+
+/// A task's business with one name.
+#[async_trait]
+pub(crate) trait Worker: Send {
+    /// Acquires, waiting if need be, and releases.
+    async fn cycle(&mut self) -> Outcome<()>;
+}
+
+/// A process' business with one name.
+#[async_trait]
+pub(crate) trait Side: Send {
+    /// Waits until the lock is its own.
+    async fn acquire(&mut self) -> Outcome<()>;
+
+    /// Gives it up, if it has it.
+    async fn release(&mut self) -> Outcome<()>;
+}

@@ -1,0 +1,135 @@
+//! The program itself: that every workload runs, and that a program can read what it prints.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use lock_conformance::servers::{Absence, Owned, Redis, Settings, record};
+use serde_json::Value;
+
+type Case = fn() -> Result<Completion, Failed>;
+
+fn main() {
+    let cases: [(&str, Case); 4] = [
+        ("memory_has_neither_floor_nor_hand_over", memory),
+        ("on_redis_every_workload_has_its_subjects_and_leaves_no_lock", redis),
+        ("the_driver_is_compared_with_redis_benchmark", calibrate),
+        ("a_server_that_is_not_there_is_an_error", nobody),
+    ];
+    let trials = cases.map(|(name, case)| Trial::ignorable_test(name, case));
+    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit();
+}
+
+fn memory() -> Result<Completion, Failed> {
+    let rows = rows(&["quick", "--on", "memory://"])?;
+    expect(&rows, &[("uncontended", "ours"), ("many-names", "ours"), ("one-name", "ours")])?;
+    for row in &rows {
+        let has_ratio = row["workload"] == "one-name";
+        check(row["backend"] == "memory" && row["ratio"].is_number() == has_ratio, row)?;
+        check(row["token_price"].is_null(), row)?;
+    }
+    Ok(Completion::Completed)
+}
+
+fn redis() -> Result<Completion, Failed> {
+    let server = match own_redis() {
+        Ok(server) => server,
+        Err(absence) => return absent(absence),
+    };
+    let rows = rows(&["quick", "--on", server.url()])?;
+    let with_floors = ["ours", "floor", "no-token", "rslock"];
+    let mut expected: Vec<(&str, &str)> = Vec::new();
+    for (workload, subjects) in [
+        ("uncontended", &with_floors[..]),
+        ("many-names", &with_floors),
+        ("one-name", &["ours", "rslock"]),
+        ("hand-over", &["ours", "floor", "rslock"]),
+    ] {
+        expected.extend(subjects.iter().map(|subject| (workload, *subject)));
+    }
+    expect(&rows, &expected)?;
+    for row in &rows {
+        check(row["ratio"].is_number() == (row["subject"] != "floor"), row)?;
+        let has_price = matches!(row["workload"].as_str(), Some("uncontended" | "many-names"));
+        check(row["token_price"].is_number() == (has_price && row["subject"] != "no-token"), row)?;
+    }
+    let mut connection = ::redis::Client::open(server.url())?.get_connection()?;
+    let keys: Vec<String> = ::redis::cmd("KEYS").arg("*").query(&mut connection)?;
+    match keys.iter().find(|key| !key.ends_with(":lock~t")) {
+        None => Ok(Completion::Completed),
+        Some(left) => Err(format!("{left} was left on the server").into()),
+    }
+}
+
+fn calibrate() -> Result<Completion, Failed> {
+    let server = match own_redis() {
+        Ok(server) => server,
+        Err(absence) => return absent(absence),
+    };
+    let rows = rows(&["calibrate", "--on", server.url()])?;
+    let drivers: Vec<&Value> = rows.iter().filter(|row| row["ratio"].is_number()).collect();
+    if rows.len() == 2 {
+        return Ok(Completion::ignored_with("redis-benchmark is not on the PATH"));
+    }
+    check(rows.len() == 4 && drivers.len() == 2, &Value::from(rows.clone()))?;
+    Ok(Completion::Completed)
+}
+
+fn nobody() -> Result<Completion, Failed> {
+    // A port that nothing but its own number is ever assigned to.
+    let output = bench(&["quick", "--on", "redis://127.0.0.1:1"])?;
+    check(!output.status.success() && output.stdout.is_empty() && !output.stderr.is_empty(), &Value::Null)?;
+    Ok(Completion::Completed)
+}
+
+/// One that nobody else uses.
+fn own_redis() -> Result<Owned, Absence> {
+    Owned::start(&Redis, &Settings::default())
+}
+
+fn absent(absence: Absence) -> Result<Completion, Failed> {
+    match absence {
+        Absence::NotRun(why) => {
+            record::not_run("lock-bench", &why);
+            Ok(Completion::ignored_with(why))
+        }
+        Absence::Failure(why) => Err(why.into()),
+    }
+}
+
+/// What a run of a second a workload prints, which is nothing but objects.
+fn rows(args: &[&str]) -> Result<Vec<Value>, Failed> {
+    let output = bench(args)?;
+    if !output.status.success() {
+        return Err(format!("{args:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let rows = str::from_utf8(&output.stdout)?.lines().map(serde_json::from_str);
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn bench(args: &[&str]) -> std::io::Result<std::process::Output> {
+    Command::new(env!("CARGO_BIN_EXE_lock-bench")).args(args).args(["--seconds", "1", "--json"]).output()
+}
+
+/// These rows, each with figures and without errors.
+fn expect(rows: &[Value], expected: &[(&str, &str)]) -> Result<(), Failed> {
+    let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+    let found: BTreeSet<(String, String)> =
+        rows.iter().map(|row| (text(row, "workload"), text(row, "subject"))).collect();
+    let expected: BTreeSet<(String, String)> =
+        expected.iter().map(|(workload, subject)| ((*workload).to_owned(), (*subject).to_owned())).collect();
+    if found != expected {
+        return Err(format!("{found:?} instead of {expected:?}").into());
+    }
+    for row in rows {
+        check(row["errors"] == 0, row)?;
+        for figure in ["cycles_per_s", "p50_us", "p99_us", "max_us"] {
+            check(row[figure].as_f64().is_some_and(|figure| figure > 0.0), row)?;
+        }
+    }
+    Ok(())
+}
+
+fn check(good: bool, row: &Value) -> Result<(), Failed> {
+    if good { Ok(()) } else { Err(format!("not as it should be: {row}").into()) }
+}

@@ -1,0 +1,355 @@
+//! A future that is done to its end, whoever loses interest in it: by its caller while that waits for it, so that no
+//! thread has to wake another for an answer; at all other times by tasks of the keeper, one whenever it is woken.
+//!
+//! `docs/decisions/0002` says why a claim's life is one of these and not simply a task: two hand-overs between tasks
+//! cost more than a third of a round trip to a server on the same machine.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::mem;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Work that outlives its caller.
+pub(crate) struct Errand {
+    keeper: Handle,
+    state: Mutex<State>,
+}
+
+struct State {
+    stage: Stage,
+    /// There is something to do.
+    woken: bool,
+    attendant: Attendant,
+    /// A task of the keeper will look at it.
+    scheduled: bool,
+}
+
+enum Stage {
+    Idle(Work),
+    /// Somebody is at it, or has panicked over it.
+    Running,
+    Over,
+}
+
+/// Who is to be told that there is something to do, in the place of a task of the keeper.
+enum Attendant {
+    Nobody,
+    /// Is about to look.
+    Coming,
+    Here(Waker),
+}
+
+/// Where a caller stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Caller {
+    /// On the keeper's own runtime.
+    Here,
+    /// On another, or on none.
+    Elsewhere,
+}
+
+impl Caller {
+    /// Whether this is the keeper's runtime. To be asked before any other runtime is entered.
+    pub(crate) fn of(keeper: &Handle) -> Caller {
+        match Handle::try_current() {
+            Ok(current) if current.id() == keeper.id() => Caller::Here,
+            _ => Caller::Elsewhere,
+        }
+    }
+}
+
+/// The work has ended without an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gone;
+
+impl Errand {
+    /// Work that has not begun. Somebody has to attend to it, or to wake it.
+    pub(crate) fn new(keeper: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Arc<Errand> {
+        let stage = Stage::Idle(Box::pin(work));
+        let state = State { stage, woken: true, attendant: Attendant::Nobody, scheduled: false };
+        Arc::new(Errand { keeper: keeper.clone(), state: Mutex::new(state) })
+    }
+
+    /// Waits for what the work sends to `answer`; `Gone` if it never will. Dropped, the work goes on without its caller.
+    ///
+    /// A caller on the keeper's own runtime does the work itself. `ask` is what makes the work answer, if that takes
+    /// more than waiting.
+    pub(crate) async fn answer<T>(
+        self: &Arc<Self>,
+        caller: Caller,
+        ask: impl FnOnce(),
+        answer: oneshot::Receiver<T>,
+    ) -> Result<T, Gone> {
+        match caller {
+            Caller::Here => {
+                let attending = self.attend();
+                ask();
+                attending.answer(answer).await
+            }
+            Caller::Elsewhere => {
+                ask();
+                self.wake_by_ref();
+                answer.await.map_err(|_| Gone)
+            }
+        }
+    }
+
+    fn attend(self: &Arc<Self>) -> Attending {
+        self.state().attendant = Attendant::Coming;
+        Attending(self.clone())
+    }
+
+    /// Does what there is to do, unless somebody is at it.
+    fn work(self: &Arc<Self>) {
+        let mut state = self.state();
+        if !state.woken {
+            return;
+        }
+        let mut work = match mem::replace(&mut state.stage, Stage::Running) {
+            Stage::Idle(work) => work,
+            stage => return state.stage = stage,
+        };
+        state.woken = false;
+        drop(state);
+        let waker = Waker::from(self.clone());
+        let poll = work.as_mut().poll(&mut Context::from_waker(&waker));
+        let (stage, over) = match poll {
+            Poll::Pending => (Stage::Idle(work), None),
+            Poll::Ready(()) => (Stage::Over, Some(work)),
+        };
+        let mut state = self.state();
+        state.stage = stage;
+        if let (true, Attendant::Here(attendant)) = (state.woken, &state.attendant) {
+            attendant.wake_by_ref();
+        }
+        drop(state);
+        // Not under the lock: what it owned may wake somebody.
+        drop(over);
+    }
+
+    fn schedule(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        let due = state.woken && !state.scheduled && matches!(state.stage, Stage::Idle(_));
+        if due && matches!(state.attendant, Attendant::Nobody) {
+            state.scheduled = true;
+            drop(state);
+            self.keeper.spawn(Visit { errand: self.clone(), made: false });
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The work is not polled under this lock, and nothing else panics.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Errand {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut state = self.state();
+        state.woken = true;
+        match &state.attendant {
+            Attendant::Here(attendant) => attendant.wake_by_ref(),
+            Attendant::Coming => {}
+            Attendant::Nobody => self.schedule(state),
+        }
+    }
+}
+
+impl fmt::Debug for Errand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Errand")
+    }
+}
+
+/// A caller that does the work itself while it waits.
+struct Attending(Arc<Errand>);
+
+impl Attending {
+    async fn answer<T>(self, mut answer: oneshot::Receiver<T>) -> Result<T, Gone> {
+        poll_fn(|context| {
+            let elsewhere = self.work(context);
+            match answer.try_recv() {
+                Ok(answer) => Poll::Ready(Ok(answer)),
+                Err(TryRecvError::Closed) => Poll::Ready(Err(Gone)),
+                Err(TryRecvError::Empty) if elsewhere => {
+                    Pin::new(&mut answer).poll(context).map_err(|_| Gone)
+                }
+                // Nor is it waited for: an answer of our own making would wake us for nothing.
+                Err(TryRecvError::Empty) => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Does what there is to do. Whether somebody else is at it.
+    fn work(&self, context: &mut Context<'_>) -> bool {
+        let mut state = self.0.state();
+        match &state.attendant {
+            Attendant::Here(known) if known.will_wake(context.waker()) => {}
+            _ => state.attendant = Attendant::Here(context.waker().clone()),
+        }
+        drop(state);
+        self.0.work();
+        matches!(self.0.state().stage, Stage::Running)
+    }
+}
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.attendant = Attendant::Nobody;
+        self.0.schedule(state);
+    }
+}
+
+/// A task of the keeper that does what there is to do, until there is nothing or its caller is back.
+struct Visit {
+    errand: Arc<Errand>,
+    made: bool,
+}
+
+impl Future for Visit {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.made = true;
+        if matches!(self.errand.state().attendant, Attendant::Nobody) {
+            self.errand.work();
+        }
+        let mut state = self.errand.state();
+        if state.woken && matches!((&state.attendant, &state.stage), (Attendant::Nobody, Stage::Idle(_))) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        state.scheduled = false;
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        if self.made && !self.errand.state().scheduled {
+            return;
+        }
+        // The runtime has ended: so has the work, and whoever waits for it learns that from what it owned.
+        let mut state = self.errand.state();
+        let left = match mem::replace(&mut state.stage, Stage::Over) {
+            Stage::Running => mem::replace(&mut state.stage, Stage::Running),
+            left => left,
+        };
+        drop(state);
+        drop(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// Answers each question, after a while.
+    fn echo(
+        mut questions: mpsc::UnboundedReceiver<(u32, oneshot::Sender<u32>)>,
+    ) -> impl Future<Output = ()> + Send {
+        async move {
+            while let Some((question, reply)) = questions.recv().await {
+                for _ in 0..question % 3 {
+                    tokio::task::yield_now().await;
+                }
+                let _: Result<(), u32> = reply.send(question);
+            }
+        }
+    }
+
+    async fn ask(
+        errand: &Arc<Errand>,
+        questions: &mpsc::UnboundedSender<(u32, oneshot::Sender<u32>)>,
+        n: u32,
+    ) -> u32 {
+        let (reply, answer) = oneshot::channel();
+        let send = || questions.send((n, reply)).map_err(drop).unwrap();
+        errand.answer(Caller::Here, send, answer).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_question_is_answered_whoever_does_the_work() {
+        let mut askers = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            askers.spawn(async {
+                let (questions, asked) = mpsc::unbounded_channel();
+                let errand = Errand::new(&Handle::current(), echo(asked));
+                for n in 0..5000 {
+                    if n % 7 == 0 {
+                        // Asked and left: the keeper does it, while the next one attends already.
+                        let _: Result<u32, _> =
+                            tokio::time::timeout(Duration::ZERO, ask(&errand, &questions, n)).await;
+                    }
+                    assert_eq!(ask(&errand, &questions, n).await, n);
+                }
+            });
+        }
+        let done = tokio::time::timeout(Duration::from_secs(30), async {
+            while askers.join_next().await.transpose().unwrap().is_some() {}
+        });
+        done.await.expect("no wake-up is lost");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn work_that_its_caller_leaves_goes_on() {
+        for polls in 1..6 {
+            let (done, told) = oneshot::channel();
+            let (reply, answer) = oneshot::channel::<()>();
+            let errand = Errand::new(&Handle::current(), async move {
+                for _ in 0..4 {
+                    tokio::task::yield_now().await;
+                }
+                let _: Result<(), ()> = reply.send(());
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                done.send(()).unwrap();
+            });
+            let mut asking = Box::pin(errand.answer(Caller::Here, || (), answer));
+            for _ in 0..polls {
+                let poll = poll_fn(|context| Poll::Ready(asking.as_mut().poll(context))).await;
+                if poll.is_ready() {
+                    break;
+                }
+            }
+            drop(asking);
+            tokio::time::timeout(Duration::from_secs(5), told).await.expect("it goes on").unwrap();
+        }
+    }
+
+    #[test]
+    fn work_ends_with_its_runtime() {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (reply, answer) = oneshot::channel();
+        let (held, gone) = oneshot::channel::<()>();
+        let errand = runtime.block_on(async {
+            let errand = Errand::new(&Handle::current(), async move {
+                let _: Result<(), ()> = reply.send(());
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                drop(held);
+            });
+            errand.answer(Caller::Here, || (), answer).await.unwrap();
+            errand
+        });
+        drop(runtime);
+        assert!(gone.blocking_recv().is_err(), "what it owned is gone");
+        drop(errand);
+    }
+}
