@@ -80,14 +80,22 @@ struct Held {
 impl Held {
     /// There is proof of the lock up to `until`. An older one may reach further: the server never shortens.
     fn reaches(&mut self, until: Instant) {
-        self.until = self.end.map_or(until, |end| until.min(end)).max(self.until);
-        let (until, at_end) = (self.until, self.at_end());
-        self.state.send_modify(|state| *state = State { until, at_end, ..*state });
+        let state = Held::state(until.max(self.until), self.end);
+        self.until = state.until;
+        // What is lost stays lost.
+        self.state.send_modify(|old| *old = State { lost: old.lost, ..state });
+    }
+
+    fn state(until: Instant, end: Option<Instant>) -> State {
+        match end {
+            Some(end) if until >= end => State { until: end, at_end: Cause::MaxHold, lost: None },
+            _ => State { until, at_end: Cause::Expired, lost: None },
+        }
     }
 
     /// What it means if `until` comes.
     fn at_end(&self) -> Cause {
-        if self.end.is_some_and(|end| self.until >= end) { Cause::MaxHold } else { Cause::Expired }
+        self.state.borrow().at_end
     }
 }
 
@@ -269,11 +277,10 @@ impl Life {
 
     fn held(&self, token: FencingToken, since: Instant, until: Instant, valid_for: Duration) -> Held {
         let end = self.terms.max_hold.map(|most| since + most);
-        let state = watch::Sender::new(State { until: since, at_end: Cause::Expired, lost: None });
         let renew_at = self.terms.renewed.then(|| self.next_renewal(since, valid_for));
-        let mut held = Held { token, since, until: since, renew_at, end, failures: 0, state };
-        held.reaches(until);
-        held
+        let state = watch::Sender::new(Held::state(until, end));
+        let State { until, .. } = *state.borrow();
+        Held { token, since, until, renew_at, end, failures: 0, state }
     }
 
     /// A caller that gets no guard. Nobody may be listening any more.

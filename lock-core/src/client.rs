@@ -103,7 +103,7 @@ impl Client {
         self.shared.closing.send_replace(true);
         let census = self.keeper.census();
         let clock = &self.shared.clock;
-        self.keeper.within(clock.timeout(limit, census.empty())).await;
+        self.keeper.within(clock.until(clock.now() + limit, census.empty())).await;
         census.count()
     }
 

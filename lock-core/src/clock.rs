@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::os;
 
@@ -61,8 +61,8 @@ pub trait Time: fmt::Debug + Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Clock {
     time: Arc<dyn Time>,
-    /// Rises when time was seen to jump ahead of the timers, as it does after a suspend.
-    jumps: Arc<watch::Sender<u64>>,
+    /// Told when time was seen to jump ahead of the timers, as it does after a suspend.
+    jumps: Arc<Notify>,
 }
 
 impl Clock {
@@ -74,7 +74,7 @@ impl Clock {
 
     /// A clock that tells the time of `time`.
     pub fn new(time: impl Time) -> Clock {
-        Clock { time: Arc::new(time), jumps: Arc::new(watch::Sender::new(0)) }
+        Clock { time: Arc::new(time), jumps: Arc::default() }
     }
 
     /// Now.
@@ -84,8 +84,9 @@ impl Clock {
 
     /// Resolves at `at`, also if that moment came while the machine was suspended. Cancel safe.
     pub async fn sleep_until(&self, at: Instant) {
-        let mut jumps = self.jumps.subscribe();
         loop {
+            // Made before the look at the clock: it hears of every jump from here on.
+            let jump = self.jumps.notified();
             let left = at.since(self.now());
             if left.is_zero() {
                 return;
@@ -93,8 +94,7 @@ impl Clock {
             tokio::select! {
                 biased;
                 () = self.time.timer(left.min(LONGEST_TIMER)) => {}
-                // The sender lives in `self`: this can't fail.
-                _ = jumps.changed() => {}
+                () = jump => {}
             }
         }
     }
@@ -104,12 +104,23 @@ impl Clock {
         self.sleep_until(self.now() + pause).await;
     }
 
+    /// What `future` answers until `at`, else `None`; then `future` has been dropped.
+    pub(crate) async fn until<F: Future>(&self, at: Instant, future: F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            out = future => Some(out),
+            () = self.sleep_until(at) => None,
+        }
+    }
+
     /// What `future` answers within `limit`, else `None`; then `future` has been dropped.
+    ///
+    /// For the bound of a call: on a machine that is suspended meanwhile it may come later.
     pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;
             out = future => Some(out),
-            () = self.sleep(limit) => None,
+            () = self.time.timer(limit.min(LONGEST_TIMER)) => None,
         }
     }
 
@@ -121,7 +132,7 @@ impl Clock {
         // A busy executor is late too: waking everybody for that is harmless.
         let jumped = late > step;
         if jumped {
-            self.jumps.send_modify(|n| *n += 1);
+            self.jumps.notify_waiters();
         }
         jumped.then_some(late)
     }

@@ -192,23 +192,16 @@ impl Guard {
         // If nobody takes it, the lock was lost before: then its sender is gone, and the answer says so.
         let ask = || drop(self.commands.send(Command::Release(reply)));
         let answer = self.errand.answer(self.keeper.caller(), ask, answer);
-        let mut state = self.state.clone();
-        let lease_end = async {
-            loop {
-                let until = state.borrow_and_update().until;
-                tokio::select! {
-                    biased;
-                    // No more news: the answer is about to say why.
-                    renewed = state.changed() => if renewed.is_err() { std::future::pending::<()>().await },
-                    () = self.shared.clock.sleep_until(until) => return,
-                }
-            }
-        };
         let ending = async {
-            tokio::select! {
-                biased;
-                ending = answer => ending.unwrap_or(Ending::Expired),
-                () = lease_end => Ending::Expired,
+            let mut answer = pin!(answer);
+            loop {
+                let until = self.state.borrow().until;
+                match self.shared.clock.until(until, &mut answer).await {
+                    Some(ending) => return ending.unwrap_or(Ending::Expired),
+                    // Renewed meanwhile: a `min_hold` is waited for.
+                    None if self.state.borrow().until > until => {}
+                    None => return Ending::Expired,
+                }
             }
         };
         self.keeper.within(ending).await

@@ -156,9 +156,9 @@ impl Lock {
         // Looked at while `answer` still stands in its place at the gate.
         let began = clock.now();
         let seen = || self.shared.gates.seen_since(began, &self.terms.name);
-        let mut outcome = clock.timeout(wait, &mut answer).await;
+        let mut outcome = clock.until(began + wait, &mut answer).await;
         if outcome.is_none() && wait < FIRST_ANSWER && matches!(seen(), Seen::Nothing) {
-            outcome = clock.timeout(FIRST_ANSWER - wait, &mut answer).await;
+            outcome = clock.until(began + FIRST_ANSWER, &mut answer).await;
         }
         match outcome {
             Some(answered) => answered.map_err(OutOfTime::Failed),

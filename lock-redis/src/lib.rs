@@ -21,6 +21,7 @@
 //! what it loses (a crash without a synced append-only file, an asynchronous failover, eviction) is lost for locks as
 //! well. The token tells two holders apart even then, at a resource that checks it: [`FencedWrite`] does.
 
+mod calls;
 mod check;
 mod claim;
 mod driver;

@@ -9,13 +9,14 @@ use lock_core::{Clock, Instant, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, Value};
 
+use crate::calls::Calls;
 use crate::errors;
 use crate::facts::Facts;
 
 /// A connection to the server.
 #[derive(Debug)]
 pub(crate) struct Link {
-    connection: MultiplexedConnection,
+    calls: Arc<Calls>,
     /// Set by the connection's own task when it ends: an idle connection that was cut is not used again.
     closed: Arc<AtomicBool>,
     /// The server's time minus ours, in microseconds, as of the newest answer.
@@ -47,12 +48,13 @@ impl Link {
         let mut connection = connect(client, closed.clone()).await.map_err(errors::connecting)?;
         let (now, facts) = Facts::read(&mut connection).await?;
         let first = Heard::now(clock, now);
-        Ok(Link { connection, closed, offset: AtomicI64::new(first.offset), first, facts })
+        let calls = Calls::new(connection);
+        Ok(Link { calls, closed, offset: AtomicI64::new(first.offset), first, facts })
     }
 
     /// Sends a command and waits for the answer; an error that the server answered is an error here.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
-        self.connection.clone().send_packed_command(command).await?.extract_error()
+        self.calls.send(command).await
     }
 
     pub(crate) fn is_closed(&self) -> bool {
