@@ -20,8 +20,7 @@ async fn found(client: &Client, subject: &str) -> Finding {
     findings.into_iter().find(|finding| finding.subject == subject).expect("one finding per question")
 }
 
-#[test]
-fn a_user_without_channels_releases_and_looks_instead_of_being_woken() {
+pub(crate) fn a_user_without_channels_releases_and_looks_instead_of_being_woken() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -44,8 +43,7 @@ fn a_user_without_channels_releases_and_looks_instead_of_being_woken() {
     });
 }
 
-#[test]
-fn one_forbidden_channel_does_not_deafen_the_others() {
+pub(crate) fn one_forbidden_channel_does_not_deafen_the_others() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -60,8 +58,7 @@ fn one_forbidden_channel_does_not_deafen_the_others() {
     });
 }
 
-#[test]
-fn a_missing_right_is_named() {
+pub(crate) fn a_missing_right_is_named() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -81,8 +78,7 @@ fn a_missing_right_is_named() {
     });
 }
 
-#[test]
-fn a_user_held_to_some_keys_has_the_side_keys_too() {
+pub(crate) fn a_user_held_to_some_keys_has_the_side_keys_too() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -108,8 +104,7 @@ fn a_user_held_to_some_keys_has_the_side_keys_too() {
     });
 }
 
-#[test]
-fn a_rehearsal_leaves_nothing_behind() {
+pub(crate) fn a_rehearsal_leaves_nothing_behind() {
     run(async {
         let server = Server::start(&[]);
         let client = server.client("").await;

@@ -9,8 +9,7 @@ fn token(value: u64) -> FencingToken {
     FencingToken::new(value).expect("not zero")
 }
 
-#[test]
-fn a_stale_token_writes_nothing() {
+pub(crate) fn a_stale_token_writes_nothing() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -35,8 +34,7 @@ fn a_stale_token_writes_nothing() {
     });
 }
 
-#[test]
-fn tokens_are_compared_to_their_last_bit() {
+pub(crate) fn tokens_are_compared_to_their_last_bit() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

@@ -19,8 +19,7 @@ fn revocation(holder: &str, when: When) -> Revocation {
     }
 }
 
-#[test]
-fn what_no_lock_client_can_have_written_is_refused_and_left_alone() {
+pub(crate) fn what_no_lock_client_can_have_written_is_refused_and_left_alone() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -44,8 +43,7 @@ fn what_no_lock_client_can_have_written_is_refused_and_left_alone() {
     });
 }
 
-#[test]
-fn a_token_that_is_none_leaves_the_lock_free() {
+pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -70,8 +68,7 @@ fn a_token_that_is_none_leaves_the_lock_free() {
     });
 }
 
-#[test]
-fn another_librarys_lock_excludes_ours_and_the_other_way_round() {
+pub(crate) fn another_librarys_lock_excludes_ours_and_the_other_way_round() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

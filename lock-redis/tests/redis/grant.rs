@@ -9,8 +9,7 @@ use crate::server::{Server, busy, claim, claim_with, granted, run, until};
 
 const GRANT: &str = include_str!("../../src/scripts/grant.lua");
 
-#[test]
-fn a_token_rises_whatever_is_lost() {
+pub(crate) fn a_token_rises_whatever_is_lost() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -26,8 +25,7 @@ fn a_token_rises_whatever_is_lost() {
     });
 }
 
-#[test]
-fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time() {
+pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -49,8 +47,7 @@ fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time() {
     });
 }
 
-#[test]
-fn the_script_refuses_an_attempt_after_its_deadline() {
+pub(crate) fn the_script_refuses_an_attempt_after_its_deadline() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -66,8 +63,7 @@ fn the_script_refuses_an_attempt_after_its_deadline() {
     });
 }
 
-#[test]
-fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing() {
+pub(crate) fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -93,8 +89,7 @@ fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing() {
     });
 }
 
-#[test]
-fn renewals_never_shorten() {
+pub(crate) fn renewals_never_shorten() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -113,8 +108,7 @@ fn renewals_never_shorten() {
     });
 }
 
-#[test]
-fn a_renewal_takes_nothing_and_says_what_became_of_the_lock() {
+pub(crate) fn a_renewal_takes_nothing_and_says_what_became_of_the_lock() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -136,8 +130,7 @@ fn a_renewal_takes_nothing_and_says_what_became_of_the_lock() {
     });
 }
 
-#[test]
-fn an_attempt_again_has_the_same_token_and_never_less_time() {
+pub(crate) fn an_attempt_again_has_the_same_token_and_never_less_time() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -157,8 +150,7 @@ fn an_attempt_again_has_the_same_token_and_never_less_time() {
     });
 }
 
-#[test]
-fn a_look_that_finds_it_held_writes_nothing_and_costs_little() {
+pub(crate) fn a_look_that_finds_it_held_writes_nothing_and_costs_little() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -177,8 +169,7 @@ fn a_look_that_finds_it_held_writes_nothing_and_costs_little() {
     });
 }
 
-#[test]
-fn a_lock_that_is_ours_is_not_mistaken_for_somebody_elses() {
+pub(crate) fn a_lock_that_is_ours_is_not_mistaken_for_somebody_elses() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -212,8 +203,7 @@ fn a_lock_that_is_ours_is_not_mistaken_for_somebody_elses() {
     });
 }
 
-#[test]
-fn every_call_survives_a_server_that_forgets_its_scripts() {
+pub(crate) fn every_call_survives_a_server_that_forgets_its_scripts() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

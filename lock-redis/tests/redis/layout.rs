@@ -7,8 +7,7 @@ use lock_core::{Ending, Label, Owner, Random};
 
 use crate::server::{Server, claim, free_port, granted, name, run};
 
-#[test]
-fn a_lock_is_its_name_and_a_token_beside_it() {
+pub(crate) fn a_lock_is_its_name_and_a_token_beside_it() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -40,8 +39,7 @@ fn a_lock_is_its_name_and_a_token_beside_it() {
     });
 }
 
-#[test]
-fn an_empty_label_leaves_the_owner_alone() {
+pub(crate) fn an_empty_label_leaves_the_owner_alone() {
     run(async {
         let server = Server::start(&[]);
         let client = server.client("").await;
@@ -51,8 +49,7 @@ fn an_empty_label_leaves_the_owner_alone() {
     });
 }
 
-#[test]
-fn a_revoked_lock_says_so_until_its_deadline() {
+pub(crate) fn a_revoked_lock_says_so_until_its_deadline() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -80,8 +77,7 @@ fn a_revoked_lock_says_so_until_its_deadline() {
     });
 }
 
-#[test]
-fn the_keys_of_a_lock_share_a_slot() {
+pub(crate) fn the_keys_of_a_lock_share_a_slot() {
     run(async {
         let bus = free_port().to_string();
         let server = Server::start(&["--cluster-enabled", "yes", "--cluster-port", &bus]);

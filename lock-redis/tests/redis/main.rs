@@ -8,5 +8,115 @@ mod layout;
 mod reaching;
 mod server;
 mod tls;
+mod together;
 mod trouble;
 mod wakes;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Trial};
+use lock_conformance::servers::{self, Absence, Owned, Settings, record};
+
+/// A test's name, and the test.
+type Named = (&'static str, fn());
+
+macro_rules! tests {
+    ($($module:ident { $($test:ident,)+ })+) => {
+        const TESTS: &[Named] = &[$($((concat!(stringify!($module), "::", stringify!($test)), $module::$test)),+),+];
+    };
+}
+
+tests! {
+    access {
+        a_user_without_channels_releases_and_looks_instead_of_being_woken,
+        one_forbidden_channel_does_not_deafen_the_others,
+        a_missing_right_is_named,
+        a_user_held_to_some_keys_has_the_side_keys_too,
+        a_rehearsal_leaves_nothing_behind,
+    }
+    fence {
+        a_stale_token_writes_nothing,
+        tokens_are_compared_to_their_last_bit,
+    }
+    foreign {
+        what_no_lock_client_can_have_written_is_refused_and_left_alone,
+        a_token_that_is_none_leaves_the_lock_free,
+        another_librarys_lock_excludes_ours_and_the_other_way_round,
+    }
+    grant {
+        a_token_rises_whatever_is_lost,
+        a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time,
+        the_script_refuses_an_attempt_after_its_deadline,
+        an_attempt_that_the_server_reads_after_its_patience_takes_nothing,
+        renewals_never_shorten,
+        a_renewal_takes_nothing_and_says_what_became_of_the_lock,
+        an_attempt_again_has_the_same_token_and_never_less_time,
+        a_look_that_finds_it_held_writes_nothing_and_costs_little,
+        a_lock_that_is_ours_is_not_mistaken_for_somebody_elses,
+        every_call_survives_a_server_that_forgets_its_scripts,
+    }
+    layout {
+        a_lock_is_its_name_and_a_token_beside_it,
+        an_empty_label_leaves_the_owner_alone,
+        a_revoked_lock_says_so_until_its_deadline,
+        the_keys_of_a_lock_share_a_slot,
+    }
+    reaching {
+        a_unix_socket_a_database_and_a_prefix,
+        a_user_and_a_password_that_nobody_is_told,
+        redis_own_options,
+        opening_waits_for_the_server_unless_it_is_lazy,
+        a_peer_that_never_answers_costs_one_patience,
+        a_connection_that_takes_longer_than_a_call_is_there_for_the_next,
+    }
+    tls {
+        the_roots_and_the_clients_certificate_are_the_urls,
+        files_that_are_none_are_named,
+    }
+    trouble {
+        a_server_without_memory_is_unavailable_until_it_has_some,
+        a_demoted_primary_is_left_and_its_successor_met,
+        a_connection_that_was_cut_is_replaced,
+        many_calls_open_one_connection,
+        a_restarted_server_is_found_again_with_what_it_is_now,
+    }
+    wakes {
+        a_release_and_a_revoke_wake_who_listens,
+        a_release_knows_whether_others_wait,
+        who_is_granted_the_lock_takes_no_wake_ups_from_who_waits,
+        one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to,
+        a_name_that_is_handed_over_often_is_not_subscribed_anew,
+        a_subscription_that_broke_is_restored_and_everybody_looks,
+        listening_fails_in_time_where_there_is_nobody_to_listen_to,
+    }
+    together {
+        calls_of_one_moment_share_a_write,
+        an_answer_that_is_an_error_is_only_its_own,
+        a_cut_connection_fails_all_that_is_under_way_and_none_after,
+    }
+}
+
+fn main() -> ExitCode {
+    let absent = match Owned::start(&servers::Redis, &Settings::default()) {
+        Ok(_) => None,
+        Err(Absence::NotRun(why)) => Some(why),
+        Err(Absence::Failure(why)) => {
+            eprintln!("the rules of Redis: FAILED: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(why) = &absent {
+        record::not_run("the rules of Redis", why);
+    }
+    let trials = TESTS.iter().map(|(name, test)| {
+        let absent = absent.clone();
+        Trial::ignorable_test(*name, move || match absent {
+            Some(why) => Ok(Completion::ignored_with(why)),
+            None => {
+                test();
+                Ok(Completion::Completed)
+            }
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}

@@ -6,15 +6,14 @@ use lock_core::driver::{Revocation, Revoked, When};
 use lock_core::{Done, Ending, ErrorKind, Label, Owner, Random};
 use lock_redis::{Options, Redis};
 
-use crate::server::{Server, claim, free_port, granted, name, run};
+use crate::server::{Server, claim, granted, name, run};
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
 
-#[test]
-fn a_unix_socket_a_database_and_a_prefix() {
+pub(crate) fn a_unix_socket_a_database_and_a_prefix() {
     run(async {
         let server = Server::start(&[]);
-        let socket = server.path("redis.sock");
+        let socket = server.socket();
         let client =
             lock_redis::connect(&format!("unix://{}?db=2&prefix=app%3A", socket.display())).await.unwrap();
         granted(&mut claim(&client, "a", 20_000)).await;
@@ -27,8 +26,7 @@ fn a_unix_socket_a_database_and_a_prefix() {
     });
 }
 
-#[test]
-fn a_user_and_a_password_that_nobody_is_told() {
+pub(crate) fn a_user_and_a_password_that_nobody_is_told() {
     run(async {
         let server = Server::start(&["--requirepass", "hunter2"]);
         let url = |login: &str| format!("redis://{login}127.0.0.1:{}", server.port());
@@ -50,8 +48,7 @@ fn a_user_and_a_password_that_nobody_is_told() {
     });
 }
 
-#[test]
-fn redis_own_options() {
+pub(crate) fn redis_own_options() {
     run(async {
         let server = Server::start(&[]);
         let own = redis::Client::open(server.url("/1")).unwrap();
@@ -72,23 +69,22 @@ fn redis_own_options() {
     });
 }
 
-#[test]
-fn opening_waits_for_the_server_unless_it_is_lazy() {
+pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() {
     run(async {
-        let port = free_port();
-        let url = format!("redis://127.0.0.1:{port}");
+        let server = Server::start(&[]);
+        let url = server.url("");
+        server.kill();
         assert_eq!(lock_redis::connect(&url).await.unwrap_err().kind(), NOT_DONE);
         let client = lock_redis::connect(&format!("{url}?lazy=true")).await.unwrap();
         let mut claim = claim(&client, "a", 20_000);
         assert_eq!(claim.attempt().await.unwrap_err().kind(), NOT_DONE);
-        let _server = Server::start_on(port, &[]).expect("the port is free");
+        server.restart();
         granted(&mut claim).await;
         assert!(client.info().data_loss.contains("forgets everything"), "{}", client.info().data_loss);
     });
 }
 
-#[test]
-fn a_peer_that_never_answers_costs_one_patience() {
+pub(crate) fn a_peer_that_never_answers_costs_one_patience() {
     run(async {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = silent.local_addr().unwrap().port();
@@ -104,8 +100,7 @@ fn a_peer_that_never_answers_costs_one_patience() {
     });
 }
 
-#[test]
-fn a_connection_that_takes_longer_than_a_call_is_there_for_the_next() {
+pub(crate) fn a_connection_that_takes_longer_than_a_call_is_there_for_the_next() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

@@ -1,14 +1,14 @@
-//! A redis-server of the test's own: on a free port of the loopback interface, in a temporary folder, gone at its end.
+//! A Redis of the test's own, and what tests ask of it and of the driver.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use lock_conformance::Data;
+use lock_conformance::servers::{self, Owned, Persistence, Settings};
 use lock_core::driver::{Attempt, Claim, Grant, Mode, Request, Waits};
 use lock_core::{Client, Label, Name, Owner, Random};
 use redis::aio::MultiplexedConnection;
-use tempfile::TempDir;
 
 /// How long a test may take: far more than it needs.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -20,53 +20,36 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
     runtime.shutdown_background();
 }
 
-pub(crate) struct Server {
-    child: Child,
-    folder: TempDir,
-    port: u16,
-}
+/// A server without persistence; gone at the test's end.
+pub(crate) struct Server(Owned);
 
 impl Server {
     pub(crate) fn start(settings: &[&str]) -> Server {
-        // Somebody else may take the port before the server does.
-        (0..5)
-            .find_map(|_| Server::start_on(free_port(), settings))
-            .expect("redis-server starts; is it on the PATH?")
+        let args = ["--enable-debug-command", "yes"].iter().chain(settings).map(|arg| (*arg).to_owned());
+        let settings = Settings { persistence: Persistence::None, args: args.collect() };
+        Server(Owned::start(&servers::Redis, &settings).expect("another was started before"))
     }
 
-    pub(crate) fn start_on(port: u16, settings: &[&str]) -> Option<Server> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .args(["--enable-debug-command", "yes", "--unixsocket", "redis.sock"])
-            .args(settings)
-            .current_dir(folder.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .ok()?;
-        let mut server = Server { child, folder, port };
-        let patience = Instant::now() + Duration::from_secs(10);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let ended = server.child.try_wait().is_ok_and(|status| status.is_some());
-            if ended || Instant::now() > patience {
-                return None;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Some(server)
+    pub(crate) fn kill(&self) {
+        self.0.kill().expect("it runs");
+    }
+
+    /// Starts it again, without data.
+    pub(crate) fn restart(&self) {
+        self.0.restart(Data::Lost).expect("its port is free");
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.0.port()
     }
 
-    pub(crate) fn path(&self, file: &str) -> PathBuf {
-        self.folder.path().join(file)
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.0.socket().expect("Redis has one")
     }
 
     /// The server's URL, with what comes after the port.
     pub(crate) fn url(&self, rest: &str) -> String {
-        format!("redis://127.0.0.1:{}{rest}", self.port)
+        format!("{}{rest}", self.0.url())
     }
 
     /// A client of ours.
@@ -86,13 +69,6 @@ impl Server {
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .expect("the server can be reached"))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
     }
 }
 

@@ -33,8 +33,7 @@ fn write_certificates(folder: &Path) {
     }
 }
 
-#[test]
-fn the_roots_and_the_clients_certificate_are_the_urls() {
+pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
         write_certificates(folder.path());
@@ -76,8 +75,7 @@ fn the_roots_and_the_clients_certificate_are_the_urls() {
     });
 }
 
-#[test]
-fn files_that_are_none_are_named() {
+pub(crate) fn files_that_are_none_are_named() {
     let folder = tempfile::tempdir().unwrap();
     write_certificates(folder.path());
     let file = |name: &str| folder.path().join(name).display().to_string();

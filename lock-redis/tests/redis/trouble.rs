@@ -8,8 +8,7 @@ use crate::server::{Server, claim, granted, run, until};
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
 
-#[test]
-fn a_server_without_memory_is_unavailable_until_it_has_some() {
+pub(crate) fn a_server_without_memory_is_unavailable_until_it_has_some() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -25,8 +24,7 @@ fn a_server_without_memory_is_unavailable_until_it_has_some() {
     });
 }
 
-#[test]
-fn a_demoted_primary_is_left_and_its_successor_met() {
+pub(crate) fn a_demoted_primary_is_left_and_its_successor_met() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -45,8 +43,7 @@ fn a_demoted_primary_is_left_and_its_successor_met() {
     });
 }
 
-#[test]
-fn a_connection_that_was_cut_is_replaced() {
+pub(crate) fn a_connection_that_was_cut_is_replaced() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -64,8 +61,7 @@ fn a_connection_that_was_cut_is_replaced() {
     });
 }
 
-#[test]
-fn many_calls_open_one_connection() {
+pub(crate) fn many_calls_open_one_connection() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -85,14 +81,12 @@ fn many_calls_open_one_connection() {
     });
 }
 
-#[test]
-fn a_restarted_server_is_found_again_with_what_it_is_now() {
+pub(crate) fn a_restarted_server_is_found_again_with_what_it_is_now() {
     run(async {
         let server = Server::start(&[]);
-        let port = server.port();
         let client = server.client("").await;
         assert!(client.info().data_loss.contains("forgets everything"));
-        drop(server);
+        server.kill();
         let mut claim = claim(&client, "a", 20_000);
         let error = claim.attempt().await.unwrap_err();
         assert!(error.is_transient(), "{error}");
@@ -100,8 +94,11 @@ fn a_restarted_server_is_found_again_with_what_it_is_now() {
             claim.attempt().await.unwrap_err().kind() == NOT_DONE
         })
         .await;
-        let _server = Server::start_on(port, &["--appendonly", "yes", "--appendfsync", "always"])
-            .expect("the port is free");
+        server.restart();
+        let mut raw = server.raw().await;
+        for setting in [["appendonly", "yes"], ["appendfsync", "always"]] {
+            let _: () = raw.ask(&["CONFIG", "SET", setting[0], setting[1]]).await;
+        }
         granted(&mut claim).await;
         assert!(
             client.info().data_loss.contains("on disk before it is answered"),

@@ -23,8 +23,7 @@ async fn subscription_connections(raw: &Raw) -> usize {
     raw.clone().ask::<String>(&["CLIENT", "LIST", "TYPE", "pubsub"]).await.lines().count()
 }
 
-#[test]
-fn a_release_and_a_revoke_wake_who_listens() {
+pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
     run(async {
         let server = Server::start(&[]);
         let (ours, theirs) = (server.client("").await, server.client("").await);
@@ -55,8 +54,7 @@ fn a_release_and_a_revoke_wake_who_listens() {
     });
 }
 
-#[test]
-fn a_release_knows_whether_others_wait() {
+pub(crate) fn a_release_knows_whether_others_wait() {
     run(async {
         let server = Server::start(&[]);
         let (ours, theirs) = (server.client("").await, server.client("").await);
@@ -82,8 +80,7 @@ fn a_release_knows_whether_others_wait() {
     });
 }
 
-#[test]
-fn who_is_granted_the_lock_takes_no_wake_ups_from_who_waits() {
+pub(crate) fn who_is_granted_the_lock_takes_no_wake_ups_from_who_waits() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -104,8 +101,7 @@ fn who_is_granted_the_lock_takes_no_wake_ups_from_who_waits() {
     });
 }
 
-#[test]
-fn one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to() {
+pub(crate) fn one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to() {
     run(async {
         let server = Server::start(&[]);
         let raw = server.raw().await;
@@ -140,8 +136,7 @@ fn one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to() {
     });
 }
 
-#[test]
-fn a_name_that_is_handed_over_often_is_not_subscribed_anew() {
+pub(crate) fn a_name_that_is_handed_over_often_is_not_subscribed_anew() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -156,8 +151,7 @@ fn a_name_that_is_handed_over_often_is_not_subscribed_anew() {
     });
 }
 
-#[test]
-fn a_subscription_that_broke_is_restored_and_everybody_looks() {
+pub(crate) fn a_subscription_that_broke_is_restored_and_everybody_looks() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -179,8 +173,7 @@ fn a_subscription_that_broke_is_restored_and_everybody_looks() {
     });
 }
 
-#[test]
-fn listening_fails_in_time_where_there_is_nobody_to_listen_to() {
+pub(crate) fn listening_fails_in_time_where_there_is_nobody_to_listen_to() {
     run(async {
         let server = Server::start(&[]);
         let client = server.client("").await;
