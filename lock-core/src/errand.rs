@@ -260,18 +260,15 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
+    use crate::clock::Clock;
 
     /// Answers each question, after a while.
-    fn echo(
-        mut questions: mpsc::UnboundedReceiver<(u32, oneshot::Sender<u32>)>,
-    ) -> impl Future<Output = ()> + Send {
-        async move {
-            while let Some((question, reply)) = questions.recv().await {
-                for _ in 0..question % 3 {
-                    tokio::task::yield_now().await;
-                }
-                let _: Result<(), u32> = reply.send(question);
+    async fn echo(mut questions: mpsc::UnboundedReceiver<(u32, oneshot::Sender<u32>)>) {
+        while let Some((question, reply)) = questions.recv().await {
+            for _ in 0..question % 3 {
+                tokio::task::yield_now().await;
             }
+            let _: Result<(), u32> = reply.send(question);
         }
     }
 
@@ -295,17 +292,15 @@ mod tests {
                 for n in 0..5000 {
                     if n % 7 == 0 {
                         // Asked and left: the keeper does it, while the next one attends already.
-                        let _: Result<u32, _> =
-                            tokio::time::timeout(Duration::ZERO, ask(&errand, &questions, n)).await;
+                        let _: Option<u32> =
+                            Clock::system().timeout(Duration::ZERO, ask(&errand, &questions, n)).await;
                     }
                     assert_eq!(ask(&errand, &questions, n).await, n);
                 }
             });
         }
-        let done = tokio::time::timeout(Duration::from_secs(30), async {
-            while askers.join_next().await.transpose().unwrap().is_some() {}
-        });
-        done.await.expect("no wake-up is lost");
+        let done = async { while askers.join_next().await.transpose().unwrap().is_some() {} };
+        Clock::system().timeout(Duration::from_secs(30), done).await.expect("no wake-up is lost");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -318,7 +313,7 @@ mod tests {
                     tokio::task::yield_now().await;
                 }
                 let _: Result<(), ()> = reply.send(());
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                Clock::system().sleep(Duration::from_millis(5)).await;
                 done.send(()).unwrap();
             });
             let mut asking = Box::pin(errand.answer(Caller::Here, || (), answer));
@@ -329,7 +324,7 @@ mod tests {
                 }
             }
             drop(asking);
-            tokio::time::timeout(Duration::from_secs(5), told).await.expect("it goes on").unwrap();
+            Clock::system().timeout(Duration::from_secs(5), told).await.expect("it goes on").unwrap();
         }
     }
 
@@ -342,7 +337,7 @@ mod tests {
         let errand = runtime.block_on(async {
             let errand = Errand::new(&Handle::current(), async move {
                 let _: Result<(), ()> = reply.send(());
-                tokio::time::sleep(Duration::from_secs(60)).await;
+                Clock::system().sleep(Duration::from_secs(60)).await;
                 drop(held);
             });
             errand.answer(Caller::Here, || (), answer).await.unwrap();

@@ -60,12 +60,14 @@ impl Calls {
         }
         let answers: RedisResult<Vec<RedisResult<Value>>> =
             batch.query_async(&mut self.connection.clone()).await;
-        match answers {
-            Ok(answers) => {
-                replies.into_iter().zip(answers).for_each(|(reply, answer)| drop(reply.send(answer)))
-            }
+        let answers = match answers {
+            Ok(answers) => answers,
             // The connection has failed, and all of them with it.
-            Err(e) => replies.into_iter().for_each(|reply| drop(reply.send(Err(e.clone())))),
+            Err(e) => vec![Err(e); replies.len()],
+        };
+        for (reply, answer) in replies.into_iter().zip(answers) {
+            // Whoever asked may have gone.
+            drop(reply.send(answer));
         }
     }
 

@@ -1,5 +1,7 @@
 //! The rules that are particular to Redis, on a real server. What every backend promises is the conformance suite's.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod access;
 mod fence;
 mod foreign;
