@@ -175,8 +175,8 @@ impl Life {
                         turn.inspect(|turn| turn.granted());
                         return Ok(Some(self.held(grant.token, asked, until, grant.valid_for)));
                     }
-                    // Not a lock to build on, nor one to leave behind.
-                    self.release_once().await.ok();
+                    // Not a lock to build on; but ours, so that the next attempt prolongs it, and leaving releases it.
+                    // A release in between could arrive late, and free what the next attempt was granted.
                     self.listening = Listening::NotYet;
                     let e = self.at("acquire", too_slow());
                     if self.waits == Waits::No {

@@ -283,8 +283,13 @@ impl Options {
     }
 
     /// Opens a client of the driver that `connect` answers, on the client's own runtime. For backends: it is where
-    /// their connections have to live.
-    pub async fn open<D: Driver, F>(self, connect: impl FnOnce(Context) -> F) -> Result<Client>
+    /// their connections have to live. An error names the `backend`, and the `server` as people know it.
+    pub async fn open<D: Driver, F>(
+        self,
+        backend: &'static str,
+        server: &str,
+        connect: impl FnOnce(Context) -> F,
+    ) -> Result<Client>
     where
         F: Future<Output = Result<D>> + Send + 'static,
     {
@@ -299,7 +304,8 @@ impl Options {
         };
         let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
         let context = Context { clock: self.clock.clone(), random: self.random.clone(), patience };
-        let driver = keeper.run(connect(context)).await?;
+        let driver =
+            keeper.run(connect(context)).await.map_err(|e| e.at(backend, server, "connect", None))?;
         Ok(Client::start(Arc::new(driver), self, keeper))
     }
 }

@@ -101,6 +101,11 @@ impl Prefix {
         key.push_str(name.as_str());
         key
     }
+
+    /// The name in a key of the server's, if it has this prefix: the inverse of [`key`](Self::key).
+    pub fn strip<'a>(&self, key: &'a str) -> Option<&'a str> {
+        key.strip_prefix(&*self.0)
+    }
 }
 
 #[cfg(test)]

@@ -43,7 +43,17 @@ pub(crate) fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "?".into())
 }
 
-/// The user who runs this process as the environment names them, `?` if it doesn't.
+/// The user who runs this process, as the environment names them; else their number.
 pub(crate) fn user() -> String {
-    ["USER", "LOGNAME", "USERNAME"].iter().find_map(|v| std::env::var(v).ok()).unwrap_or_else(|| "?".into())
+    ["USER", "LOGNAME", "USERNAME"].iter().find_map(|v| std::env::var(v).ok()).unwrap_or_else(user_number)
+}
+
+#[cfg(unix)]
+fn user_number() -> String {
+    format!("uid{}", rustix::process::getuid())
+}
+
+#[cfg(not(unix))]
+fn user_number() -> String {
+    "?".into()
 }

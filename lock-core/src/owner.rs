@@ -1,6 +1,8 @@
 //! Who holds a lock: a random identity per acquisition, and a label for people.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::os;
@@ -92,9 +94,12 @@ impl Label {
 
     /// `user@host pid 4711 program` of this process.
     pub fn of_this_process() -> Label {
-        let program = std::env::args_os().next().unwrap_or_default();
-        let program =
-            std::path::Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Label::of_program(&std::env::args_os().next().unwrap_or_default())
+    }
+
+    /// The same for a process that runs `program` in the place of its own work; its path is left out.
+    pub fn of_program(program: &OsStr) -> Label {
+        let program = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
         Label::new(&format!("{}@{} pid {} {program}", os::user(), os::host(), std::process::id()))
     }
 

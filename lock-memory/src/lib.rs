@@ -1,1 +1,54 @@
-//! Under construction.
+//! Locks in one process: for tests of one's own code, and the reference for whoever adds a backend.
+//!
+//! A [`Memory`] is a server. Its clients are to each other what processes are elsewhere, and code that takes a
+//! [`lock_core::Client`] can't tell the difference:
+//!
+//! ```
+//! use lock_core::{Cause, ErrorKind};
+//! use lock_memory::Memory;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> lock_core::Result<()> {
+//! let memory = Memory::new();
+//! let (ours, theirs) = (memory.client().await?, memory.client().await?);
+//!
+//! // Somebody else holds the lock: does our code wait, or go away, as it should?
+//! let guard = theirs.lock("report").build()?.acquire().await?;
+//! assert!(ours.lock("report").build()?.try_acquire().await?.is_none());
+//!
+//! // The lock is lost in the middle of the work: does their code stop?
+//! memory.expire("report");
+//! assert!(guard.renew(lock_core::DEFAULT_TTL).await.is_err());
+//! assert_eq!(guard.lost().await, Cause::Gone);
+//!
+//! // The server can't be reached: does our code say so?
+//! memory.disconnect();
+//! let lost = ours.lock("report").ttl(std::time::Duration::from_millis(300)).build()?;
+//! assert!(matches!(lost.try_acquire().await.unwrap_err().kind(), ErrorKind::Unavailable { .. }));
+//! memory.reconnect();
+//! # Ok(()) }
+//! ```
+//!
+//! # For those who add a backend
+//!
+//! There are two families of servers, and here is one of each: [`server::lease`] (compare-and-set with a lease per
+//! lock: Redis, SQL, MongoDB) with its driver in [`lease`], and [`server::queue`] (a queue per lock, kept by sessions:
+//! etcd, ZooKeeper) with its driver in [`queue`]. Copy the driver whose server is like yours; what it says to the
+//! server is what your statements have to do. Between them lies [`wire`], the seam at which a simulation puts a
+//! network.
+
+mod host;
+pub mod lease;
+mod memory;
+pub mod queue;
+mod registry;
+pub mod server;
+mod session;
+mod time;
+pub mod wire;
+
+pub use host::Counters;
+pub(crate) use memory::{LONGEST_TTL, SHORTEST_TTL};
+pub use memory::{Link, Memory};
+pub use registry::{connect, named};
+pub use time::{ServerClock, ServerTime};

@@ -84,7 +84,8 @@ impl Redis {
             Some(patience) => options.patience(patience),
             None => options,
         };
-        options.open(|context| RedisDriver::open(self, context)).await
+        let address = self.address();
+        options.open("redis", &address, |context| RedisDriver::open(self, context)).await
     }
 
     /// The server for people: where it is, without who we are.

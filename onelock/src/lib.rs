@@ -1,1 +1,70 @@
-//! Under construction.
+//! One lock, the same way, on whichever server you already run.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> onelock::Result<()> {
+//! // Another server is another URL, "redis://localhost" for one, and a feature of this crate.
+//! let client = onelock::connect("memory://").await?;
+//! let lock = client.lock("nightly-report").ttl(Duration::from_secs(30)).wait(Duration::from_secs(10)).build()?;
+//!
+//! // Waits for its turn and renews while the work runs; stops the work if the lock is lost, and releases at its end.
+//! let report = lock.run(async |guard| format!("written with token {}", guard.token())).await?;
+//! println!("{report}");
+//!
+//! // Or by hand: only if it is free, as a cron job does that must not run twice.
+//! match lock.try_acquire().await? {
+//!     Some(guard) => {
+//!         println!("it is ours for {:?} at least", guard.valid_for());
+//!         println!("it was {:?}", guard.release().await);
+//!     }
+//!     None => println!("somebody else is at it"),
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! | URL | feature | server |
+//! |---|---|---|
+//! | `memory://`, `memory+queue://` | `memory` (default) | none: this process |
+//! | `redis://`, `unix://`, `rediss://` (with `tls`), `valkey://`, … | `redis` | one Redis or Valkey |
+//!
+//! What is promised, and under which assumptions, stands in `docs/semantics.md` of the repository, and in
+//! [`Client::info`] for the server at hand. A backend's own options are in its module.
+
+mod backends;
+
+pub use lock_core::driver::{Entry, Fair, Fencing, Finding, Inspection, Lease, Level, Revoked, Wakes, When};
+pub use lock_core::{
+    Cause, Client, Clock, DEFAULT_TTL, Done, Ending, Error, ErrorKind, Event, Fence, FencingToken, Guard,
+    Info, Instant, Label, Lock, LockBuilder, MAX_LABEL, MAX_NAME, MAX_PREFIX, Name, Options, Owner,
+    OwnerBytes, Refusal, Result, Stale, parse_duration,
+};
+
+#[cfg(feature = "memory")]
+#[doc(inline)]
+pub use lock_memory as memory;
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use lock_redis as redis;
+
+/// Opens the server at `url`, on the current tokio runtime.
+///
+/// Errors as [`connect_with`]. Cancel safe.
+pub async fn connect(url: &str) -> Result<Client> {
+    connect_with(url, Options::default()).await
+}
+
+/// Opens the server at `url` with `options`.
+///
+/// `Invalid` for a scheme that no backend has, or a parameter that this backend doesn't know; `Unsupported` for a
+/// backend that is not built in, naming the feature that builds it in; `Unavailable` if the server can't be reached.
+/// Cancel safe.
+pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
+    backends::connect(url, options).await
+}
+
+/// The README's code is compiled with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

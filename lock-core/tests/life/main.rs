@@ -59,14 +59,15 @@ async fn a_refused_attempt_leaves_nothing_to_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_arrives_too_late_is_given_back() {
+async fn a_grant_that_arrives_too_late_is_asked_for_again() {
     let (_, late) = granted(ms(400));
     let script = Script::new([(ms(500), late), granted(TTL)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let guard = acquired(&client).await;
-    assert_eq!(script.times_of("release"), [500]);
     assert!(guard.is_held());
     assert_eq!(script.times_of("attempt").len(), 2);
+    // A release in between could arrive after the second attempt.
+    assert!(script.times_of("release").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,7 +235,7 @@ async fn a_server_slower_than_the_lease_is_trouble_and_not_waited_for_in_vain() 
         assert!(error.to_string().contains("a longer ttl"), "{error}");
     }
     assert_eq!(client.shutdown(ms(1000)).await, 0);
-    assert_eq!(script.times_of("release").len(), script.times_of("attempt").len(), "each is given back");
+    assert_eq!(script.times_of("release").len(), 2, "each claim gives back what it may have");
 }
 
 #[tokio::test(start_paused = true)]

@@ -139,7 +139,7 @@ pub(crate) async fn client_with(script: &Arc<Script>, options: Options) -> Clien
     let options = options
         .clock(Clock::new(Virtual { start: now(), jumped: script.jumped.clone() }))
         .random(Random::new(Seeded(AtomicU64::new(1))));
-    options.open(|_| async { Ok(driver) }).await.expect("a runtime")
+    options.open("scripted", "", |_| async { Ok(driver) }).await.expect("a runtime")
 }
 
 #[async_trait]

@@ -1,0 +1,102 @@
+//! The command while it runs: no part of it may be running when another holder could be.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use onelock::{Cause, Guard};
+
+use crate::exit::{Exit, Failure};
+use crate::os::{Event, Process, Signals};
+
+/// How long before the end of the lease the command is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Margins {
+    /// When it is asked to end.
+    terminate: Duration,
+    /// When it is killed.
+    kill: Duration,
+}
+
+impl Margins {
+    /// A healthy lease never has less than two thirds of its ttl left: the margins stay well below that.
+    pub(crate) fn of(ttl: Duration) -> Margins {
+        let kill = (ttl / 100).max(Duration::from_millis(50)).min(ttl / 4);
+        let terminate = (ttl / 3).min(Duration::from_secs(5)).max(kill * 2);
+        Margins { terminate, kill }
+    }
+}
+
+/// How the command came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// In its own way.
+    ByItself(Exit),
+    /// It was asked to, because the lock was about to be lost.
+    Terminated,
+    /// It was killed, because the lock was lost.
+    Killed(Cause),
+}
+
+/// Sees the command to its end, in time.
+///
+/// After SIGTERM its own status no longer tells whether it did its work: that end is a loss even if the lease was
+/// renewed in the last moment.
+pub(crate) async fn supervise(
+    process: &mut Process,
+    guard: &Guard,
+    margins: Margins,
+    signals: &mut Signals,
+) -> Result<Ended, Failure> {
+    // Both resolve at once when the lock is lost.
+    let (mut last_moment, mut warning) =
+        (pin!(guard.at_risk(margins.kill)), pin!(guard.at_risk(margins.terminate)));
+    let mut ended = None;
+    loop {
+        tokio::select! {
+            biased;
+            // First, so that a process that has not run for a while doesn't look at anything else before.
+            () = &mut last_moment, if !matches!(ended, Some(Ended::Killed(_))) => {
+                process.kill();
+                ended = Some(Ended::Killed(why(guard).await));
+            }
+            () = &mut warning, if ended.is_none() => {
+                process.terminate();
+                ended = Some(Ended::Terminated);
+            }
+            event = process.event() => match event? {
+                Event::Ended => break,
+                // Here we have been stopped like the command, and go on. It does not if the lock is gone meanwhile.
+                Event::Stopped if guard.is_held() => process.go_on(),
+                Event::Stopped => {}
+            },
+            signal = signals.next() => process.forward(signal),
+        }
+    }
+    let exit = process.bury()?;
+    Ok(ended.unwrap_or(Ended::ByItself(exit)))
+}
+
+/// Why the lock is lost. A lease with hardly anything left has expired.
+async fn why(guard: &Guard) -> Cause {
+    tokio::select! {
+        biased;
+        cause = guard.lost() => cause,
+        () = std::future::ready(()) => Cause::Expired,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn margins_leave_time_to_stop_and_are_not_met_by_a_healthy_lease() {
+        for ttl in [30, 100, 500, 1_000, 30_000, 600_000, 86_400_000].map(Duration::from_millis) {
+            let Margins { terminate, kill } = Margins::of(ttl);
+            assert!(!kill.is_zero() && kill * 2 <= terminate, "{ttl:?}");
+            assert!(terminate <= ttl / 2, "{ttl:?}");
+        }
+        let usual = Margins::of(Duration::from_secs(30));
+        assert_eq!(usual, Margins { terminate: Duration::from_secs(5), kill: Duration::from_millis(300) });
+    }
+}

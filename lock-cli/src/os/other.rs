@@ -1,0 +1,84 @@
+//! Where there are neither process groups nor signals, as on Windows: the command is one process, which shares our
+//! console and gets its Ctrl-C from there. It can't be asked to end, only killed; what it has started is not.
+
+use std::ffi::OsString;
+use std::io;
+
+use tokio::process::{Child, Command};
+
+use super::Event;
+use crate::exit::{Exit, Failure};
+
+/// The command's process.
+#[derive(Debug)]
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// Starts `command` with `variables` added to the environment.
+    pub(crate) fn start(command: &[OsString], variables: &[(&str, String)]) -> Result<Process, Failure> {
+        let child = Command::new(&command[0])
+            .args(&command[1..])
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .kill_on_drop(true)
+            .spawn();
+        child.map(Process).map_err(|e| Failure::of_exec(&command[0], &e))
+    }
+
+    /// Resolves when the process has ended. Cancel safe.
+    pub(crate) async fn event(&mut self) -> io::Result<Event> {
+        self.0.wait().await.map(|_| Event::Ended)
+    }
+
+    pub(crate) fn go_on(&self) {}
+
+    /// The console has told the command.
+    pub(crate) fn forward(&self, _signal: Signal) {}
+
+    pub(crate) fn terminate(&self) {}
+
+    pub(crate) fn kill(&mut self) {
+        // Fails if it has ended already.
+        let _: io::Result<()> = self.0.start_kill();
+    }
+
+    /// After [`Event::Ended`]: how the process ended.
+    pub(crate) fn bury(&mut self) -> io::Result<Exit> {
+        let status = self.0.try_wait()?.and_then(|status| status.code());
+        Ok(status.map_or(Exit::System, Exit::Status))
+    }
+}
+
+/// There is no second call here.
+pub(crate) fn become_command(_args: impl Iterator<Item = OsString>) -> Option<Failure> {
+    None
+}
+
+/// Ctrl-C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Signal;
+
+impl Signal {
+    /// As Unix counts, so that the exit status is the same.
+    pub(crate) fn number(self) -> i32 {
+        2
+    }
+}
+
+/// Ctrl-C, which from now on doesn't end this process.
+#[derive(Debug)]
+pub(crate) struct Signals(());
+
+impl Signals {
+    pub(crate) fn listen() -> io::Result<Signals> {
+        Ok(Signals(()))
+    }
+
+    /// Cancel safe.
+    pub(crate) async fn next(&mut self) -> Signal {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => Signal,
+            // No console: nobody can press it.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Calls of the program.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A call in the making.
+pub(crate) struct Call(Command);
+
+/// `lock` with these arguments, and no server in its environment.
+pub(crate) fn lock<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Call {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lock"));
+    command.args(args).env_remove("LOCK_URL");
+    Call(command)
+}
+
+/// `lock run --on URL --name NAME FLAGS -- sh -c SCRIPT`
+pub(crate) fn run(url: &str, name: &str, flags: &[&str], script: &str) -> Call {
+    let call = ["run", "--on", url, "--name", name].into_iter();
+    lock(call.chain(flags.iter().copied()).chain(["--", "sh", "-c", script]))
+}
+
+impl Call {
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Call {
+        self.0.env(name, value);
+        self
+    }
+
+    /// With this signal ignored from the start.
+    pub(crate) fn ignoring(self, signal: &str) -> Call {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("trap '' {signal}; exec \"$0\" \"$@\""));
+        shell.arg(self.0.get_program()).args(self.0.get_args()).env_remove("LOCK_URL");
+        Call(shell)
+    }
+
+    /// Starts it.
+    pub(crate) fn start(mut self) -> Running {
+        let command = self.0.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = lines(child.stdout.take().unwrap());
+        let stderr = lines(child.stderr.take().unwrap());
+        Running { child, stdout, stderr }
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn finish(self) -> Done {
+        self.start().finish()
+    }
+}
+
+/// A call on its way. Dropped, it is killed.
+pub(crate) struct Running {
+    child: Child,
+    stdout: mpsc::Receiver<String>,
+    stderr: mpsc::Receiver<String>,
+}
+
+/// A call at its end, and everything that it started at theirs.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The exit status; -n if signal n ended the program itself.
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// From the call of [`Running::finish`] on.
+    pub(crate) took: Duration,
+}
+
+impl Running {
+    /// The next line of stdout.
+    pub(crate) fn line(&self) -> String {
+        self.stdout.recv_timeout(LIMIT).expect("the command says something in time")
+    }
+
+    /// When the command, which goes on saying things while it lives, said the last one.
+    pub(crate) fn last_sign_of_life(&self) -> Instant {
+        let mut last = Instant::now();
+        while self.stdout.recv_timeout(Duration::from_millis(500)).is_ok() {
+            last = Instant::now();
+        }
+        last
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the end of the program and of everybody who holds its stdout and stderr.
+    pub(crate) fn finish(mut self) -> Done {
+        let began = Instant::now();
+        eventually("the program ends", || self.child.try_wait().unwrap().is_some());
+        let status = self.child.wait().unwrap();
+        let (stdout, stderr) = (rest(&self.stdout), rest(&self.stderr));
+        let status = status.code().unwrap_or_else(|| -status.signal().unwrap());
+        Done { status, stdout, stderr, took: began.elapsed() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Fails if it has ended.
+        let _: std::io::Result<()> = self.child.kill();
+        let _: std::io::Result<_> = self.child.wait();
+    }
+}
+
+impl Done {
+    /// Ended with this status, and said all of these things on stderr.
+    #[track_caller]
+    pub(crate) fn expect(&self, status: i32, says: &[&str]) {
+        assert_eq!(self.status, status, "{self:?}");
+        for what in says {
+            assert!(self.stderr.contains(what), "{what:?} is missing in {self:?}");
+        }
+        let ours = self.stderr.lines().next().is_none_or(|line| line.starts_with("lock: "));
+        assert!(says.is_empty() || ours, "{self:?}");
+    }
+}
+
+/// Waits until `condition` is true.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !condition() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The lines that come out of `pipe`, until its last writer has closed it.
+fn lines(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines() {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn rest(lines: &mpsc::Receiver<String>) -> String {
+    let mut text = String::new();
+    loop {
+        match lines.recv_timeout(LIMIT) {
+            Ok(line) => text = text + &line + "\n",
+            Err(mpsc::RecvTimeoutError::Disconnected) => return text,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                panic!("somebody lives on and holds the pipe; so far: {text}")
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Locks that are lost while the command runs: status 74, and no part of the command lives on.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::servers::{Owned, Redis, Settings};
+use rustix::process::Signal;
+
+use super::OnServer;
+use super::call::{eventually, run};
+use super::waits::{connection, hold};
+
+pub(crate) const CASES: &[OnServer] = &[
+    ("a lock that is gone kills the command", gone),
+    ("a lock that somebody else has kills the command and stays theirs", taken),
+    ("a lock that was lost unnoticed is told at the end", unnoticed),
+    ("a lease that can't be renewed terminates the command in time", terminated),
+    ("a command that ignores SIGTERM is killed before the lease ends", killed),
+    ("a program that was stopped for longer than its lease kills the command", stopped),
+    ("a program that is killed takes the command with it", program_killed),
+];
+
+fn gone(server: &Owned) {
+    let holder = hold(server, "gone", &["--ttl", "2s"]);
+    redis::cmd("DEL").arg("gone").exec(&mut connection(server)).unwrap();
+    let done = holder.finish();
+    done.expect(74, &["\"gone\" was lost", "killed"]);
+    assert!(done.took < Duration::from_secs(2), "{done:?}");
+}
+
+fn taken(server: &Owned) {
+    let holder = hold(server, "taken", &["--ttl", "2s"]);
+    redis::cmd("SET").arg("taken").arg("theirs").arg("PX").arg(60_000).exec(&mut connection(server)).unwrap();
+    holder.finish().expect(74, &["\"taken\" was lost", "somebody else holds it"]);
+    let value: String = redis::cmd("GET").arg("taken").query(&mut connection(server)).unwrap();
+    assert_eq!(value, "theirs");
+}
+
+fn unnoticed(server: &Owned) {
+    // A ttl so long that no renewal comes by.
+    let holder =
+        run(server.url(), "unnoticed", &[], "trap 'exit 0' TERM; echo held; sleep 100 & wait").start();
+    assert_eq!(holder.line(), "held");
+    redis::cmd("DEL").arg("unnoticed").exec(&mut connection(server)).unwrap();
+    holder.signal(Signal::TERM);
+    holder.finish().expect(74, &["\"unnoticed\" was lost before the command ended"]);
+}
+
+fn terminated(_shared: &Owned) {
+    let server = Owned::start(&Redis, &Settings::default()).unwrap();
+    let script = "trap 'echo terminated; exit 0' TERM; echo held; sleep 100 & wait";
+    let holder = run(server.url(), "terminated", &["--ttl", "3s"], script).start();
+    assert_eq!(holder.line(), "held");
+    server.kill().unwrap();
+    let killed = Instant::now();
+    assert_eq!(holder.line(), "terminated");
+    let noticed = killed.elapsed();
+    // Before the lease ends, and not before a renewal has failed.
+    assert!(noticed < Duration::from_millis(2_900), "{noticed:?}");
+    assert!(noticed > Duration::from_millis(900), "{noticed:?}");
+    holder.finish().expect(74, &["terminated"]);
+}
+
+fn killed(_shared: &Owned) {
+    let server = Owned::start(&Redis, &Settings::default()).unwrap();
+    let script = "trap '' TERM; while :; do echo alive; sleep 0.01; done";
+    let holder = run(server.url(), "killed", &["--ttl", "2s"], script).start();
+    holder.line();
+    let asked = Instant::now();
+    let left: u64 = redis::cmd("PTTL").arg("killed").query(&mut connection(&server)).unwrap();
+    server.kill().unwrap();
+    let lived = holder.last_sign_of_life() - asked;
+    assert!(lived < Duration::from_millis(left), "{lived:?} {left}");
+    assert!(lived > Duration::from_secs(1), "{lived:?} {left}");
+    holder.finish().expect(74, &["\"killed\" was lost", "killed"]);
+}
+
+fn stopped(server: &Owned) {
+    let holder = hold(server, "stopped", &["--ttl", "1s"]);
+    holder.signal(Signal::STOP);
+    eventually("the lease ends", || {
+        let exists: bool = redis::cmd("EXISTS").arg("stopped").query(&mut connection(server)).unwrap();
+        !exists
+    });
+    // The next holder is not disturbed by the end of the last.
+    let next = hold(server, "stopped", &["--no-wait"]);
+    holder.signal(Signal::CONT);
+    let done = holder.finish();
+    done.expect(74, &["\"stopped\" was lost", "killed"]);
+    assert!(done.took < Duration::from_secs(2), "{done:?}");
+    next.signal(Signal::TERM);
+    next.finish().expect(143, &[]);
+}
+
+fn program_killed(server: &Owned) {
+    let holder = hold(server, "program-killed", &[]);
+    holder.signal(Signal::KILL);
+    // `finish` waits for the command's end too.
+    let done = holder.finish();
+    assert_eq!(done.status, -9, "{done:?}");
+    assert!(done.took < Duration::from_secs(2), "{done:?}");
+}

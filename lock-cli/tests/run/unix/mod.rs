@@ -1,0 +1,55 @@
+//! The cases: bad calls without a server, the rest on a real Redis.
+
+mod call;
+mod ends;
+mod loss;
+mod signals;
+mod usage;
+mod waits;
+
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use lock_conformance::servers::{Absence, Owned, Redis, Settings};
+
+/// A case that needs no server.
+type Case = (&'static str, fn());
+/// A case on a server that it shares with others and leaves as it is: every case has a lock of its own name.
+type OnServer = (&'static str, fn(&Owned));
+
+pub(crate) fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials: Vec<Trial> = usage::CASES.iter().map(|&(name, case)| trial(name, case)).collect();
+    let on_server = [ends::CASES, waits::CASES, loss::CASES, signals::CASES].concat();
+    let server = match Owned::start(&Redis, &Settings::default()) {
+        Ok(server) => {
+            let server = Arc::new(server);
+            trials.extend(on_server.into_iter().map(|(name, case)| {
+                let server = server.clone();
+                trial(name, move || case(&server))
+            }));
+            Some(server)
+        }
+        Err(Absence::NotRun(why)) => {
+            eprintln!("not run: {} cases that need a Redis: {why}", on_server.len());
+            trials.extend(on_server.into_iter().map(|(name, _)| trial(name, || {}).with_ignored_flag(true)));
+            None
+        }
+        Err(Absence::Failure(why)) => {
+            let why = why.clone();
+            trials.push(Trial::test("a Redis to run on", move || Err(Failed::from(why))));
+            None
+        }
+    };
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // Before the exit, which drops nothing.
+    drop(server);
+    conclusion.exit();
+}
+
+fn trial(name: &str, case: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        case();
+        Ok(())
+    })
+}

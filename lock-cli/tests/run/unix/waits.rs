@@ -1,0 +1,142 @@
+//! Waiting for the lock, or not.
+
+use std::time::Duration;
+
+use lock_conformance::Data;
+use lock_conformance::servers::{Owned, Redis, Settings};
+use rustix::process::Signal;
+
+use super::OnServer;
+use super::call::{Running, eventually, run};
+
+pub(crate) const CASES: &[OnServer] = &[
+    ("--no-wait gives 75 and names the holder", no_wait),
+    ("--wait gives 75 when it is over, and names the holder", wait_over),
+    ("--wait gets the lock when it is released", wait_granted),
+    ("without either flag the wait has no end", for_ever),
+    ("a signal ends the wait and leaves nothing behind", withdrawn),
+    ("a signal that comes with the grant leaves nothing behind either", withdrawn_when_granted),
+    ("with --wait a server that comes late is good enough", late_server),
+];
+
+/// Holds the lock until it is signalled.
+pub(crate) fn hold(server: &Owned, name: &str, flags: &[&str]) -> Running {
+    let holder = run(server.url(), name, flags, "echo held; exec sleep 100").start();
+    assert_eq!(holder.line(), "held");
+    holder
+}
+
+fn no_wait(server: &Owned) {
+    let holder = hold(server, "no-wait", &[]);
+    let done = run(server.url(), "no-wait", &["--no-wait"], "echo ran").finish();
+    done.expect(
+        75,
+        &["\"no-wait\" not acquired: held by", &format!(" pid {} sh", holder.id()), "lease ends in"],
+    );
+    assert_eq!(done.stdout, "");
+    drop(holder);
+    let _labelled = hold(server, "no-wait labelled", &["--label", "the nightly build"]);
+    let done = run(server.url(), "no-wait labelled", &["--no-wait"], "true").finish();
+    done.expect(75, &["held by the nightly build"]);
+}
+
+fn wait_over(server: &Owned) {
+    let holder = hold(server, "wait-over", &[]);
+    let done = run(server.url(), "wait-over", &["--wait", "700ms"], "echo ran").finish();
+    done.expect(
+        75,
+        &["\"wait-over\" not acquired within 700ms: held by", &format!(" pid {} sh", holder.id())],
+    );
+    assert_eq!(done.stdout, "");
+    assert!(done.took > Duration::from_millis(600) && done.took < Duration::from_secs(5), "{done:?}");
+}
+
+fn wait_granted(server: &Owned) {
+    let holder = hold(server, "wait-granted", &[]);
+    let waiter = run(server.url(), "wait-granted", &["--wait", "20s"], "echo mine").start();
+    eventually("the waiter waits", || waits(server, "wait-granted"));
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
+    let done = waiter.finish();
+    assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (0, "mine\n", ""));
+}
+
+fn for_ever(server: &Owned) {
+    let holder = hold(server, "for-ever", &[]);
+    let waiter = run(server.url(), "for-ever", &[], "echo mine").start();
+    eventually("the waiter waits", || waits(server, "for-ever"));
+    holder.signal(Signal::TERM);
+    holder.finish();
+    assert_eq!(waiter.finish().stdout, "mine\n");
+}
+
+fn withdrawn(server: &Owned) {
+    let holder = hold(server, "withdrawn", &[]);
+    let before = keys(server, "withdrawn");
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::USR1, 138)]
+    {
+        let waiter = run(server.url(), "withdrawn", &["--wait", "20s"], "echo ran").start();
+        eventually("the waiter waits", || waits(server, "withdrawn"));
+        waiter.signal(signal);
+        let done = waiter.finish();
+        assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (status, "", ""));
+        assert!(done.took < Duration::from_secs(2), "{done:?}");
+        eventually("nobody waits", || !waits(server, "withdrawn"));
+    }
+    holder.signal(Signal::TERM);
+    holder.finish();
+    assert!(
+        keys(server, "withdrawn").len() <= before.len(),
+        "{before:?} became {:?}",
+        keys(server, "withdrawn")
+    );
+    run(server.url(), "withdrawn", &["--no-wait"], "true").finish().expect(0, &[]);
+}
+
+fn withdrawn_when_granted(_shared: &Owned) {
+    let server = Owned::start(&Redis, &Settings::default()).unwrap();
+    let mut connection = connection(&server);
+    // From now on the server knows the script: the attempt is a single request.
+    run(server.url(), "granted", &[], "true").finish().expect(0, &[]);
+    redis::cmd("CLIENT").arg("PAUSE").arg(60_000).arg("WRITE").exec(&mut connection).unwrap();
+    let waiter = run(server.url(), "granted", &[], "echo ran").start();
+    eventually("the attempt is at the server", || {
+        let info: String = redis::cmd("INFO").arg("clients").query(&mut connection).unwrap();
+        info.contains("blocked_clients:1")
+    });
+    waiter.signal(Signal::STOP);
+    redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut connection).unwrap();
+    let mut held = || redis::cmd("EXISTS").arg("granted").query::<bool>(&mut connection).unwrap();
+    eventually("the lock is granted", &mut held);
+    waiter.signal(Signal::TERM);
+    waiter.signal(Signal::CONT);
+    let done = waiter.finish();
+    assert_eq!((done.status, done.stdout.as_str()), (143, ""), "{done:?}");
+    assert!(!held());
+}
+
+fn late_server(_shared: &Owned) {
+    let server = Owned::start(&Redis, &Settings::default()).unwrap();
+    server.stop().unwrap();
+    run(server.url(), "late", &["--no-wait"], "echo ran").finish().expect(69, &[]);
+    let waiter = run(server.url(), "late", &["--wait", "20s"], "echo ran").start();
+    server.restart(Data::Kept).unwrap();
+    assert_eq!(waiter.finish().stdout, "ran\n");
+}
+
+/// The keys of this lock on the server.
+fn keys(server: &Owned, name: &str) -> Vec<String> {
+    redis::cmd("KEYS").arg(format!("{name}*")).query(&mut connection(server)).unwrap()
+}
+
+/// Whether somebody listens for a release of this lock.
+fn waits(server: &Owned, name: &str) -> bool {
+    let channels: Vec<String> =
+        redis::cmd("PUBSUB").arg("CHANNELS").arg(format!("*{name}*")).query(&mut connection(server)).unwrap();
+    !channels.is_empty()
+}
+
+/// A connection of our own to the server.
+pub(crate) fn connection(server: &Owned) -> redis::Connection {
+    redis::Client::open(server.url()).unwrap().get_connection().unwrap()
+}

@@ -1,0 +1,224 @@
+//! A server in this process, and the wires to it: a mutex where others have a network.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::server::{ClientId, Handled, Server};
+use crate::time::{ServerClock, ServerTime};
+use crate::wire::{Inbox, Pushed, Reply, Wire};
+
+/// A server with its clock and its clients.
+#[derive(Debug)]
+pub(crate) struct Host<S: Server> {
+    clock: ServerClock,
+    state: Mutex<State<S>>,
+    /// The server's next expiry is sooner than it was.
+    sooner: Notify,
+    /// Cuts every wire.
+    pub(crate) cut: Cut,
+}
+
+#[derive(Debug)]
+struct State<S: Server> {
+    server: S,
+    requests: u64,
+    last_client: u64,
+    clients: HashMap<ClientId, Client<S>>,
+}
+
+struct Client<S: Server> {
+    inbox: Arc<dyn Fn(Pushed<S::Push>) + Send + Sync>,
+    cut: Cut,
+}
+
+/// Whether messages get lost. Cheap to clone; all clones are one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cut(Arc<AtomicBool>);
+
+/// What clients have sent, what it did, and what is left of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests that arrived.
+    pub requests: u64,
+    /// How often one of them changed who holds, waits, or is refused.
+    pub writes: u64,
+    /// How many things locks have left on the server, but for tokens: holders, waiters, wishes to be told.
+    pub kept: u64,
+}
+
+impl<S: Server> Host<S> {
+    pub(crate) fn new(server: S, clock: ServerClock) -> Host<S> {
+        let state = State { server, requests: 0, last_client: 0, clients: HashMap::new() };
+        Host { clock, state: Mutex::new(state), sooner: Notify::new(), cut: Cut::default() }
+    }
+
+    /// A wire for a new client, which `cut` cuts. Lives on the current runtime.
+    pub(crate) fn connect(self: &Arc<Self>, cut: &Cut) -> LocalWire<S> {
+        let mut state = self.state();
+        state.last_client += 1;
+        let client = ClientId(state.last_client);
+        let bell = tokio::spawn(ring(self.clone())).abort_handle();
+        LocalWire { host: self.clone(), client, cut: cut.clone(), bell }
+    }
+
+    /// Does what a client could ask for, past the network and the counters.
+    pub(crate) fn order(&self, request: S::Request) -> S::Answer {
+        // Nobody's: real clients are counted from one.
+        self.handle(ClientId(0), request, 0).answer
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let state = self.state();
+        let (requests, server) = (state.requests, &state.server);
+        Counters { requests, writes: server.writes(), kept: server.kept(self.clock.now()) }
+    }
+
+    /// Puts the server that `begin` makes of the time in the place of this one, as a restart without its data does.
+    pub(crate) fn restart(&self, begin: impl FnOnce(ServerTime) -> S) {
+        self.state().server = begin(self.clock.now());
+        self.tell_gap(|cut| !cut.is_cut() && !self.cut.is_cut());
+    }
+
+    /// Tells the clients behind `cut` that messages may have been lost.
+    pub(crate) fn tell_gap(&self, behind: impl Fn(&Cut) -> bool) {
+        let inboxes: Vec<_> =
+            self.state().clients.values().filter(|c| behind(&c.cut)).map(|c| c.inbox.clone()).collect();
+        inboxes.iter().for_each(|inbox| inbox(Pushed::Gap));
+    }
+
+    fn handle(&self, from: ClientId, request: S::Request, counted: u64) -> Reply<S::Answer> {
+        let mut state = self.state();
+        let now = self.clock.now();
+        let before = state.server.next_expiry();
+        state.requests += counted;
+        let Handled { answer, pushes } = state.server.handle(now, from, request);
+        let after = state.server.next_expiry();
+        self.deliver(state, pushes);
+        if after.is_some_and(|after| before.is_none_or(|before| after < before)) {
+            self.sooner.notify_waiters();
+        }
+        Reply { now, answer }
+    }
+
+    fn expire(&self) {
+        let mut state = self.state();
+        let pushes = state.server.expire(self.clock.now());
+        self.deliver(state, pushes);
+    }
+
+    /// Delivers what can be delivered, without the server's lock: an inbox may ask something in turn.
+    fn deliver(&self, state: MutexGuard<'_, State<S>>, pushes: Vec<(ClientId, S::Push)>) {
+        if pushes.is_empty() || self.cut.is_cut() {
+            return;
+        }
+        let mut deliveries = Vec::new();
+        for (to, push) in pushes {
+            if let Some(client) = state.clients.get(&to).filter(|client| !client.cut.is_cut()) {
+                deliveries.push((client.inbox.clone(), push));
+            }
+        }
+        drop(state);
+        deliveries.into_iter().for_each(|(inbox, push)| inbox(Pushed::Push(push)));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<S>> {
+        // No server panics, so that a poisoned one is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes the server when something runs out. Every wire has one, because any of their runtimes may end first.
+async fn ring<S: Server>(host: Arc<Host<S>>) {
+    loop {
+        // From here on no change goes unnoticed: `Notified` counts from when it is made.
+        let sooner = host.sooner.notified();
+        let next = host.state().server.next_expiry();
+        let due = async {
+            match next {
+                Some(at) => host.clock.sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = sooner => {}
+            () = due => host.expire(),
+        }
+    }
+}
+
+impl Cut {
+    pub(crate) fn cut(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_cut(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is(&self, other: &Cut) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// A wire within the process: nothing is late, and everything is lost while it is cut.
+#[derive(Debug)]
+pub(crate) struct LocalWire<S: Server> {
+    host: Arc<Host<S>>,
+    client: ClientId,
+    cut: Cut,
+    bell: AbortHandle,
+}
+
+impl<S: Server> LocalWire<S> {
+    fn is_cut(&self) -> bool {
+        self.cut.is_cut() || self.host.cut.is_cut()
+    }
+}
+
+#[async_trait]
+impl<S: Server> Wire<S> for LocalWire<S> {
+    async fn ask(&self, request: S::Request) -> Reply<S::Answer> {
+        if self.is_cut() {
+            // Lost: nobody will ever answer it.
+            std::future::pending::<()>().await;
+        }
+        self.host.handle(self.client, request, 1)
+    }
+
+    fn tell(&self, request: S::Request) {
+        if !self.is_cut() {
+            self.host.handle(self.client, request, 1);
+        }
+    }
+
+    fn receive(&self, inbox: Inbox<S::Push>) {
+        let client = Client { inbox: inbox.into(), cut: self.cut.clone() };
+        self.host.state().clients.insert(self.client, client);
+    }
+}
+
+impl<S: Server> Drop for LocalWire<S> {
+    fn drop(&mut self) {
+        self.bell.abort();
+        let mut state = self.host.state();
+        let _: Option<Client<S>> = state.clients.remove(&self.client);
+        state.server.hang_up(self.client);
+    }
+}
+
+impl<S: Server> fmt::Debug for Client<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("cut", &self.cut).finish_non_exhaustive()
+    }
+}

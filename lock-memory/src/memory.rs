@@ -1,0 +1,237 @@
+//! A server in this process, as its user sees it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::driver::{Revoked, When};
+use lock_core::{Client, Label, Options, Owner, Prefix, Random, Result};
+
+use crate::host::{Counters, Cut, Host};
+use crate::lease::LeaseDriver;
+use crate::queue::QueueDriver;
+use crate::server::Key;
+use crate::server::lease::{self, LeaseServer};
+use crate::server::queue::{self, QueueServer};
+use crate::time::ServerClock;
+
+/// The shortest ttl: what is left of it after the core's margin still covers a scheduler's moods.
+pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(10);
+/// The longest ttl.
+pub(crate) const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// A lock server in this process. Cheap to clone; all clones are one server.
+///
+/// Several clients of one server are to each other what several processes are elsewhere. For tests of one's own code
+/// it can do on demand what servers and networks do by themselves: end a lease, revoke a lock, lose every message.
+#[derive(Clone)]
+pub struct Memory {
+    name: Arc<str>,
+    server: Family,
+}
+
+#[derive(Clone)]
+enum Family {
+    Lease(Arc<Host<LeaseServer>>),
+    Queue(Arc<Host<QueueServer>>),
+}
+
+impl Memory {
+    /// A server of the lease family: compare-and-set with a lease per lock, as Redis and SQL databases do it.
+    #[allow(clippy::new_without_default, reason = "there are two kinds: which one is meant is to be said")]
+    pub fn new() -> Memory {
+        Memory::with_clock(ServerClock::system())
+    }
+
+    /// A server of the queue family: a queue per lock and a session per client, as etcd and ZooKeeper do it.
+    pub fn queue() -> Memory {
+        Memory::queue_with_clock(ServerClock::system())
+    }
+
+    /// [`new`](Self::new), with a clock that can be set.
+    pub fn with_clock(clock: ServerClock) -> Memory {
+        Memory::named("", Family::Lease(Arc::new(Host::new(LeaseServer::default(), clock))))
+    }
+
+    /// [`queue`](Self::queue), with a clock that can be set.
+    pub fn queue_with_clock(clock: ServerClock) -> Memory {
+        let server = QueueServer::new(clock.now());
+        Memory::named("", Family::Queue(Arc::new(Host::new(server, clock))))
+    }
+
+    fn named(name: &str, server: Family) -> Memory {
+        Memory { name: name.into(), server }
+    }
+
+    /// The same server under a name that errors and `info` show.
+    pub(crate) fn called(self, name: &str) -> Memory {
+        Memory { name: name.into(), ..self }
+    }
+
+    /// A client with everything by default, on the current tokio runtime; `Invalid` outside one.
+    pub async fn client(&self) -> Result<Client> {
+        self.client_with(Options::default()).await
+    }
+
+    /// A client.
+    pub async fn client_with(&self, options: Options) -> Result<Client> {
+        self.link().client_with(options).await
+    }
+
+    /// A way to this server that can be cut by itself.
+    pub fn link(&self) -> Link {
+        Link { memory: self.clone(), cut: Cut::default() }
+    }
+
+    /// Ends the lease of `name` now, as if its time had come; in the queue family, where a lease belongs to a session,
+    /// that session with all its locks. Its holder is told at its next renewal, or sooner. Whether there was one.
+    ///
+    /// `name` is the lock's name, with the client's prefix if it has one.
+    pub fn expire(&self, name: &str) -> bool {
+        let key: Key = name.into();
+        match &self.server {
+            Family::Lease(host) => matches!(host.order(lease::Request::Expire { key }), lease::Answer::Done),
+            Family::Queue(host) => matches!(host.order(queue::Request::Expire { key }), queue::Answer::Done),
+        }
+    }
+
+    /// Takes `name` from its holder, as `lock break` does: renewals fail from now on, and the lock is free at the
+    /// deadline that the holder believes in.
+    ///
+    /// `name` is the lock's name, with the client's prefix if it has one.
+    pub fn revoke(&self, name: &str) -> Revoked {
+        let (by, label, when) =
+            (Owner::mint(&Random::system()), Label::new("Memory::revoke"), When::HoldersDeadline);
+        let key: Key = name.into();
+        match &self.server {
+            Family::Lease(host) => {
+                let lease::Answer::Holder(Some(entry)) =
+                    host.order(lease::Request::Inspect { key: key.clone() })
+                else {
+                    return Revoked::NotHeld;
+                };
+                match host.order(lease::Request::Revoke { key, holder: entry.owner, by, label, when }) {
+                    lease::Answer::Revoked(revoked) => revoked,
+                    _ => Revoked::NotHeld,
+                }
+            }
+            Family::Queue(host) => {
+                let queue::Answer::Inspected(inspection) =
+                    host.order(queue::Request::Inspect { key: key.clone() })
+                else {
+                    return Revoked::NotHeld;
+                };
+                let Some(entry) = inspection.holder else { return Revoked::NotHeld };
+                match host.order(queue::Request::Revoke { key, holder: entry.owner, by, label, when }) {
+                    queue::Answer::Revoked(revoked) => revoked,
+                    _ => Revoked::NotHeld,
+                }
+            }
+        }
+    }
+
+    /// Cuts every client off: what they ask is lost, and so is what the server pushes to them.
+    pub fn disconnect(&self) {
+        self.cut().cut();
+    }
+
+    /// Undoes [`disconnect`](Self::disconnect).
+    pub fn reconnect(&self) {
+        self.cut().mend();
+        self.tell_gap(|_| true);
+    }
+
+    /// Forgets everything, holders and tokens too, as a server does that is restarted without its data. A queue
+    /// server's sessions are over with that.
+    pub fn wipe(&self) {
+        match &self.server {
+            Family::Lease(host) => host.restart(|_| LeaseServer::default()),
+            Family::Queue(host) => host.restart(QueueServer::new),
+        }
+    }
+
+    /// What clients have asked since the server began, and what that changed.
+    pub fn counters(&self) -> Counters {
+        match &self.server {
+            Family::Lease(host) => host.counters(),
+            Family::Queue(host) => host.counters(),
+        }
+    }
+
+    pub(crate) async fn open(&self, prefix: Prefix, options: Options, cut: &Cut) -> Result<Client> {
+        let (name, cut) = (self.name.clone(), cut.clone());
+        match &self.server {
+            Family::Lease(host) => {
+                let host = host.clone();
+                let connect = |context: lock_core::Context| async move {
+                    let wire = Arc::new(host.connect(&cut));
+                    Ok(LeaseDriver::new(wire, &name, prefix, context.clock))
+                };
+                options.open("memory", &self.name, connect).await
+            }
+            Family::Queue(host) => {
+                let host = host.clone();
+                let connect = |context: lock_core::Context| async move {
+                    let wire = Arc::new(host.connect(&cut));
+                    let runtime = tokio::runtime::Handle::current();
+                    Ok(QueueDriver::new(wire, &name, prefix, context.clock, runtime))
+                };
+                options.open("memory", &self.name, connect).await
+            }
+        }
+    }
+
+    fn cut(&self) -> &Cut {
+        match &self.server {
+            Family::Lease(host) => &host.cut,
+            Family::Queue(host) => &host.cut,
+        }
+    }
+
+    fn tell_gap(&self, behind: impl Fn(&Cut) -> bool) {
+        match &self.server {
+            Family::Lease(host) => host.tell_gap(behind),
+            Family::Queue(host) => host.tell_gap(behind),
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = match &self.server {
+            Family::Lease(_) => "lease",
+            Family::Queue(_) => "queue",
+        };
+        f.debug_struct("Memory").field("name", &self.name).field("family", &family).finish_non_exhaustive()
+    }
+}
+
+/// A way to a [`Memory`] that can be cut while others stay whole. Cheap to clone; all clones are one.
+#[derive(Clone, Debug)]
+pub struct Link {
+    memory: Memory,
+    cut: Cut,
+}
+
+impl Link {
+    /// A client that goes this way, on the current tokio runtime; `Invalid` outside one.
+    pub async fn client(&self) -> Result<Client> {
+        self.client_with(Options::default()).await
+    }
+
+    /// A client that goes this way.
+    pub async fn client_with(&self, options: Options) -> Result<Client> {
+        self.memory.open(Prefix::default(), options, &self.cut).await
+    }
+
+    /// Cuts the clients of this link off: what they ask is lost, and so is what the server pushes to them.
+    pub fn disconnect(&self) {
+        self.cut.cut();
+    }
+
+    /// Undoes [`disconnect`](Self::disconnect).
+    pub fn reconnect(&self) {
+        self.cut.mend();
+        self.memory.tell_gap(|cut| cut.is(&self.cut));
+    }
+}

@@ -1,0 +1,303 @@
+//! The driver of a [`QueueServer`]: places in a queue, kept by a session that many claims share.
+//!
+//! What a session proves and what a lock needs are two things: every heartbeat's answer says what the session has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{
+    Attempt, Busy, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Release, Renewal,
+    Request, Revocation, Revoked, Wakes,
+};
+use lock_core::{
+    Cause, Clock, Done, Error, FencingToken, Info, Instant, Listening, Name, Owner, Prefix, Result,
+};
+use tokio::runtime::Handle;
+
+use crate::server::Key;
+use crate::server::queue::{Answer, Claimed, QueueServer, Request as Ask, Standing};
+use crate::session::{Proof, Seat, Session, Sessions, State};
+use crate::wire::{Connection, Patience, Wire, no_answer, unexpected};
+use crate::{LONGEST_TTL, SHORTEST_TTL};
+
+/// Claims locks on a [`QueueServer`].
+#[derive(Debug)]
+pub struct QueueDriver {
+    sessions: Arc<Sessions>,
+    prefix: Prefix,
+    info: Arc<Info>,
+}
+
+impl QueueDriver {
+    /// A driver of the server at the other end of `wire`, called `server`; heartbeats live on `runtime`.
+    pub fn new(
+        wire: Arc<dyn Wire<QueueServer>>,
+        server: &str,
+        prefix: Prefix,
+        clock: Clock,
+        runtime: Handle,
+    ) -> QueueDriver {
+        let sessions = Arc::new(Sessions::new(Connection::new(wire, clock), runtime));
+        QueueDriver { sessions, prefix, info: Arc::new(info(server)) }
+    }
+
+    fn key(&self, name: &Name) -> Key {
+        self.prefix.key(name).into()
+    }
+
+    async fn ask(&self, patience: Duration, request: Ask) -> Result<Answer> {
+        let connection = &self.sessions.connection;
+        connection.ask(connection.patience(patience), request).await
+    }
+}
+
+fn info(server: &str) -> Info {
+    Info {
+        backend: "memory-queue",
+        server: server.to_owned(),
+        fencing: Fencing::Always,
+        lease: Lease::Session,
+        fair: Fair::PerProcess,
+        wakes: Wakes::Pushed,
+        min_ttl: SHORTEST_TTL,
+        max_ttl: LONGEST_TTL,
+        clock: "the process's own, which nobody sets",
+        data_loss: "everything is lost with the process, and so are all holders; a new one's tokens begin at its clock"
+            .to_owned(),
+        requests_per_hand_over: 2,
+    }
+}
+
+#[async_trait]
+impl Driver for QueueDriver {
+    fn info(&self) -> Arc<Info> {
+        self.info.clone()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        let claimed = (request.owner, self.key(&request.name));
+        let name = owner_as_name(request.owner);
+        let wakes = self.sessions.hub.listen(&name);
+        let sessions = self.sessions.clone();
+        Box::new(QueueClaim {
+            sessions,
+            claimed,
+            request,
+            wakes,
+            seat: None,
+            serial: 0,
+            unanswered: false,
+            held: None,
+        })
+    }
+
+    async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
+        match self.ask(patience, Ask::Inspect { key: self.key(name) }).await? {
+            Answer::Inspected(inspection) => Ok(inspection),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
+        let Revocation { holder, by, label, when, patience } = revocation;
+        match self.ask(patience, Ask::Revoke { key: self.key(name), holder, by, label, when }).await? {
+            Answer::Revoked(revoked) => Ok(revoked),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
+        self.ask(patience, Ask::Time).await?;
+        let message = "in this process".to_owned();
+        Ok(vec![Finding { subject: "reachable", level: Level::Good, message }])
+    }
+}
+
+/// What the hub knows a claim by: two claims of one client may have places in one queue.
+fn owner_as_name(owner: Owner) -> Name {
+    Name::new(owner.to_string()).expect("32 hex digits are a name")
+}
+
+/// One owner's business with one lock. Its attempts, their repetitions and its release go over one session.
+#[derive(Debug)]
+struct QueueClaim {
+    sessions: Arc<Sessions>,
+    claimed: Claimed,
+    request: Request,
+    /// When the place in front, or the own one, goes.
+    wakes: Listening,
+    seat: Option<Seat>,
+    /// Of the last attempt.
+    serial: u64,
+    /// Whether an attempt in this session was not answered: it may yet arrive.
+    unanswered: bool,
+    held: Option<Held>,
+}
+
+/// What is known of a lock that was granted.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    token: FencingToken,
+    /// When the attempt was sent: it kept the session as a heartbeat does.
+    asked: Instant,
+    /// The last heartbeat that was sent before the latest news of this lock: its answer may not know of them.
+    /// Numbers, because two things can happen in the same moment of a clock.
+    news: u64,
+    /// Whether those news were that something has changed, and not the grant.
+    doubted: bool,
+}
+
+#[async_trait]
+impl Claim for QueueClaim {
+    async fn attempt(&mut self) -> Result<Attempt> {
+        let patience = self.patience();
+        // A session that is over has done nothing: another one is tried, once.
+        for _ in 0..2 {
+            let (answer, session, asked) = self.take_place(patience).await?;
+            match answer {
+                Answer::Granted(token) => {
+                    self.held = Some(Held { token, asked, news: session.heartbeats(), doubted: false });
+                    return Ok(Attempt::Granted(Grant { token, valid_for: session.timeout }));
+                }
+                Answer::Busy { queued } => return Ok(Attempt::Busy(Busy { queued, free_in: None })),
+                Answer::NoSession => self.sessions.end(&session, State::Over),
+                Answer::Refused => {
+                    return Err(Error::unavailable(Done::No, "the attempt came after its release"));
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Err(Error::unavailable(Done::No, "the session with the server has ended"))
+    }
+
+    async fn changed(&mut self) {
+        self.wakes.woken().await;
+        self.doubt();
+    }
+
+    /// Sends nothing: it is the session that is kept alive, and its heartbeats say what it has.
+    async fn renew(&mut self, _ttl: Duration) -> Result<Renewal> {
+        let patience = self.patience();
+        let start = self.request.clock.now();
+        if self.is_woken().await {
+            self.doubt();
+        }
+        let (Some(seat), Some(held)) = (&self.seat, &mut self.held) else {
+            return Ok(Renewal::Lost(Cause::Gone));
+        };
+        let mut proofs = seat.session.proofs();
+        loop {
+            let proof = proofs.borrow_and_update().clone();
+            if let Some(renewal) = held.judge(&proof, &self.claimed, seat.session.timeout, start) {
+                held.doubted = false;
+                return Ok(renewal);
+            }
+            seat.session.want_proof();
+            let next = self.sessions.connection.within(patience, proofs.changed()).await;
+            // The sender lives in the session, which we hold: only time can run out.
+            next.and_then(Result::ok).ok_or_else(|| no_answer(patience))?;
+        }
+    }
+
+    async fn release(&mut self) -> Result<Release> {
+        self.give_back(self.patience()).await
+    }
+}
+
+impl QueueClaim {
+    /// One attempt, over a session that is alive; and when it was sent.
+    async fn take_place(&mut self, patience: Patience) -> Result<(Answer, Arc<Session>, Instant)> {
+        let session = self.sit_down(patience).await?;
+        self.serial += 1;
+        let Request { label, waits, clock, .. } = &self.request;
+        let asked = clock.now();
+        let ((owner, key), label) = (self.claimed.clone(), label.clone());
+        let request =
+            Ask::Attempt { key, owner, label, session: session.id, serial: self.serial, waits: *waits };
+        let answer = self.ask(patience, request).await.inspect_err(|_| self.unanswered = true)?;
+        Ok((answer, session, asked))
+    }
+
+    /// Takes a seat in a session that is alive. A place that it has in one that was given up is given back first, so
+    /// that it never has two.
+    async fn sit_down(&mut self, patience: Patience) -> Result<Arc<Session>> {
+        if let Some(seat) = &self.seat {
+            match seat.session.state() {
+                State::Alive => return Ok(seat.session.clone()),
+                State::Retired => _ = self.give_back(patience).await?,
+                State::Over => {}
+            }
+        }
+        // Nothing of this claim is left in that session, nor can be.
+        (self.seat, self.held, self.unanswered) = (None, None, false);
+        let seat = self.sessions.join(patience, self.request.ttl, &self.claimed).await?;
+        let session = seat.session.clone();
+        self.seat = Some(seat);
+        Ok(session)
+    }
+
+    async fn give_back(&mut self, patience: Patience) -> Result<Release> {
+        let Some(session) = self.seat.as_ref().map(|seat| seat.session.clone()) else {
+            return Ok(Release::NotHeld);
+        };
+        if session.state() == State::Over {
+            return Ok(Release::NotHeld);
+        }
+        let (owner, key) = self.claimed.clone();
+        let defeat = self.unanswered.then_some(session.id);
+        let answer = self.ask(patience, Ask::Release { key, owner, serial: self.serial, defeat }).await?;
+        self.unanswered = false;
+        self.held = None;
+        match answer {
+            Answer::Released { others } => Ok(Release::Released { others: Some(others) }),
+            Answer::NotHeld => Ok(Release::NotHeld),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// What is known so far is not enough any more.
+    fn doubt(&mut self) {
+        if let (Some(seat), Some(held)) = (&self.seat, &mut self.held) {
+            (held.news, held.doubted) = (seat.session.heartbeats(), true);
+        }
+    }
+
+    async fn is_woken(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.wakes.woken() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    async fn ask(&self, patience: Patience, request: Ask) -> Result<Answer> {
+        self.sessions.connection.ask(patience, request).await
+    }
+
+    fn patience(&self) -> Patience {
+        self.sessions.connection.patience(self.request.patience)
+    }
+}
+
+impl Held {
+    /// What a proof says of the lock, `start` being the moment that counts; nothing if it is too old to say.
+    fn judge(&self, proof: &Proof, claimed: &Claimed, timeout: Duration, start: Instant) -> Option<Renewal> {
+        if proof.state != State::Alive {
+            return Some(Renewal::Lost(Cause::Session));
+        }
+        let mut asked = self.asked;
+        if proof.number > self.news {
+            match proof.has.get(claimed) {
+                Some(Standing::Holds(token)) if *token == self.token => asked = proof.asked,
+                Some(Standing::Revoked) => return Some(Renewal::Lost(Cause::Revoked)),
+                // Another place than the one that was granted is none.
+                Some(Standing::Holds(_) | Standing::Waits) | None => return Some(Renewal::Lost(Cause::Gone)),
+            }
+        } else if self.doubted {
+            return None;
+        }
+        let valid_for = (asked + timeout).since(start);
+        (valid_for > timeout * 2 / 3).then_some(Renewal::Held { valid_for })
+    }
+}

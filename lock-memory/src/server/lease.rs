@@ -1,0 +1,284 @@
+//! Compare-and-set with a lease per lock: the shape of Redis, SQL rows and MongoDB.
+//!
+//! While a client waits there is nothing of it here but, perhaps, the wish to be told of a release.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use lock_core::driver::{Entry, Revoked, When};
+use lock_core::{Cause, Label, Owner, OwnerBytes};
+
+use super::{ClientId, Handled, Key, Server, shown, token};
+use crate::time::ServerTime;
+
+mod messages;
+
+pub use messages::{Answer, Released, Request};
+
+/// How far the clock must stand beyond a token before that token may be forgotten: how far back the clock may fall
+/// without a token falling too.
+pub const TOKEN_MEMORY: Duration = Duration::from_secs(3600);
+/// How many old names each grant looks at. It adds one at most, so two keep the memory within twice what is needed.
+const LOOKED_AT: usize = 2;
+
+/// The server: every lock that is held, listened to, or whose token may not be forgotten yet.
+#[derive(Debug, Default)]
+pub struct LeaseServer {
+    locks: HashMap<Key, Lock>,
+    /// The key of every lock once, to be looked at in turn.
+    round: VecDeque<Key>,
+    writes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Lock {
+    /// The last one that was handed out; zero before the first.
+    token: u64,
+    holder: Option<Holder>,
+    /// The last owner that the lock was taken from, and the deadline of the attempt that had got it.
+    revoked: Option<(Owner, ServerTime)>,
+    /// With the serial of each client's last wish. Ordered, so that one seed makes one simulation.
+    listeners: BTreeMap<ClientId, u64>,
+}
+
+#[derive(Debug)]
+struct Holder {
+    owner: Owner,
+    label: Label,
+    since: ServerTime,
+    ends: ServerTime,
+    /// Of the last attempt that was granted. Each attempt of an owner has a later one.
+    deadline: ServerTime,
+}
+
+impl Server for LeaseServer {
+    type Request = Request;
+    type Answer = Answer;
+    type Push = Released;
+
+    fn handle(&mut self, now: ServerTime, from: ClientId, request: Request) -> Handled<Self> {
+        match request {
+            Request::Time => Handled::quietly(Answer::Done),
+            Request::Attempt { key, owner, label, ttl, deadline } => {
+                let attempt = Holder { owner, label, since: now, ends: now + ttl, deadline };
+                Handled::quietly(self.attempt(now, key, attempt))
+            }
+            Request::Renew { key, owner, ttl } => Handled::quietly(self.renew(now, &key, owner, ttl)),
+            Request::Release { key, owner } => self.release(now, from, &key, owner),
+            Request::Listen { key, serial } => {
+                let listened = self.lock(key).listeners.entry(from).or_default();
+                *listened = serial.max(*listened);
+                Handled::quietly(Answer::Done)
+            }
+            Request::Unlisten { key, serial } => {
+                if let Some(lock) = self.locks.get_mut(&key)
+                    && lock.listeners.get(&from).is_some_and(|listened| *listened <= serial)
+                {
+                    lock.listeners.remove(&from);
+                }
+                Handled::quietly(Answer::Done)
+            }
+            Request::Revoke { key, holder, by, label, when } => {
+                self.revoke(now, &key, &holder, (by, label), when)
+            }
+            Request::Expire { key } => self.end(now, &key),
+            Request::Inspect { key } => Handled::quietly(Answer::Holder(self.inspect(now, &key))),
+        }
+    }
+
+    /// Nobody is told when a lease ends by itself: a waiter knows the time from its failed attempt.
+    fn expire(&mut self, _now: ServerTime) -> Vec<(ClientId, Released)> {
+        Vec::new()
+    }
+
+    fn next_expiry(&self) -> Option<ServerTime> {
+        None
+    }
+
+    fn hang_up(&mut self, client: ClientId) {
+        for lock in self.locks.values_mut() {
+            lock.listeners.remove(&client);
+        }
+    }
+
+    fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Holders, and clients that listen.
+    fn kept(&self, now: ServerTime) -> u64 {
+        let kept = |lock: &Lock| usize::from(lock.held(now).is_some()) + lock.listeners.len();
+        self.locks.values().map(kept).sum::<usize>() as u64
+    }
+}
+
+impl LeaseServer {
+    /// How many names it remembers.
+    pub fn names(&self) -> usize {
+        self.locks.len()
+    }
+
+    fn attempt(&mut self, now: ServerTime, key: Key, attempt: Holder) -> Answer {
+        if now > attempt.deadline {
+            return Answer::Refused;
+        }
+        let lock = self.lock(key);
+        if lock
+            .revoked
+            .is_some_and(|(owner, deadline)| owner == attempt.owner && attempt.deadline <= deadline)
+        {
+            // The very attempt that had got the lock, once more: it must not undo the revoke.
+            return Answer::Refused;
+        }
+        match lock.held_mut(now) {
+            Some(holder) if holder.owner != attempt.owner => Answer::Busy { left: holder.ends.since(now) },
+            Some(holder) => {
+                // Asked before: the same grant, and never less than it had.
+                let prolonged = holder.keep_until(attempt.ends);
+                holder.deadline = holder.deadline.max(attempt.deadline);
+                let left = holder.ends.since(now);
+                let token = token(lock.token);
+                self.writes += u64::from(prolonged);
+                Answer::Granted { token, left }
+            }
+            None => {
+                lock.token = (lock.token + 1).max(now.as_micros());
+                let granted = Answer::Granted { token: token(lock.token), left: attempt.ends.since(now) };
+                lock.holder = Some(attempt);
+                self.writes += 1;
+                self.forget(now);
+                granted
+            }
+        }
+    }
+
+    fn renew(&mut self, now: ServerTime, key: &str, owner: Owner, ttl: Duration) -> Answer {
+        let Some(lock) = self.locks.get_mut(key) else { return Answer::Lost(Cause::Gone) };
+        let revoked = lock.revoked.is_some_and(|(revoked, _)| revoked == owner);
+        match lock.held_mut(now) {
+            Some(holder) if holder.owner == owner => {
+                let prolonged = holder.keep_until(now + ttl);
+                let left = holder.ends.since(now);
+                self.writes += u64::from(prolonged);
+                Answer::Renewed { left }
+            }
+            _ if revoked => Answer::Lost(Cause::Revoked),
+            Some(_) => Answer::Lost(Cause::Taken),
+            None => Answer::Lost(Cause::Gone),
+        }
+    }
+
+    fn release(&mut self, now: ServerTime, from: ClientId, key: &Key, owner: Owner) -> Handled<Self> {
+        let lock = self.locks.get_mut(key);
+        let Some(lock) = lock.filter(|lock| lock.held(now).is_some_and(|holder| holder.owner == owner))
+        else {
+            return Handled::quietly(Answer::NotHeld);
+        };
+        lock.holder = None;
+        self.writes += 1;
+        // The client itself may listen too: it knows who waits in its own process.
+        let others = lock.listeners.keys().any(|client| *client != from);
+        Handled { answer: Answer::Released { others }, pushes: lock.wake(key) }
+    }
+
+    fn revoke(
+        &mut self,
+        now: ServerTime,
+        key: &Key,
+        holder: &OwnerBytes,
+        (by, label): (Owner, Label),
+        when: When,
+    ) -> Handled<Self> {
+        let Some(lock) = self.locks.get_mut(key) else {
+            return Handled::quietly(Answer::Revoked(Revoked::NotHeld));
+        };
+        let Some(held) = lock.held(now).filter(|held| shown(held.owner) == *holder) else {
+            return Handled::quietly(Answer::Revoked(Revoked::NotHeld));
+        };
+        let (ends, revoked) = (held.ends, (held.owner, held.deadline));
+        lock.revoked = Some(revoked);
+        self.writes += 1;
+        match when {
+            When::HoldersDeadline => {
+                // Its attempt is over: it was this request.
+                lock.holder = Some(Holder { owner: by, label, since: now, ends, deadline: now });
+                Handled::quietly(Answer::Revoked(Revoked::FreeIn(ends.since(now))))
+            }
+            When::Now => {
+                lock.holder = None;
+                Handled { answer: Answer::Revoked(Revoked::Free), pushes: lock.wake(key) }
+            }
+        }
+    }
+
+    /// The lease ends.
+    fn end(&mut self, now: ServerTime, key: &Key) -> Handled<Self> {
+        let Some(lock) = self.locks.get_mut(key).filter(|lock| lock.held(now).is_some()) else {
+            return Handled::quietly(Answer::NotHeld);
+        };
+        lock.holder = None;
+        self.writes += 1;
+        Handled { answer: Answer::Done, pushes: lock.wake(key) }
+    }
+
+    fn inspect(&self, now: ServerTime, key: &str) -> Option<Entry> {
+        let lock = self.locks.get(key)?;
+        let holder = lock.held(now)?;
+        Some(Entry {
+            owner: shown(holder.owner),
+            label: Some(holder.label.as_str().to_owned()),
+            token: Some(token(lock.token)),
+            since: Some(now.since(holder.since)),
+            expires_in: Some(holder.ends.since(now)),
+        })
+    }
+
+    fn lock(&mut self, key: Key) -> &mut Lock {
+        self.locks.entry(key).or_insert_with_key(|key| {
+            self.round.push_back(key.clone());
+            Lock::default()
+        })
+    }
+
+    /// Looks at a few names in turn and forgets those that have nothing left to tell.
+    fn forget(&mut self, now: ServerTime) {
+        for _ in 0..LOOKED_AT.min(self.round.len()) {
+            let Some(key) = self.round.pop_front() else { return };
+            if self.locks.get(&key).is_some_and(|lock| lock.is_over(now)) {
+                self.locks.remove(&key);
+            } else {
+                self.round.push_back(key);
+            }
+        }
+    }
+}
+
+impl Lock {
+    /// The holder, if its lease has not ended.
+    fn held(&self, now: ServerTime) -> Option<&Holder> {
+        self.holder.as_ref().filter(|holder| holder.ends > now)
+    }
+
+    fn held_mut(&mut self, now: ServerTime) -> Option<&mut Holder> {
+        self.holder.as_mut().filter(|holder| holder.ends > now)
+    }
+
+    /// Whether it can be forgotten: the next token comes from the clock, and is higher.
+    fn is_over(&self, now: ServerTime) -> bool {
+        let forgettable = ServerTime::from_micros(self.token) + TOKEN_MEMORY;
+        self.held(now).is_none() && self.listeners.is_empty() && now >= forgettable
+    }
+
+    fn wake(&self, key: &Key) -> Vec<(ClientId, Released)> {
+        self.listeners.keys().map(|client| (*client, Released(key.clone()))).collect()
+    }
+}
+
+impl Holder {
+    /// Moves the end of the lease to `ends`, but never forward in time. Whether it moved.
+    fn keep_until(&mut self, ends: ServerTime) -> bool {
+        let later = ends > self.ends;
+        self.ends = self.ends.max(ends);
+        later
+    }
+}

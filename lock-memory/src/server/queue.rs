@@ -1,0 +1,324 @@
+//! A queue per lock, and sessions that keep the places in it: the shape of etcd and ZooKeeper.
+//!
+//! The first place holds the lock. A session keeps all that its client has; nothing of a session that ends remains.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use lock_core::OwnerBytes;
+use lock_core::driver::{Revoked, Waits, When};
+
+use super::{ClientId, Handled, Key, Server, token};
+use crate::time::ServerTime;
+
+mod messages;
+mod places;
+
+pub use messages::{Answer, Claimed, Moved, Request, SessionId, Standing};
+use places::{Keeper, Place, Queues};
+
+/// The server: sessions, and the queues of the locks that somebody holds.
+#[derive(Debug)]
+pub struct QueueServer {
+    /// Of the last place that was taken, or session that was opened: it numbers both.
+    revision: u64,
+    queues: Queues,
+    /// Ordered, so that one seed makes one simulation.
+    sessions: BTreeMap<SessionId, Session>,
+    /// Places of holders that were revoked, and when they end.
+    condemned: BTreeSet<(ServerTime, Claimed)>,
+    /// No session and nothing condemned ends before.
+    next_expiry: Option<ServerTime>,
+    writes: u64,
+}
+
+#[derive(Debug)]
+struct Session {
+    client: ClientId,
+    timeout: Duration,
+    ends: ServerTime,
+    places: BTreeSet<Claimed>,
+    tombstones: BTreeMap<Claimed, Tombstone>,
+}
+
+/// What remains of an owner that is to get nothing any more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tombstone {
+    /// Attempts up to this one are refused.
+    serial: u64,
+    /// The lock was taken from it.
+    revoked: bool,
+}
+
+/// What is to be pushed, and to whom.
+type Pushes = Vec<(ClientId, Moved)>;
+
+impl Server for QueueServer {
+    type Request = Request;
+    type Answer = Answer;
+    type Push = Moved;
+
+    fn handle(&mut self, now: ServerTime, from: ClientId, request: Request) -> Handled<Self> {
+        let mut pushes = self.expire(now);
+        let answer = match request {
+            Request::Time => Answer::Done,
+            Request::OpenSession { timeout } => self.open(now, from, timeout),
+            Request::Heartbeat { session } => self.heartbeat(now, session),
+            Request::CloseSession { session } => {
+                self.end_session(session, &mut pushes);
+                Answer::Done
+            }
+            Request::Attempt { key, owner, label, session, serial, waits } => {
+                let kept_by = Keeper::Session(session);
+                let place = Place { owner, label, revision: 0, since: now, serial, kept_by };
+                self.attempt(key, place, session, waits)
+            }
+            Request::Release { key, owner, serial, defeat } => {
+                self.bury((owner, key.clone()), serial, defeat);
+                self.release(from, &(owner, key), serial, &mut pushes)
+            }
+            Request::Revoke { key, holder, by, label, when } => {
+                let kept_by = Keeper::Time(now);
+                let heir = Place { owner: by, label, revision: 0, since: now, serial: 0, kept_by };
+                self.revoke(key, &holder, heir, when, &mut pushes)
+            }
+            Request::Expire { key } => self.end_holder(&key, &mut pushes),
+            Request::Inspect { key } => {
+                let ends = |keeper| self.ends(keeper);
+                Answer::Inspected(self.queues.inspect(&key, now, ends))
+            }
+        };
+        Handled { answer, pushes }
+    }
+
+    /// Tells those who stood behind what ends, and those whose it was.
+    fn expire(&mut self, now: ServerTime) -> Pushes {
+        let mut pushes = Vec::new();
+        if self.next_expiry.is_none_or(|at| at > now) {
+            return pushes;
+        }
+        let over: Vec<_> = self.sessions.iter().filter(|(_, s)| s.ends <= now).map(|(id, _)| *id).collect();
+        for session in over {
+            self.end_session(session, &mut pushes);
+        }
+        while self.condemned.first().is_some_and(|(ends, _)| *ends <= now)
+            && let Some((_, claimed)) = self.condemned.pop_first()
+        {
+            self.remove(&claimed, &mut pushes);
+        }
+        let sessions = self.sessions.values().map(|session| session.ends);
+        self.next_expiry = sessions.chain(self.condemned.first().map(|(ends, _)| *ends)).min();
+        pushes
+    }
+
+    fn next_expiry(&self) -> Option<ServerTime> {
+        self.next_expiry
+    }
+
+    /// Sessions outlive connections: that is what they are for.
+    fn hang_up(&mut self, _client: ClientId) {}
+
+    fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Places, and tombstones. A session is its client's, not a lock's.
+    fn kept(&self, _now: ServerTime) -> u64 {
+        let tombstones = self.sessions.values().map(|session| session.tombstones.len());
+        (self.queues.places() + tombstones.sum::<usize>()) as u64
+    }
+}
+
+impl QueueServer {
+    /// A server that begins at this time. Its tokens begin above it: where a process follows another one, so do they,
+    /// unless the clock was set back in between.
+    pub fn new(began: ServerTime) -> QueueServer {
+        QueueServer {
+            revision: began.as_micros(),
+            queues: Queues::default(),
+            sessions: BTreeMap::new(),
+            condemned: BTreeSet::new(),
+            next_expiry: None,
+            writes: 0,
+        }
+    }
+
+    // ---- sessions ---------------------------------------------------------------------------------------------------
+
+    fn open(&mut self, now: ServerTime, client: ClientId, timeout: Duration) -> Answer {
+        let (id, ends) = (SessionId(self.next_revision()), now + timeout);
+        let session = Session { client, timeout, ends, places: BTreeSet::new(), tombstones: BTreeMap::new() };
+        self.sessions.insert(id, session);
+        self.expires_at(ends);
+        Answer::Opened(id)
+    }
+
+    fn heartbeat(&mut self, now: ServerTime, id: SessionId) -> Answer {
+        let Some(session) = self.sessions.get_mut(&id) else { return Answer::NoSession };
+        session.keep(now);
+        let has = session.places.iter().filter_map(|claimed| {
+            let standing = self.queues.standing(claimed)?;
+            Some((claimed.clone(), standing))
+        });
+        let revoked = session.tombstones.iter().filter(|(_, tombstone)| tombstone.revoked);
+        Answer::Kept(has.chain(revoked.map(|(claimed, _)| (claimed.clone(), Standing::Revoked))).collect())
+    }
+
+    fn end_session(&mut self, id: SessionId, pushes: &mut Pushes) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        for claimed in session.places {
+            self.remove(&claimed, pushes);
+            pushes.push((session.client, Moved(claimed.0)));
+        }
+    }
+
+    // ---- places -----------------------------------------------------------------------------------------------------
+
+    fn attempt(&mut self, key: Key, mut place: Place, id: SessionId, waits: Waits) -> Answer {
+        let claimed = (place.owner, key);
+        let Some(session) = self.sessions.get_mut(&id) else { return Answer::NoSession };
+        session.keep(place.since);
+        if session.tombstones.get(&claimed).is_some_and(|tombstone| place.serial <= tombstone.serial) {
+            return Answer::Refused;
+        }
+        match self.queues.ask_again(&claimed, place.serial) {
+            Some(Standing::Holds(token)) => return Answer::Granted(token),
+            Some(_) => return Answer::Busy { queued: true },
+            None => {}
+        }
+        let free = self.queues.first(&claimed.1).is_none();
+        if !free && waits == Waits::No {
+            return Answer::Busy { queued: false };
+        }
+        session.places.insert(claimed.clone());
+        place.revision = self.next_revision();
+        let token = token(place.revision);
+        self.queues.append(claimed.1, place);
+        self.writes += 1;
+        if free { Answer::Granted(token) } else { Answer::Busy { queued: true } }
+    }
+
+    /// Leaves a tombstone where attempts may still arrive.
+    fn bury(&mut self, claimed: Claimed, serial: u64, session: Option<SessionId>) {
+        if let Some(session) = session.and_then(|id| self.sessions.get_mut(&id)) {
+            session.tombstones.entry(claimed).or_default().raise(serial);
+            self.writes += 1;
+        }
+    }
+
+    fn release(&mut self, from: ClientId, claimed: &Claimed, serial: u64, pushes: &mut Pushes) -> Answer {
+        if self.queues.serial(claimed).is_none_or(|last| last > serial) || !self.remove(claimed, pushes) {
+            return Answer::NotHeld;
+        }
+        let client = |keeper| self.client(keeper);
+        Answer::Released {
+            others: self.queues.clients(&claimed.1, client).any(|client| client != Some(from)),
+        }
+    }
+
+    fn revoke(
+        &mut self,
+        key: Key,
+        holder: &OwnerBytes,
+        heir: Place,
+        when: When,
+        pushes: &mut Pushes,
+    ) -> Answer {
+        let Some(first) = self.queues.first(&key).filter(|first| first.shown() == *holder) else {
+            return Answer::Revoked(Revoked::NotHeld);
+        };
+        let ((owner, kept_by), serial) = (first.kept(), first.serial);
+        let (now, ends) = (heir.since, self.ends(kept_by));
+        let claimed = (owner, key);
+        if let Keeper::Session(id) = kept_by
+            && let Some(session) = self.sessions.get_mut(&id)
+        {
+            let tombstone = session.tombstones.entry(claimed.clone()).or_default();
+            tombstone.raise(serial);
+            tombstone.revoked = true;
+            session.places.remove(&claimed);
+            pushes.push((session.client, Moved(owner)));
+        }
+        self.condemned.remove(&(ends, claimed.clone()));
+        if when == When::Now {
+            self.remove(&claimed, pushes);
+            return Answer::Revoked(Revoked::Free);
+        }
+        self.condemned.insert((ends, (heir.owner, claimed.1.clone())));
+        self.queues.replace_first(&claimed.1, Place { kept_by: Keeper::Time(ends), ..heir });
+        self.expires_at(ends);
+        self.writes += 1;
+        Answer::Revoked(Revoked::FreeIn(ends.since(now)))
+    }
+
+    /// The lease of the lock's holder ends: in this family, its session.
+    fn end_holder(&mut self, key: &Key, pushes: &mut Pushes) -> Answer {
+        match self.queues.first(key).map(Place::kept) {
+            None => return Answer::NotHeld,
+            Some((_, Keeper::Session(session))) => self.end_session(session, pushes),
+            Some((owner, Keeper::Time(ends))) => {
+                let claimed = (owner, key.clone());
+                self.remove(&claimed, pushes);
+                self.condemned.remove(&(ends, claimed));
+            }
+        }
+        Answer::Done
+    }
+
+    /// Removes a place, if there is one, and tells whoever stood right behind it.
+    fn remove(&mut self, claimed: &Claimed, pushes: &mut Pushes) -> bool {
+        let Some((removed, behind)) = self.queues.remove(claimed) else { return false };
+        if let Keeper::Session(id) = removed.kept_by
+            && let Some(session) = self.sessions.get_mut(&id)
+        {
+            session.places.remove(claimed);
+        }
+        if let Some((owner, kept_by)) = behind
+            && let Some(client) = self.client(kept_by)
+        {
+            pushes.push((client, Moved(owner)));
+        }
+        self.writes += 1;
+        true
+    }
+
+    // ---- all of them ------------------------------------------------------------------------------------------------
+
+    fn next_revision(&mut self) -> u64 {
+        self.revision += 1;
+        self.revision
+    }
+
+    fn expires_at(&mut self, at: ServerTime) {
+        self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
+    }
+
+    fn ends(&self, kept_by: Keeper) -> ServerTime {
+        match kept_by {
+            Keeper::Time(ends) => ends,
+            // A session takes its places with it.
+            Keeper::Session(id) => {
+                self.sessions.get(&id).map_or(ServerTime::from_micros(0), |session| session.ends)
+            }
+        }
+    }
+
+    fn client(&self, kept_by: Keeper) -> Option<ClientId> {
+        match kept_by {
+            Keeper::Time(_) => None,
+            Keeper::Session(id) => self.sessions.get(&id).map(|session| session.client),
+        }
+    }
+}
+
+impl Session {
+    fn keep(&mut self, now: ServerTime) {
+        self.ends = self.ends.max(now + self.timeout);
+    }
+}
+
+impl Tombstone {
+    fn raise(&mut self, serial: u64) {
+        self.serial = serial.max(self.serial);
+    }
+}

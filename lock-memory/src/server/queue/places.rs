@@ -1,0 +1,126 @@
+//! The queues: who holds, who stands behind whom.
+
+use std::collections::{HashMap, VecDeque};
+
+use lock_core::driver::{Entry, Inspection};
+use lock_core::{Label, Owner, OwnerBytes};
+
+use super::{Claimed, ClientId, SessionId, Standing};
+use crate::server::{Key, shown, token};
+use crate::time::ServerTime;
+
+/// A place in a queue.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) owner: Owner,
+    pub(super) label: Label,
+    pub(super) revision: u64,
+    pub(super) since: ServerTime,
+    /// Of the owner's last attempt.
+    pub(super) serial: u64,
+    pub(super) kept_by: Keeper,
+}
+
+/// What a place lasts for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Keeper {
+    /// As long as its session.
+    Session(SessionId),
+    /// Until then: what is left of a holder that was revoked.
+    Time(ServerTime),
+}
+
+/// The queues of the locks that somebody holds. The first place holds; no queue is empty.
+#[derive(Debug, Default)]
+pub(super) struct Queues(HashMap<Key, VecDeque<Place>>);
+
+impl Queues {
+    pub(super) fn first(&self, key: &Key) -> Option<&Place> {
+        self.0.get(key)?.front()
+    }
+
+    pub(super) fn standing(&self, (owner, key): &Claimed) -> Option<Standing> {
+        let queue = self.0.get(key)?;
+        let at = queue.iter().position(|place| place.owner == *owner)?;
+        Some(if at == 0 { Standing::Holds(token(queue[at].revision)) } else { Standing::Waits })
+    }
+
+    /// Where the owner of an attempt stands already, if it does.
+    pub(super) fn ask_again(&mut self, claimed: &Claimed, serial: u64) -> Option<Standing> {
+        let standing = self.standing(claimed)?;
+        let mut places = self.0.get_mut(&claimed.1)?.iter_mut();
+        let place = places.find(|place| place.owner == claimed.0)?;
+        place.serial = serial.max(place.serial);
+        Some(standing)
+    }
+
+    /// Of the owner's last attempt, if it has a place.
+    pub(super) fn serial(&self, (owner, key): &Claimed) -> Option<u64> {
+        self.0.get(key)?.iter().find(|place| place.owner == *owner).map(|place| place.serial)
+    }
+
+    pub(super) fn append(&mut self, key: Key, place: Place) {
+        self.0.entry(key).or_default().push_back(place);
+    }
+
+    /// Gives the first place, with its token, to somebody else.
+    pub(super) fn replace_first(&mut self, key: &Key, heir: Place) {
+        if let Some(first) = self.0.get_mut(key).and_then(VecDeque::front_mut) {
+            *first = Place { revision: first.revision, ..heir };
+        }
+    }
+
+    /// The place, and who stood right behind it.
+    pub(super) fn remove(&mut self, (owner, key): &Claimed) -> Option<(Place, Option<(Owner, Keeper)>)> {
+        let queue = self.0.get_mut(key)?;
+        let at = queue.iter().position(|place| place.owner == *owner)?;
+        let removed = queue.remove(at)?;
+        let behind = queue.get(at).map(Place::kept);
+        if queue.is_empty() {
+            self.0.remove(key);
+        }
+        Some((removed, behind))
+    }
+
+    /// How many there are in all.
+    pub(super) fn places(&self) -> usize {
+        self.0.values().map(VecDeque::len).sum()
+    }
+
+    /// Whose the places are.
+    pub(super) fn clients(
+        &self,
+        key: &Key,
+        client: impl Fn(Keeper) -> Option<ClientId>,
+    ) -> impl Iterator<Item = Option<ClientId>> {
+        self.0.get(key).into_iter().flatten().map(move |place| client(place.kept_by))
+    }
+
+    pub(super) fn inspect(
+        &self,
+        key: &Key,
+        now: ServerTime,
+        ends: impl Fn(Keeper) -> ServerTime,
+    ) -> Inspection {
+        let entry = |place: &Place| Entry {
+            owner: place.shown(),
+            label: Some(place.label.as_str().to_owned()),
+            token: Some(token(place.revision)),
+            since: Some(now.since(place.since)),
+            expires_in: Some(ends(place.kept_by).since(now)),
+        };
+        let mut entries = self.0.get(key).into_iter().flatten().map(entry);
+        Inspection { holder: entries.next(), waiters: Some(entries.collect()) }
+    }
+}
+
+impl Place {
+    pub(super) fn shown(&self) -> OwnerBytes {
+        shown(self.owner)
+    }
+
+    /// Whose it is, and what it lasts for.
+    pub(super) fn kept(&self) -> (Owner, Keeper) {
+        (self.owner, self.kept_by)
+    }
+}

@@ -1,0 +1,303 @@
+//! Sessions of a client: one per distinct ttl, kept alive by one task each, closed when idle.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use lock_core::{Done, Error, Hub, Instant, Result};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+
+use crate::server::queue::{Answer, Claimed, Moved, QueueServer, Request, SessionId, Standing};
+use crate::wire::{Connection, Patience, Pushed, unexpected};
+
+/// A client's sessions, and what they share.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    pub(crate) connection: Arc<Connection<QueueServer>>,
+    /// Wakes claims. By owner, since the server does.
+    pub(crate) hub: Hub,
+    /// Where heartbeats live.
+    runtime: Handle,
+    open: Mutex<HashMap<Duration, Open>>,
+    /// One opens at a time.
+    opening: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Open {
+    session: Arc<Session>,
+    heartbeat: AbortHandle,
+}
+
+/// A session that the server has opened.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) timeout: Duration,
+    proof: watch::Sender<Proof>,
+    members: Mutex<Members>,
+    /// How many heartbeats were sent.
+    sent: AtomicU64,
+    /// Somebody needs a proof now.
+    wanted: Notify,
+}
+
+/// What is known of a session, by the last heartbeat that was answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Proof {
+    /// When that heartbeat was sent: the session lives for its timeout from then on, at least.
+    pub(crate) asked: Instant,
+    /// Which heartbeat it was; none yet, if zero.
+    pub(crate) number: u64,
+    /// What the session has.
+    pub(crate) has: Arc<BTreeMap<Claimed, Standing>>,
+    /// How it stands with the session.
+    pub(crate) state: State,
+}
+
+/// How it stands with a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It is kept alive.
+    Alive,
+    /// No proof came in time: nobody knows whether the server still has it, and nobody keeps it alive.
+    Retired,
+    /// The server said that it is over.
+    Over,
+}
+
+/// The claims that belong to a session.
+#[derive(Debug, Default)]
+struct Members {
+    claims: BTreeSet<Claimed>,
+    /// Whether a claim joined since this was last asked.
+    joined: bool,
+}
+
+/// A claim's membership of a session; ends when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) session: Arc<Session>,
+    claimed: Claimed,
+}
+
+impl Sessions {
+    pub(crate) fn new(connection: Connection<QueueServer>, runtime: Handle) -> Sessions {
+        let hub = Hub::default();
+        let woken = hub.clone();
+        connection.receive(Box::new(move |pushed| match pushed {
+            Pushed::Push(Moved(owner)) => woken.wake(&owner.to_string()),
+            Pushed::Gap => woken.wake_all(),
+        }));
+        let (open, opening) = (Mutex::default(), tokio::sync::Mutex::default());
+        Sessions { connection: Arc::new(connection), hub, runtime, open, opening }
+    }
+
+    /// A seat in the session of this timeout, which is opened if there is none. An error means that nothing was done
+    /// for the claim.
+    pub(crate) async fn join(
+        self: &Arc<Self>,
+        patience: Patience,
+        timeout: Duration,
+        claimed: &Claimed,
+    ) -> Result<Seat> {
+        if let Some(seat) = self.join_open(timeout, claimed) {
+            return Ok(seat);
+        }
+        let too_late = || Error::unavailable(Done::No, "no session could be opened in time");
+        let one = self.connection.within(patience, self.opening.lock()).await.ok_or_else(too_late)?;
+        if let Some(seat) = self.join_open(timeout, claimed) {
+            return Ok(seat);
+        }
+        let asked = self.connection.clock().now();
+        let request = Request::OpenSession { timeout };
+        let id = match self.connection.ask(patience, request).await.map_err(|e| too_late().with_source(e))? {
+            Answer::Opened(id) => id,
+            other => return Err(unexpected(&other)),
+        };
+        let seat = self.begin(Session::new(id, timeout, asked), claimed);
+        drop(one);
+        Ok(seat)
+    }
+
+    fn join_open(&self, timeout: Duration, claimed: &Claimed) -> Option<Seat> {
+        let open = self.open();
+        let session = open.get(&timeout).map(|open| &open.session)?;
+        let usable = session.state() == State::Alive && session.ends() > self.connection.clock().now();
+        usable.then(|| session.seat(claimed))
+    }
+
+    fn begin(self: &Arc<Self>, session: Session, claimed: &Claimed) -> Seat {
+        let session = Arc::new(session);
+        let seat = session.seat(claimed);
+        let heartbeat = keep_alive(session.clone(), self.connection.clone(), Arc::downgrade(self));
+        let heartbeat = self.runtime.spawn(heartbeat).abort_handle();
+        // One that was there before has run out: its task ends by itself.
+        self.open().insert(session.timeout, Open { session, heartbeat });
+        seat
+    }
+
+    /// Closes a session if nobody sits in it. Whether it did.
+    fn close_if_idle(&self, session: &Arc<Session>) -> bool {
+        let mut open = self.open();
+        // Seats are given away under this lock.
+        if session.is_in_use() {
+            return false;
+        }
+        remove(&mut open, session);
+        drop(open);
+        self.connection.tell(Request::CloseSession { session: session.id });
+        true
+    }
+
+    /// Gives no more seats in a session, and wakes those who have one.
+    pub(crate) fn end(&self, session: &Arc<Session>, state: State) {
+        remove(&mut self.open(), session);
+        session.proof.send_modify(|proof| proof.state = state);
+        // Its task has nothing to do any more.
+        session.want_proof();
+        let claims: Vec<Claimed> = session.members().claims.iter().cloned().collect();
+        claims.iter().for_each(|(owner, _)| self.hub.wake(&owner.to_string()));
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<Duration, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn remove(open: &mut HashMap<Duration, Open>, session: &Arc<Session>) {
+    if open.get(&session.timeout).is_some_and(|open| Arc::ptr_eq(&open.session, session)) {
+        open.remove(&session.timeout);
+    }
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        for (_, Open { session, heartbeat }) in self.open().drain() {
+            heartbeat.abort();
+            self.connection.tell(Request::CloseSession { session: session.id });
+        }
+    }
+}
+
+/// Keeps a session alive until it is idle, over, or not proven in time.
+async fn keep_alive(
+    session: Arc<Session>,
+    connection: Arc<Connection<QueueServer>>,
+    sessions: Weak<Sessions>,
+) {
+    let clock = connection.clock();
+    loop {
+        let next = session.proof.borrow().asked + session.timeout / 3;
+        tokio::select! {
+            biased;
+            () = session.wanted.notified() => {}
+            () = clock.sleep_until(next) => {
+                if sessions.upgrade().is_none_or(|sessions| sessions.close_if_idle(&session)) {
+                    return;
+                }
+            }
+        }
+        if session.state() != State::Alive {
+            return;
+        }
+        let state = heartbeat(&session, &connection).await;
+        if state != State::Alive {
+            if let Some(sessions) = sessions.upgrade() {
+                sessions.end(&session, state);
+            }
+            return;
+        }
+    }
+}
+
+/// Asks for a proof until there is one, or it would be too late.
+async fn heartbeat(session: &Session, connection: &Connection<QueueServer>) -> State {
+    let clock = connection.clock();
+    while clock.now() < session.ends() {
+        let (asked, number) = (clock.now(), session.sent.fetch_add(1, Ordering::SeqCst) + 1);
+        // So that one lost message is not the end.
+        let patience = connection.patience((session.timeout / 4).min(session.ends().since(asked)));
+        match connection.ask(patience, Request::Heartbeat { session: session.id }).await {
+            Ok(Answer::Kept(has)) if clock.now() < session.ends() => {
+                session.bury_ghosts(&has, connection);
+                session.proof.send_replace(Proof { asked, number, has: Arc::new(has), state: State::Alive });
+                return State::Alive;
+            }
+            Ok(Answer::NoSession) => return State::Over,
+            // Unknown, or too late: the bound of the call was pause enough.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    State::Retired
+}
+
+impl Session {
+    fn new(id: SessionId, timeout: Duration, asked: Instant) -> Session {
+        let proof = Proof { asked, number: 0, has: Arc::default(), state: State::Alive };
+        let (proof, members) = (watch::Sender::new(proof), Mutex::default());
+        Session { id, timeout, proof, members, sent: AtomicU64::new(0), wanted: Notify::new() }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.proof.borrow().state
+    }
+
+    /// What is known now, and from now on.
+    pub(crate) fn proofs(&self) -> watch::Receiver<Proof> {
+        self.proof.subscribe()
+    }
+
+    /// How many heartbeats have been sent so far: only those after them are certain to know of what is so now.
+    pub(crate) fn heartbeats(&self) -> u64 {
+        self.sent.load(Ordering::SeqCst)
+    }
+
+    /// Asks for a proof at once.
+    pub(crate) fn want_proof(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Until when the session is certain.
+    fn ends(&self) -> Instant {
+        self.proof.borrow().asked + self.timeout
+    }
+
+    fn seat(self: &Arc<Self>, claimed: &Claimed) -> Seat {
+        let mut members = self.members();
+        members.claims.insert(claimed.clone());
+        members.joined = true;
+        drop(members);
+        Seat { session: self.clone(), claimed: claimed.clone() }
+    }
+
+    /// Whether a claim is here, or was since this was last asked: one that comes and goes needs no session each time.
+    fn is_in_use(&self) -> bool {
+        let mut members = self.members();
+        std::mem::take(&mut members.joined) || !members.claims.is_empty()
+    }
+
+    /// Gives up places that no claim of ours has: an attempt arrived twice, the second time after the release.
+    fn bury_ghosts(&self, has: &BTreeMap<Claimed, Standing>, connection: &Connection<QueueServer>) {
+        let members = self.members();
+        let ghosts: Vec<Claimed> =
+            has.keys().filter(|claimed| !members.claims.contains(*claimed)).cloned().collect();
+        drop(members);
+        for (owner, key) in ghosts {
+            connection.tell(Request::Release { key, owner, serial: u64::MAX, defeat: Some(self.id) });
+        }
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.session.members().claims.remove(&self.claimed);
+    }
+}

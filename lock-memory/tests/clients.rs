@@ -1,0 +1,338 @@
+//! Both families through the core, as users and their tests meet them.
+
+#![allow(clippy::unwrap_used, reason = "what fails here is the test")]
+
+use std::time::Duration;
+
+use lock_core::driver::{Revoked, When};
+use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Guard, Lock, Options};
+use lock_memory::Memory;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const TTL: Duration = Duration::from_millis(300);
+/// No step of a test takes longer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn families() -> [Memory; 2] {
+    [Memory::new(), Memory::queue()]
+}
+
+fn lock(client: &Client) -> Lock {
+    client.lock("n").ttl(TTL).build().unwrap()
+}
+
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let in_time = Clock::system().timeout(LIMIT, future).await;
+    in_time.unwrap_or_else(|| panic!("{what} took more than {LIMIT:?}"))
+}
+
+/// Who waits, by the server's word. The lease family doesn't know.
+async fn waiters(lock: &Lock) -> usize {
+    lock.inspect().await.unwrap().waiters.map_or(0, |waiters| waiters.len())
+}
+
+/// Until `there` says so.
+async fn until(what: &str, mut there: impl AsyncFnMut() -> bool) {
+    let reached = async {
+        while !there().await {
+            Clock::system().sleep(MILLISECOND).await;
+        }
+    };
+    soon(what, reached).await;
+}
+
+#[tokio::test]
+async fn one_holder_at_a_time_and_the_next_is_woken_by_the_release() {
+    for memory in families() {
+        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        // So long that neither the end of the lease nor that of a session can be what wakes the waiter.
+        let held = a.lock("n").build().unwrap().acquire().await.unwrap();
+        assert!(lock(&b).try_acquire().await.unwrap().is_none(), "{memory:?}");
+
+        let begin = memory.counters().requests;
+        let waiting = tokio::spawn({
+            let lock = b.lock("n").build().unwrap();
+            async move { lock.acquire().await }
+        });
+        // The waiter has looked, listened and looked again, or has its place.
+        until("waiting", async || memory.counters().requests >= begin + 3).await;
+        let token = held.token();
+        assert_eq!(held.release().await, Ending::Released);
+        // The core's safety poll comes after 3.75 s at the soonest.
+        let next =
+            Clock::system().timeout(Duration::from_secs(2), waiting).await.expect("woken").unwrap().unwrap();
+        assert!(next.token() > token, "{memory:?}");
+        assert!(lock(&a).try_acquire().await.unwrap().is_none(), "{memory:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_guard_releases() {
+    for memory in families() {
+        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        drop(lock(&a).acquire().await.unwrap());
+        soon("the next grant", lock(&b).acquire()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn renewal_keeps_a_lock() {
+    for memory in families() {
+        let client = memory.client().await.unwrap();
+        let guard = client.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
+        let work = guard.protect(Clock::system().sleep(TTL * 3)).await;
+        work.unwrap_or_else(|e| panic!("{memory:?}: {e}"));
+        assert_eq!(guard.release().await, Ending::Released);
+    }
+}
+
+#[tokio::test]
+async fn an_expired_lease_is_told_as_lost() {
+    for (memory, cause) in families().into_iter().zip([Cause::Gone, Cause::Session]) {
+        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        let guard = lock(&a).acquire().await.unwrap();
+        assert!(memory.expire("n"));
+        assert!(!memory.expire("n"));
+        let lost = soon("the loss", guard.lost()).await;
+        assert_eq!(lost, cause, "{memory:?}");
+        assert!(!guard.is_held());
+        assert_eq!(guard.release().await, Ending::Expired);
+        // A client whose session has ended opens another one.
+        assert!(lock(&a).try_acquire().await.unwrap().is_some(), "{memory:?}");
+        soon("the next grant", lock(&b).acquire()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_lock_is_lost_and_free_at_its_holders_deadline() {
+    for memory in families() {
+        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        let guard = lock(&a).acquire().await.unwrap();
+        let Revoked::FreeIn(left) = memory.revoke("n") else { panic!("{memory:?}: revoked") };
+        assert!(left <= TTL, "{left:?}");
+        assert_eq!(memory.revoke("other"), Revoked::NotHeld);
+        assert!(lock(&b).try_acquire().await.unwrap().is_none(), "{memory:?}: free too soon");
+        assert_eq!(soon("the loss", guard.lost()).await, Cause::Revoked, "{memory:?}");
+        soon("the next grant", lock(&b).acquire()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_revoked_now_is_free_at_once() {
+    for memory in families() {
+        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        let guard = a.lock("n").build().unwrap().acquire().await.unwrap();
+        let holder = lock(&b).inspect().await.unwrap().holder.unwrap();
+        assert_eq!(holder.owner.to_string(), guard.owner().to_string());
+        assert_eq!(holder.token, Some(guard.token()));
+        assert_eq!(lock(&b).revoke(&holder.owner, When::Now).await.unwrap(), Revoked::Free);
+        assert_eq!(lock(&b).revoke(&holder.owner, When::Now).await.unwrap(), Revoked::NotHeld);
+        let next = lock(&b).try_acquire().await.unwrap().expect("free");
+        assert!(guard.renew(TTL).await.is_err(), "{memory:?}");
+        assert_eq!(guard.lost().await, Cause::Revoked, "{memory:?}");
+        drop(guard);
+        assert!(next.renew(TTL).await.is_ok(), "{memory:?}: the next holder is undisturbed");
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_is_cut_off_knows_before_anybody_else_is_granted_its_lock() {
+    for memory in families() {
+        let (link, b) = (memory.link(), memory.client().await.unwrap());
+        let a = link.client().await.unwrap();
+        let guard = lock(&a).acquire().await.unwrap();
+        link.disconnect();
+        let next = soon("the next grant", lock(&b).acquire()).await.unwrap();
+        assert!(!guard.is_held(), "{memory:?}");
+        assert_eq!(soon("the loss", guard.lost()).await, Cause::Expired);
+        drop(guard);
+        link.reconnect();
+        // The late release finds somebody else's lock, and leaves it alone.
+        let mine = lock(&a);
+        assert!(Clock::system().timeout(TTL, mine.acquire()).await.is_none(), "{memory:?}: not exclusive");
+        assert!(next.is_held());
+        drop(next);
+        soon("the first client's next grant", lock(&a).acquire()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_cut_off_is_told_so_and_leaves_nothing() {
+    for memory in families() {
+        let link = memory.link();
+        let (a, b) = (link.client().await.unwrap(), memory.client().await.unwrap());
+        link.disconnect();
+        let error = soon("the error", lock(&a).try_acquire()).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error}");
+        link.reconnect();
+        soon("the other's grant", lock(&b).try_acquire()).await.unwrap().expect("free");
+    }
+}
+
+#[tokio::test]
+async fn those_who_give_up_leave_nothing_in_the_queue() {
+    let memory = Memory::queue();
+    let holder = memory.client().await.unwrap();
+    let guard = lock(&holder).acquire().await.unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        clients.push(memory.client().await.unwrap());
+    }
+    let waiting: Vec<_> = clients
+        .iter()
+        .map(|client| {
+            let lock = lock(client);
+            tokio::spawn(async move { lock.acquire().await.map(drop) })
+        })
+        .collect();
+    until("waiting", async || waiters(&lock(&holder)).await == 5).await;
+    for waiting in waiting {
+        waiting.abort();
+    }
+    until("gone", async || waiters(&lock(&holder)).await == 0).await;
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn those_who_give_up_leave_no_wish_to_be_told() {
+    let memory = Memory::new();
+    let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+    let _guard = lock(&a).acquire().await.unwrap();
+    let waiting = lock(&b);
+    let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
+    until("listening", async || memory.counters().kept == 2).await;
+    waiting.abort();
+    until("gone", async || memory.counters().kept == 1).await;
+}
+
+#[tokio::test]
+async fn processes_are_served_in_the_order_in_which_they_came() {
+    let memory = Memory::queue();
+    let first = memory.client().await.unwrap();
+    let guard = lock(&first).acquire().await.unwrap();
+    let (served, mut order) = tokio::sync::mpsc::unbounded_channel();
+    for n in 0..4 {
+        let client = memory.client().await.unwrap();
+        let served = served.clone();
+        tokio::spawn(async move {
+            let guard = lock(&client).acquire().await.unwrap();
+            served.send(n).unwrap();
+            drop(guard);
+            client.shutdown(LIMIT).await;
+        });
+        until("waiting", async || waiters(&lock(&first)).await == n + 1).await;
+    }
+    drop(guard);
+    for n in 0..4 {
+        assert_eq!(soon("the next", order.recv()).await, Some(n));
+    }
+}
+
+#[tokio::test]
+async fn a_dead_predecessor_wakes_its_successor() {
+    let memory = Memory::queue();
+    let (link, b, c) = (memory.link(), memory.client().await.unwrap(), memory.client().await.unwrap());
+    let a = link.client().await.unwrap();
+    let guard = lock(&a).acquire().await.unwrap();
+    // Waits with a long ttl: neither its own session nor its safety poll would find out so soon.
+    let waiting = tokio::spawn({
+        let lock = c.lock("n").build().unwrap();
+        async move { lock.acquire().await }
+    });
+    until("waiting", async || waiters(&lock(&b)).await == 1).await;
+    link.disconnect();
+    let woken = Clock::system().timeout(Duration::from_secs(2), waiting).await;
+    assert!(woken.is_some(), "woken when the session of the dead one ended");
+    assert!(!guard.is_held());
+}
+
+#[tokio::test]
+async fn locks_of_one_ttl_share_a_session_which_is_closed_when_idle() {
+    let memory = Memory::queue();
+    let client = memory.client().await.unwrap();
+    let before = memory.counters().requests;
+    let many: Vec<_> = (0..10).map(|n| client.lock(format!("n{n}")).ttl(TTL).build().unwrap()).collect();
+    let mut guards = Vec::new();
+    for lock in &many {
+        guards.push(lock.acquire().await.unwrap());
+    }
+    assert_eq!(memory.counters().requests - before, 11, "one session is opened");
+    // Ten locks, one heartbeat: twenty renewals would be the price of leases.
+    let (before, start) = (memory.counters().requests, Clock::system().now());
+    Clock::system().sleep(TTL * 2).await;
+    let sent = memory.counters().requests - before;
+    let most = Clock::system().now().since(start).as_millis() / (TTL / 3).as_millis() + 2;
+    assert!(guards.iter().all(Guard::is_held));
+    assert!(u128::from(sent) <= most, "{sent} requests for ten locks, where {most} do");
+    guards.clear();
+    // Silence is how a closed session shows.
+    until("silence", async || {
+        let before = memory.counters().requests;
+        Clock::system().sleep(TTL).await;
+        memory.counters().requests == before
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_goes_closes_its_sessions() {
+    let memory = Memory::queue();
+    let client = memory.client().await.unwrap();
+    let lock = client.lock("n").ttl(Duration::from_secs(3600)).build().unwrap();
+    assert_eq!(lock.acquire().await.unwrap().release().await, Ending::Released);
+    assert_eq!(client.shutdown(LIMIT).await, 0);
+    let before = memory.counters().requests;
+    drop((client, lock));
+    // The next heartbeat would be due in twenty minutes.
+    until("closed", async || memory.counters().requests == before + 1).await;
+}
+
+#[tokio::test]
+async fn a_look_that_finds_it_held_writes_nothing() {
+    for memory in families() {
+        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        let _guard = a.lock("n").build().unwrap().acquire().await.unwrap();
+        let before = memory.counters();
+        for _ in 0..10 {
+            assert!(lock(&b).try_acquire().await.unwrap().is_none());
+        }
+        let after = memory.counters();
+        assert!(after.requests >= before.requests + 10);
+        assert_eq!(after.writes, before.writes, "{memory:?}");
+    }
+}
+
+#[tokio::test]
+async fn urls_name_servers_of_this_process() {
+    for scheme in ["memory", "memory+queue"] {
+        let base = format!("{scheme}://urls");
+        let a = lock_memory::connect(&format!("{base}?patience=1s"), Options::default()).await.unwrap();
+        let b = lock_memory::connect(&format!("{base}?prefix=p:"), Options::default()).await.unwrap();
+        let _guard = a.lock("p:n").build().unwrap().acquire().await.unwrap();
+        assert!(b.lock("n").build().unwrap().try_acquire().await.unwrap().is_none(), "{scheme}: one server");
+        assert!(a.lock("n").build().unwrap().try_acquire().await.unwrap().is_some(), "{scheme}: a prefix");
+        assert!(lock_memory::named(&base).unwrap().expire("p:n"));
+        for bad in ["?x=1", "?patience=1"] {
+            let error = lock_memory::connect(&format!("{base}{bad}"), Options::default()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{bad}");
+        }
+    }
+    assert!(lock_memory::named("redis://urls").is_err());
+}
+
+#[tokio::test]
+async fn a_waiter_behind_a_prefix_is_woken() {
+    let memory = lock_memory::named("memory://behind-a-prefix").unwrap();
+    let url = "memory://behind-a-prefix?prefix=p:";
+    let a = lock_memory::connect(url, Options::default()).await.unwrap();
+    let b = lock_memory::connect(url, Options::default()).await.unwrap();
+    let guard = a.lock("n").build().unwrap().acquire().await.unwrap();
+    let begin = memory.counters().requests;
+    let waiting = tokio::spawn({
+        let lock = b.lock("n").build().unwrap();
+        async move { lock.acquire().await }
+    });
+    until("waiting", async || memory.counters().requests >= begin + 4).await;
+    drop(guard);
+    Clock::system().timeout(Duration::from_secs(2), waiting).await.expect("woken").unwrap().unwrap();
+}

@@ -1,0 +1,311 @@
+//! The drivers over a wire that holds messages back, loses answers and delivers things twice.
+
+#![allow(clippy::unwrap_used, reason = "what fails here is the test")]
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::Driver;
+use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Options, Prefix};
+use lock_memory::lease::LeaseDriver;
+use lock_memory::queue::QueueDriver;
+use lock_memory::server::lease::{LeaseServer, Request as LeaseRequest};
+use lock_memory::server::queue::{QueueServer, Request as QueueRequest};
+use lock_memory::server::{ClientId, Handled, Server};
+use lock_memory::wire::{Inbox, Pushed, Reply, Wire};
+use lock_memory::{ServerClock, ServerTime};
+
+const PATIENCE: Duration = Duration::from_millis(100);
+const TTL: Duration = Duration::from_secs(5);
+
+/// A server, a network that can be told what to do with messages, and the clients at its ends.
+struct World<S: Server> {
+    server: Mutex<S>,
+    clock: ServerClock,
+    network: Mutex<Network<S>>,
+}
+
+/// For which request, and what becomes of it.
+type Plan<S> = (fn(&<S as Server>::Request) -> bool, Fate);
+
+struct Network<S: Server> {
+    /// What happens to the next request of which this is true.
+    plan: Option<Plan<S>>,
+    /// Requests that wait to be delivered, or that were delivered and can be once more.
+    caught: Vec<(ClientId, S::Request)>,
+    inboxes: Vec<(ClientId, Arc<Inbox<S::Push>>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    /// It is not delivered before the test says so.
+    Held,
+    /// It is delivered, and its answer is lost.
+    Unanswered,
+    /// It is delivered and answered, and can be delivered once more.
+    Doubled,
+}
+
+impl<S: Server> World<S> {
+    fn new(begin: impl FnOnce(ServerTime) -> S) -> Arc<World<S>> {
+        let clock = ServerClock::system();
+        let network = Network { plan: None, caught: Vec::new(), inboxes: Vec::new() };
+        Arc::new(World { server: Mutex::new(begin(clock.now())), clock, network: Mutex::new(network) })
+    }
+
+    fn next(&self, which: fn(&S::Request) -> bool, fate: Fate) {
+        self.network.lock().unwrap().plan = Some((which, fate));
+    }
+
+    /// Delivers what was caught; answers what the server says to it.
+    fn deliver_late(&self) -> S::Answer {
+        let (from, request) = self.network.lock().unwrap().caught.pop().expect("something was caught");
+        self.deliver(from, request).answer
+    }
+
+    fn deliver(&self, from: ClientId, request: S::Request) -> Reply<S::Answer> {
+        let now = self.clock.now();
+        let Handled { answer, pushes } = self.server.lock().unwrap().handle(now, from, request);
+        for (to, push) in pushes {
+            self.push(to, Pushed::Push(push));
+        }
+        Reply { now, answer }
+    }
+
+    /// Without any lock: an inbox may ask something in turn.
+    fn push(&self, to: ClientId, pushed: Pushed<S::Push>) {
+        let inboxes = self.network.lock().unwrap().inboxes.clone();
+        inboxes.iter().filter(|(client, _)| *client == to).for_each(|(_, inbox)| inbox(pushed.clone()));
+    }
+
+    async fn keeps(&self, kept: u64) {
+        while self.kept() != kept {
+            Clock::system().sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    fn kept(&self) -> u64 {
+        self.server.lock().unwrap().kept(self.clock.now())
+    }
+}
+
+/// One client's end.
+struct End<S: Server>(Arc<World<S>>, ClientId);
+
+#[async_trait]
+impl<S: Server> Wire<S> for End<S> {
+    async fn ask(&self, request: S::Request) -> Reply<S::Answer> {
+        let End(world, from) = self;
+        let fate = {
+            let mut network = world.network.lock().unwrap();
+            let fate = network.plan.take_if(|(which, _)| which(&request)).map(|(_, fate)| fate);
+            if matches!(fate, Some(Fate::Held | Fate::Doubled)) {
+                network.caught.push((*from, request.clone()));
+            }
+            fate
+        };
+        let reply = (fate != Some(Fate::Held)).then(|| world.deliver(*from, request));
+        match reply {
+            Some(reply) if fate != Some(Fate::Unanswered) => reply,
+            _ => std::future::pending().await,
+        }
+    }
+
+    fn tell(&self, request: S::Request) {
+        self.0.deliver(self.1, request);
+    }
+
+    fn receive(&self, inbox: Inbox<S::Push>) {
+        self.0.network.lock().unwrap().inboxes.push((self.1, Arc::new(inbox)));
+    }
+}
+
+impl<S: Server> fmt::Debug for End<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "End({:?})", self.1)
+    }
+}
+
+async fn client<D: Driver>(open: impl FnOnce(Clock) -> D + Send + 'static) -> Client {
+    let options = Options::default().patience(PATIENCE);
+    options.open("memory", "", |context| async move { Ok(open(context.clock)) }).await.unwrap()
+}
+
+async fn lease_client(world: &Arc<World<LeaseServer>>, n: u64) -> Client {
+    let end = Arc::new(End(world.clone(), ClientId(n)));
+    client(|clock| LeaseDriver::new(end, "test", Prefix::default(), clock)).await
+}
+
+async fn queue_client(world: &Arc<World<QueueServer>>, n: u64) -> Client {
+    let end = Arc::new(End(world.clone(), ClientId(n)));
+    let runtime = tokio::runtime::Handle::current();
+    client(|clock| QueueDriver::new(end, "test", Prefix::default(), clock, runtime)).await
+}
+
+fn is_lease_attempt(request: &LeaseRequest) -> bool {
+    matches!(request, LeaseRequest::Attempt { .. })
+}
+
+fn is_queue_attempt(request: &QueueRequest) -> bool {
+    matches!(request, QueueRequest::Attempt { .. })
+}
+
+/// A look whose attempt isn't answered: an error in time. Then waits until the core has cleaned up.
+async fn look_in_vain(client: &Client) {
+    let lock = client.lock("n").ttl(TTL).build().unwrap();
+    let looked = Clock::system().timeout(PATIENCE * 10, lock.try_acquire()).await.expect("answered in time");
+    let error = looked.map(drop).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error}");
+    assert_eq!(client.shutdown(PATIENCE * 20).await, 0, "cleaned up");
+}
+
+async fn take_and_release(client: &Client) {
+    let lock = client.lock("n").ttl(TTL).build().unwrap();
+    let guard = lock.try_acquire().await.unwrap().expect("free");
+    assert_eq!(guard.release().await, Ending::Released);
+}
+
+#[tokio::test]
+async fn a_lease_attempt_that_comes_after_its_patience_is_refused() {
+    let world = World::new(|_| LeaseServer::default());
+    let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
+    world.next(is_lease_attempt, Fate::Held);
+    look_in_vain(&a).await;
+    let late = world.deliver_late();
+    assert!(matches!(late, lock_memory::server::lease::Answer::Refused), "{late:?}");
+    assert_eq!(world.kept(), 0);
+    take_and_release(&b).await;
+}
+
+#[tokio::test]
+async fn a_lease_grant_whose_answer_is_lost_is_given_back() {
+    let world = World::new(|_| LeaseServer::default());
+    let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
+    world.next(is_lease_attempt, Fate::Unanswered);
+    look_in_vain(&a).await;
+    take_and_release(&b).await;
+}
+
+#[tokio::test]
+async fn a_lease_attempt_meets_a_server_whose_clock_was_set() {
+    let world = World::new(|_| LeaseServer::default());
+    let client = lease_client(&world, 1).await;
+    take_and_release(&client).await;
+    for now in [world.clock.now() + TTL * 1000, ServerTime::from_micros(1)] {
+        // What the client knows of the server's time is wrong by far: it learns, and asks once more.
+        world.clock.set(now);
+        take_and_release(&client).await;
+    }
+}
+
+#[tokio::test]
+async fn who_listens_listens_again_after_a_gap() {
+    let world = World::new(|_| LeaseServer::default());
+    let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
+    let guard = a.lock("n").build().unwrap().acquire().await.unwrap();
+    let waiting = b.lock("n").build().unwrap();
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    Clock::system().timeout(TTL, world.keeps(2)).await.expect("a holder and one who listens");
+    world.server.lock().unwrap().hang_up(ClientId(2));
+    world.push(ClientId(2), Pushed::Gap);
+    Clock::system().timeout(TTL, world.keeps(2)).await.expect("listens again");
+    assert_eq!(guard.release().await, Ending::Released);
+    let woken = Clock::system().timeout(Duration::from_secs(2), waiting).await;
+    woken.expect("before the safety poll").unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_session_that_has_ended_unnoticed_is_replaced() {
+    let world = World::new(QueueServer::new);
+    let client = queue_client(&world, 1).await;
+    let guard = client.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
+    let expire = QueueRequest::Expire { key: "n".into() };
+    // Nobody delivers what this pushes.
+    world.server.lock().unwrap().handle(world.clock.now(), ClientId(0), expire);
+    take_and_release(&client).await;
+    assert_eq!(guard.lost().await, Cause::Session);
+}
+
+#[tokio::test]
+async fn a_waiter_whose_session_has_ended_unnoticed_queues_again() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    let guard = a.lock("n").build().unwrap().acquire().await.unwrap();
+    let ttl = Duration::from_millis(300);
+    let other = b.lock("other").ttl(ttl).build().unwrap().acquire().await.unwrap();
+    let waiting = b.lock("n").ttl(ttl).build().unwrap();
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    Clock::system().timeout(TTL, world.keeps(3)).await.expect("two holders and one who waits");
+    // The session of the one who waits, with all that it has; nobody delivers what this pushes.
+    let expire = QueueRequest::Expire { key: "other".into() };
+    world.server.lock().unwrap().handle(world.clock.now(), ClientId(0), expire);
+    assert_eq!(world.kept(), 1);
+    let again = Clock::system().timeout(Duration::from_secs(2), world.keeps(2)).await;
+    again.expect("its heartbeat finds out, long before the safety poll");
+    assert_eq!(other.lost().await, Cause::Session);
+    drop(guard);
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_queue_attempt_that_comes_after_its_release_is_refused() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    world.next(is_queue_attempt, Fate::Held);
+    look_in_vain(&a).await;
+    let late = world.deliver_late();
+    assert!(matches!(late, lock_memory::server::queue::Answer::Refused), "{late:?}");
+    take_and_release(&b).await;
+}
+
+#[tokio::test]
+async fn a_queue_grant_whose_answer_is_lost_is_given_back() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    world.next(is_queue_attempt, Fate::Unanswered);
+    look_in_vain(&a).await;
+    take_and_release(&b).await;
+}
+
+#[tokio::test]
+async fn a_session_whose_answer_is_lost_is_no_obstacle() {
+    let world = World::new(QueueServer::new);
+    let client = queue_client(&world, 1).await;
+    world.next(|request| matches!(request, QueueRequest::OpenSession { .. }), Fate::Unanswered);
+    let lock = client.lock("n").ttl(TTL).build().unwrap();
+    let error = lock.try_acquire().await.map(drop).unwrap_err();
+    assert!(!error.may_have_been_done(), "the attempt was not sent: {error}");
+    take_and_release(&client).await;
+}
+
+#[tokio::test]
+async fn one_lost_heartbeat_costs_no_lock() {
+    let world = World::new(QueueServer::new);
+    let client = queue_client(&world, 1).await;
+    let lock = client.lock("n").ttl(Duration::from_millis(400)).build().unwrap();
+    let guard = lock.acquire().await.unwrap();
+    for _ in 0..3 {
+        world.next(|request| matches!(request, QueueRequest::Heartbeat { .. }), Fate::Held);
+        guard.protect(Clock::system().sleep(Duration::from_millis(400))).await.unwrap();
+        assert!(world.network.lock().unwrap().caught.pop().is_some(), "one was lost");
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_comes_back_after_its_release_is_given_up() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    let ttl = Duration::from_millis(600);
+    // Another lock keeps the session, which would take the place with it.
+    let _other = a.lock("other").ttl(ttl).build().unwrap().acquire().await.unwrap();
+    world.next(is_queue_attempt, Fate::Doubled);
+    let guard = a.lock("n").ttl(ttl).build().unwrap().acquire().await.unwrap();
+    assert_eq!(guard.release().await, Ending::Released);
+    let again = world.deliver_late();
+    assert!(matches!(again, lock_memory::server::queue::Answer::Granted(_)), "{again:?}");
+    let lock = b.lock("n").ttl(ttl).build().unwrap();
+    let guard = Clock::system().timeout(ttl, lock.acquire()).await.expect("given up at the next heartbeat");
+    assert!(guard.is_ok());
+}

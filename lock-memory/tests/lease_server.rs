@@ -1,0 +1,371 @@
+//! The rules of the lease server, one by one, and all of them against a simpler model.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use lock_core::driver::{Revoked, When};
+use lock_core::{Cause, Label};
+use lock_memory::ServerTime;
+use lock_memory::server::lease::{Answer, LeaseServer, Released, Request, TOKEN_MEMORY};
+use lock_memory::server::{Key, Server};
+
+mod common;
+
+use common::{A, B, NOW, SECOND, SplitMix, TTL, owner, shown};
+
+fn attempt(n: u64, ttl: Duration, deadline: ServerTime) -> Request {
+    Request::Attempt { key: "n".into(), owner: owner(n), label: Label::new("someone"), ttl, deadline }
+}
+
+fn renew(n: u64, ttl: Duration) -> Request {
+    Request::Renew { key: "n".into(), owner: owner(n), ttl }
+}
+
+fn release(n: u64) -> Request {
+    Request::Release { key: "n".into(), owner: owner(n) }
+}
+
+fn revoke(n: u64, by: u64, when: When) -> Request {
+    Request::Revoke {
+        key: "n".into(),
+        holder: shown(n),
+        by: owner(by),
+        label: Label::new("an operator"),
+        when,
+    }
+}
+
+/// The answer to `request` of client A.
+fn ask(server: &mut LeaseServer, now: ServerTime, request: Request) -> Answer {
+    server.handle(now, A, request).answer
+}
+
+/// The token and what is left, of an answer that must be a grant.
+fn granted(answer: Answer) -> (u64, Duration) {
+    match answer {
+        Answer::Granted { token, left } => (token.get(), left),
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+fn grant(server: &mut LeaseServer, now: ServerTime, n: u64) -> u64 {
+    granted(ask(server, now, attempt(n, TTL, now + SECOND))).0
+}
+
+#[test]
+fn a_free_lock_is_granted_and_a_held_one_is_not() {
+    let mut server = LeaseServer::default();
+    let first = grant(&mut server, NOW, 1);
+    assert_eq!(first, NOW.as_micros(), "the clock is a good first token");
+    let busy = ask(&mut server, NOW + SECOND, attempt(2, TTL, NOW + TTL));
+    assert!(matches!(busy, Answer::Busy { left } if left == TTL - SECOND), "{busy:?}");
+    let last = NOW + (TTL - Duration::from_micros(1));
+    assert!(matches!(ask(&mut server, last, attempt(2, TTL, NOW + TTL)), Answer::Busy { .. }));
+    assert!(grant(&mut server, NOW + TTL, 2) > first, "free when the lease has ended, to the microsecond");
+}
+
+#[test]
+fn a_look_that_finds_it_held_writes_nothing() {
+    let mut server = LeaseServer::default();
+    grant(&mut server, NOW, 1);
+    assert_eq!(server.writes(), 1);
+    ask(&mut server, NOW, attempt(2, TTL, NOW + SECOND));
+    ask(&mut server, NOW, Request::Inspect { key: "n".into() });
+    ask(&mut server, NOW, renew(2, TTL));
+    ask(&mut server, NOW, release(2));
+    assert_eq!(server.writes(), 1);
+}
+
+#[test]
+fn an_attempt_that_comes_after_its_deadline_is_refused() {
+    let mut server = LeaseServer::default();
+    let late = NOW + SECOND + Duration::from_micros(1);
+    assert!(matches!(ask(&mut server, late, attempt(1, TTL, NOW + SECOND)), Answer::Refused));
+    granted(ask(&mut server, NOW + SECOND, attempt(1, TTL, NOW + SECOND)));
+    let again = ask(&mut server, late, attempt(1, TTL, NOW + SECOND));
+    assert!(matches!(again, Answer::Refused), "also of an owner that holds it");
+}
+
+#[test]
+fn an_attempt_that_is_repeated_gets_the_same_grant_and_never_less_time() {
+    let mut server = LeaseServer::default();
+    let (token, left) = granted(ask(&mut server, NOW, attempt(1, TTL, NOW + TTL)));
+    assert_eq!(left, TTL);
+    let shorter = granted(ask(&mut server, NOW + SECOND, attempt(1, SECOND, NOW + TTL)));
+    assert_eq!(shorter, (token, TTL - SECOND), "what is left, and not what is asked for");
+    let longer = granted(ask(&mut server, NOW + SECOND, attempt(1, TTL, NOW + TTL)));
+    assert_eq!(longer, (token, TTL));
+}
+
+#[test]
+fn a_renewal_never_shortens_and_never_creates() {
+    let mut server = LeaseServer::default();
+    grant(&mut server, NOW, 1);
+    let shorter = ask(&mut server, NOW, renew(1, SECOND));
+    assert!(matches!(shorter, Answer::Renewed { left } if left == TTL), "{shorter:?}");
+    let longer = ask(&mut server, NOW + SECOND, renew(1, TTL));
+    assert!(matches!(longer, Answer::Renewed { left } if left == TTL), "{longer:?}");
+    let gone = ask(&mut server, NOW + SECOND + TTL, renew(1, TTL));
+    assert!(matches!(gone, Answer::Lost(Cause::Gone)), "{gone:?}");
+    assert!(matches!(
+        ask(&mut server, NOW, Request::Renew { key: "m".into(), owner: owner(1), ttl: TTL }),
+        Answer::Lost(Cause::Gone)
+    ));
+    grant(&mut server, NOW + SECOND + TTL, 2);
+    let taken = ask(&mut server, NOW + SECOND + TTL, renew(1, TTL));
+    assert!(matches!(taken, Answer::Lost(Cause::Taken)), "{taken:?}");
+}
+
+#[test]
+fn only_the_holder_releases_and_those_who_listen_are_told() {
+    let mut server = LeaseServer::default();
+    grant(&mut server, NOW, 1);
+    for (client, serial) in [(A, 1), (B, 7)] {
+        server.handle(NOW, client, Request::Listen { key: "n".into(), serial });
+    }
+    let foreign = server.handle(NOW, A, release(2));
+    assert!(matches!(foreign.answer, Answer::NotHeld) && foreign.pushes.is_empty());
+    let own = server.handle(NOW, A, release(1));
+    assert!(matches!(own.answer, Answer::Released { others: true }));
+    assert_eq!(own.pushes, [(A, Released("n".into())), (B, Released("n".into()))]);
+    assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "twice");
+
+    // A late message that nobody listens doesn't undo a newer wish; one in time does.
+    server.handle(NOW, B, Request::Unlisten { key: "n".into(), serial: 6 });
+    grant(&mut server, NOW, 3);
+    assert!(matches!(ask(&mut server, NOW, release(3)), Answer::Released { others: true }));
+    server.handle(NOW, B, Request::Unlisten { key: "n".into(), serial: 7 });
+    grant(&mut server, NOW, 4);
+    let alone = server.handle(NOW, A, release(4));
+    assert!(matches!(alone.answer, Answer::Released { others: false }), "only the client itself listens");
+    server.hang_up(A);
+    grant(&mut server, NOW, 5);
+    assert!(server.handle(NOW, A, release(5)).pushes.is_empty());
+}
+
+#[test]
+fn a_release_after_the_lease_changes_nothing() {
+    let mut server = LeaseServer::default();
+    grant(&mut server, NOW, 1);
+    assert!(matches!(ask(&mut server, NOW + TTL, release(1)), Answer::NotHeld));
+}
+
+#[test]
+fn a_revoked_lock_is_free_at_its_holders_deadline() {
+    let mut server = LeaseServer::default();
+    let first = grant(&mut server, NOW, 1);
+    assert!(matches!(
+        ask(&mut server, NOW, revoke(2, 9, When::HoldersDeadline)),
+        Answer::Revoked(Revoked::NotHeld)
+    ));
+    let revoked = ask(&mut server, NOW + SECOND, revoke(1, 9, When::HoldersDeadline));
+    assert!(matches!(revoked, Answer::Revoked(Revoked::FreeIn(left)) if left == TTL - SECOND), "{revoked:?}");
+    assert!(matches!(ask(&mut server, NOW + SECOND, renew(1, TTL)), Answer::Lost(Cause::Revoked)));
+    assert!(matches!(ask(&mut server, NOW + SECOND, release(1)), Answer::NotHeld));
+    assert!(matches!(ask(&mut server, NOW + SECOND, attempt(2, TTL, NOW + TTL)), Answer::Busy { .. }));
+    assert!(grant(&mut server, NOW + TTL, 2) > first);
+    assert!(
+        matches!(ask(&mut server, NOW + TTL, renew(1, TTL)), Answer::Lost(Cause::Revoked)),
+        "and not taken"
+    );
+}
+
+#[test]
+fn a_lock_that_is_revoked_now_is_free_at_once_but_not_to_the_attempt_that_had_it() {
+    let mut server = LeaseServer::default();
+    grant(&mut server, NOW, 1);
+    server.handle(NOW, B, Request::Listen { key: "n".into(), serial: 1 });
+    let revoked = server.handle(NOW, A, revoke(1, 9, When::Now));
+    assert!(matches!(revoked.answer, Answer::Revoked(Revoked::Free)));
+    assert_eq!(revoked.pushes.len(), 1);
+    assert!(matches!(ask(&mut server, NOW, renew(1, TTL)), Answer::Lost(Cause::Revoked)));
+    let doubled = ask(&mut server, NOW, attempt(1, TTL, NOW + SECOND));
+    assert!(matches!(doubled, Answer::Refused), "{doubled:?}");
+    // An owner that never heard of its grant, and of its loss, asks anew.
+    granted(ask(&mut server, NOW, attempt(1, TTL, NOW + SECOND * 2)));
+}
+
+#[test]
+fn tokens_rise_whatever_the_clock_does() {
+    let mut server = LeaseServer::default();
+    let mut last = 0;
+    // Standing still, forward, and back by just less than what a token is remembered for.
+    for now in [NOW, NOW, NOW + TTL * 10, NOW + TTL * 10 + TOKEN_MEMORY, NOW + TTL * 10 + SECOND] {
+        for n in 1..4 {
+            let token = grant(&mut server, now, n);
+            assert!(token > last, "{token} after {last}");
+            last = token;
+            ask(&mut server, now, release(n));
+        }
+    }
+}
+
+#[test]
+fn names_are_forgotten_an_hour_after_their_token_and_not_before() {
+    let mut server = LeaseServer::default();
+    let many = 10_000;
+    let grant_and_release = |server: &mut LeaseServer, now: ServerTime, name: &str| {
+        let (key, label): (Key, _) = (name.into(), Label::new("someone"));
+        let request = Request::Attempt { key: key.clone(), owner: owner(1), label, ttl: TTL, deadline: now };
+        let token = granted(server.handle(now, A, request).answer).0;
+        server.handle(now, A, Request::Release { key, owner: owner(1) });
+        token
+    };
+    for n in 0..many {
+        grant_and_release(&mut server, NOW, &format!("n{n}"));
+    }
+    assert_eq!(server.names(), many, "a clock that falls by less than an hour must find every token");
+    let early = NOW + (TOKEN_MEMORY - Duration::from_micros(1));
+    for _ in 0..many {
+        grant_and_release(&mut server, early, "busy");
+    }
+    assert_eq!(server.names(), many + 1, "a microsecond too early");
+    for _ in 0..many {
+        grant_and_release(&mut server, NOW + TOKEN_MEMORY, "busy");
+    }
+    assert_eq!(server.names(), 1, "looked at in turn, a few at each grant");
+    assert!(grant_and_release(&mut server, NOW + TOKEN_MEMORY, "n1") > NOW.as_micros());
+}
+
+// ---- against a model ------------------------------------------------------------------------------------------------
+
+/// What a lease server is, in the fewest words: who holds until when. Tokens never fall and never repeat.
+#[derive(Default)]
+struct Model {
+    holder: Option<(u64, ServerTime, u64)>,
+    last_token: u64,
+    revoked: HashMap<u64, ServerTime>,
+    /// The latest deadline of those that make up each owner's last grant.
+    attempts: HashMap<u64, ServerTime>,
+}
+
+impl Model {
+    fn holder(&self, now: ServerTime) -> Option<(u64, ServerTime, u64)> {
+        self.holder.filter(|(_, ends, _)| *ends > now)
+    }
+
+    fn check(&mut self, now: ServerTime, n: u64, ttl: Duration, request: &Request, answer: &Answer) {
+        let held = self.holder(now);
+        match (request, answer) {
+            (Request::Attempt { deadline, .. }, Answer::Refused) => {
+                assert!(now > *deadline || self.revoked.get(&n).is_some_and(|last| deadline <= last));
+            }
+            (Request::Attempt { deadline, .. }, Answer::Granted { token, left }) => {
+                assert!(now <= *deadline && self.revoked.get(&n).is_none_or(|last| deadline > last));
+                let (mut ends, mut latest) = (now + ttl, *deadline);
+                match held {
+                    Some((holder, held_until, held_token)) => {
+                        assert_eq!((holder, held_token), (n, token.get()));
+                        ends = ends.max(held_until);
+                        latest = latest.max(self.attempts[&n]);
+                    }
+                    None => assert!(token.get() > self.last_token && token.get() >= now.as_micros()),
+                }
+                assert_eq!(*left, ends.since(now));
+                self.attempts.insert(n, latest);
+                self.last_token = token.get();
+                self.holder = Some((n, ends, token.get()));
+            }
+            (Request::Attempt { .. }, Answer::Busy { left }) => {
+                let (holder, ends, _) = held.expect("busy without a holder");
+                assert!(holder != n && *left == ends.since(now));
+            }
+            (Request::Renew { .. }, Answer::Renewed { left }) => {
+                let (holder, ends, token) = held.expect("renewed without a holder");
+                let ends = ends.max(now + ttl);
+                assert!(holder == n && *left == ends.since(now));
+                self.holder = Some((n, ends, token));
+            }
+            (Request::Renew { .. }, Answer::Lost(cause)) => {
+                assert!(held.is_none_or(|(holder, ..)| holder != n));
+                match cause {
+                    Cause::Revoked => assert!(self.revoked.contains_key(&n)),
+                    Cause::Taken => assert!(held.is_some()),
+                    _ => assert!(held.is_none()),
+                }
+            }
+            (Request::Release { .. }, Answer::Released { .. }) => {
+                assert_eq!(held.expect("released without a holder").0, n);
+                self.holder = None;
+            }
+            (Request::Release { .. }, Answer::NotHeld) => {
+                assert!(held.is_none_or(|(holder, ..)| holder != n));
+            }
+            (Request::Revoke { .. }, Answer::Revoked(Revoked::NotHeld)) => {
+                assert!(held.is_none_or(|(holder, ..)| holder != n));
+            }
+            (Request::Revoke { when, .. }, Answer::Revoked(revoked)) => {
+                let (holder, ends, token) = held.expect("revoked without a holder");
+                assert_eq!(holder, n);
+                // Only the last one is remembered.
+                self.revoked = HashMap::from([(n, self.attempts[&n])]);
+                match when {
+                    When::Now => self.holder = None,
+                    When::HoldersDeadline => {
+                        assert_eq!(*revoked, Revoked::FreeIn(ends.since(now)));
+                        self.holder = Some((OPERATOR, ends, token));
+                    }
+                }
+            }
+            (request, answer) => panic!("{request:?} was answered {answer:?}"),
+        }
+    }
+}
+
+const OPERATOR: u64 = 1000;
+
+#[test]
+fn a_thousand_random_histories_fit_the_model() {
+    let mut counted = HashMap::<&str, u64>::new();
+    for seed in 0..1000 {
+        let (mut random, mut server, mut model) = (SplitMix(seed), LeaseServer::default(), Model::default());
+        let (mut now, mut in_flight) = (NOW, Vec::new());
+        for step in 0..200_u64 {
+            now = match random.below(20) {
+                0 => ServerTime::from_micros(now.as_micros() - random.below(20_000_000)),
+                _ => now + Duration::from_micros(random.below(4_000_000)),
+            };
+            // Owners come and go; each has ever later deadlines.
+            let n = step / 20 + random.below(4);
+            let ttl = Duration::from_micros(1 + random.below(10_000_000));
+            let request = match random.below(8) {
+                0..=2 => attempt(n, ttl, now + Duration::from_micros(random.below(3_000_000) + step)),
+                3..=4 => renew(n, ttl),
+                5 => release(n),
+                6 if random.below(3) == 0 => revoke(n, OPERATOR, When::HoldersDeadline),
+                6 => revoke(n, OPERATOR, When::Now),
+                _ => release(n),
+            };
+            in_flight.push((n, ttl, request));
+            // Some messages arrive late, some twice.
+            let next = random.below(in_flight.len() as u64) as usize;
+            let (n, ttl, request) = match random.below(4) {
+                0 => in_flight[next].clone(),
+                _ => in_flight.swap_remove(next),
+            };
+            in_flight.truncate(6);
+            let answer = ask(&mut server, now, request.clone());
+            model.check(now, n, ttl, &request, &answer);
+            *counted.entry(kind(&answer)).or_default() += 1;
+        }
+    }
+    for kind in ["granted", "busy", "refused", "renewed", "lost", "released", "revoked"] {
+        assert!(
+            counted.get(kind).is_some_and(|count| *count > 1000),
+            "{kind} was hardly tested: {counted:?}"
+        );
+    }
+}
+
+fn kind(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Granted { .. } => "granted",
+        Answer::Busy { .. } => "busy",
+        Answer::Refused => "refused",
+        Answer::Renewed { .. } => "renewed",
+        Answer::Lost(_) => "lost",
+        Answer::Released { .. } => "released",
+        Answer::Revoked(Revoked::Free | Revoked::FreeIn(_)) => "revoked",
+        _ => "nothing",
+    }
+}

@@ -1,0 +1,53 @@
+//! Which URL is whose: one line per backend.
+
+use lock_core::{Client, Error, Location, Options, Result};
+
+/// From lines of `feature [schemes] => connect` makes the list of all schemes and the choice by scheme.
+macro_rules! backends {
+    ($($feature:literal [$($scheme:literal),+] => $connect:path;)+) => {
+        const SCHEMES: &[&str] = &[$($($scheme),+),+];
+
+        pub(crate) async fn connect(url: &str, options: Options) -> Result<Client> {
+            let location = Location::parse(url)?;
+            match location.base().split_once("://").map_or("", |(scheme, _)| scheme) {
+                $($($scheme)|+ => {
+                    #[cfg(feature = $feature)]
+                    let outcome = $connect(url, options).await;
+                    #[cfg(not(feature = $feature))]
+                    let outcome = not_built_in(location.scheme(), $feature, options);
+                    outcome
+                })+
+                scheme => Err(unknown(scheme)),
+            }
+        }
+    };
+}
+
+backends! {
+    "memory" ["memory", "memory+queue"] => lock_memory::connect;
+    "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis::connect_with;
+}
+
+/// The options go unused in a build without any backend.
+#[cfg_attr(
+    all(feature = "memory", feature = "redis"),
+    expect(dead_code, reason = "every backend is built in")
+)]
+fn not_built_in(scheme: &str, feature: &str, _options: Options) -> Result<Client> {
+    Err(Error::unsupported(format!(
+        "{scheme}:// needs the feature \"{feature}\" of the crate onelock, which this program was built without"
+    )))
+}
+
+/// Only the scheme is shown, and only if it looks like one: anything else of a URL may hold a password.
+fn unknown(scheme: &str) -> Error {
+    let there_are = SCHEMES.join("://, ");
+    let plausible = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    Error::invalid(match scheme {
+        "" => format!("a server's URL begins with a scheme; there are: {there_are}://"),
+        scheme if scheme.chars().all(plausible) => {
+            format!("no backend has the scheme {scheme}://; there are: {there_are}://")
+        }
+        _ => format!("no backend has the scheme of this URL; there are: {there_are}://"),
+    })
+}

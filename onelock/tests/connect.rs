@@ -1,0 +1,106 @@
+//! From a URL to a client, with whichever features this is built with.
+
+use onelock::{Error, ErrorKind};
+
+const SCHEMES: [&str; 7] = ["memory", "memory+queue", "redis", "rediss", "redis+unix", "unix", "valkey"];
+
+async fn refused(url: &str) -> Error {
+    onelock::connect(url).await.expect_err(url)
+}
+
+#[cfg(feature = "memory")]
+#[tokio::test]
+async fn memory_is_a_lock() -> onelock::Result<()> {
+    for url in ["memory://a-lock", "memory+queue://a-lock"] {
+        let client = onelock::connect(url).await?;
+        let lock = client.lock("a").wait(std::time::Duration::from_millis(50)).build()?;
+        let guard = lock.acquire().await?;
+        assert!(guard.is_held());
+        assert_eq!(lock.acquire().await.unwrap_err().kind(), ErrorKind::Timeout, "{url}");
+        assert_eq!(guard.release().await, onelock::Ending::Released, "{url}");
+        assert!(lock.try_acquire().await?.is_some(), "{url}");
+    }
+    Ok(())
+}
+
+#[cfg(feature = "memory")]
+#[tokio::test]
+async fn options_reach_the_backend() -> onelock::Result<()> {
+    let client =
+        onelock::connect_with("memory://options", onelock::Options::default().label("the test")).await?;
+    let lock = client.lock("a").build()?;
+    let _guard = lock.acquire().await?;
+    assert_eq!(lock.inspect().await?.holder.and_then(|holder| holder.label).as_deref(), Some("the test"));
+    Ok(())
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unavailable() {
+    // A port that is kept for a service that nobody has, and a socket that is not there.
+    for url in [
+        "redis://127.0.0.1:1",
+        "valkey://127.0.0.1:1",
+        "redis+unix:///no/such/socket",
+        "unix:///no/such/socket",
+    ] {
+        assert!(matches!(refused(url).await.kind(), ErrorKind::Unavailable { .. }), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_backend_that_is_not_built_in_names_its_feature() {
+    for (feature, built_in) in [("memory", cfg!(feature = "memory")), ("redis", cfg!(feature = "redis"))] {
+        if built_in {
+            continue;
+        }
+        let scheme = format!("{feature}://host");
+        let error = refused(&scheme).await;
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains(&format!("feature \"{feature}\"")), "{error}");
+    }
+}
+
+#[cfg(all(feature = "redis", not(feature = "tls")))]
+#[tokio::test]
+async fn encryption_that_is_not_built_in_names_its_feature() {
+    let error = refused("rediss://127.0.0.1:1").await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.message().contains("tls"), "{error}");
+}
+
+#[tokio::test]
+async fn an_unknown_scheme_is_told_what_there_is() {
+    for url in ["gopher://host", "localhost:6379", "localhost", "", "REDIS://host", "://host"] {
+        let error = refused(url).await;
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
+        for scheme in SCHEMES {
+            assert!(error.message().contains(&format!("{scheme}://")), "{url}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_parameter_is_refused() {
+    let built_in =
+        [("memory://", cfg!(feature = "memory")), ("redis://127.0.0.1:1", cfg!(feature = "redis"))];
+    for (url, _) in built_in.into_iter().filter(|(_, built_in)| *built_in) {
+        let error = refused(&format!("{url}?colour=red")).await;
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
+        assert!(error.message().contains("colour"), "{url}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_password_is_never_shown() {
+    for scheme in
+        SCHEMES.into_iter().filter(|scheme| !scheme.starts_with("memory")).chain(["gopher", "s3cr3t!"])
+    {
+        for rest in
+            ["deploy:s3cr3t@127.0.0.1:1", "deploy:s3cr3t@127.0.0.1:1?colour=red", "deploy:s3cr3t@127.0.0.1:x"]
+        {
+            let error = refused(&format!("{scheme}://{rest}")).await;
+            assert!(!format!("{error} {error:?}").contains("s3cr3t"), "{scheme}: {error:?}");
+        }
+    }
+}
