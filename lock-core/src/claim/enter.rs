@@ -1,0 +1,175 @@
+//! Entering: attempt, listen, attempt, wait, until the lock is granted or nobody wants it any more.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::hold::Held;
+use super::{Answer, Life, Listening, Residue, certain};
+use crate::backoff;
+use crate::driver::{Attempt, Busy, Waits, Wakes};
+use crate::error::{Done, Error, ErrorKind, Result};
+use crate::events::{Event, Refusal};
+use crate::gate::{STAND_BACK, Turn};
+
+impl Life {
+    /// Waiters queue in front of the server; one who only looks asks it at once, because only the server knows.
+    pub(super) async fn take_turn(&mut self, caller: &mut oneshot::Sender<Answer>) -> Result<Option<Turn>> {
+        if self.waits == Waits::No {
+            return Ok(None);
+        }
+        tokio::select! {
+            biased;
+            turn = self.shared.gates.enter(&self.terms.name) => Ok(Some(turn)),
+            () = caller.closed() => Err(gone()),
+            () = self.shared.closing() => Err(shutting_down()),
+        }
+    }
+
+    /// Attempts until granted, refused, out of time, or nobody waits for the answer.
+    pub(super) async fn enter(
+        &mut self,
+        caller: &mut oneshot::Sender<Answer>,
+        turn: Option<&Turn>,
+    ) -> Result<Option<Held>> {
+        if turn.is_some_and(Turn::must_stand_back) {
+            self.stand_back().await;
+        }
+        let mut failures = 0;
+        loop {
+            let asked = self.now();
+            let pause = match self.attempt().await {
+                Ok(Attempt::Granted(grant)) => {
+                    let until = asked + certain(grant.valid_for);
+                    if until > self.now() {
+                        turn.inspect(|turn| turn.granted());
+                        return Ok(Some(self.held(grant.token, asked, until, grant.valid_for)));
+                    }
+                    // Not a lock to build on; but ours, so that the next attempt prolongs it, and leaving releases it.
+                    // A release in between could arrive late, and free what the next attempt was granted.
+                    self.listening = Listening::NotYet;
+                    let e = self.at("acquire", too_slow());
+                    if self.waits == Waits::No {
+                        return Err(e);
+                    }
+                    self.troubled(&e, turn);
+                    failures += 1;
+                    backoff::after_error(failures, &self.shared.random)
+                }
+                Ok(Attempt::Busy(busy)) => {
+                    turn.inspect(|turn| turn.busy());
+                    failures = 0;
+                    if self.waits == Waits::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
+                        return Ok(None);
+                    }
+                    if self.listen().await {
+                        continue; // look, listen, look again: a release in between would go unnoticed
+                    }
+                    self.pause(busy)
+                }
+                Err(e) if e.is_transient() && self.waits == Waits::Queued => {
+                    self.troubled(&e, turn);
+                    failures += 1;
+                    e.retry_in().unwrap_or_else(|| backoff::after_error(failures, &self.shared.random))
+                }
+                Err(e) => return Err(e),
+            };
+            self.wait(pause, caller).await?;
+        }
+    }
+
+    fn troubled(&self, error: &Error, turn: Option<&Turn>) {
+        self.trouble("attempt", error);
+        turn.inspect(|turn| turn.trouble(error.to_string()));
+    }
+
+    async fn attempt(&mut self) -> Result<Attempt> {
+        let asked = self.now();
+        let outcome = self.claim.attempt().await;
+        match &outcome {
+            Ok(Attempt::Granted(_) | Attempt::Busy(Busy { queued: true, .. })) => {
+                self.leaves(Residue::Something);
+            }
+            Ok(Attempt::Busy(_)) => {}
+            Err(e) if e.may_have_been_done() => self.leaves(Residue::UntilThen(asked + self.patience)),
+            // A server may refuse the second half of what it has begun.
+            Err(e) if e.kind() == ErrorKind::Rejected => self.leaves(Residue::Something),
+            Err(_) => {}
+        }
+        outcome.map_err(|e| self.at("acquire", e))
+    }
+
+    /// Listens if it doesn't yet. Whether it just began to.
+    async fn listen(&mut self) -> bool {
+        if self.listening != Listening::NotYet {
+            return false;
+        }
+        match self.claim.listen().await {
+            Ok(()) => self.listening = Listening::Yes,
+            Err(e) if e.kind() == ErrorKind::Unsupported => self.listening = Listening::Never,
+            Err(e) => self.trouble("listen", &e),
+        }
+        self.listening == Listening::Yes
+    }
+
+    /// Lets others have a go: one wake-up, or a short while.
+    async fn stand_back(&mut self) {
+        self.listen().await;
+        let clock = &self.shared.clock;
+        tokio::select! {
+            biased;
+            () = self.claim.changed(), if self.listening == Listening::Yes => {}
+            () = clock.sleep(STAND_BACK) => {}
+        }
+    }
+
+    /// How long to wait for a wake-up before the next look.
+    fn pause(&self, busy: Busy) -> Duration {
+        let random = &self.shared.random;
+        let pushed = self.listening == Listening::Yes && self.shared.driver.info().wakes == Wakes::Pushed;
+        let look = match pushed {
+            true => backoff::safety(random),
+            false => backoff::poll(self.now().since(self.began), random),
+        };
+        busy.free_in.map_or(look, |free_in| look.min(backoff::after_lease(free_in, random)))
+    }
+
+    async fn wait(&mut self, pause: Duration, caller: &mut oneshot::Sender<Answer>) -> Result<()> {
+        let clock = &self.shared.clock;
+        tokio::select! {
+            biased;
+            () = caller.closed() => Err(gone()),
+            () = self.shared.closing() => Err(shutting_down()),
+            () = self.claim.changed(), if self.listening == Listening::Yes => Ok(()),
+            () = clock.sleep(pause) => Ok(()),
+        }
+    }
+
+    /// A caller that gets no guard. Nobody may be listening any more.
+    pub(super) fn answer_no(&self, caller: oneshot::Sender<Answer>, answer: Answer) {
+        let why = match &answer {
+            Ok(_) => Refusal::Busy,
+            Err(_) if caller.is_closed() => Refusal::GivenUp,
+            Err(_) => Refusal::Error,
+        };
+        let waited = self.now().since(self.began);
+        self.tell(&Event::NotGranted { name: &self.terms.name, why, waited });
+        let _: Result<(), _> = caller.send(answer);
+    }
+}
+
+fn too_slow() -> Error {
+    Error::unavailable(
+        Done::No,
+        "the server's answer took longer than the lease that it granted; ask for a longer ttl",
+    )
+}
+
+/// Nobody hears this.
+fn gone() -> Error {
+    Error::unavailable(Done::No, "the caller went away")
+}
+
+fn shutting_down() -> Error {
+    Error::unavailable(Done::No, "this client is shutting down")
+}

@@ -1,0 +1,83 @@
+//! Leaving: release until the server has answered, and once more after whatever may still be on its way.
+
+use super::hold::{Ended, Held};
+use super::{Life, Residue};
+use crate::backoff;
+use crate::clock::Instant;
+use crate::driver::{Lease, Release};
+use crate::error::Result;
+use crate::events::Event;
+use crate::gate::Turn;
+use crate::guard::Ending;
+
+impl Life {
+    /// Gives the lock back; the next task of this process has its turn as soon as that is done or the lease has ended.
+    pub(super) async fn leave(mut self, held: Held, ended: Ended, mut turn: Option<Turn>) {
+        let last_request = held.until.max(self.now() + self.patience);
+        let outcome = self.release(last_request, |now| drop(turn.take_if(|_| now >= held.until))).await;
+        let ending = match (outcome, ended.lost) {
+            (Some(Release::Released { .. }), None) => Ending::Released,
+            _ => Ending::Expired,
+        };
+        if let (Some(turn), Some(Release::Released { others })) = (&turn, outcome) {
+            turn.released(others);
+        }
+        drop(turn);
+        let since = self.now().since(held.since);
+        self.tell(&Event::Ended { name: &self.terms.name, owner: self.owner, ending, held: since });
+        if let Some(asker) = ended.asker {
+            let _: Result<(), _> = asker.send(ending);
+        }
+        self.settle().await;
+    }
+
+    /// Takes back whatever an entry that came to nothing left behind, or may yet leave.
+    pub(super) async fn withdraw(mut self) {
+        if self.residue == Residue::Nothing {
+            return;
+        }
+        self.release(self.now() + self.patience, |_| {}).await;
+        self.settle().await;
+    }
+
+    /// An attempt of unknown outcome can take effect until its patience has ended: the release after that is the one
+    /// that counts.
+    async fn settle(&mut self) {
+        if let Residue::UntilThen(at) = self.residue {
+            self.shared.clock.sleep_until(at).await;
+            self.release(at, |_| {}).await;
+        }
+    }
+
+    /// Releases until the server answers, or nothing can be left of what was sent until `last_request`: one ttl later,
+    /// where leases belong to locks. Where they belong to sessions, a place in the queue would stay as long as the
+    /// session: there only an answer ends it.
+    async fn release(&mut self, last_request: Instant, mut failed: impl FnMut(Instant)) -> Option<Release> {
+        let over = (self.shared.driver.info().lease == Lease::Lock).then_some(last_request + self.terms.ttl);
+        for failures in 1.. {
+            let hopeless = match self.release_once().await {
+                Ok(outcome) => return Some(outcome),
+                Err(e) => !e.is_transient(),
+            };
+            if over.is_some_and(|over| hopeless || self.now() >= over) {
+                break;
+            }
+            failed(self.now());
+            self.shared.clock.sleep(backoff::after_error(failures, &self.shared.random)).await;
+        }
+        None
+    }
+
+    async fn release_once(&mut self) -> Result<Release> {
+        let asked = self.now();
+        let outcome = self.claim.release().await.map_err(|e| self.at("release", e));
+        match &outcome {
+            Ok(_) => match self.residue {
+                Residue::UntilThen(at) if at > asked => {}
+                _ => self.residue = Residue::Nothing,
+            },
+            Err(e) => self.trouble("release", e),
+        }
+        outcome
+    }
+}
