@@ -38,8 +38,8 @@ pub(crate) struct Shared {
     closing: watch::Sender<bool>,
     /// The shortest ttl in use, in milliseconds: how finely a suspend has to be noticed.
     shortest_ttl: AtomicU64,
-    #[allow(dead_code, reason = "it ends the watch when it is dropped")]
-    watch: Watch,
+    /// Ends the watch when it is dropped.
+    _watch: Watch,
 }
 
 /// The task that watches for a suspend; it ends with its client.
@@ -121,7 +121,7 @@ impl Client {
             patience,
             closing: watch::Sender::new(false),
             shortest_ttl: AtomicU64::new(u64::MAX),
-            watch: Watch(keeper.handle().spawn(watch_for_suspend(shared.clone(), census)).abort_handle()),
+            _watch: Watch(keeper.handle().spawn(watch_for_suspend(shared.clone(), census)).abort_handle()),
         });
         Client { shared, keeper: Arc::new(keeper) }
     }

@@ -4,6 +4,7 @@
 #[path = "../../conformance/src/servers/catalogue.rs"]
 mod catalogue;
 mod ci;
+mod documents;
 mod install;
 mod setup;
 mod steps;

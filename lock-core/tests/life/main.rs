@@ -59,6 +59,16 @@ async fn a_refused_attempt_leaves_nothing_to_release() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_looks_listens_and_looks_again_at_once() {
+    let script = Script::new([busy(), granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    // A release between the first look and the listening would go unnoticed until the next poll.
+    assert_eq!(script.times_of("attempt"), [0, 1]);
+    assert!(guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_grant_that_arrives_too_late_is_asked_for_again() {
     let (_, late) = granted(ms(400));
     let script = Script::new([(ms(500), late), granted(TTL)], [held(TTL)], [released()]);
@@ -257,6 +267,15 @@ async fn a_wait_that_runs_out_among_busy_neighbours_is_contention() {
         let error = lock.acquire().await.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn protect_looks_at_the_clock_after_the_work_too() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    let outcome = guard.protect(async { script.jump(TTL * 2) }).await;
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost, "it was not held until the work was done");
 }
 
 /// At whatever moment of the watch's rounds it comes.

@@ -1,0 +1,113 @@
+//! The documents name what exists: cases by their names, other documents by their paths. And every case is named where
+//! a promise or a rule is.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::workspace::root;
+
+/// `Err` lists what is named and isn't there, and the cases that no promise and no rule names.
+pub(crate) fn check() -> Result<(), String> {
+    let cases = cases()?;
+    let topics: BTreeSet<&str> = cases.iter().filter_map(|case| case.split("::").next()).collect();
+    let mut wrong = Vec::new();
+    let mut named = BTreeSet::new();
+    for path in documents()? {
+        let text = read(&path)?;
+        let shown = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
+        for name in code(&text).filter(|name| topics.iter().any(|topic| is_in(topic, name))) {
+            if !cases.contains(name) {
+                wrong.push(format!("{shown} names {name}, which is no case"));
+            } else if !shown.ends_with("bug-classes.md") {
+                // That list is made of the cases: it promises nothing.
+                named.insert(name.to_owned());
+            }
+        }
+        let folder = path.parent().unwrap_or(root());
+        let broken = links(&text).filter(|link| !folder.join(link).exists());
+        wrong.extend(broken.map(|link| format!("{shown} links to {link}, which isn't there")));
+    }
+    let unnamed = cases.difference(&named);
+    wrong.extend(unnamed.map(|case| format!("no document says what {case} is for")));
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// `topic::name` of every case of the suite.
+fn cases() -> Result<BTreeSet<String>, String> {
+    let folder = root().join("conformance/src/cases");
+    let mut cases = BTreeSet::new();
+    for path in files(&folder, "rs")? {
+        let topic = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        for rest in behind(&read(&path)?, "    case!(") {
+            let name: String =
+                rest.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            cases.insert(format!("{topic}::{name}"));
+        }
+    }
+    if cases.is_empty() { Err(format!("no cases in {}", folder.display())) } else { Ok(cases) }
+}
+
+/// The Markdown files that people read.
+fn documents() -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    for folder in ["", "docs", "docs/decisions", "docs/protocols", "bench"] {
+        found.extend(files(&root().join(folder), "md")?);
+    }
+    Ok(found)
+}
+
+fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    Ok(paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// What stands between single backticks, outside of blocks of code.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2))
+}
+
+fn is_in(topic: &str, name: &str) -> bool {
+    name.strip_prefix(topic).is_some_and(|rest| rest.starts_with("::"))
+}
+
+/// The relative targets of links, without anchors.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    behind(text, "](")
+        .filter_map(|rest| rest.split([')', '#']).next())
+        .filter(|link| !link.is_empty() && !link.contains("://"))
+}
+
+/// What stands behind each `mark`.
+fn behind<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
+    text.match_indices(mark).map(move |(at, _)| &text[at + mark.len()..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_prose_count_and_code_blocks_do_not() {
+        let text = "a `lease::one` and `x`\n```text\n`lease::two`\n```\n(`names::three`)";
+        let found: Vec<_> = code(text).collect();
+        assert_eq!(found, ["lease::one", "x", "names::three"]);
+        assert!(is_in("lease", "lease::one") && !is_in("lease", "leases::one") && !is_in("lease", "lease"));
+    }
+
+    #[test]
+    fn links_are_relative_and_lose_their_anchors() {
+        let text = "[a](docs/a.md#x) [b](https://b) [c](#c) [d](../d.md)";
+        assert_eq!(links(text).collect::<Vec<_>>(), ["docs/a.md", "../d.md"]);
+    }
+
+    #[test]
+    fn the_documents_are_true() {
+        check().expect("they name what exists");
+    }
+}
