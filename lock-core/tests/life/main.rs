@@ -134,11 +134,45 @@ async fn a_renewal_that_hangs_does_not_delay_the_news() {
     let script = Script::new([granted(TTL)], [(ms(60_000), held(TTL).1)], [released()]);
     let client = client(&script).await;
     let guard = acquired(&client).await;
+    let until = client.clock().now() + guard.valid_for();
     assert_eq!(guard.lost().await, Cause::Expired);
+    assert!(client.clock().now() <= until + ms(1), "told at {:?}, due at {until:?}", client.clock().now());
     pass(ms(70_000)).await;
     assert!(!guard.is_held(), "a late answer revives nothing");
     assert_eq!(script.times_of("release").len(), 1, "and what may be left is released");
     assert_eq!(guard.release().await, Ending::Expired);
+}
+
+/// The process stood still while a renewal was under way: what its guard has said once stays said.
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_was_not_held_for_a_moment_is_lost() {
+    let script = Script::new([granted(TTL)], [(ms(50), held(TTL * 10).1)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    while script.times_of("renew").is_empty() {
+        pass(ms(10)).await;
+    }
+    script.jump(TTL);
+    assert!(!guard.is_held());
+    assert_eq!(guard.lost().await, Cause::Expired);
+    pass(ms(200)).await;
+    assert!(!guard.is_held(), "though the server has prolonged it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shorter_proof_does_not_replace_a_longer_one() {
+    let script = Script::new([granted(TTL)], [held(TTL * 4), held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    let certain = guard.renew(TTL * 4).await.unwrap();
+    assert!(certain > TTL * 3);
+    let asked = client.clock().now();
+    while script.times_of("renew").len() < 2 {
+        pass(ms(10)).await;
+    }
+    pass(ms(10)).await;
+    let passed = client.clock().now().since(asked);
+    assert!(guard.valid_for() + passed + ms(1) >= certain, "{:?} after {passed:?}", guard.valid_for());
 }
 
 #[tokio::test(start_paused = true)]
