@@ -28,3 +28,76 @@ pub async fn detached<T: Send + 'static>(
         Some(Err(e)) => Err(Error::unavailable(Done::Unknown, "the call's task ended early").with_source(e)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// Sets its flag when it is dropped before it was done.
+    struct Undone(Arc<AtomicBool>);
+
+    impl Drop for Undone {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// A call that takes this long; whether it was cut off.
+    fn call(takes: Duration) -> (impl Future<Output = Result<u8>> + Send, Arc<AtomicBool>, Arc<AtomicBool>) {
+        let (done, cut) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (finished, undone) = (done.clone(), Undone(cut.clone()));
+        let call = async move {
+            Clock::system().timeout(takes, std::future::pending::<()>()).await;
+            finished.store(true, Ordering::SeqCst);
+            std::mem::forget(undone);
+            Ok(7)
+        };
+        (call, done, cut)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_in_time_is_answered() {
+        let (call, ..) = call(Duration::from_millis(50));
+        assert_eq!(detached(&Clock::system(), Duration::from_millis(100), call).await.unwrap(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_call_is_unknown_and_goes_on() {
+        let (call, done, cut) = call(Duration::from_millis(900));
+        let clock = Clock::system();
+        let error = detached(&clock, Duration::from_millis(100), call).await.unwrap_err();
+        assert!(error.may_have_been_done(), "{error:?}");
+        assert!(!done.load(Ordering::SeqCst));
+        clock.timeout(Duration::from_secs(5), std::future::pending::<()>()).await;
+        assert!(done.load(Ordering::SeqCst) && !cut.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_hangs_is_cut_off_a_second_later() {
+        let (call, done, cut) = call(Duration::from_secs(3600));
+        let clock = Clock::system();
+        assert!(detached(&clock, Duration::from_millis(100), call).await.is_err());
+        assert!(!cut.load(Ordering::SeqCst));
+        clock.timeout(Duration::from_secs(5), std::future::pending::<()>()).await;
+        assert!(cut.load(Ordering::SeqCst) && !done.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_goes_does_not_cut_it_off() {
+        let (call, done, _) = call(Duration::from_millis(50));
+        let clock = Clock::system();
+        let mut asking = Box::pin(detached(&clock, Duration::from_millis(100), call));
+        assert!(
+            std::future::poll_fn(|context| std::task::Poll::Ready(
+                asking.as_mut().poll(context).is_pending()
+            ))
+            .await
+        );
+        drop(asking);
+        clock.timeout(Duration::from_secs(5), std::future::pending::<()>()).await;
+        assert!(done.load(Ordering::SeqCst));
+    }
+}

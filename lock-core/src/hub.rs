@@ -99,3 +99,46 @@ impl Drop for Listening {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn is_woken(listening: &Listening) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        matches!(pin!(listening.woken()).as_mut().poll(&mut context), Poll::Ready(()))
+    }
+
+    fn name(name: &str) -> Name {
+        Name::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_wake_up_is_kept_until_somebody_waits_for_it() {
+        let hub = Hub::default();
+        let (a, b) = (hub.listen(&name("a")), hub.listen(&name("b")));
+        hub.wake("a");
+        hub.wake("a");
+        assert!(is_woken(&a) && !is_woken(&a) && !is_woken(&b));
+        hub.wake_all();
+        assert!(is_woken(&a) && is_woken(&b));
+    }
+
+    #[test]
+    fn one_is_woken_and_one_who_leaves_passes_it_on() {
+        let hub = Hub::default();
+        let (first, second) = (hub.listen(&name("a")), hub.listen(&name("a")));
+        hub.wake("a");
+        drop(first);
+        assert!(is_woken(&second));
+        assert!(hub.has("a") && hub.listened() == [name("a")]);
+        drop(second);
+        assert!(
+            !hub.has("a") && hub.listened().is_empty(),
+            "nothing is kept of names that nobody listens to"
+        );
+    }
+}
