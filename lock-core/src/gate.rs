@@ -14,7 +14,8 @@ use crate::name::Name;
 const MOST_IN_A_ROW: u32 = 8;
 /// And for how long.
 const LONGEST_ROW: Duration = Duration::from_millis(50);
-/// How long it then stands back, unless a wake-up comes first. Also the pause that ends a row by itself.
+/// It then lets as many turns of others pass, each of which ends in a wake-up; silence for so long means that there are
+/// no more. Also the pause that ends a row by itself.
 pub(crate) const STAND_BACK: Duration = Duration::from_millis(5);
 
 /// The gates of one client.
@@ -182,15 +183,14 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whether this process has had its row and others wait: then it lets one wake-up or [`STAND_BACK`] pass.
-    pub(crate) fn must_stand_back(&self) -> bool {
+    /// How many turns of others this process lets pass, because it has had so many in a row while they waited.
+    pub(crate) fn owed(&self) -> u32 {
         let now = self.now();
         let mut state = self.gate().state();
-        let full = state.row.is_full(now);
-        if full {
-            state.row = Row::default();
+        match state.row.is_full(now) {
+            true => std::mem::take(&mut state.row).grants,
+            false => 0,
         }
-        full
     }
 
     pub(crate) fn granted(&self) {
@@ -273,7 +273,7 @@ mod tests {
         let name = Name::new("n").unwrap();
         for (others, expected) in [(Some(true), true), (None, true), (Some(false), false)] {
             let mut row = 0;
-            while !gates.enter(&name).await.must_stand_back() && row < 20 {
+            while gates.enter(&name).await.owed() == 0 && row < 20 {
                 let turn = gates.enter(&name).await;
                 turn.granted();
                 turn.released(others);

@@ -32,9 +32,8 @@ impl Life {
         caller: &mut oneshot::Sender<Answer>,
         turn: Option<&Turn>,
     ) -> Result<Option<Held>> {
-        if turn.is_some_and(Turn::must_stand_back) {
-            self.stand_back().await;
-        }
+        let mut owed = turn.map_or(0, Turn::owed);
+        self.stand_back(&mut owed).await;
         let mut failures = 0;
         loop {
             let asked = self.now();
@@ -74,7 +73,11 @@ impl Life {
                 }
                 Err(e) => return Err(e),
             };
-            self.wait(pause, caller).await?;
+            let woken = self.wait(pause, caller).await?;
+            if woken && owed > 0 {
+                owed -= 1;
+                self.stand_back(&mut owed).await;
+            }
         }
     }
 
@@ -112,14 +115,19 @@ impl Life {
         self.listening == Listening::Yes
     }
 
-    /// Lets others have a go: one wake-up, or a short while.
-    async fn stand_back(&mut self) {
-        self.listen().await;
-        let clock = &self.shared.clock;
-        tokio::select! {
-            biased;
-            () = self.claim.changed(), if self.listening == Listening::Yes => {}
-            () = clock.sleep(STAND_BACK) => {}
+    /// Lets others have the turns that they are owed. A wake-up ends each; a silence means that nobody wants them, or
+    /// that one takes its time: the next look tells.
+    async fn stand_back(&mut self, owed: &mut u32) {
+        if *owed > 0 {
+            self.listen().await;
+        }
+        while *owed > 0 {
+            let clock = &self.shared.clock;
+            tokio::select! {
+                biased;
+                () = self.claim.changed(), if self.listening == Listening::Yes => *owed -= 1,
+                () = clock.sleep(STAND_BACK) => return,
+            }
         }
     }
 
@@ -134,14 +142,15 @@ impl Life {
         busy.free_in.map_or(look, |free_in| look.min(backoff::after_lease(free_in, random)))
     }
 
-    async fn wait(&mut self, pause: Duration, caller: &mut oneshot::Sender<Answer>) -> Result<()> {
+    /// Waits for a wake-up, or for `pause`. Whether it was woken.
+    async fn wait(&mut self, pause: Duration, caller: &mut oneshot::Sender<Answer>) -> Result<bool> {
         let clock = &self.shared.clock;
         tokio::select! {
             biased;
             () = caller.closed() => Err(gone()),
             () = self.shared.closing() => Err(shutting_down()),
-            () = self.claim.changed(), if self.listening == Listening::Yes => Ok(()),
-            () = clock.sleep(pause) => Ok(()),
+            () = self.claim.changed(), if self.listening == Listening::Yes => Ok(true),
+            () = clock.sleep(pause) => Ok(false),
         }
     }
 
