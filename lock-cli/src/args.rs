@@ -77,9 +77,13 @@ Exit status: the command's own, or
 
 The command runs in a process group of its own. Signals are passed on to it. If the lease can't be renewed, the group
 gets SIGTERM a while before it ends (5 s, or a third of the ttl) and SIGKILL just before. When the command ends, what
-it leaves running in its group is killed, and the lock released. On Linux a SIGKILL of lock itself kills the command,
-but not what the command has started. While lock itself is stopped (SIGSTOP) nobody renews the lease or kills the
-command: let the resource check LOCK_TOKEN, which rises with every holder.
+it leaves running in its group is killed, and the lock released. On Linux that includes daemons, whatever their group
+and session are.
+
+A second process of lock, the watcher, kills the command just before the lease ends even if lock itself is stopped or
+swapped out, and at once if lock is killed. Ctrl-Z stops the command and lock, so nobody renews: continue it before
+the lease ends, or it is lost. Nothing kills the command in time if the watcher doesn't run either, as on a machine
+that was asleep: let the resource check LOCK_TOKEN, which rises with every holder.
 
 Examples:
   export LOCK_URL=redis://localhost

@@ -4,13 +4,19 @@ use std::pin::pin;
 use std::time::Duration;
 
 use onelock::{Cause, Guard};
+use tokio::time::{Instant, sleep};
 
 use crate::exit::{Exit, Failure};
-use crate::os::{Event, Process, Signals};
+use crate::os::{Deadline, Event, Process, Signals};
+
+/// However little is left, renewals are looked for no more often than this.
+const SHORTEST_LOOK: Duration = Duration::from_millis(5);
 
 /// How long before the end of the lease the command is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Margins {
+    /// How often renewals are looked for at least.
+    look: Duration,
     /// When it is asked to end.
     terminate: Duration,
     /// When it is killed.
@@ -22,7 +28,22 @@ impl Margins {
     pub(crate) fn of(ttl: Duration) -> Margins {
         let kill = (ttl / 100).max(Duration::from_millis(50)).min(ttl / 4);
         let terminate = (ttl / 3).min(Duration::from_secs(5)).max(kill * 2);
-        Margins { terminate, kill }
+        // Twice per renewal.
+        Margins { look: (ttl / 6).max(SHORTEST_LOOK), terminate, kill }
+    }
+
+    /// When the command is killed if nothing is renewed from now on.
+    pub(crate) fn deadline(self, guard: &Guard) -> Deadline {
+        Deadline::after(|| self.left(guard))
+    }
+
+    /// Until the next look for a renewal. A late one must be told before the deadline that it moves.
+    fn pause(self, guard: &Guard) -> Duration {
+        (self.left(guard) / 2).clamp(SHORTEST_LOOK, self.look)
+    }
+
+    fn left(self, guard: &Guard) -> Duration {
+        guard.valid_for().saturating_sub(self.kill)
     }
 }
 
@@ -37,7 +58,7 @@ pub(crate) enum Ended {
     Killed(Cause),
 }
 
-/// Sees the command to its end, in time.
+/// Sees the command to its end, in time. The process knows its deadline, and keeps to it should we not be there then.
 ///
 /// After SIGTERM its own status no longer tells whether it did its work: that end is a loss even if the lease was
 /// renewed in the last moment.
@@ -50,6 +71,7 @@ pub(crate) async fn supervise(
     // Both resolve at once when the lock is lost.
     let (mut last_moment, mut warning) =
         (pin!(guard.at_risk(margins.kill)), pin!(guard.at_risk(margins.terminate)));
+    let mut look = pin!(sleep(margins.pause(guard)));
     let mut ended = None;
     loop {
         tokio::select! {
@@ -63,8 +85,16 @@ pub(crate) async fn supervise(
                 process.terminate();
                 ended = Some(Ended::Terminated);
             }
+            () = &mut look, if !matches!(ended, Some(Ended::Killed(_))) => {
+                process.kill_at(margins.deadline(guard));
+                look.as_mut().reset(Instant::now() + margins.pause(guard));
+            }
             event = process.event() => match event? {
                 Event::Ended => break,
+                Event::Killed => {
+                    ended = Some(Ended::Killed(why(guard).await));
+                    break;
+                }
                 // Here we have been stopped like the command, and go on. It does not if the lock is gone meanwhile.
                 Event::Stopped if guard.is_held() => process.go_on(),
                 Event::Stopped => {}
@@ -92,11 +122,13 @@ mod tests {
     #[test]
     fn margins_leave_time_to_stop_and_are_not_met_by_a_healthy_lease() {
         for ttl in [30, 100, 500, 1_000, 30_000, 600_000, 86_400_000].map(Duration::from_millis) {
-            let Margins { terminate, kill } = Margins::of(ttl);
+            let Margins { look, terminate, kill } = Margins::of(ttl);
             assert!(!kill.is_zero() && kill * 2 <= terminate, "{ttl:?}");
             assert!(terminate <= ttl / 2, "{ttl:?}");
+            assert!(!look.is_zero() && look <= ttl / 6, "{ttl:?}");
         }
         let usual = Margins::of(Duration::from_secs(30));
-        assert_eq!(usual, Margins { terminate: Duration::from_secs(5), kill: Duration::from_millis(300) });
+        let [look, terminate] = [Duration::from_secs(5); 2];
+        assert_eq!(usual, Margins { look, terminate, kill: Duration::from_millis(300) });
     }
 }

@@ -18,8 +18,8 @@ fn main() {
 }
 
 fn carry_out() -> Result<Exit, Failure> {
-    if let Some(failure) = os::become_command(std::env::args_os().skip(1)) {
-        return Err(failure);
+    if let Some(outcome) = os::inner_call(std::env::args_os().skip(1)) {
+        return outcome;
     }
     match Args::read() {
         Ok(Args { verb: Verb::Run(run) }) => run.carry_out(),

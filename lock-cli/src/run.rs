@@ -23,7 +23,7 @@ impl Run {
     /// Answers when the command has ended and the lock is released, or with the reason why not.
     pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
         let url = self.url()?;
-        // One thread: it is the one whose end kills the command (see `os`).
+        // One thread: it has nothing to do that would need a second.
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let outcome = runtime.block_on(self.on_server(&url));
         // A thread that still looks up a host's name is not waited for.
@@ -69,11 +69,13 @@ impl Run {
             eprintln!("lock: acquired {name:?} with token {token} after {waited:.1?}");
         }
         let variables = [("LOCK_NAME", self.name.to_string()), ("LOCK_TOKEN", guard.token().to_string())];
-        let mut process = Process::start(&self.command, &variables)?;
         let margins = Margins::of(self.ttl.unwrap_or(DEFAULT_TTL));
-        let ended = child::supervise(&mut process, &guard, margins, signals).await?;
+        let mut process = Process::start(&self.command, &variables, margins.deadline(&guard))?;
+        let ended = child::supervise(&mut process, &guard, margins, signals).await;
+        // If the command could not be seen to its end, this ends it: before the release.
+        drop(process);
         let ending = release(guard, signals).await;
-        self.verdict(ended, ending)
+        self.verdict(ended?, ending)
     }
 
     fn lock(&self, client: &Client, wait: Option<Duration>) -> Result<Lock, Failure> {

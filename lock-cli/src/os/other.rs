@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
@@ -15,7 +16,11 @@ pub(crate) struct Process(Child);
 
 impl Process {
     /// Starts `command` with `variables` added to the environment.
-    pub(crate) fn start(command: &[OsString], variables: &[(&str, String)]) -> Result<Process, Failure> {
+    pub(crate) fn start(
+        command: &[OsString],
+        variables: &[(&str, String)],
+        _deadline: Deadline,
+    ) -> Result<Process, Failure> {
         let child = Command::new(&command[0])
             .args(&command[1..])
             .envs(variables.iter().map(|(name, value)| (name, value)))
@@ -25,9 +30,12 @@ impl Process {
     }
 
     /// Resolves when the process has ended. Cancel safe.
-    pub(crate) async fn event(&mut self) -> io::Result<Event> {
-        self.0.wait().await.map(|_| Event::Ended)
+    pub(crate) async fn event(&mut self) -> Result<Event, Failure> {
+        self.0.wait().await?;
+        Ok(Event::Ended)
     }
+
+    pub(crate) fn kill_at(&self, _deadline: Deadline) {}
 
     pub(crate) fn go_on(&self) {}
 
@@ -48,8 +56,18 @@ impl Process {
     }
 }
 
-/// There is no second call here.
-pub(crate) fn become_command(_args: impl Iterator<Item = OsString>) -> Option<Failure> {
+/// Nobody watches it here: only this process itself ends the command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline;
+
+impl Deadline {
+    pub(crate) fn after(_left: impl FnOnce() -> Duration) -> Deadline {
+        Deadline
+    }
+}
+
+/// There are no inner calls here.
+pub(crate) fn inner_call(_args: impl Iterator<Item = OsString>) -> Option<Result<Exit, Failure>> {
     None
 }
 

@@ -69,9 +69,10 @@ fn killed(_shared: &Owned) {
     let left: u64 = redis::cmd("PTTL").arg("killed").query(&mut connection(&server)).unwrap();
     server.kill().unwrap();
     let lived = holder.last_sign_of_life() - asked;
-    assert!(lived < Duration::from_millis(left), "{lived:?} {left}");
-    assert!(lived > Duration::from_secs(1), "{lived:?} {left}");
-    holder.finish().expect(74, &["\"killed\" was lost", "killed"]);
+    let done = holder.finish();
+    assert!(lived < Duration::from_millis(left), "{lived:?} {left} {done:?}");
+    assert!(lived > Duration::from_secs(1), "{lived:?} {left} {done:?}");
+    done.expect(74, &["\"killed\" was lost", "killed"]);
 }
 
 fn stopped(server: &Owned) {

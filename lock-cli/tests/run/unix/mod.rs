@@ -6,6 +6,7 @@ mod loss;
 mod signals;
 mod usage;
 mod waits;
+mod watch;
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ type OnServer = (&'static str, fn(&Owned));
 pub(crate) fn main() {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = usage::CASES.iter().map(|&(name, case)| trial(name, case)).collect();
-    let on_server = [ends::CASES, waits::CASES, loss::CASES, signals::CASES].concat();
+    let on_server = [ends::CASES, waits::CASES, loss::CASES, watch::CASES, signals::CASES].concat();
     let server = match Owned::start(&Redis, &Settings::default()) {
         Ok(server) => {
             let server = Arc::new(server);

@@ -13,7 +13,7 @@ pub(crate) const CASES: &[Case] = &[
     ("an unreachable server ends with 69 at once", unreachable),
     ("with --wait an unreachable server is tried until then", unreachable_for_a_while),
     ("a password is not shown", password),
-    ("the second call is not for people", second_call),
+    ("calls of the program by itself are not for people", inner_calls),
 ];
 
 fn bad_usage() {
@@ -96,7 +96,12 @@ fn password() {
     }
 }
 
-fn second_call() {
-    lock(["__exec"]).finish().expect(64, &["lock run --help"]);
-    lock(["__exec", "1", "echo", "ran"]).finish().expect(71, &["has ended"]);
+fn inner_calls() {
+    for args in [&["__exec"] as &[&str], &["__exec", "1", "true"], &["__watch"], &["__watch", "1"]] {
+        lock(args).finish().expect(64, &["lock run --help"]);
+    }
+    lock(["__exec", "1", "1", "echo", "ran"]).finish().expect(71, &["has ended"]);
+    let done = lock(["__watch", "1", "echo", "ran"]).finish();
+    done.expect(71, &["refused"]);
+    assert_eq!(done.stdout, "");
 }
