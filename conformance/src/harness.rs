@@ -1,6 +1,7 @@
 //! What a backend provides to be tested: a way to open clients, and whatever it can be made to do.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -50,6 +51,16 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         unreachable!("{}", Need::Interrupt)
     }
 
+    /// Where the server listens, as `host:port`: a [`Proxy`](crate::proxy::Proxy) is put in front of it.
+    fn address(&self) -> String {
+        unreachable!("{}", Need::Proxy)
+    }
+
+    /// As [`open`](Self::open), but through the proxy that listens at `address`.
+    async fn open_through(&self, address: SocketAddr, options: Options) -> Result<Client> {
+        unreachable!("{} {address} {options:?}", Need::Proxy)
+    }
+
     /// A server of the case's own, to be hurt.
     async fn own_server(&self) -> Box<dyn OwnServer> {
         unreachable!("{}", Need::OwnServer)
@@ -91,6 +102,8 @@ pub enum Need {
     Residue,
     /// [`Harness::interrupt`]
     Interrupt,
+    /// [`Harness::address`] and [`Harness::open_through`]
+    Proxy,
     /// [`Harness::own_server`]
     OwnServer,
     /// An own server that keeps acknowledged data over a kill.
@@ -106,6 +119,7 @@ impl fmt::Display for Need {
             Need::Counters => "count the server's requests and writes",
             Need::Residue => "count what is left on the server",
             Need::Interrupt => "cut every connection",
+            Need::Proxy => "reach the server through a proxy",
             Need::OwnServer => "start a server of a case's own",
             Need::Durable => "restart a server with its data",
             Need::Program => "run the program lock",

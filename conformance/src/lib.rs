@@ -5,10 +5,13 @@
 
 mod cases;
 mod harness;
+pub mod proxy;
 mod runner;
 #[cfg(feature = "servers")]
 pub mod servers;
 mod setting;
+#[cfg(feature = "sim")]
+pub mod sim;
 
 pub use harness::{Counters, Data, Harness, Need, OwnServer};
 pub use runner::{Verdict, failed, not_run, run};

@@ -8,6 +8,7 @@ use lock_core::driver::{Claim, Mode, Request, Waits};
 use lock_core::{Client, Guard, Info, Label, LockBuilder, Name, Options, Owner, Random};
 
 use crate::harness::Harness;
+use crate::proxy::Proxy;
 
 /// The setting of one case.
 #[derive(Clone, Debug)]
@@ -31,6 +32,17 @@ impl Setting {
 
     pub(crate) async fn client_with(&self, options: Options) -> Client {
         self.harness.open(options).await.expect("the server under test is up")
+    }
+
+    /// A network of the case's own between its clients and the server.
+    pub(crate) async fn proxy(&self) -> Proxy {
+        Proxy::start(&self.harness.address()).await.expect("a port is free")
+    }
+
+    /// A client behind that network.
+    pub(crate) async fn client_through(&self, proxy: &Proxy, options: Options) -> Client {
+        let client = self.harness.open_through(proxy.address(), options).await;
+        client.expect("the server under test is up, and the network works")
     }
 
     /// The ttl that cases use: short, but long enough for this server.

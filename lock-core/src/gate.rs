@@ -201,14 +201,17 @@ impl Turn {
     }
 
     /// Somebody else has it: whatever row there was has ended.
-    pub(crate) fn busy(&self) {
+    ///
+    /// What an attempt saw is of some moment after it was `asked`: a caller who came later can't go by it.
+    pub(crate) fn busy(&self, asked: Instant) {
         let mut state = self.gate().state();
-        state.seen = Some((self.now(), Seen::Held));
+        state.seen = Some((asked, Seen::Held));
         state.row = Row::default();
     }
 
-    pub(crate) fn trouble(&self, what: String) {
-        self.gate().state().seen = Some((self.now(), Seen::Trouble(what)));
+    /// The server did not answer what it was `asked`.
+    pub(crate) fn trouble(&self, asked: Instant, what: String) {
+        self.gate().state().seen = Some((asked, Seen::Trouble(what)));
     }
 
     /// Unknown counts as yes.

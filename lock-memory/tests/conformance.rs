@@ -31,7 +31,9 @@ impl Harness for InProcess {
     fn can(&self, need: Need) -> std::result::Result<(), String> {
         match need {
             Need::Forget | Need::Counters | Need::Residue | Need::OwnServer | Need::Durable => Ok(()),
-            Need::Interrupt | Need::Program => Err(format!("a server in this process: no way to {need}")),
+            Need::Interrupt | Need::Program | Need::Proxy => {
+                Err(format!("a server in this process: no way to {need}"))
+            }
         }
     }
 

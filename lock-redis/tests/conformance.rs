@@ -1,5 +1,7 @@
 //! Redis and Valkey under the suite.
 
+use std::net::SocketAddr;
+
 use async_trait::async_trait;
 use lock_conformance::servers::{self, Absence, Owned, Persistence, Program, Server, Settings};
 use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Verdict};
@@ -32,6 +34,9 @@ impl Harness for Redis {
     fn can(&self, need: Need) -> Result<(), String> {
         match need {
             Need::Forget | Need::Counters | Need::Residue => Ok(()),
+            Need::Proxy => split(self.server.url())
+                .map(drop)
+                .ok_or_else(|| "not by TCP without TLS: no proxy can stand in between".to_owned()),
             Need::Program => Program::find().map(drop).map_err(|absence| absence.to_string()),
             Need::Interrupt | Need::OwnServer | Need::Durable if self.server.owned().is_some() => Ok(()),
             _ => Err(format!("the server was not started here: the suite does not {need}")),
@@ -40,6 +45,20 @@ impl Harness for Redis {
 
     fn url(&self) -> String {
         self.server.url().to_owned()
+    }
+
+    fn address(&self) -> String {
+        let (_, address, _) = split(self.server.url()).expect("asked before");
+        if address.contains("]:") || (address.contains(':') && !address.ends_with(']')) {
+            address.to_owned()
+        } else {
+            format!("{address}:6379")
+        }
+    }
+
+    async fn open_through(&self, address: SocketAddr, options: Options) -> Result<Client> {
+        let (before, _, after) = split(self.server.url()).expect("asked before");
+        lock_redis::connect_with(&format!("{before}{address}{after}"), options).await
     }
 
     async fn forget(&self, name: &Name) {
@@ -92,6 +111,18 @@ impl Redis {
     async fn info(&self) -> String {
         redis::cmd("INFO").arg("everything").query_async(&mut self.admin().await).await.expect("INFO")
     }
+}
+
+/// What stands before host and port in the URL of a server that is reached by plain TCP, these, and what follows.
+fn split(url: &str) -> Option<(&str, &str, &str)> {
+    let (scheme, rest) = url.split_once("://")?;
+    if !matches!(scheme, "redis" | "valkey") {
+        return None;
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let start = rest[..end].rfind('@').map_or(0, |at| at + 1);
+    let before = scheme.len() + "://".len() + start;
+    Some((&url[..before], &rest[start..end], &rest[end..]))
 }
 
 /// The number behind `label`, zero if it isn't there.

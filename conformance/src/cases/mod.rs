@@ -8,6 +8,8 @@ mod failure;
 mod fencing;
 mod lease;
 mod names;
+mod network;
+mod outage;
 #[cfg(feature = "servers")]
 mod processes;
 mod waiting;
@@ -25,6 +27,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         cancellation::CASES,
         breaking::CASES,
         failure::CASES,
+        network::CASES,
+        outage::CASES,
         #[cfg(feature = "servers")]
         processes::CASES,
     ]

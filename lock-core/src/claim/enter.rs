@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::hold::Held;
 use super::{Answer, Life, Listening, Residue, certain};
 use crate::backoff;
+use crate::clock::Instant;
 use crate::driver::{Attempt, Busy, Waits, Wakes};
 use crate::error::{Done, Error, ErrorKind, Result};
 use crate::events::{Event, Refusal};
@@ -51,12 +52,12 @@ impl Life {
                     if self.waits == Waits::No {
                         return Err(e);
                     }
-                    self.troubled(&e, turn);
+                    self.troubled(asked, &e, turn);
                     failures += 1;
                     backoff::after_error(failures, &self.shared.random)
                 }
                 Ok(Attempt::Busy(busy)) => {
-                    turn.inspect(|turn| turn.busy());
+                    turn.inspect(|turn| turn.busy(asked));
                     failures = 0;
                     if self.waits == Waits::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
                         return Ok(None);
@@ -67,7 +68,7 @@ impl Life {
                     self.pause(busy)
                 }
                 Err(e) if e.is_transient() && self.waits == Waits::Queued => {
-                    self.troubled(&e, turn);
+                    self.troubled(asked, &e, turn);
                     failures += 1;
                     e.retry_in().unwrap_or_else(|| backoff::after_error(failures, &self.shared.random))
                 }
@@ -81,9 +82,9 @@ impl Life {
         }
     }
 
-    fn troubled(&self, error: &Error, turn: Option<&Turn>) {
+    fn troubled(&self, asked: Instant, error: &Error, turn: Option<&Turn>) {
         self.trouble("attempt", error);
-        turn.inspect(|turn| turn.trouble(error.to_string()));
+        turn.inspect(|turn| turn.trouble(asked, error.to_string()));
     }
 
     async fn attempt(&mut self) -> Result<Attempt> {

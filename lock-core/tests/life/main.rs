@@ -312,6 +312,23 @@ async fn protect_looks_at_the_clock_after_the_work_too() {
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost, "it was not held until the work was done");
 }
 
+/// An answer that was long on its way tells what was before this caller came (found by simulation, seed 1008962).
+#[tokio::test(start_paused = true)]
+async fn an_old_answer_is_no_contention_for_who_came_later() {
+    let script = Script::new([(ms(100), busy().1)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let first = lock(&client);
+    let contender = tokio::spawn(async move { first.acquire().await.map(drop) });
+    pass(ms(60)).await;
+    // The contender's first answer comes at 100, its second after 200.
+    let late = client.lock("n").ttl(TTL).wait(ms(60)).build().unwrap();
+    let error = late.acquire().await.map(drop).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
+    let patient = client.lock("n").ttl(TTL).wait(ms(400)).build().unwrap();
+    assert_eq!(patient.acquire().await.map(drop).unwrap_err().kind(), ErrorKind::Timeout);
+    contender.abort();
+}
+
 /// At whatever moment of the watch's rounds it comes.
 #[test]
 fn a_suspend_is_noticed_in_every_phase_of_the_watch() {

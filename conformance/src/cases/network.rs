@@ -1,0 +1,212 @@
+//! Messages that are lost, late or doubled: the real client and the real server, with a proxy in between.
+
+use std::time::{Duration, Instant};
+
+use lock_core::{Client, Done, Ending, ErrorKind, FencingToken, Lock, Name, Options, Random};
+
+use super::case;
+use crate::proxy::{Fault, Proxy, Way};
+use crate::runner::Case;
+use crate::setting::{Setting, ms, until, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]; needs [Proxy]),
+    case!(an_attempt_that_arrives_after_its_release_takes_nothing, [B2]; needs [Proxy]),
+    case!(a_renewal_whose_answer_is_lost_is_repeated_in_time, [B1, B11]; needs [Proxy]),
+    case!(a_release_whose_answer_is_lost_is_one, [B18]; needs [Proxy]),
+    case!(what_arrives_twice_counts_once, [B3, B9]; needs [Proxy]),
+    case!(a_slow_answer_counts_against_the_lease, [B12]; needs [Proxy]),
+    case!(answers_belong_to_their_calls_whatever_was_cancelled, [B17]; needs [Proxy]),
+];
+
+/// Longer than any case lasts: what comes free earlier has been released.
+const LONG: Duration = Duration::from_secs(25);
+/// How long each call of these cases may take.
+const PATIENCE: Duration = ms(300);
+
+/// A client with a patience of its own behind a proxy, and whatever it does for the first time done.
+async fn warm_client(s: &Setting, proxy: &Proxy) -> Client {
+    let client = s.client_through(proxy, Options::default().patience(PATIENCE)).await;
+    let guard = s.hold_by(&client, &s.name()).await;
+    guard.renew(s.ttl()).await.expect("it is held");
+    assert_eq!(guard.release().await, Ending::Released);
+    client
+}
+
+fn long(client: &Client, name: &Name) -> Lock {
+    client.lock(name.as_str()).ttl(LONG).build().expect("fine terms")
+}
+
+async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting) {
+    let (name, proxy, direct) = (s.name(), s.proxy().await, s.client().await);
+    let client = warm_client(&s, &proxy).await;
+    let (lock, seen) = (long(&client, &name), long(&direct, &name));
+    proxy.swallow(Way::ToClient, 1);
+    let asked = Instant::now();
+    let attempt = tokio::spawn(async move { lock.try_acquire().await.map(|guard| guard.is_some()) });
+    until("the server granted it", PATIENCE, || async { seen.inspect().await.expect("up").holder.is_some() })
+        .await;
+    let error = attempt.await.expect("no panic").expect_err("no answer came");
+    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+    assert!(asked.elapsed() < PATIENCE + ms(150), "it was told after {:?}", asked.elapsed());
+    let other = within("it is undone", PATIENCE + ms(300), seen.acquire()).await.expect("up");
+    // The second release, after the attempt's patience, is not the other's.
+    tokio::time::sleep(PATIENCE).await;
+    assert_eq!(other.release().await, Ending::Released);
+}
+
+async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
+    let (proxy, direct) = (s.proxy().await, s.client().await);
+    for late in [ms(0), PATIENCE * 2] {
+        let name = s.name();
+        let client = warm_client(&s, &proxy).await;
+        // Its connection hangs; those that it opens instead work.
+        proxy.hold_open_ones(Way::ToServer);
+        let held = proxy.count(Fault::Held(Way::ToServer));
+        let error = long(&client, &name).try_acquire().await.map(drop).expect_err("no answer came");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
+        tokio::time::sleep(late).await;
+        let looking = long(&direct, &name);
+        assert!(looking.inspect().await.expect("up").holder.is_none());
+        proxy.deliver(Way::ToServer);
+        // Looked at all the time: a grant that is undone at once is a grant, too.
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            let holder = looking.inspect().await.expect("up").holder;
+            assert!(holder.is_none(), "{late:?} after its patience it took the lock: {holder:?}");
+        }
+        assert!(s.is_free(&name).await);
+    }
+}
+
+async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting) {
+    let (name, proxy) = (s.name(), s.proxy().await);
+    let (client, ttl) = (s.client_through(&proxy, Options::default()).await, s.ttl() * 2);
+    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let guard = lock.acquire().await.expect("up");
+    guard.renew(ttl).await.expect("it is held");
+    for round in 1..=2 {
+        proxy.swallow(Way::ToClient, 1);
+        until("a renewal's answer is lost", ttl, || async {
+            proxy.count(Fault::Swallowed(Way::ToClient)) == round
+        })
+        .await;
+        let end = Instant::now() + ttl * 5 / 4;
+        while Instant::now() < end {
+            assert!(guard.is_held(), "one answer of several was lost");
+            assert!(!s.is_free(&name).await);
+            tokio::time::sleep(ttl / 8).await;
+        }
+    }
+    assert_eq!(guard.release().await, Ending::Released);
+    assert!(s.is_free(&name).await);
+}
+
+async fn a_release_whose_answer_is_lost_is_one(s: Setting) {
+    let (name, proxy) = (s.name(), s.proxy().await);
+    let client = warm_client(&s, &proxy).await;
+    let guard = long(&client, &name).acquire().await.expect("up");
+    proxy.swallow(Way::ToClient, 1);
+    let asked = Instant::now();
+    let release = tokio::spawn(guard.release());
+    let successor = s.client().await;
+    let successor = long(&successor, &name);
+    let next = within("it is free", PATIENCE, successor.acquire()).await.expect("up");
+    // Whether the first release was in time, the repeated one can't tell: either answer is honest.
+    let _: Ending = release.await.expect("no panic");
+    assert!(asked.elapsed() >= PATIENCE && asked.elapsed() < PATIENCE * 2 + ms(200), "{:?}", asked.elapsed());
+    assert!(next.is_held());
+    assert_eq!(next.release().await, Ending::Released, "the repeated release took nothing from it");
+}
+
+/// A client that says everything twice hands the lock to one that doesn't, again and again.
+async fn what_arrives_twice_counts_once(s: Setting) {
+    let (name, proxy, ttl) = (s.name(), s.proxy().await, Duration::from_secs(3));
+    proxy.double();
+    let (doubled, direct) = (s.client_through(&proxy, Options::default()).await, s.client().await);
+    let lock = |client: &Client| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let (doubled, direct) = (lock(&doubled), lock(&direct));
+    let mut last = None;
+    for _ in 0..25 {
+        let guard = doubled.acquire().await.expect("up");
+        assert!(last < Some(guard.token()), "{last:?}, then {}", guard.token());
+        let left = guard.renew(ttl).await.expect("it is held");
+        assert!(left <= ttl && guard.is_held());
+        let (token, next) = (guard.token(), direct.clone());
+        let next = tokio::spawn(async move { next.acquire().await });
+        let before = proxy.count(Fault::Doubled);
+        assert_eq!(guard.release().await, Ending::Released);
+        let next = within("one release frees it", ms(1000), next).await.expect("no panic").expect("up");
+        until("the release has arrived twice", ms(1000), || async { proxy.count(Fault::Doubled) > before })
+            .await;
+        last = Some(next.token());
+        assert!(last > Some(token), "{token}, then {last:?}");
+        next.renew(ttl).await.expect("the second release took nothing from it");
+        assert_eq!(next.release().await, Ending::Released);
+    }
+    assert!(proxy.count(Fault::Doubled) >= 75, "{} of its requests", proxy.count(Fault::Doubled));
+}
+
+async fn a_slow_answer_counts_against_the_lease(s: Setting) {
+    let (name, proxy) = (s.name(), s.proxy().await);
+    let (ttl, slow) = (s.ttl() * 3, s.ttl());
+    let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
+    assert_eq!(s.hold_by(&client, &name).await.release().await, Ending::Released);
+    proxy.delay(Way::ToClient, slow);
+    let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().build().expect("fine terms");
+    let asked = Instant::now();
+    let guard = lock.acquire().await.expect("it is slow, but in time");
+    let left = guard.valid_for();
+    assert!(asked.elapsed() >= slow);
+    assert!(left <= ttl - slow && !left.is_zero(), "{left:?} of {ttl:?}");
+    let left = guard.renew(ttl).await.expect("it is held");
+    assert!(left <= ttl - slow && !left.is_zero(), "{left:?} of {ttl:?}");
+    proxy.delay(Way::ToClient, Duration::ZERO);
+    guard.lost().await;
+    until("the server agrees", s.ttl(), || s.is_free(&name)).await;
+}
+
+/// One client with names that are held, each by somebody else; its calls end early, at any moment.
+async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
+    let (proxy, direct) = (s.proxy().await, s.client().await);
+    let client = s.client_through(&proxy, Options::default()).await;
+    let mut held = Vec::new();
+    for _ in 0..6 {
+        let name = s.name();
+        held.push((long(&client, &name), long(&direct, &name).acquire().await.expect("up")));
+    }
+    for round in 0..8 {
+        // Too late for calls with the short ttl's patience, a third of it; not for the others, asked together with them.
+        proxy.delay(Way::ToClient, if round % 2 == 0 { s.ttl() / 2 } else { ms(5) });
+        let mut calls = tokio::task::JoinSet::new();
+        for n in 0..60 {
+            let (lock, guard) = &held[n % held.len()];
+            let enough = Random::system().up_to(s.ttl());
+            let short = s.lock(&client, lock.name()).build().expect("fine terms");
+            let lock = if n % 5 == 0 { short } else { lock.clone() };
+            calls.spawn(tokio::time::timeout(enough, ask(lock, guard.token(), n / held.len())));
+        }
+        while let Some(call) = calls.join_next().await {
+            // In time or not: whatever was answered was right.
+            drop(call.expect("an answer about another lock"));
+        }
+    }
+    proxy.delay(Way::ToClient, Duration::ZERO);
+    for (lock, guard) in held {
+        until("it answers again", ms(1000), || async { lock.inspect().await.is_ok() }).await;
+        ask(lock.clone(), guard.token(), 0).await;
+        assert_eq!(guard.release().await, Ending::Released);
+        assert!(s.is_free(lock.name()).await);
+    }
+}
+
+/// Asks something about a held lock; its holder has this token.
+async fn ask(lock: Lock, token: FencingToken, what: usize) {
+    let outcome = match what % 3 {
+        0 => lock.inspect().await.map(|seen| assert_eq!(seen.holder.and_then(|it| it.token), Some(token))),
+        1 => lock.try_acquire().await.map(|guard| assert!(guard.is_none(), "{guard:?}")),
+        _ => lock.acquire().await.map(|guard| panic!("{guard:?}")),
+    };
+    outcome.unwrap_or_else(|e| assert!(e.is_transient(), "{e:?}"));
+}

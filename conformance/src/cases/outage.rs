@@ -1,0 +1,205 @@
+//! Networks that die, in one direction or both, with or without a word, and come back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lock_core::{Cause, Client, Ending, ErrorKind, Guard, Name, Options, Random};
+
+use super::case;
+use crate::proxy::{Cut, Proxy, Way};
+use crate::runner::Case;
+use crate::setting::{Setting, ms, until, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(loss_is_told_in_time_with_a_dead_network, [B11, B12, B20]; needs [Proxy]; load Heavy),
+    case!(no_call_outlives_its_time_with_a_dead_network, [B11, B15]; needs [Proxy]; load Heavy),
+    case!(a_half_open_connection_costs_no_lock, [B11, B31]; needs [Proxy]),
+    case!(an_outage_shorter_than_the_lease_costs_no_lock, [B11, B31]; needs [Proxy]),
+    case!(a_waiter_whose_connections_died_in_silence_looks_again, [B4, B31]; needs [Proxy]),
+    case!(connections_cut_at_any_moment_leave_nothing, [B2, B18, B31, B34]; needs [Proxy]; load Heavy),
+];
+
+/// Where nothing gets through any more, without a word.
+#[derive(Clone, Copy, Debug)]
+enum Dead {
+    Both,
+    Only(Way),
+}
+
+impl Dead {
+    fn happens(self, proxy: &Proxy) {
+        match self {
+            Dead::Both => proxy.hold_all(),
+            Dead::Only(way) => proxy.hold(way),
+        }
+    }
+}
+
+async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
+    for dead in [Dead::Both, Dead::Only(Way::ToServer), Dead::Only(Way::ToClient)] {
+        let (name, proxy) = (s.name(), s.proxy().await);
+        // A request may take far longer than the lease lasts: the loss must not wait for it.
+        let client = s.client_through(&proxy, Options::default().patience(s.ttl() * 3)).await;
+        let guard = Arc::new(s.hold_by(&client, &name).await);
+        let (held, direct) = (guard.clone(), s.client().await);
+        let next = s.lock(&direct, &name).build().expect("fine terms");
+        let next = tokio::spawn(async move {
+            let next = next.acquire().await.expect("its network works");
+            assert!(!held.is_held(), "two at a time");
+            next.release().await
+        });
+        tokio::time::sleep(s.ttl()).await;
+        assert!(guard.is_held());
+        dead.happens(&proxy);
+        // What was under way has arrived by then.
+        tokio::time::sleep(ms(5)).await;
+        let (left, asked) = (guard.valid_for(), Instant::now());
+        let cause = within("the loss", left + ms(150), guard.lost()).await;
+        assert_eq!(cause, Cause::Expired, "{dead:?}");
+        assert!(asked.elapsed() + ms(50) >= left, "{dead:?}: given up early, {left:?} before the end");
+        assert!(!guard.is_held() && guard.valid_for().is_zero());
+        // The server may have heard the last renewal.
+        let next = within("the next has it", s.ttl() * 3, next).await;
+        assert_eq!(next.expect("no panic"), Ending::Released, "{dead:?}");
+    }
+}
+
+async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
+    async fn ends<T>(what: &str, time: Duration, call: impl Future<Output = T>) -> T {
+        let asked = Instant::now();
+        let out = within(what, time * 10 + ms(3000), call).await;
+        assert!(asked.elapsed() <= time + ms(100), "{what}: {:?} instead of {time:?}", asked.elapsed());
+        out
+    }
+    let patience = ms(150);
+    for dead in [Dead::Both, Dead::Only(Way::ToServer), Dead::Only(Way::ToClient)] {
+        let (name, proxy) = (s.name(), s.proxy().await);
+        let options = || Options::default().patience(patience);
+        let client = s.client_through(&proxy, options()).await;
+        let lock = s.lock(&client, &s.name()).wait(ms(200)).build().expect("fine terms");
+        let ttl = s.ttl() * 2;
+        let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine").acquire().await.expect("up");
+        dead.happens(&proxy);
+        let renewed = ends("renew", patience, guard.renew(ttl)).await.expect_err("nobody answers");
+        assert!(renewed.is_transient(), "{renewed:?}");
+        for (what, time) in [("acquire", ms(200)), ("try_acquire", patience), ("inspect", patience)] {
+            let outcome = match what {
+                "acquire" => ends(what, time, lock.acquire()).await.map(drop),
+                "inspect" => ends(what, time, lock.inspect()).await.map(drop),
+                _ => ends(what, time, lock.try_acquire()).await.map(drop),
+            };
+            let error = outcome.expect_err("nobody answers");
+            assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{what}: {error:?}");
+        }
+        let left = guard.valid_for();
+        assert_eq!(ends("release", left, guard.release()).await, Ending::Expired, "{dead:?}");
+        let opened = s.harness.open_through(proxy.address(), options());
+        let opened = ends("open", patience, opened).await.map(drop).expect_err("nobody answers");
+        assert!(opened.is_transient(), "{opened:?}");
+    }
+}
+
+/// For longer than the lease lasts: the guard says that it is held, and the server agrees.
+async fn stays_held(s: &Setting, guard: &Guard, ttl: Duration) {
+    let end = Instant::now() + ttl * 5 / 4;
+    while Instant::now() < end {
+        assert!(guard.is_held());
+        assert!(!s.is_free(guard.name()).await);
+        tokio::time::sleep(ttl / 8).await;
+    }
+}
+
+async fn a_half_open_connection_costs_no_lock(s: Setting) {
+    let (name, proxy, ttl) = (s.name(), s.proxy().await, s.ttl() * 2);
+    let client = s.client_through(&proxy, Options::default()).await;
+    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let guard = lock.acquire().await.expect("up");
+    for _ in 0..2 {
+        proxy.cut(Cut::HalfOpen);
+        stays_held(&s, &guard, ttl).await;
+    }
+    assert_eq!(guard.release().await, Ending::Released);
+    assert!(s.is_free(&name).await);
+}
+
+async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting) {
+    let (name, proxy, ttl) = (s.name(), s.proxy().await, s.ttl() * 2);
+    let client = s.client_through(&proxy, Options::default()).await;
+    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let guard = lock.acquire().await.expect("up");
+    for _ in 0..2 {
+        proxy.refuse();
+        proxy.cut(Cut::Reset);
+        tokio::time::sleep(ttl / 3).await;
+        proxy.accept();
+        stays_held(&s, &guard, ttl).await;
+    }
+    assert_eq!(guard.release().await, Ending::Released);
+    assert!(s.is_free(&name).await);
+}
+
+async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting) {
+    let (name, proxy) = (s.name(), s.proxy().await);
+    let client = s.client_through(&proxy, Options::default()).await;
+    let guard = s.hold(&name).await;
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(s.ttl()).await;
+    proxy.cut(Cut::HalfOpen);
+    assert_eq!(guard.release().await, Ending::Released);
+    // It has not heard of the release. It looks when the lease that it saw would end.
+    let guard = within("the waiter has it", s.ttl() * 2 + ms(1000), waiter).await.expect("no panic");
+    assert_eq!(guard.expect("a dead connection is no reason to give up").release().await, Ending::Released);
+}
+
+/// Two clients in turn, whose connections are cut all the time.
+async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
+    let (name, proxy) = (s.name(), Arc::new(s.proxy().await));
+    let inside = Arc::new(AtomicBool::new(false));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..2 {
+        let client = s.client_through(&proxy, Options::default()).await;
+        tasks.spawn(hold_again_and_again(s.clone(), client, name.clone(), inside.clone()));
+    }
+    let cutting = tokio::spawn(cut_again_and_again(proxy.clone()));
+    let mut held = 0;
+    while let Some(outcome) = tasks.join_next().await {
+        held += outcome.expect("no task panics");
+    }
+    cutting.abort();
+    assert!(held > 20, "held {held} times of 100: the network was hardly there");
+    until("nothing is left", s.ttl() * 2, || s.is_free(&name)).await;
+}
+
+async fn cut_again_and_again(proxy: Arc<Proxy>) {
+    for how in [Cut::Reset, Cut::Closed].into_iter().cycle() {
+        tokio::time::sleep(Random::system().up_to(ms(15))).await;
+        proxy.cut(how);
+    }
+}
+
+/// Fifty rounds; in how many the lock was held.
+async fn hold_again_and_again(s: Setting, client: Client, name: Name, inside: Arc<AtomicBool>) -> u32 {
+    let lock = client.lock(name.as_str()).ttl(s.ttl() * 4).wait(ms(2000)).build().expect("fine terms");
+    let mut held = 0;
+    for _ in 0..50 {
+        let guard = match within("acquire", ms(3000), lock.acquire()).await {
+            Ok(guard) => guard,
+            Err(e) => {
+                assert!(e.is_transient() || e.kind() == ErrorKind::Timeout, "{e:?}");
+                continue;
+            }
+        };
+        assert!(!inside.swap(true, Ordering::SeqCst), "two are inside");
+        held += 1;
+        if let Err(e) = guard.renew(s.ttl() * 4).await {
+            assert!(e.is_transient(), "{e:?}");
+        }
+        assert!(guard.is_held(), "a cut is no loss");
+        inside.store(false, Ordering::SeqCst);
+        // A release that was cut may have been done: the repeated one can't tell.
+        let _: Ending = within("release", s.ttl() * 5, guard.release()).await;
+    }
+    held
+}

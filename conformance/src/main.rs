@@ -1,0 +1,87 @@
+//! `sim`: plays histories of the real core on simulated clocks and a simulated network, and checks them.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use lock_conformance::sim::{FamilyName, Report, family_of, play, play_many};
+
+const USAGE: &str = "usage: sim --histories N [--seed S] [--family lease|queue] [--trace]";
+
+struct Command {
+    histories: u64,
+    seed: u64,
+    family: Option<FamilyName>,
+    output: Output,
+}
+
+enum Output {
+    Summary,
+    /// Everything that happened, too.
+    Trace,
+}
+
+fn main() -> ExitCode {
+    match parse(std::env::args().skip(1)) {
+        Ok(command) => run(&command),
+        Err(why) => {
+            eprintln!("{why}\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: &Command) -> ExitCode {
+    let began = Instant::now();
+    let report = match command.output {
+        Output::Summary => play_many(command.histories, command.seed, command.family),
+        Output::Trace => traced(command),
+    };
+    print!("{}", report.within(began.elapsed()));
+    match report.holds() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn traced(command: &Command) -> Report {
+    let mut report = Report::default();
+    for seed in (0..command.histories).map(|n| command.seed.wrapping_add(n)) {
+        let history = play(command.family.unwrap_or_else(|| family_of(seed)), seed);
+        history.log.iter().for_each(|entry| println!("{entry}"));
+        report.add(history);
+    }
+    report
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
+    if words.next().as_deref() != Some("sim") {
+        return Err("there is one command: sim".to_owned());
+    }
+    let mut command = Command { histories: 0, seed: 0, family: None, output: Output::Summary };
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--histories" => command.histories = number(&value()?)?,
+            "--seed" => command.seed = number(&value()?)?,
+            "--family" => command.family = Some(family(&value()?)?),
+            "--trace" => command.output = Output::Trace,
+            other => return Err(format!("unknown: {other}")),
+        }
+    }
+    match command.histories {
+        0 => Err("how many histories?".to_owned()),
+        _ => Ok(command),
+    }
+}
+
+fn number(word: &str) -> Result<u64, String> {
+    word.parse().map_err(|_| format!("{word} is not a number"))
+}
+
+fn family(word: &str) -> Result<FamilyName, String> {
+    match word {
+        "lease" => Ok(FamilyName::Lease),
+        "queue" => Ok(FamilyName::Queue),
+        other => Err(format!("{other} is no family: lease or queue")),
+    }
+}

@@ -1,0 +1,208 @@
+//! One connection through the proxy: two directions, each read at once and handed on as its lane says.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::log::{Fault, Log, Way};
+use super::{Cut, Lane, Network};
+
+/// How long a doubled request waits for an answer before it goes on without.
+const ANSWER: Duration = Duration::from_millis(50);
+
+const BUFFER: usize = 64 * 1024;
+
+/// What one read brought; nothing at the end of the stream.
+struct Chunk {
+    number: u64,
+    at: Instant,
+    bytes: Vec<u8>,
+}
+
+/// One direction of one connection.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    connection: u64,
+    lane: &'a Lane,
+    log: &'a Log,
+    /// Changes when an answer was handed on.
+    answered: &'a watch::Sender<()>,
+}
+
+/// Carries one connection until both its ends are closed, or it is cut.
+pub(super) async fn serve(
+    mut client: TcpStream,
+    number: u64,
+    mut cut: watch::Receiver<Option<Cut>>,
+    network: Arc<Network>,
+) {
+    let Ok(mut server) = connect(&network.server).await else { return reset(client) };
+    let Ok(double) = Double::open(&network).await else { return reset(client) };
+    client.set_nodelay(true).ok();
+    let how = {
+        let (from_client, to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        let answered = watch::Sender::new(());
+        let line = |lane| Line { connection: number, lane, log: &network.log, answered: &answered };
+        let requests = carry(from_client, to_server, line(&network.to_server), double);
+        let answers = carry(from_server, to_client, line(&network.to_client), None);
+        tokio::select! {
+            how = ordered(&mut cut) => how,
+            _ = async { tokio::join!(requests, answers) } => return,
+        }
+    };
+    network.log.happened(Fault::Cut);
+    match how {
+        Cut::Closed => {}
+        Cut::Reset => {
+            reset(server);
+            reset(client);
+        }
+        Cut::HalfOpen => {
+            reset(server);
+            let mut nowhere = tokio::io::sink();
+            tokio::select! {
+                _ = ordered(&mut cut) => {}
+                _ = tokio::io::copy(&mut client, &mut nowhere) => {}
+            }
+        }
+    }
+}
+
+/// Closes it so that the other end is told of an error.
+pub(super) fn reset(stream: TcpStream) {
+    // Where the system can't, it is closed in good order.
+    stream.set_zero_linger().ok();
+}
+
+async fn connect(server: &str) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(server).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+async fn ordered(cut: &mut watch::Receiver<Option<Cut>>) -> Cut {
+    loop {
+        if cut.changed().await.is_err() {
+            return Cut::Closed; // the proxy has gone
+        }
+        if let Some(how) = *cut.borrow_and_update() {
+            return how;
+        }
+    }
+}
+
+async fn carry(
+    from: impl AsyncRead + Unpin,
+    to: impl AsyncWrite + Unpin,
+    line: Line<'_>,
+    double: Option<Double>,
+) {
+    let (queue, arriving) = mpsc::unbounded_channel();
+    tokio::join!(take_in(from, line.lane, queue), hand_on(arriving, to, line, double));
+}
+
+/// Reads whatever comes, as a network does that can't be blocked.
+async fn take_in(mut from: impl AsyncRead + Unpin, lane: &Lane, queue: mpsc::UnboundedSender<Chunk>) {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        // A reset is an end, too.
+        let length = from.read(&mut buffer).await.unwrap_or(0);
+        let number = lane.chunks.fetch_add(1, Ordering::SeqCst);
+        let chunk = Chunk { number, at: Instant::now(), bytes: buffer[..length].to_vec() };
+        if queue.send(chunk).is_err() || length == 0 {
+            return;
+        }
+    }
+}
+
+async fn hand_on(
+    mut arriving: mpsc::UnboundedReceiver<Chunk>,
+    mut to: impl AsyncWrite + Unpin,
+    line: Line<'_>,
+    mut double: Option<Double>,
+) {
+    while let Some(chunk) = arriving.recv().await {
+        let arrives = arrives(&chunk, line).await;
+        if chunk.bytes.is_empty() {
+            // After what was sent before it, held or not. Who has gone need not be told.
+            to.shutdown().await.ok();
+            return;
+        }
+        if !arrives {
+            continue;
+        }
+        let mut answers = line.answered.subscribe();
+        if to.write_all(&chunk.bytes).await.is_err() {
+            return;
+        }
+        if line.lane.way == Way::ToClient {
+            line.answered.send_replace(());
+        }
+        if let Some(double) = &mut double {
+            // First the one whose answer counts.
+            timeout(ANSWER, answers.changed()).await.ok();
+            double.ask(&chunk.bytes, line.log).await;
+        }
+    }
+}
+
+/// Waits until the chunk may go on; whether it does.
+async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
+    let Line { connection, lane, log, .. } = line;
+    let mut state = lane.state.subscribe();
+    let (carries, now) = (!chunk.bytes.is_empty(), *state.borrow());
+    if carries && !now.delay.is_zero() {
+        log.happened(Fault::Delayed(lane.way));
+        sleep_until(chunk.at + now.delay).await;
+    }
+    if connection < state.borrow().held_below {
+        if carries {
+            log.happened(Fault::Held(lane.way));
+        }
+        // The lane lives as long as the proxy's tasks.
+        state.wait_for(|state| connection >= state.held_below).await.ok();
+    }
+    if !carries {
+        return true;
+    }
+    if chunk.number < state.borrow().lost_below {
+        log.happened(Fault::Lost(lane.way));
+        return false;
+    }
+    let swallowed = lane.state.send_if_modified(|state| {
+        let swallows = state.swallow > 0;
+        state.swallow = state.swallow.saturating_sub(1);
+        swallows
+    });
+    if swallowed {
+        log.happened(Fault::Swallowed(lane.way));
+    }
+    !swallowed
+}
+
+/// The connection on which everything is asked a second time.
+struct Double(TcpStream);
+
+impl Double {
+    async fn open(network: &Network) -> std::io::Result<Option<Double>> {
+        match network.doubling.load(Ordering::SeqCst) {
+            true => connect(&network.server).await.map(|stream| Some(Double(stream))),
+            false => Ok(None),
+        }
+    }
+
+    async fn ask(&mut self, request: &[u8], log: &Log) {
+        let mut answer = vec![0; BUFFER];
+        if self.0.write_all(request).await.is_ok()
+            && matches!(timeout(ANSWER, self.0.read(&mut answer)).await, Ok(Ok(1..)))
+        {
+            log.happened(Fault::Doubled);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What the proxy was told to do, and what it did.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// Requests.
+    ToServer,
+    /// Answers.
+    ToClient,
+}
+
+impl Way {
+    /// Both.
+    pub const BOTH: [Way; 2] = [Way::ToServer, Way::ToClient];
+}
+
+/// What the proxy does to a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A chunk was late.
+    Delayed(Way),
+    /// A connection's chunk had to stop; those behind it on the same connection are not counted.
+    Held(Way),
+    /// A chunk that was held is lost.
+    Lost(Way),
+    /// A chunk was lost.
+    Swallowed(Way),
+    /// A request was carried out twice.
+    Doubled,
+    /// An open connection was cut.
+    Cut,
+    /// A new connection was refused.
+    Refused,
+}
+
+/// How often each fault took effect; those that were ordered and did not are there with a zero.
+#[derive(Debug, Default)]
+pub(super) struct Log(Mutex<BTreeMap<Fault, u64>>);
+
+impl Log {
+    pub(super) fn order(&self, fault: Fault) {
+        self.entries().entry(fault).or_default();
+    }
+
+    pub(super) fn happened(&self, fault: Fault) {
+        *self.entries().entry(fault).or_default() += 1;
+    }
+
+    pub(super) fn count(&self, fault: Fault) -> u64 {
+        self.entries().get(&fault).copied().unwrap_or(0)
+    }
+
+    pub(super) fn without_effect(&self) -> BTreeSet<Fault> {
+        self.entries().iter().filter(|(_, count)| **count == 0).map(|(fault, _)| *fault).collect()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<Fault, u64>> {
+        // Nothing that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,230 @@
+//! A network that misbehaves on order: a TCP proxy in front of one server.
+//!
+//! It knows nothing of what it carries: a chunk is what one read brought, which on loopback is what the sender wrote at
+//! once, as long as requests and answers are small and come one at a time. A fault that a case ordered and that never
+//! took effect is a failure of the case: dropping the proxy panics then.
+
+mod connection;
+mod log;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use self::log::Log;
+pub use self::log::{Fault, Way};
+
+/// A proxy in front of one server, on a free port of 127.0.0.1. It lives on the runtime that started it.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    network: Arc<Network>,
+    accepting: JoinHandle<()>,
+}
+
+/// How connections are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Both ends are reset.
+    Reset,
+    /// Both ends are closed in good order.
+    Closed,
+    /// The server's end is reset, and the client is not told: what it sends goes nowhere.
+    HalfOpen,
+}
+
+/// What the proxy's tasks share.
+#[derive(Debug)]
+struct Network {
+    server: String,
+    to_server: Lane,
+    to_client: Lane,
+    /// How the connections that are open when it changes are cut.
+    cut: watch::Sender<Option<Cut>>,
+    refusing: AtomicBool,
+    doubling: AtomicBool,
+    /// Connections opened so far: the number of the next one.
+    opened: AtomicU64,
+    log: Log,
+}
+
+/// One direction of all connections.
+#[derive(Debug)]
+struct Lane {
+    way: Way,
+    state: watch::Sender<State>,
+    /// Chunks that have come in so far: the number of the next one.
+    chunks: AtomicU64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    delay: Duration,
+    /// Connections below this number are held.
+    held_below: u64,
+    /// Chunks below this number are lost.
+    lost_below: u64,
+    /// So many of the next chunks are lost.
+    swallow: u32,
+}
+
+impl Proxy {
+    /// Starts one in front of `server`, as `host:port`.
+    pub async fn start(server: &str) -> io::Result<Proxy> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let network = Arc::new(Network {
+            server: server.to_owned(),
+            to_server: Lane::new(Way::ToServer),
+            to_client: Lane::new(Way::ToClient),
+            cut: watch::Sender::new(None),
+            refusing: AtomicBool::new(false),
+            doubling: AtomicBool::new(false),
+            opened: AtomicU64::new(0),
+            log: Log::default(),
+        });
+        let accepting = tokio::spawn(accept(listener, network.clone()));
+        Ok(Proxy { address, network, accepting })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Delays every chunk of this direction by so much after it came in.
+    pub fn delay(&self, way: Way, by: Duration) {
+        if !by.is_zero() {
+            self.network.log.order(Fault::Delayed(way));
+        }
+        self.lane(way).state.send_modify(|state| state.delay = by);
+    }
+
+    /// Holds everything in this direction, new connections included: a black hole, without a reset.
+    pub fn hold(&self, way: Way) {
+        self.hold_below(way, u64::MAX);
+    }
+
+    /// Holds both directions. What must have happened is that a request was held: no answer follows.
+    pub fn hold_all(&self) {
+        self.network.to_client.state.send_modify(|state| state.held_below = u64::MAX);
+        self.hold(Way::ToServer);
+    }
+
+    /// As [`hold`](Self::hold), but connections that are opened from now on work.
+    pub fn hold_open_ones(&self, way: Way) {
+        self.hold_below(way, self.network.opened.load(Ordering::SeqCst));
+    }
+
+    fn hold_below(&self, way: Way, connection: u64) {
+        self.network.log.order(Fault::Held(way));
+        self.lane(way).state.send_modify(|state| state.held_below = connection);
+    }
+
+    /// Holds nothing any more: what was held arrives now, in its order.
+    pub fn deliver(&self, way: Way) {
+        self.lane(way).state.send_modify(|state| state.held_below = 0);
+    }
+
+    /// Holds nothing any more: what was held is lost.
+    pub fn discard(&self, way: Way) {
+        self.network.log.order(Fault::Lost(way));
+        let lane = self.lane(way);
+        lane.state.send_modify(|state| {
+            state.lost_below = lane.chunks.load(Ordering::SeqCst);
+            state.held_below = 0;
+        });
+    }
+
+    /// Loses the next chunks of this direction, whichever connection they are on.
+    pub fn swallow(&self, way: Way, chunks: u32) {
+        self.network.log.order(Fault::Swallowed(way));
+        self.lane(way).state.send_modify(|state| state.swallow = chunks);
+    }
+
+    /// Connections that are opened from now on ask everything twice: the server carries out each request once more, at
+    /// once, on a connection of its own, and the second answer is lost.
+    pub fn double(&self) {
+        self.network.log.order(Fault::Doubled);
+        self.network.doubling.store(true, Ordering::SeqCst);
+    }
+
+    /// Resets whoever connects, until [`accept`](Self::accept).
+    pub fn refuse(&self) {
+        self.network.log.order(Fault::Refused);
+        self.network.refusing.store(true, Ordering::SeqCst);
+    }
+
+    /// Lets connect again.
+    pub fn accept(&self) {
+        self.network.refusing.store(false, Ordering::SeqCst);
+    }
+
+    /// Cuts every connection that is open.
+    pub fn cut(&self, how: Cut) {
+        self.network.log.order(Fault::Cut);
+        self.network.cut.send_replace(Some(how));
+    }
+
+    /// How often this took effect.
+    pub fn count(&self, fault: Fault) -> u64 {
+        self.network.log.count(fault)
+    }
+
+    fn lane(&self, way: Way) -> &Lane {
+        match way {
+            Way::ToServer => &self.network.to_server,
+            Way::ToClient => &self.network.to_client,
+        }
+    }
+
+    fn without_effect(&self) -> BTreeSet<Fault> {
+        self.network.log.without_effect()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        let missing = self.without_effect();
+        if !std::thread::panicking() {
+            assert!(
+                missing.is_empty(),
+                "the proxy was told to cause this, and it never happened: {missing:?}"
+            );
+        }
+    }
+}
+
+impl Lane {
+    fn new(way: Way) -> Lane {
+        Lane { way, state: watch::Sender::default(), chunks: AtomicU64::new(0) }
+    }
+}
+
+/// Ends with its connections when it is aborted.
+async fn accept(listener: TcpListener, network: Arc<Network>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((client, _)) = listener.accept().await else { continue };
+        if network.refusing.load(Ordering::SeqCst) {
+            network.log.happened(Fault::Refused);
+            connection::reset(client);
+            continue;
+        }
+        let number = network.opened.fetch_add(1, Ordering::SeqCst);
+        let cut = network.cut.subscribe();
+        connections.spawn(connection::serve(client, number, cut, network.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{Cut, Fault, Proxy, Way};
+
+/// A server that says back what it hears.
+async fn echo() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut from, mut to) = stream.split();
+                tokio::io::copy(&mut from, &mut to).await.ok();
+            });
+        }
+    });
+    address.to_string()
+}
+
+async fn ask(stream: &mut TcpStream, text: &str) -> Option<String> {
+    stream.write_all(text.as_bytes()).await.ok()?;
+    hear(stream).await
+}
+
+async fn hear(stream: &mut TcpStream) -> Option<String> {
+    let mut answer = [0; 100];
+    let read = tokio::time::timeout(Duration::from_millis(100), stream.read(&mut answer)).await.ok()?;
+    Some(String::from_utf8_lossy(&answer[..read.ok()?]).into_owned())
+}
+
+#[tokio::test]
+async fn what_is_held_arrives_later_or_is_lost() {
+    let proxy = Proxy::start(&echo().await).await.unwrap();
+    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+    assert_eq!(ask(&mut stream, "one").await.as_deref(), Some("one"));
+    for way in Way::BOTH {
+        proxy.hold_open_ones(way);
+        assert_eq!(ask(&mut stream, "two").await, None);
+        let mut other = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(ask(&mut other, "new").await.as_deref(), Some("new"));
+        proxy.deliver(way);
+        assert_eq!(hear(&mut stream).await.as_deref(), Some("two"));
+        proxy.hold(way);
+        assert_eq!(ask(&mut stream, "three").await, None);
+        proxy.discard(way);
+        assert_eq!(hear(&mut stream).await, None);
+        proxy.swallow(way, 1);
+        assert_eq!(ask(&mut stream, "four").await, None);
+        assert_eq!(ask(&mut stream, "five").await.as_deref(), Some("five"));
+        assert_eq!(
+            [Fault::Held(way), Fault::Lost(way), Fault::Swallowed(way)].map(|f| proxy.count(f)),
+            [2, 1, 1]
+        );
+    }
+}
+
+#[tokio::test]
+async fn connections_are_cut_refused_and_doubled() {
+    let proxy = Proxy::start(&echo().await).await.unwrap();
+    for (how, answer) in [(Cut::Reset, None), (Cut::Closed, Some("")), (Cut::HalfOpen, None)] {
+        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(ask(&mut stream, "one").await.as_deref(), Some("one"));
+        proxy.cut(how);
+        assert_eq!(hear(&mut stream).await.as_deref(), answer, "{how:?}");
+        let written = stream.write_all(b"two").await;
+        assert!(how != Cut::HalfOpen || written.is_ok(), "half open: nobody says no");
+    }
+    proxy.refuse();
+    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+    assert_eq!(ask(&mut stream, "one").await, None);
+    proxy.accept();
+    proxy.double();
+    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+    assert_eq!(ask(&mut stream, "one").await.as_deref(), Some("one"));
+    assert_eq!(hear(&mut stream).await, None, "the second answer is lost");
+    assert_eq!(proxy.count(Fault::Doubled), 1);
+}
+
+#[tokio::test]
+#[should_panic(expected = "it never happened: {Delayed(ToClient)}")]
+async fn a_fault_without_effect_is_a_failure() {
+    let proxy = Proxy::start(&echo().await).await.unwrap();
+    proxy.delay(Way::ToClient, Duration::from_millis(1));
+}

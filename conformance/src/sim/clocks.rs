@@ -1,0 +1,97 @@
+//! Clocks that disagree: each machine's starts somewhere, and runs a little too fast or too slow.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use lock_core::{Instant, Time, Timer};
+use lock_memory::ServerTime;
+
+use super::dice::Dice;
+use super::timeline::{Machine, Micros, Timeline};
+
+/// The core counts on 1 % between two clocks: half of it for each.
+const WORST_RATE: u64 = 5_000;
+const MILLION: u64 = 1_000_000;
+
+/// How a clock runs.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// What it says when the history begins, in microseconds.
+    offset: u64,
+    /// How many of its microseconds go into a second.
+    rate: u64,
+}
+
+impl Pace {
+    fn throw(dice: &mut Dice, offsets: (u64, u64)) -> Pace {
+        let rate = dice.within(MILLION - WORST_RATE, MILLION + WORST_RATE + 1);
+        Pace { offset: dice.within(offsets.0, offsets.1), rate }
+    }
+
+    /// What it says, in nanoseconds.
+    fn nanos(self, now: Micros) -> u64 {
+        self.offset * 1000 + now * self.rate / 1000
+    }
+
+    /// How long to wait until it has gone on by this much: never too short.
+    fn lasts(self, nanos: u128) -> Micros {
+        let micros = (nanos * 1000).div_ceil(u128::from(self.rate));
+        u64::try_from(micros).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// A client's clock.
+#[derive(Debug)]
+pub(super) struct ClientClock {
+    timeline: Timeline,
+    machine: Machine,
+    pace: Pace,
+}
+
+impl ClientClock {
+    pub(super) fn new(timeline: Timeline, machine: Machine, dice: &mut Dice) -> ClientClock {
+        ClientClock { timeline, machine, pace: Pace::throw(dice, (0, 1000 * MILLION)) }
+    }
+}
+
+impl Time for ClientClock {
+    fn now(&self) -> Instant {
+        Instant::from_origin(Duration::from_nanos(self.pace.nanos(self.timeline.now())))
+    }
+
+    fn timer(&self, pause: Duration) -> Timer {
+        Box::pin(self.timeline.timer(self.pace.lasts(pause.as_nanos()), self.machine))
+    }
+}
+
+/// The server's clock, which somebody may set.
+#[derive(Debug)]
+pub(super) struct ServersClock {
+    timeline: Timeline,
+    pace: Pace,
+    /// By how much it was set in all, in microseconds.
+    set_by: AtomicI64,
+}
+
+impl ServersClock {
+    pub(super) fn new(timeline: Timeline, dice: &mut Dice) -> ServersClock {
+        // Somewhere behind the year 2001: far enough from zero to be set back.
+        let pace = Pace::throw(dice, (MILLION * 1_000_000_000, MILLION * 2_000_000_000));
+        ServersClock { timeline, pace, set_by: AtomicI64::new(0) }
+    }
+
+    pub(super) fn now(&self) -> ServerTime {
+        let micros = self.pace.nanos(self.timeline.now()) / 1000;
+        ServerTime::from_micros(micros.saturating_add_signed(self.set_by.load(Ordering::Relaxed)))
+    }
+
+    pub(super) fn step(&self, by: i64) {
+        self.set_by.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// When it will say `at`, if nobody sets it.
+    pub(super) fn when(&self, at: ServerTime) -> Micros {
+        let left = at.since(self.now());
+        self.timeline.now() + self.pace.lasts(left.as_nanos())
+    }
+}
