@@ -140,7 +140,7 @@ impl Errand {
         if due && matches!(state.attendant, Attendant::Nobody) {
             state.scheduled = true;
             drop(state);
-            self.keeper.spawn(Visit { errand: self.clone(), made: false });
+            self.keeper.spawn(Visit { errand: self.clone(), over: false });
         }
     }
 
@@ -216,14 +216,14 @@ impl Drop for Attending {
 /// A task of the keeper that does what there is to do, until there is nothing or its caller is back.
 struct Visit {
     errand: Arc<Errand>,
-    made: bool,
+    /// It has come to its end; another may have been sent since.
+    over: bool,
 }
 
 impl Future for Visit {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.made = true;
         if matches!(self.errand.state().attendant, Attendant::Nobody) {
             self.errand.work();
         }
@@ -233,13 +233,15 @@ impl Future for Visit {
             return Poll::Pending;
         }
         state.scheduled = false;
+        drop(state);
+        self.over = true;
         Poll::Ready(())
     }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        if self.made && !self.errand.state().scheduled {
+        if self.over {
             return;
         }
         // The runtime has ended: so has the work, and whoever waits for it learns that from what it owned.
@@ -326,6 +328,25 @@ mod tests {
             drop(asking);
             Clock::system().timeout(Duration::from_secs(5), told).await.expect("it goes on").unwrap();
         }
+    }
+
+    /// A question that comes between the end of a visit and the going of its task is no sign of the runtime's end.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_visit_that_ends_does_not_end_the_work() {
+        let (questions, asked) = mpsc::unbounded_channel();
+        let errand = Errand::new(&Handle::current(), echo(asked));
+        errand.wake_by_ref();
+        let asker = std::thread::spawn(move || {
+            for n in 0..200_000 {
+                let (reply, mut answer) = oneshot::channel();
+                questions.send((3 * n, reply)).map_err(drop).expect("the work goes on");
+                // Not parked: the next question is to come as soon as this one is answered.
+                while answer.try_recv() == Err(TryRecvError::Empty) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        tokio::task::spawn_blocking(|| asker.join()).await.unwrap().expect("every question was taken");
     }
 
     #[test]
