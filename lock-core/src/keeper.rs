@@ -106,6 +106,11 @@ impl Keeper {
         .await
     }
 
+    /// `future`, awaited by a thread that is not async; on one that is it panics.
+    pub(crate) fn wait_for<F: Future>(&self, future: F) -> F::Output {
+        self.handle.block_on(future)
+    }
+
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }

@@ -5,6 +5,7 @@
 //! promised stands in `docs/semantics.md` of the repository.
 
 mod backoff;
+mod blocking;
 mod claim;
 mod client;
 mod clock;
@@ -19,13 +20,16 @@ mod guard;
 mod hub;
 mod keeper;
 mod lock;
+mod multi;
 mod name;
 mod os;
 mod owner;
 mod random;
+mod reentrant;
 mod token;
 mod url;
 
+pub use blocking::blocking_open;
 pub use client::{Client, Context, Options};
 pub use clock::{Clock, Instant, Time, Timer};
 pub use detached::detached;
@@ -36,8 +40,10 @@ pub use fence::{Fence, Stale};
 pub use guard::{Ending, Guard};
 pub use hub::{Hub, Listening};
 pub use lock::{DEFAULT_TTL, Lock, LockBuilder};
+pub use multi::{MultiGuard, MultiLock};
 pub use name::{MAX_NAME, MAX_PREFIX, Name, Prefix, RESERVED_SUFFIX};
 pub use owner::{Label, MAX_LABEL, Owner, OwnerBytes};
 pub use random::{Random, RandomSource};
+pub use reentrant::Reentrant;
 pub use token::FencingToken;
 pub use url::{Location, parse_duration};

@@ -1,20 +1,26 @@
 //! A lock on its terms: what users call.
 
+mod builder;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::claim::Life;
-use crate::client::{Client, Shared};
-use crate::driver::{Inspection, Mode, Revocation, Revoked, Waits, When};
+use crate::client::Shared;
+use crate::clock::Clock;
+use crate::driver::{Info, Inspection, Mode, Revocation, Revoked, Waits, When};
 use crate::errand::Caller;
 use crate::error::{Done, Error, Result};
 use crate::gate::Seen;
-use crate::guard::{Ending, Guard};
+use crate::guard::{Ending, Guard, Hold};
 use crate::keeper::{Keeper, runtime_ended};
 use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
+use crate::reentrant::{Place, Reentrant};
+
+pub use builder::LockBuilder;
 
 /// How long a lock is kept without a renewal, unless its terms say otherwise.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
@@ -30,6 +36,7 @@ pub struct Lock {
     keeper: Arc<Keeper>,
     terms: Terms,
     wait: Option<Duration>,
+    reentrant: Option<Reentrant>,
 }
 
 /// The terms of an acquisition.
@@ -55,25 +62,15 @@ impl Lock {
     /// `Timeout` when the wait is over and somebody else holds the lock, naming the holder; `Unavailable` when it is
     /// over and the server has not answered. Cancel safe: dropped, it leaves neither lock nor place in a queue.
     pub async fn acquire(&self) -> Result<Guard> {
-        let answer = self.enter(self.keeper.caller(), Waits::Queued);
-        let outcome = match self.wait {
-            None => Ok(answer.await?),
-            Some(wait) => self.keeper.within(self.in_time(wait, answer)).await,
-        };
-        let seen = match outcome {
-            Ok(Some(guard)) => return Ok(guard),
-            // Its wait was over when the server said so.
-            Ok(None) => Seen::Held,
-            Err(OutOfTime::Failed(error)) => return Err(error),
-            Err(OutOfTime::Unanswered(seen)) => seen,
-        };
-        Err(self.at("acquire", self.keeper.within(self.out_of_time(seen)).await))
+        let granted = async { self.acquire_anew().await.map(Some) };
+        let guard = self.enter(granted).await?;
+        Ok(guard.expect("a wait ends with a hold or an error"))
     }
 
     /// Takes the lock if it is free: `None` if somebody else holds it. Answers within the patience (a third of the ttl,
     /// 100 ms to 5 s). Cancel safe.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        self.enter(self.keeper.caller(), Waits::No).await
+        self.enter(self.claim(self.keeper.caller(), Waits::No)).await
     }
 
     /// Acquires the lock, runs `work` under its protection, and releases it: the front door.
@@ -130,8 +127,33 @@ impl Lock {
         out
     }
 
+    /// A guard of what was granted, or of what this lock's owner holds already.
+    async fn enter(&self, granted: impl Future<Output = Result<Option<Hold>>>) -> Result<Option<Guard>> {
+        let hold = match &self.reentrant {
+            None => granted.await?.map(Arc::new),
+            Some(owner) => owner.enter(self.place(), granted).await.map_err(|e| self.at("acquire", e))?,
+        };
+        Ok(hold.map(Guard::new))
+    }
+
+    async fn acquire_anew(&self) -> Result<Hold> {
+        let answer = self.claim(self.keeper.caller(), Waits::Queued);
+        let outcome = match self.wait {
+            None => Ok(answer.await?),
+            Some(wait) => self.keeper.within(self.in_time(wait, answer)).await,
+        };
+        let seen = match outcome {
+            Ok(Some(hold)) => return Ok(hold),
+            // Its wait was over when the server said so.
+            Ok(None) => Seen::Held,
+            Err(OutOfTime::Failed(error)) => return Err(error),
+            Err(OutOfTime::Unanswered(seen)) => seen,
+        };
+        Err(self.at("acquire", self.keeper.within(self.out_of_time(seen)).await))
+    }
+
     /// Starts a claim and answers with what becomes of it. It leaves by itself if this future is dropped.
-    async fn enter(&self, caller: Caller, waits: Waits) -> Result<Option<Guard>> {
+    async fn claim(&self, caller: Caller, waits: Waits) -> Result<Option<Hold>> {
         let Lock { shared, keeper, terms, .. } = self;
         if shared.is_closing() {
             return Err(self.at("acquire", Error::unavailable(Done::No, "this client is shut down")));
@@ -142,16 +164,15 @@ impl Lock {
         let errand = keeper.take_on(life);
         let answer = errand.answer(caller, || (), answer).await;
         let granted = answer.unwrap_or_else(|_| Err(runtime_ended())).map_err(|e| self.at("acquire", e))?;
-        Ok(granted
-            .map(|granted| Guard::new(terms.name.clone(), granted, errand, shared.clone(), keeper.clone())))
+        Ok(granted.map(|granted| Hold::new(terms, granted, errand, shared.clone(), keeper.clone())))
     }
 
     /// The answer, if it comes within `wait`; where nobody has heard of the server yet, a moment longer.
     async fn in_time(
         &self,
         wait: Duration,
-        answer: impl Future<Output = Result<Option<Guard>>>,
-    ) -> Result<Option<Guard>, OutOfTime> {
+        answer: impl Future<Output = Result<Option<Hold>>>,
+    ) -> Result<Option<Hold>, OutOfTime> {
         let (clock, mut answer) = (&self.shared.clock, std::pin::pin!(answer));
         // Looked at while `answer` still stands in its place at the gate.
         let began = clock.now();
@@ -188,6 +209,28 @@ impl Lock {
         })
     }
 
+    /// This lock, with a wait that is not longer.
+    pub(crate) fn waiting_at_most(&self, most: Duration) -> Lock {
+        Lock { wait: Some(self.wait.map_or(most, |wait| wait.min(most))), ..self.clone() }
+    }
+
+    pub(crate) fn info(&self) -> Arc<Info> {
+        self.shared.driver.info()
+    }
+
+    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// Where a reentrant owner finds what it holds: whoever waits there twice waits for itself.
+    pub(crate) fn place(&self) -> Place {
+        (Arc::as_ptr(&self.shared).addr(), self.terms.name.clone())
+    }
+
     fn at(&self, operation: &'static str, error: Error) -> Error {
         self.shared.at(operation, Some(&self.terms.name), error)
     }
@@ -200,107 +243,3 @@ enum OutOfTime {
     /// The time is over, and this is what was last seen.
     Unanswered(Seen),
 }
-
-/// The terms of a lock in the making.
-#[derive(Clone, Debug)]
-#[must_use = "a builder does nothing until `build`"]
-pub struct LockBuilder {
-    client: Client,
-    name: String,
-    ttl: Option<Duration>,
-    wait: Option<Duration>,
-    renewed: bool,
-    max_hold: Option<Duration>,
-    min_hold: Option<Duration>,
-    label: Option<Label>,
-}
-
-impl LockBuilder {
-    pub(crate) fn new(client: Client, name: String) -> LockBuilder {
-        LockBuilder {
-            client,
-            name,
-            ttl: None,
-            wait: None,
-            renewed: true,
-            max_hold: None,
-            min_hold: None,
-            label: None,
-        }
-    }
-
-    /// How long the lock is kept without a renewal: 30 s by default, renewed every third of it.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
-        self
-    }
-
-    /// How long [`Lock::acquire`] waits: without end by default, as it does if this is more than a clock can hold.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
-        self
-    }
-
-    /// Never renews: the lock ends one ttl after the grant, whatever its holder does.
-    pub fn fixed_lease(mut self) -> Self {
-        self.renewed = false;
-        self
-    }
-
-    /// The longest time that the lock is held, renewals included; then it is lost with
-    /// [`Cause::MaxHold`](crate::Cause::MaxHold).
-    pub fn max_hold(mut self, most: Duration) -> Self {
-        self.max_hold = Some(most);
-        self
-    }
-
-    /// The shortest time that the lock is held: an earlier release waits, in the background if the guard is dropped.
-    /// A crash leaves what is left of the ttl.
-    pub fn min_hold(mut self, least: Duration) -> Self {
-        self.min_hold = Some(least);
-        self
-    }
-
-    /// What others are shown of the holder; by default the client's label.
-    pub fn label(mut self, label: &str) -> Self {
-        self.label = Some(Label::new(label));
-        self
-    }
-
-    /// The lock. `Invalid` for a name or a ttl that the backend can't take, and for a `max_hold` of zero or below
-    /// `min_hold`.
-    pub fn build(self) -> Result<Lock> {
-        let Client { shared, keeper } = self.client;
-        let invalid = |e: Error| shared.at("build", None, e);
-        let name = Name::new(&self.name).map_err(invalid)?;
-        let ttl = match self.ttl {
-            Some(ttl) => shared.check_ttl(ttl).map_err(invalid)?,
-            None => shared.nearest_ttl(DEFAULT_TTL),
-        };
-        if self.max_hold.is_some_and(|most| most.is_zero()) {
-            return Err(invalid(Error::invalid("max_hold must not be zero")));
-        }
-        if let (Some(least), Some(most)) = (self.min_hold, self.max_hold)
-            && least > most
-        {
-            return Err(invalid(Error::invalid(format!(
-                "min_hold ({least:?}) is more than max_hold ({most:?})"
-            ))));
-        }
-        let label = self.label.unwrap_or_else(|| shared.label.clone());
-        let terms = Terms {
-            name,
-            mode: Mode::Exclusive,
-            ttl,
-            renewed: self.renewed,
-            max_hold: self.max_hold,
-            min_hold: self.min_hold.filter(|least| !least.is_zero()),
-            label,
-        };
-        let wait = self.wait.filter(|wait| *wait < FOR_EVER);
-        Ok(Lock { shared, keeper, terms, wait })
-    }
-}
-
-/// A wait that no clock need measure.
-const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

@@ -1,5 +1,6 @@
 //! The cases, by topic, in the words of the contract and of `docs/semantics.md`.
 
+mod blocking;
 mod breaking;
 mod cancellation;
 mod contract;
@@ -12,6 +13,8 @@ mod network;
 mod outage;
 #[cfg(feature = "servers")]
 mod processes;
+mod reentrancy;
+mod several;
 mod waiting;
 
 use crate::runner::Case;
@@ -26,6 +29,9 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         lease::CASES,
         cancellation::CASES,
         breaking::CASES,
+        reentrancy::CASES,
+        several::CASES,
+        blocking::CASES,
         failure::CASES,
         network::CASES,
         outage::CASES,

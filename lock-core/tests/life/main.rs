@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod reentrant;
 mod scripted;
 
 use std::sync::{Arc, Mutex};

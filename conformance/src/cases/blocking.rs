@@ -1,0 +1,86 @@
+//! The calls for threads without async.
+
+use std::time::Duration;
+
+use lock_core::{Cause, Ending, ErrorKind, MultiLock, Options};
+
+use super::case;
+use crate::runner::Case;
+use crate::setting::{Setting, ms, until};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(threads_without_async_hold_locks, [B19]),
+    case!(a_dedicated_client_needs_no_runtime, [B19]),
+    case!(a_blocking_holder_is_told_of_its_loss, [B11]; needs [Forget]),
+];
+
+/// Runs `work` on a thread that knows of no runtime.
+async fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, told) = tokio::sync::oneshot::channel();
+    let thread = std::thread::spawn(move || drop(done.send(work())));
+    match told.await {
+        Ok(out) => out,
+        Err(_) => std::panic::resume_unwind(thread.join().expect_err("it panicked")),
+    }
+}
+
+async fn threads_without_async_hold_locks(s: Setting) {
+    let (name, other, client) = (s.name(), s.name(), s.client().await);
+    let lock = s.lock(&client, &name).wait(ms(50)).build().expect("fine terms");
+    let second = s.lock(&client, &other).build().expect("fine terms");
+    let first = lock.clone();
+    on_a_plain_thread(move || {
+        let guard = lock.blocking_acquire().expect("free");
+        assert!(guard.is_held() && guard.blocking_renew(Duration::from_secs(5)).is_ok());
+        assert!(lock.blocking_try_acquire().expect("up").is_none());
+        assert_eq!(lock.blocking_acquire().expect_err("held").kind(), ErrorKind::Timeout);
+        assert!(lock.blocking_inspect().expect("up").holder.is_some());
+        assert_eq!(guard.blocking_lost(ms(20)), None);
+        assert_eq!(guard.blocking_release(), Ending::Released);
+        let token = lock.blocking_run(lock_core::Guard::token).expect("free");
+        let later = lock.blocking_try_run(lock_core::Guard::token).expect("up").expect("free");
+        assert!(token < later);
+        let both = MultiLock::new([lock, second]).expect("different locks");
+        assert!(both.blocking_run(lock_core::MultiGuard::is_held).expect("free"));
+        drop(both.blocking_acquire().expect("free"));
+    })
+    .await;
+    let free = || async { first.try_acquire().await.expect("up").is_some() && s.is_free(&other).await };
+    until("free after the drop", Duration::from_secs(5), free).await;
+    assert_eq!(client.shutdown(Duration::from_secs(5)).await, 0);
+}
+
+async fn a_dedicated_client_needs_no_runtime(s: Setting) {
+    let (name, harness) = (s.name(), s.harness.clone());
+    let (ttl, its_name) = (s.ttl(), name.clone());
+    on_a_plain_thread(move || {
+        let open = async |options| harness.open(options).await;
+        let client = lock_core::blocking_open(Options::default(), open).expect("the server is up");
+        assert!(!client.blocking_check().expect("up").is_empty());
+        let lock = client.lock(its_name.as_str()).ttl(ttl).build().expect("fine terms");
+        let guard = lock.blocking_acquire().expect("free");
+        // Renewed by the client's own thread.
+        assert_eq!(guard.blocking_lost(ttl * 2), None);
+        drop((guard, lock, client));
+    })
+    .await;
+    // The last handle has waited for the release.
+    assert!(s.is_free(&name).await);
+}
+
+async fn a_blocking_holder_is_told_of_its_loss(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let (harness, limit) = (s.harness.clone(), s.ttl() * 2);
+    let runtime = tokio::runtime::Handle::current();
+    on_a_plain_thread(move || {
+        let lost = lock.blocking_run(|guard| {
+            runtime.block_on(harness.forget(&name));
+            let cause = guard.blocking_lost(limit);
+            assert!(matches!(cause, Some(Cause::Gone | Cause::Session)), "{cause:?}");
+            assert_eq!(guard.check().expect_err("lost").kind(), ErrorKind::Lost);
+        });
+        assert_eq!(lost.expect_err("the work was not protected to its end").kind(), ErrorKind::Lost);
+    })
+    .await;
+}

@@ -1,0 +1,181 @@
+//! Several locks at once: all or none, in one order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use lock_core::driver::Lease;
+use lock_core::{Cause, Client, Ending, ErrorKind, MultiLock, Name};
+use tokio::task::JoinSet;
+
+use super::case;
+use crate::runner::Case;
+use crate::setting::{Setting, ms, until, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(all_are_held_and_all_are_released, [B25]),
+    case!(all_or_none, [B25]),
+    case!(a_wait_for_all_ends_in_time_and_leaves_none, [B25]),
+    case!(whoever_gives_up_leaves_none, [B25, B2]),
+    case!(opposite_orders_do_not_block_each_other, [B25]; load Heavy),
+    case!(the_loss_of_one_is_the_loss_of_all, [B25, B11]; needs [Forget]),
+    case!(one_that_is_lost_while_others_are_waited_for_is_taken_again, [B25, B11]; needs [Forget]),
+];
+
+fn multi<'a>(s: &Setting, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {
+    let locks = names.into_iter().map(|name| s.lock(client, name).build().expect("fine terms"));
+    MultiLock::new(locks).expect("different locks")
+}
+
+async fn all_are_free(s: &Setting, names: &[Name]) {
+    for name in names {
+        let free = || async { s.is_free(name).await };
+        until("free", Duration::from_secs(5), free).await;
+    }
+}
+
+async fn all_are_held_and_all_are_released(s: Setting) {
+    let names = [s.name(), s.name(), s.name()];
+    let clients = [s.client().await, s.client().await];
+    let locks = [(0, 0), (1, 1), (0, 2)].map(|(client, name)| s.lock(&clients[client], &names[name]));
+    let several =
+        MultiLock::new(locks.map(|lock| lock.build().expect("fine terms"))).expect("different locks");
+    let guard = several.acquire().await.expect("free");
+    assert_eq!(guard.guards().len(), 3);
+    let least = guard.guards().iter().map(lock_core::Guard::valid_for).min().expect("three");
+    assert!(guard.is_held() && guard.check().is_ok() && guard.valid_for() <= least);
+    for name in &names {
+        assert!(!s.is_free(name).await);
+    }
+    let certain = guard.renew(s.ttl() * 3).await.expect("held");
+    assert!(certain > s.ttl() * 2 || s.info.lease == Lease::Session, "{certain:?}");
+    assert_eq!(guard.release().await, Ending::Released);
+    all_are_free(&s, &names).await;
+    let all = several.run(async |guard| guard.is_held()).await.expect("free");
+    assert!(all);
+    all_are_free(&s, &names).await;
+}
+
+async fn all_or_none(s: Setting) {
+    let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
+    let several = multi(&s, &client, &names);
+    for taken in &names {
+        let guard = s.hold(taken).await;
+        assert!(several.try_acquire().await.expect("up").is_none());
+        let others: Vec<Name> = names.iter().filter(|name| *name != taken).cloned().collect();
+        all_are_free(&s, &others).await;
+        assert_eq!(guard.release().await, Ending::Released);
+    }
+    assert!(several.try_acquire().await.expect("up").is_some());
+    let twice =
+        [&names[0], &names[1], &names[0]].map(|name| s.lock(&client, name).build().expect("fine terms"));
+    assert_eq!(MultiLock::new(twice).expect_err("it would wait for itself").kind(), ErrorKind::Invalid);
+    assert_eq!(MultiLock::new([]).expect_err("nothing to hold").kind(), ErrorKind::Invalid);
+}
+
+async fn a_wait_for_all_ends_in_time_and_leaves_none(s: Setting) {
+    let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
+    let mut sorted = names.to_vec();
+    sorted.sort();
+    let last = s.hold(&sorted[2]).await;
+    let several = multi(&s, &client, &names).wait(ms(300));
+    let began = std::time::Instant::now();
+    let error = several.acquire().await.expect_err("the last one is taken");
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Timeout, Some(&sorted[2])), "{error}");
+    assert!((ms(290)..ms(1500)).contains(&began.elapsed()), "{:?}", began.elapsed());
+    all_are_free(&s, &sorted[..2]).await;
+    assert!(last.is_held());
+}
+
+async fn whoever_gives_up_leaves_none(s: Setting) {
+    let (names, client) = ([s.name(), s.name()], s.client().await);
+    let mut sorted = names.to_vec();
+    sorted.sort();
+    let last = s.hold(&sorted[1]).await;
+    let several = multi(&s, &client, &names);
+    let waiting = tokio::spawn(async move { several.acquire().await });
+    let first_is_taken = || async { !s.is_free(&sorted[0]).await };
+    until("it has the first and waits for the last", Duration::from_secs(5), first_is_taken).await;
+    waiting.abort();
+    all_are_free(&s, &sorted[..1]).await;
+    drop(last);
+    all_are_free(&s, &names).await;
+}
+
+/// Each wants three of five locks and names them in an order of its own: in any but one order for all they would soon
+/// wait for each other.
+async fn opposite_orders_do_not_block_each_other(s: Setting) {
+    const TURNS: usize = 15;
+    let names: Arc<[Name]> = (0..5).map(|_| s.name()).collect();
+    let inside: Arc<[AtomicU32]> = (0..5).map(|_| AtomicU32::new(0)).collect();
+    let mut tasks = JoinSet::new();
+    for task in 0..6 {
+        let (names, inside, client, s) = (names.clone(), inside.clone(), s.client().await, s.clone());
+        tasks.spawn(async move {
+            for turn in 0..TURNS {
+                let step = 1 + (task + turn) % 4;
+                let mine = [0, 1, 2].map(|n| (task + turn + n * step) % 5);
+                let guard = multi(&s, &client, mine.map(|n| &names[n])).acquire().await.expect("waits");
+                for n in mine {
+                    assert_eq!(inside[n].fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+                }
+                tokio::task::yield_now().await;
+                assert!(guard.is_held());
+                for n in mine {
+                    inside[n].fetch_sub(1, Ordering::SeqCst);
+                }
+                let _: Ending = guard.release().await;
+            }
+        });
+    }
+    let all = async {
+        while let Some(outcome) = tasks.join_next().await {
+            outcome.expect("no task panics");
+        }
+    };
+    within("nobody waits for ever", Duration::from_secs(60), all).await;
+}
+
+async fn the_loss_of_one_is_the_loss_of_all(s: Setting) {
+    let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
+    let guard = multi(&s, &client, &names).acquire().await.expect("free");
+    s.harness.forget(&names[1]).await;
+    let limit = s.ttl() * 2;
+    let (name, cause) = within("told", limit, guard.lost()).await;
+    // Where locks belong to a session, all of them went with it.
+    let gone = match s.info.lease {
+        Lease::Lock => name == &names[1] && cause == Cause::Gone,
+        Lease::Session => cause == Cause::Session,
+    };
+    assert!(gone, "{name}: {cause}");
+    assert!(!guard.is_held() && guard.valid_for().is_zero());
+    let error = guard.check().expect_err("one is lost");
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.name().is_some_and(|name| names.contains(name)), "{error}");
+    let work = guard.protect(std::future::pending::<()>());
+    assert_eq!(work.await.expect_err("one is lost").kind(), ErrorKind::Lost);
+    assert_eq!(guard.release().await, Ending::Expired);
+    all_are_free(&s, &names).await;
+}
+
+async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting) {
+    let (names, client) = ([s.name(), s.name()], s.client().await);
+    let mut sorted = names.to_vec();
+    sorted.sort();
+    let last = s.hold(&sorted[1]).await;
+    let several = multi(&s, &client, &names);
+    let waiting = tokio::spawn(async move { several.acquire().await });
+    let holder = s.lock(&client, &sorted[0]).build().expect("fine terms");
+    let taken = || async { holder.inspect().await.expect("up").holder.is_some() };
+    until("it has the first", Duration::from_secs(5), taken).await;
+    let token = holder.inspect().await.expect("up").holder.and_then(|holder| holder.token);
+    s.harness.forget(&sorted[0]).await;
+    let again = || async {
+        let now = holder.inspect().await.expect("up").holder.and_then(|holder| holder.token);
+        now.is_some() && now != token
+    };
+    until("it has the first again", s.ttl() * 3, again).await;
+    drop(last);
+    let guard = within("both", Duration::from_secs(5), waiting).await.expect("no panic").expect("waits");
+    assert!(guard.is_held());
+}

@@ -1,0 +1,172 @@
+//! A hold: what every guard of one acquisition shares. Everything here reads what the claim says, and the clock.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::Ending;
+use crate::claim::{Granted, lost_because};
+use crate::client::Shared;
+use crate::clock::Instant;
+use crate::driver::Cause;
+use crate::errand::Errand;
+use crate::error::{Error, Result};
+use crate::keeper::Keeper;
+use crate::lock::Terms;
+use crate::name::Name;
+use crate::owner::Owner;
+use crate::reentrant::Registration;
+use crate::token::FencingToken;
+
+/// A held lock. The last guard to let go of it releases it.
+pub(crate) struct Hold {
+    pub(super) name: Name,
+    pub(super) owner: Owner,
+    pub(super) token: FencingToken,
+    pub(super) shared: Arc<Shared>,
+    /// What a renewal asks for that nobody asked for by hand; nothing for a fixed lease.
+    renewal: Option<Duration>,
+    state: watch::Receiver<State>,
+    commands: mpsc::UnboundedSender<Command>,
+    errand: Arc<Errand>,
+    /// How its owner finds it again.
+    _registration: Option<Registration>,
+    // Last, so that a dedicated client's last guard has told its claim to leave before it waits for that.
+    pub(super) keeper: Arc<Keeper>,
+}
+
+/// What the claim tells its guards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
+    pub(crate) until: Instant,
+    /// Why it is lost when `until` comes.
+    pub(crate) at_end: Cause,
+    pub(crate) lost: Option<Cause>,
+}
+
+/// What a guard asks of the claim. The end of the channel asks for a release.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Renew { ttl: Duration, reply: oneshot::Sender<Result<Duration>> },
+    Release(oneshot::Sender<Ending>),
+}
+
+impl Hold {
+    pub(crate) fn new(
+        terms: &Terms,
+        granted: Granted,
+        errand: Arc<Errand>,
+        shared: Arc<Shared>,
+        keeper: Arc<Keeper>,
+    ) -> Hold {
+        let Granted { owner, token, state, commands } = granted;
+        let renewal = terms.renewed.then_some(terms.ttl);
+        let name = terms.name.clone();
+        Hold { name, owner, token, shared, renewal, state, commands, errand, _registration: None, keeper }
+    }
+
+    /// With the place where its owner finds it again.
+    pub(crate) fn registered(self, registration: Registration) -> Hold {
+        Hold { _registration: Some(registration), ..self }
+    }
+
+    pub(super) fn valid_for(&self) -> Duration {
+        match (self.loss(), *self.state.borrow()) {
+            (None, State { until, .. }) => until.since(self.shared.clock.now()),
+            (Some(_), _) => Duration::ZERO,
+        }
+    }
+
+    pub(super) async fn lost(&self) -> Cause {
+        let mut state = self.state.clone();
+        let told = state.wait_for(|state| state.lost.is_some()).await.ok().and_then(|state| state.lost);
+        told.unwrap_or(Cause::RuntimeEnded)
+    }
+
+    pub(super) async fn at_risk(&self, before: Duration) {
+        let clock = &self.shared.clock;
+        let mut state = self.state.clone();
+        let watch = async {
+            loop {
+                let State { until, lost, .. } = *state.borrow_and_update();
+                if lost.is_some() || until.since(clock.now()) <= before {
+                    return;
+                }
+                let at = Instant::from_origin(until.since_origin().saturating_sub(before));
+                tokio::select! {
+                    biased;
+                    renewed = state.changed() => if renewed.is_err() { return },
+                    () = clock.sleep_until(at) => {}
+                }
+            }
+        };
+        self.keeper.within(watch).await;
+    }
+
+    pub(super) async fn renew(&self, ttl: Duration) -> Result<Duration> {
+        let lost = || lost_because(self.loss().unwrap_or(Cause::Expired));
+        let (reply, answer) = oneshot::channel();
+        match self.commands.send(Command::Renew { ttl, reply }) {
+            Ok(()) => answer.await.unwrap_or_else(|_| Err(lost())),
+            Err(_) => Err(lost()),
+        }
+    }
+
+    /// One of several guards goes: the others have a whole lease before them. Nobody waits for the answer.
+    pub(super) fn prolong(&self) {
+        if let Some(ttl) = self.renewal {
+            let (reply, _) = oneshot::channel();
+            // If nobody takes it, the lock is lost already.
+            let _: Result<(), _> = self.commands.send(Command::Renew { ttl, reply });
+        }
+    }
+
+    /// The same, awaited. An answer that does not come leaves the lease as it was.
+    pub(super) async fn prolonged(&self) {
+        if let Some(ttl) = self.renewal {
+            self.renew(ttl).await.ok();
+        }
+    }
+
+    /// What a guard that goes now, and leaves others, is told.
+    pub(super) fn standing(&self) -> Ending {
+        match self.loss() {
+            None => Ending::Released,
+            Some(_) => Ending::Expired,
+        }
+    }
+
+    /// The last guard goes.
+    pub(super) async fn release(self) -> Ending {
+        let (reply, answer) = oneshot::channel();
+        // If nobody takes it, the lock was lost before: then its sender is gone, and the answer says so.
+        let ask = || drop(self.commands.send(Command::Release(reply)));
+        let answer = self.errand.answer(self.keeper.caller(), ask, answer);
+        let ending = async {
+            let mut answer = pin!(answer);
+            loop {
+                let until = self.state.borrow().until;
+                match self.shared.clock.until(until, &mut answer).await {
+                    Some(ending) => return ending.unwrap_or(Ending::Expired),
+                    // Renewed meanwhile: a `min_hold` is waited for.
+                    None if self.state.borrow().until > until => {}
+                    None => return Ending::Expired,
+                }
+            }
+        };
+        self.keeper.within(ending).await
+    }
+
+    /// Why the lock is lost, if it is.
+    pub(crate) fn loss(&self) -> Option<Cause> {
+        let State { until, at_end, lost } = *self.state.borrow();
+        lost.or_else(|| (until <= self.shared.clock.now()).then_some(at_end))
+            .or_else(|| self.state.has_changed().is_err().then_some(Cause::RuntimeEnded))
+    }
+
+    pub(super) fn at(&self, operation: &'static str, error: Error) -> Error {
+        self.shared.at(operation, Some(&self.name), error)
+    }
+}
