@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 
+use onelock::parse_duration;
+
 use crate::report::Format;
 use crate::subjects::Kind;
 
@@ -23,6 +25,8 @@ pub(crate) enum Command {
     /// Measures every workload once, in about a minute.
     #[command(after_help = RATIOS)]
     Quick(Quick),
+    /// Holds many locks at once and does nothing else: what it costs, and whether one is lost.
+    Hold(Hold),
     /// Compares the raw driver's PING and SET with redis-benchmark's, at one connection.
     Calibrate(Calibrate),
     /// The other process of `hand-over`.
@@ -43,6 +47,25 @@ pub(crate) struct Quick {
     /// Only this subject, for a profile of it; may be given more than once
     #[arg(long = "subject", value_name = "SUBJECT")]
     pub(crate) subjects: Vec<Kind>,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Hold {
+    /// The server: redis://…, or memory://
+    #[arg(long, value_name = "URL")]
+    pub(crate) on: String,
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one)]
+    pub(crate) locks: usize,
+    /// For how long, once all are held: 30s, 5m, …
+    #[arg(long = "for", value_name = "TIME", default_value = "5m", value_parser = parse_duration)]
+    pub(crate) length: Duration,
+    /// The lease of each; it is renewed every third of it
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    pub(crate) ttl: Duration,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Group)]

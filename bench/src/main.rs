@@ -5,6 +5,7 @@
 mod args;
 mod calibrate;
 mod clock;
+mod hold;
 mod monitor;
 mod quick;
 mod raw;
@@ -48,6 +49,7 @@ fn start(args: Args) -> Outcome<()> {
 async fn run(command: Command) -> Outcome<()> {
     match command {
         Command::Quick(options) => quick::run(options).await,
+        Command::Hold(options) => hold::run(options).await,
         Command::Calibrate(options) => calibrate::run(options).await,
         Command::HandOverSide => workloads::side::run().await,
     }

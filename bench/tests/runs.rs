@@ -1,7 +1,8 @@
 //! The program itself: that every workload runs, and that a program can read what it prints.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use lock_conformance::servers::{Absence, Owned, Redis, Settings, record};
@@ -10,10 +11,12 @@ use serde_json::Value;
 type Case = fn() -> Result<Completion, Failed>;
 
 fn main() {
-    let cases: [(&str, Case); 4] = [
+    let cases: [(&str, Case); 6] = [
         ("memory_has_neither_floor_nor_hand_over", memory),
         ("on_redis_every_workload_has_its_subjects_and_leaves_no_lock", redis),
         ("the_driver_is_compared_with_redis_benchmark", calibrate),
+        ("held_locks_are_renewed_and_none_is_lost", hold),
+        ("a_lock_that_is_lost_meanwhile_is_an_error", loss),
         ("a_server_that_is_not_there_is_an_error", nobody),
     ];
     let trials = cases.map(|(name, case)| Trial::ignorable_test(name, case));
@@ -73,6 +76,45 @@ fn calibrate() -> Result<Completion, Failed> {
     }
     check(rows.len() == 4 && drivers.len() == 2, &Value::from(rows.clone()))?;
     Ok(Completion::Completed)
+}
+
+fn hold() -> Result<Completion, Failed> {
+    let server = match own_redis() {
+        Ok(server) => server,
+        Err(absence) => return absent(absence),
+    };
+    for url in [server.url(), "memory://"] {
+        let output = bench_hold(url).output()?;
+        let row: Value = serde_json::from_slice(&output.stdout)?;
+        let held = row["held"] == 300 && row["released"] == 300 && row["losses"] == 0 && row["left"] == 0;
+        // A lease of 600 ms is renewed five times a second.
+        let renewed = row["renewals_per_s"].as_f64().is_some_and(|rate| (900.0..3000.0).contains(&rate));
+        check(output.status.success() && held && renewed, &row)?;
+    }
+    Ok(Completion::Completed)
+}
+
+fn loss() -> Result<Completion, Failed> {
+    let server = match own_redis() {
+        Ok(server) => server,
+        Err(absence) => return absent(absence),
+    };
+    let running = bench_hold(server.url()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut connection = ::redis::Client::open(server.url())?.get_connection()?;
+    while ::redis::cmd("DBSIZE").query::<u64>(&mut connection)? < 600 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    ::redis::cmd("FLUSHALL").exec(&mut connection)?;
+    let output = running.wait_with_output()?;
+    let row: Value = serde_json::from_slice(&output.stdout)?;
+    check(!output.status.success() && row["losses"] == 300 && row["held"] == 0, &row)?;
+    Ok(Completion::Completed)
+}
+
+fn bench_hold(url: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lock-bench"));
+    command.args(["hold", "--on", url, "--locks", "300", "--for", "2s", "--ttl", "600ms", "--json"]);
+    command
 }
 
 fn nobody() -> Result<Completion, Failed> {

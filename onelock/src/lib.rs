@@ -37,8 +37,8 @@ mod backends;
 pub use lock_core::driver::{Entry, Fair, Fencing, Finding, Inspection, Lease, Level, Revoked, Wakes, When};
 pub use lock_core::{
     Cause, Client, Clock, DEFAULT_TTL, Done, Ending, Error, ErrorKind, Event, Fence, FencingToken, Guard,
-    Info, Instant, Label, Lock, LockBuilder, MAX_LABEL, MAX_NAME, MAX_PREFIX, Name, Options, Owner,
-    OwnerBytes, Refusal, Result, Stale, parse_duration,
+    Info, Instant, Label, Lock, LockBuilder, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name,
+    Options, Owner, OwnerBytes, Reentrant, Refusal, Result, Stale, parse_duration,
 };
 
 #[cfg(feature = "memory")]
@@ -62,6 +62,30 @@ pub async fn connect(url: &str) -> Result<Client> {
 /// Cancel safe.
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     backends::connect(url, options).await
+}
+
+/// Opens the server at `url` for a program without async: the client has a thread of its own, and every call has a twin
+/// whose name begins with `blocking`.
+///
+/// Errors as [`connect_with`].
+///
+/// ```
+/// # fn main() -> onelock::Result<()> {
+/// let client = onelock::blocking_connect("memory://")?;
+/// let lock = client.lock("ledger").build()?;
+/// let total = lock.blocking_run(|guard| {
+///     // Nothing can stop this work from outside: between its steps it asks.
+///     guard.check().map(|()| 42)
+/// })??;
+/// # assert_eq!(total, 42);
+/// # Ok(()) }
+/// ```
+///
+/// # Panics
+///
+/// Inside async code.
+pub fn blocking_connect(url: &str) -> Result<Client> {
+    lock_core::blocking_open(Options::default(), async |options| connect_with(url, options).await)
 }
 
 /// The README's code is compiled with the documentation's.

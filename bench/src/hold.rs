@@ -1,0 +1,170 @@
+//! `hold`: many locks held for a long time by one client. What does that cost while nothing happens?
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use lock_core::{Event, Owner, Random};
+use onelock::{Client, Ending, Guard, Options};
+use serde_json::json;
+
+use crate::Outcome;
+use crate::args::Hold;
+
+/// How many acquisitions and releases are on their way at once.
+const AT_ONCE: usize = 64;
+/// How long the client may take for its last releases.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+pub(crate) async fn run(options: Hold) -> Outcome<()> {
+    let seen = Arc::new(Seen::default());
+    let observer = {
+        let seen = seen.clone();
+        move |event: &Event<'_>| seen.count(event)
+    };
+    let client = onelock::connect_with(&options.on, Options::default().observer(observer)).await?;
+    let before = resident_bytes();
+    let began = Instant::now();
+    let guards = acquire(&client, &options).await?;
+    let acquired = began.elapsed();
+    let bytes = resident_bytes().zip(before).map(|(now, before)| now.saturating_sub(before));
+    let idle = Idle::watch(options.length, &seen).await;
+    let held = guards.iter().filter(|guard| guard.is_held()).count();
+    let released = release(guards).await;
+    let left = client.shutdown(FAREWELL).await;
+    let report = Report { locks: options.locks, acquired, bytes, idle, held, released, left };
+    report.print(options.json);
+    report.verdict()
+}
+
+async fn acquire(client: &Client, options: &Hold) -> Outcome<Vec<Guard>> {
+    let run = Owner::mint(&Random::system());
+    let guards = stream::iter(0..options.locks).map(|n| async move {
+        let lock = client.lock(format!("lock-bench:{run}:hold:{n}")).ttl(options.ttl).build()?;
+        lock.acquire().await
+    });
+    Ok(guards.buffer_unordered(AT_ONCE).try_collect().await?)
+}
+
+/// How many were held until then.
+async fn release(guards: Vec<Guard>) -> usize {
+    let endings = stream::iter(guards).map(Guard::release).buffer_unordered(AT_ONCE);
+    endings.filter(|ending| std::future::ready(*ending == Ending::Released)).count().await
+}
+
+/// What the client told.
+#[derive(Debug, Default)]
+struct Seen {
+    renewals: AtomicU64,
+    losses: AtomicU64,
+    troubles: AtomicU64,
+}
+
+impl Seen {
+    fn count(&self, event: &Event<'_>) {
+        let counter = match event {
+            Event::Renewed { .. } => &self.renewals,
+            Event::Lost { .. } => &self.losses,
+            Event::Trouble { .. } => &self.troubles,
+            _ => return,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn renewals(&self) -> u64 {
+        self.renewals.load(Ordering::Relaxed)
+    }
+}
+
+/// The time in which the locks were only held.
+struct Idle {
+    length: Duration,
+    /// Of this process, on all cores.
+    cpu: Option<Duration>,
+    renewals: u64,
+    losses: u64,
+    troubles: u64,
+}
+
+impl Idle {
+    async fn watch(length: Duration, seen: &Seen) -> Idle {
+        let (began, cpu, renewals) = (Instant::now(), cpu_time(), seen.renewals());
+        tokio::time::sleep(length).await;
+        Idle {
+            length: began.elapsed(),
+            cpu: cpu_time().zip(cpu).map(|(now, before)| now.saturating_sub(before)),
+            renewals: seen.renewals() - renewals,
+            losses: seen.losses.load(Ordering::Relaxed),
+            troubles: seen.troubles.load(Ordering::Relaxed),
+        }
+    }
+
+    fn share_of_a_core(&self) -> Option<f64> {
+        self.cpu.map(|cpu| cpu.as_secs_f64() / self.length.as_secs_f64())
+    }
+}
+
+struct Report {
+    locks: usize,
+    acquired: Duration,
+    bytes: Option<u64>,
+    idle: Idle,
+    held: usize,
+    released: usize,
+    left: usize,
+}
+
+impl Report {
+    fn print(&self, json: bool) {
+        let Report { locks, acquired, bytes, idle, held, released, left } = self;
+        let bytes_each = bytes.map(|bytes| bytes / *locks as u64);
+        let core = idle.share_of_a_core();
+        let renewals_per_s = idle.renewals as f64 / idle.length.as_secs_f64();
+        if json {
+            let row = json!({
+                "workload": "hold", "locks": locks, "acquired_s": acquired.as_secs_f64(),
+                "held_s": idle.length.as_secs_f64(), "core": core, "bytes_per_lock": bytes_each,
+                "renewals_per_s": renewals_per_s, "losses": idle.losses, "troubles": idle.troubles,
+                "held": held, "released": released, "left": left,
+            });
+            return println!("{row}");
+        }
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+        println!("{locks} locks, acquired in {acquired:.1?}, held for {:.1?}", idle.length);
+        println!("cpu             {}", or_dash(core.map(|core| format!("{:.1} % of a core", core * 100.0))));
+        println!("memory          {}", or_dash(bytes_each.map(|bytes| format!("{bytes} bytes a lock"))));
+        println!("renewals        {renewals_per_s:.0}/s");
+        println!("troubles        {}", idle.troubles);
+        println!("losses          {}", idle.losses);
+        println!("held at the end {held}, released {released}, left on the server {left}");
+    }
+
+    fn verdict(&self) -> Outcome<()> {
+        match self.idle.losses == 0 && self.held == self.locks && self.released == self.locks {
+            true => Ok(()),
+            false => Err("not every lock was held to the end".into()),
+        }
+    }
+}
+
+/// What this process has used of the cores; nothing where the system's way is not known here.
+fn cpu_time() -> Option<Duration> {
+    #[cfg(unix)]
+    {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        // Both fields of this clock are never negative, and its nanoseconds stay below a second.
+        Some(Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32))
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+/// What this process has in memory; nothing where the system's way is not known here.
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
