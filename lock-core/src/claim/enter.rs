@@ -34,7 +34,7 @@ impl Life {
         turn: Option<&Turn>,
     ) -> Result<Option<Held>> {
         let mut owed = turn.map_or(0, Turn::owed);
-        self.stand_back(&mut owed).await;
+        self.stand_back(&mut owed, caller).await?;
         let mut failures = 0;
         loop {
             let asked = self.now();
@@ -77,7 +77,7 @@ impl Life {
             let woken = self.wait(pause, caller).await?;
             if woken && owed > 0 {
                 owed -= 1;
-                self.stand_back(&mut owed).await;
+                self.stand_back(&mut owed, caller).await?;
             }
         }
     }
@@ -118,18 +118,14 @@ impl Life {
 
     /// Lets others have the turns that they are owed. A wake-up ends each; a silence means that nobody wants them, or
     /// that one takes its time: the next look tells.
-    async fn stand_back(&mut self, owed: &mut u32) {
+    async fn stand_back(&mut self, owed: &mut u32, caller: &mut oneshot::Sender<Answer>) -> Result<()> {
         if *owed > 0 {
             self.listen().await;
         }
-        while *owed > 0 {
-            let clock = &self.shared.clock;
-            tokio::select! {
-                biased;
-                () = self.claim.changed(), if self.listening == Listening::Yes => *owed -= 1,
-                () = clock.sleep(STAND_BACK) => return,
-            }
+        while *owed > 0 && self.wait(STAND_BACK, caller).await? {
+            *owed -= 1;
         }
+        Ok(())
     }
 
     /// How long to wait for a wake-up before the next look.

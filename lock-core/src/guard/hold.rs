@@ -1,9 +1,10 @@
 //! A hold: what every guard of one acquisition shares. Everything here reads what the claim says, and the clock.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Ending;
@@ -28,6 +29,8 @@ pub(crate) struct Hold {
     pub(super) shared: Arc<Shared>,
     /// What a renewal asks for that nobody asked for by hand; nothing for a fixed lease.
     renewal: Option<Duration>,
+    /// The answer to a renewal that nobody waits for.
+    prolonging: Mutex<Option<oneshot::Receiver<Result<Duration>>>>,
     state: watch::Receiver<State>,
     commands: mpsc::UnboundedSender<Command>,
     errand: Arc<Errand>,
@@ -63,8 +66,19 @@ impl Hold {
     ) -> Hold {
         let Granted { owner, token, state, commands } = granted;
         let renewal = terms.renewed.then_some(terms.ttl);
-        let name = terms.name.clone();
-        Hold { name, owner, token, shared, renewal, state, commands, errand, _registration: None, keeper }
+        Hold {
+            name: terms.name.clone(),
+            owner,
+            token,
+            shared,
+            renewal,
+            prolonging: Mutex::default(),
+            state,
+            commands,
+            errand,
+            _registration: None,
+            keeper,
+        }
     }
 
     /// With the place where its owner finds it again.
@@ -114,13 +128,17 @@ impl Hold {
         }
     }
 
-    /// One of several guards goes: the others have a whole lease before them. Nobody waits for the answer.
+    /// One of several guards goes: the others have a whole lease before them. Nobody waits for the answer, and guards
+    /// that go faster than it comes don't ask again.
     pub(super) fn prolong(&self) {
-        if let Some(ttl) = self.renewal {
-            let (reply, _) = oneshot::channel();
-            // If nobody takes it, the lock is lost already.
-            let _: Result<(), _> = self.commands.send(Command::Renew { ttl, reply });
+        let Some(ttl) = self.renewal else { return };
+        let mut asked = self.prolonging.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.as_mut().is_some_and(|answer| matches!(answer.try_recv(), Err(TryRecvError::Empty))) {
+            return;
         }
+        let (reply, answer) = oneshot::channel();
+        // If nobody takes it, the lock is lost already.
+        *asked = self.commands.send(Command::Renew { ttl, reply }).is_ok().then_some(answer);
     }
 
     /// The same, awaited. An answer that does not come leaves the lease as it was.

@@ -32,6 +32,21 @@ async fn the_last_one_out_releases_and_the_others_renew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_that_go_at_once_renew_once() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let (client, owner) = (client(&script).await, Reentrant::new());
+    let guard = entered(&client, &owner).await;
+    for _ in 0..2 {
+        for _ in 0..1000 {
+            drop(entered(&client, &owner).await);
+        }
+        pass(ms(10)).await;
+    }
+    assert_eq!(script.times_of("renew").len(), 2);
+    assert_eq!(guard.release().await, Ending::Released);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_partial_release_with_a_dead_server_says_whether_the_lock_is_held() {
     let script = Script::new([granted(TTL)], [unknown(PATIENCE)], [released()]);
     let (client, owner) = (client(&script).await, Reentrant::new());
