@@ -68,7 +68,7 @@ async fn guards_that_go_in_the_same_moment_release_once() {
         let (one, two) = (entered(&client, &owner).await, entered(&client, &owner).await);
         match release_all {
             true => {
-                assert_eq!(tokio::join!(one.release(), two.release()), (Ending::Released, Ending::Released))
+                assert_eq!(tokio::join!(one.release(), two.release()), (Ending::Released, Ending::Released));
             }
             false => {
                 let releasing = one.release();
