@@ -48,6 +48,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// The watcher does, whatever becomes of us.
+    pub(crate) const KEEPS_TO_DEADLINES: bool = true;
+
     /// Starts `command` with `variables` added to the environment. It is killed at the deadline, unless there is a
     /// later one by then.
     pub(crate) fn start(
