@@ -13,7 +13,7 @@ mod setting;
 #[cfg(feature = "sim")]
 pub mod sim;
 
-pub use harness::{Counters, Data, Harness, Need, OwnServer};
+pub use harness::{Counters, Data, Harness, Need, OwnServer, Step};
 pub use runner::{Verdict, failed, not_run, run};
 
 /// The page for those who add a backend compiles as it stands.

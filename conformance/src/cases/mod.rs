@@ -2,6 +2,7 @@
 
 mod breaking;
 mod cancellation;
+mod clock;
 mod contract;
 mod exclusion;
 mod failure;
@@ -26,6 +27,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         lease::CASES,
         cancellation::CASES,
         breaking::CASES,
+        clock::CASES,
         failure::CASES,
         network::CASES,
         outage::CASES,

@@ -16,6 +16,7 @@
 //! A further product is one file with a [`Product`], and one entry in [`catalogue`].
 
 pub mod catalogue;
+pub mod clock;
 mod folder;
 mod holder;
 mod owned;
@@ -33,7 +34,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use holder::{Command, Finished, Holder, Program, Wait};
-pub use owned::{Owned, Persistence, Settings};
+pub use owned::{Clock, Owned, Persistence, Settings};
 pub use process::{Ended, Process};
 pub use product::{Place, Product};
 pub use redis::Redis;

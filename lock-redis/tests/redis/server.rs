@@ -26,7 +26,8 @@ pub(crate) struct Server(Owned);
 impl Server {
     pub(crate) fn start(settings: &[&str]) -> Server {
         let args = ["--enable-debug-command", "yes"].iter().chain(settings).map(|arg| (*arg).to_owned());
-        let settings = Settings { persistence: Persistence::None, args: args.collect() };
+        let settings =
+            Settings { persistence: Persistence::None, args: args.collect(), ..Settings::default() };
         Server(Owned::start(&servers::Redis, &settings).expect("another was started before"))
     }
 
