@@ -119,6 +119,9 @@ impl Guard {
     ///
     /// The exception is a break "now" (see [`When::Now`](crate::driver::When::Now)).
     pub async fn lost(&self) -> Cause {
+        if self.keeper.is_inherited() {
+            return Cause::RuntimeEnded;
+        }
         let mut state = self.state.clone();
         let told = state.wait_for(|state| state.lost.is_some()).await.ok().and_then(|state| state.lost);
         told.unwrap_or(Cause::RuntimeEnded)
@@ -134,7 +137,7 @@ impl Guard {
         let watch = async {
             loop {
                 let State { until, lost, .. } = *state.borrow_and_update();
-                if lost.is_some() || until.since(clock.now()) <= before {
+                if lost.is_some() || until.since(clock.now()) <= before || self.keeper.is_inherited() {
                     return;
                 }
                 let at = Instant::from_origin(until.since_origin().saturating_sub(before));
@@ -175,6 +178,9 @@ impl Guard {
         let at = |e| self.shared.at("renew", Some(&self.name), e);
         self.shared.check_ttl(ttl).map_err(at)?;
         let lost = || lost_because(self.loss().unwrap_or(Cause::Expired));
+        if self.keeper.is_inherited() {
+            return Err(at(lost()));
+        }
         let (reply, answer) = oneshot::channel();
         let outcome = match self.commands.send(Command::Renew { ttl, reply }) {
             Ok(()) => answer.await.unwrap_or_else(|_| Err(lost())),
@@ -188,6 +194,9 @@ impl Guard {
     /// Never an error for being late. With a dead server it waits until the lease has ended at most; the release goes
     /// on in the background, as it does if this future is dropped. With `min_hold` it waits for that first.
     pub async fn release(self) -> Ending {
+        if self.keeper.is_inherited() {
+            return Ending::Expired;
+        }
         let (reply, answer) = oneshot::channel();
         // If nobody takes it, the lock was lost before: then its sender is gone, and the answer says so.
         let ask = || drop(self.commands.send(Command::Release(reply)));
@@ -212,6 +221,7 @@ impl Guard {
         let State { until, at_end, lost } = *self.state.borrow();
         lost.or_else(|| (until <= self.shared.clock.now()).then_some(at_end))
             .or_else(|| self.state.has_changed().is_err().then_some(Cause::RuntimeEnded))
+            .or_else(|| self.keeper.is_inherited().then_some(Cause::RuntimeEnded))
     }
 
     fn still_held(&self) -> Result<(), Cause> {
