@@ -31,6 +31,11 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         unreachable!("{}", Need::Program)
     }
 
+    /// The environment in which this very test program, started once more, tests the same server.
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        unreachable!("{}", Need::Process)
+    }
+
     /// Makes the server forget the holder of `name`, as an eviction or an administrator would. The token stays.
     async fn forget(&self, name: &Name) {
         unreachable!("{} {name}", Need::Forget)
@@ -139,6 +144,8 @@ pub enum Need {
     Durable,
     /// [`Harness::own_server_with_clock`]: not for servers that end leases by a clock nobody can set.
     ServerClock,
+    /// [`Harness::environment`]: clients of the library in other processes.
+    Process,
     /// [`Harness::url`], and the program `lock`.
     Program,
 }
@@ -154,6 +161,7 @@ impl fmt::Display for Need {
             Need::OwnServer => "start a server of a case's own",
             Need::Durable => "restart a server with its data",
             Need::ServerClock => "set the clock by which the server ends leases",
+            Need::Process => "reach the server from another process",
             Need::Program => "run the program lock",
         })
     }

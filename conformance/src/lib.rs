@@ -5,6 +5,8 @@
 
 mod cases;
 mod harness;
+#[cfg(feature = "servers")]
+mod part;
 pub mod proxy;
 mod runner;
 #[cfg(feature = "servers")]

@@ -69,6 +69,10 @@ impl Termination for Verdict {
 ///
 /// Fails if a case fails, and if none ran though none was filtered out.
 pub fn run(harness: impl Harness) -> Verdict {
+    #[cfg(feature = "servers")]
+    if let Some(part) = crate::part::Order::from_env() {
+        return part.play(&harness);
+    }
     let mut arguments = Arguments::from_args();
     let harness: Arc<dyn Harness> = Arc::new(harness);
     let info = block_on(async { harness.open(Options::default()).await.map(|client| client.info()) });
@@ -165,7 +169,7 @@ fn per_class(ran: &[&Case]) -> String {
     counts.join(", ")
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("the machine has room for two threads");
     let out = runtime.block_on(future);

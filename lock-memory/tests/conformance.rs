@@ -38,7 +38,7 @@ impl Harness for InProcess {
             | Need::Durable
             | Need::ServerClock => Ok(()),
 
-            Need::Interrupt | Need::Program | Need::Proxy => {
+            Need::Interrupt | Need::Process | Need::Program | Need::Proxy => {
                 Err(format!("a server in this process: no way to {need}"))
             }
         }

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{self, Absence, Clock, Owned, Persistence, Program, Server, Settings};
+use lock_conformance::servers::{
+    self, Absence, Clock, Owned, Persistence, Program, Server, Settings, catalogue,
+};
 use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Step, Verdict};
 use lock_core::{Client, Name, Options, Result};
 use redis::aio::MultiplexedConnection;
@@ -34,6 +36,7 @@ impl Harness for Redis {
     fn can(&self, need: Need) -> Result<(), String> {
         match need {
             Need::Forget | Need::Counters | Need::Residue => Ok(()),
+            Need::Process if cfg!(unix) => Ok(()),
             Need::Proxy => split(self.server.url())
                 .map(drop)
                 .ok_or_else(|| "not by TCP without TLS: no proxy can stand in between".to_owned()),
@@ -46,6 +49,10 @@ impl Harness for Redis {
 
     fn url(&self) -> String {
         self.server.url().to_owned()
+    }
+
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![(catalogue::REDIS.variable, self.url())]
     }
 
     fn address(&self) -> String {

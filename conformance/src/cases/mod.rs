@@ -7,6 +7,8 @@ mod contract;
 mod exclusion;
 mod failure;
 mod fencing;
+#[cfg(all(unix, feature = "servers"))]
+mod inherited;
 mod lease;
 mod names;
 mod network;
@@ -33,6 +35,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         outage::CASES,
         #[cfg(feature = "servers")]
         processes::CASES,
+        #[cfg(all(unix, feature = "servers"))]
+        inherited::CASES,
     ]
     .into_iter()
     .flatten()
