@@ -18,6 +18,15 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
+    /// How much of something a case does: all of it in a full run, else less. It is said, so that nobody takes one for
+    /// the other.
+    pub(crate) fn size(&self, what: &str, usual: usize, full: usize) -> usize {
+        let all = std::env::var_os("LOCK_TEST_FULL").is_some_and(|full| !full.is_empty());
+        let size = if all { full } else { usual };
+        println!("{}: {size} {what}; {full} with LOCK_TEST_FULL=1", self.harness.name());
+        size
+    }
+
     /// A name that no other case uses.
     pub(crate) fn name(&self) -> Name {
         static NEXT: AtomicU64 = AtomicU64::new(0);
