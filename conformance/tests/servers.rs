@@ -88,7 +88,7 @@ fn start() -> Result<Owned, Absence> {
 
 fn answers() -> Result<(), Stop> {
     let settings = Settings { args: ["--maxclients", "77"].map(str::to_owned).into(), ..Settings::default() };
-    let server = Server::Owned(Owned::start(&Redis, &settings)?);
+    let server = Server::Owned(Box::new(Owned::start(&Redis, &settings)?));
     let mut connection = connect(server.url())?;
     let (_, limit): (String, String) =
         redis::cmd("CONFIG").arg("GET").arg("maxclients").query(&mut connection)?;

@@ -48,7 +48,7 @@ pub enum Server {
     /// Somebody else's, from a URL in the environment.
     Given(Given),
     /// Started here.
-    Owned(Owned),
+    Owned(Box<Owned>),
 }
 
 impl Server {
@@ -56,7 +56,7 @@ impl Server {
     pub fn find(product: &'static dyn Product) -> Result<Server, Absence> {
         match Given::from_env(product) {
             Some(given) => given.map(Server::Given),
-            None => Owned::start(product, &Settings::default()).map(Server::Owned),
+            None => Owned::start(product, &Settings::default()).map(|owned| Server::Owned(Box::new(owned))),
         }
     }
 
