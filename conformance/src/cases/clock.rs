@@ -151,7 +151,7 @@ async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
     assert_eq!(guard.expect("up").release().await, Ending::Released);
 }
 
-/// As far as `Info` says, with grants between the steps and without.
+/// As far as `Info` says, from a reading that it has shown to one that is lower.
 async fn tokens_rise_however_it_is_set(s: Setting) {
     let most = match &s.info.fencing {
         Fencing::WhileDataIsKept { clock_step, .. } => (*clock_step).min(HOUR),
@@ -160,22 +160,28 @@ async fn tokens_rise_however_it_is_set(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server_with_clock().await;
     let client = server.open(Options::default()).await.expect("it is up");
+    let lock = s.lock(&client, &name).build().expect("fine terms");
     let mut last = None;
-    let steps = [Step::Back(most), Step::Forward(most), Step::Forward(most), Step::Back(most / 2)];
-    for (n, step) in steps.into_iter().chain([Step::Back(most / 2), Step::Forward(most * 30)]).enumerate() {
+    for steps in [
+        &[Step::Back(most)][..],
+        &[Step::Forward(most)],
+        // Beyond the token for a while, but not so far that it may be forgotten; then before it.
+        &[Step::Forward(most * 59 / 60), Step::Back(most)],
+        &[Step::Forward(most * 30)],
+        &[],
+    ] {
         for _ in 0..3 {
-            let guard = s.hold_by(&client, &name).await;
-            assert!(last < Some(guard.token()), "{last:?}, then {:?}, before step {n}", guard.token());
+            let guard = lock.try_acquire().await.expect("up").expect("nobody else has it");
+            assert!(last < Some(guard.token()), "{last:?}, then {:?}, before {steps:?}", guard.token());
             last = Some(guard.token());
             assert_eq!(guard.release().await, Ending::Released);
         }
-        server.step_clock(step);
-        if n % 2 == 0 {
-            server.step_clock(Step::Forward(ms(10)));
+        for step in steps {
+            server.step_clock(*step);
+            // Somebody looks, so that whatever is over by this reading is forgotten.
+            assert!(lock.inspect().await.expect("up").holder.is_none());
         }
     }
-    let guard = s.hold_by(&client, &name).await;
-    assert!(last < Some(guard.token()), "{last:?}, then {:?}, in the end", guard.token());
 }
 
 /// A client behind a proxy, its connection made and the server's time known.
