@@ -11,7 +11,7 @@ use std::io;
 use std::process::Command;
 use std::time::Duration;
 
-use lock_core::{Client, FencingToken, Guard, Options};
+use lock_core::FencingToken;
 
 use crate::harness::Harness;
 use crate::runner::Verdict;
@@ -85,14 +85,6 @@ impl Order {
     #[cfg(not(unix))]
     pub(crate) fn play(&self, _: &impl Harness) -> Verdict {
         Verdict::Failed
-    }
-
-    async fn hold(&self, harness: &impl Harness) -> (Client, Guard) {
-        let client = harness.open(Options::default()).await.expect("the case has reached it");
-        let lock = client.lock(self.name.as_str()).ttl(self.ttl).build().expect("fine terms");
-        let guard = lock.acquire().await.expect("up");
-        println!("{HOLDS}{}", guard.token());
-        (client, guard)
     }
 }
 

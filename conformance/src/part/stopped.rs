@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::Order;
+use lock_core::{Client, Guard, Options};
+
+use super::{HOLDS, Order};
 use crate::harness::Harness;
 
 /// Works under the lock until it is lost; then says what it is told, and tries what comes too late.
@@ -22,4 +24,15 @@ pub(super) async fn late(order: &Order, harness: &impl Harness) {
     let renewed = guard.renew(order.ttl).await.is_ok();
     let ending = guard.release().await;
     println!("{kind:?}, held: {held}, worked late: {late}, {cause:?}, renewed: {renewed}, {ending:?}");
+}
+
+impl Order {
+    /// Takes the lock and says so.
+    pub(super) async fn hold(&self, harness: &impl Harness) -> (Client, Guard) {
+        let client = harness.open(Options::default()).await.expect("the case has reached it");
+        let lock = client.lock(self.name.as_str()).ttl(self.ttl).build().expect("fine terms");
+        let guard = lock.acquire().await.expect("up");
+        println!("{HOLDS}{}", guard.token());
+        (client, guard)
+    }
 }

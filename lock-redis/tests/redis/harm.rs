@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::{Cause, Client, Done, Ending, ErrorKind, Guard, Lock};
+use lock_conformance::proxy::{Proxy, Way};
+use lock_core::{Cause, Client, Done, Ending, ErrorKind, Fence, Guard, Lock};
 
 use crate::access::restricted;
 use crate::server::{Raw, Server, run, until};
@@ -155,5 +156,30 @@ pub(crate) fn a_lock_whose_end_an_administrator_took_away_has_one_again() {
         until("the next renewal gives it one", async || raw.ask::<i64>(&["PTTL", "held"]).await > 0).await;
         stays_held(&guard).await;
         assert_eq!(guard.release().await, Ending::Released);
+    });
+}
+
+pub(crate) fn a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token() {
+    run(async {
+        let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+        let between = Proxy::start(&format!("127.0.0.1:{}", primary.port())).await.unwrap();
+        let port = between.address().port().to_string();
+        let replica = Server::start(&["--replicaof", "127.0.0.1", &port]);
+        let mut raw = replica.raw().await;
+        until("it follows", async || raw.info("replication", "master_link_status").await == "up").await;
+        let client = primary.client("").await;
+        assert_eq!(hold(&client, "held").await.release().await, Ending::Released);
+        until("it has the token", async || raw.keys().await.len() == 1).await;
+        // From here on it hears of nothing.
+        between.hold(Way::ToClient);
+        let first = hold(&client, "held").await;
+        primary.kill();
+        let _: () = raw.ask(&["REPLICAOF", "NO", "ONE"]).await;
+        let second = hold(&replica.client("").await, "held").await;
+        let resource = Fence::new();
+        resource.accept(second.token()).unwrap();
+        assert!(resource.accept(first.token()).is_err(), "{} after {}", first.token(), second.token());
+        is_lost_in_time(first).await;
+        assert_eq!(second.release().await, Ending::Released);
     });
 }

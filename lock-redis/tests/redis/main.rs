@@ -64,6 +64,7 @@ tests! {
         a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there,
         who_loses_the_right_to_its_lock_knows_in_time,
         a_lock_whose_end_an_administrator_took_away_has_one_again,
+        a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token,
     }
     layout {
         a_lock_is_its_name_and_a_token_beside_it,
