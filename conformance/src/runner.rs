@@ -11,10 +11,13 @@ use lock_core::{Info, Options};
 
 use crate::cases;
 use crate::harness::{Harness, Need};
-use crate::setting::Setting;
+use crate::setting::{Setting, is_full_run};
 
 /// A case hangs if it takes longer.
-const LONGEST_CASE: Duration = Duration::from_secs(60);
+fn longest_case() -> Duration {
+    Duration::from_secs(if is_full_run() { 600 } else { 60 })
+}
+
 /// Cases wait most of the time: they run side by side, but for the heavy ones.
 const SIDE_BY_SIDE: usize = 6;
 
@@ -145,10 +148,11 @@ fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<&'static Ca
         block_on(async move {
             // In a task: a current-thread part of the runtime would see other wake-up orders than users do.
             let body = tokio::spawn((case.run)(setting));
-            match tokio::time::timeout(LONGEST_CASE, body).await {
+            let limit = longest_case();
+            match tokio::time::timeout(limit, body).await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(e)) => Err(Failed::from(panic_message(e))),
-                Err(_) => Err(Failed::from(format!("it hangs: not done after {LONGEST_CASE:?}"))),
+                Err(_) => Err(Failed::from(format!("it hangs: not done after {limit:?}"))),
             }
         })
     })

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Attempt, Fencing, Lease, Waits};
-use lock_core::{Cause, Done, Ending, ErrorKind, Fence, Guard, Info, Name, Options};
+use lock_core::{Cause, Client, Done, Ending, ErrorKind, Fence, Guard, Info, Name, Options};
 
 use super::case;
 use crate::harness::{OwnServer, Step};
@@ -26,14 +26,17 @@ pub(crate) const CASES: &[Case] = &[
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-async fn hold(s: &Setting, server: &dyn OwnServer, name: &Name) -> Guard {
-    let client = server.open(Options::default()).await.expect("it is up");
-    s.hold_by(&client, name).await
+async fn open(server: &dyn OwnServer) -> Client {
+    server.open(Options::default()).await.expect("it is up")
 }
 
-async fn is_free(s: &Setting, server: &dyn OwnServer, name: &Name) -> bool {
-    let client = server.open(Options::default()).await.expect("it is up");
-    let lock = s.lock(&client, name).build().expect("fine terms");
+async fn hold(s: &Setting, server: &dyn OwnServer, name: &Name) -> Guard {
+    s.hold_by(&open(server).await, name).await
+}
+
+/// Whether the lock can be had at once by this client; gives it back.
+async fn is_free(s: &Setting, client: &Client, name: &Name) -> bool {
+    let lock = s.lock(client, name).build().expect("fine terms");
     match lock.try_acquire().await.expect("up") {
         Some(guard) => guard.release().await == Ending::Released,
         None => false,
@@ -56,12 +59,12 @@ async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting) {
     assert_eq!(first.release().await, Ending::Expired);
     stays_held(&s, &*server, &second).await;
     assert_eq!(second.release().await, Ending::Released);
-    assert!(is_free(&s, &*server, &name).await);
+    assert!(is_free(&s, &open(&*server).await, &name).await);
 }
 
 /// For two ttls, by its holder and for everybody else.
 async fn stays_held(s: &Setting, server: &dyn OwnServer, guard: &Guard) {
-    let client = server.open(Options::default()).await.expect("it is up");
+    let client = open(server).await;
     let lock = s.lock(&client, guard.name()).build().expect("fine terms");
     let end = Instant::now() + s.ttl() * 2;
     while Instant::now() < end {
@@ -76,7 +79,7 @@ async fn set_forward_it_frees_the_lock_for_who_waits(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server_with_clock().await;
     let first = hold(&s, &*server, &name).await;
-    let client = server.open(Options::default()).await.expect("it is up");
+    let client = open(&*server).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let waiter = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(s.ttl() / 2).await;
@@ -95,16 +98,16 @@ async fn set_back_it_costs_no_live_holder_the_lock(s: Setting) {
     server.step_clock(Step::Back(HOUR));
     stays_held(&s, &*server, &guard).await;
     server.step_clock(Step::Forward(HOUR));
-    // One renewal may have come after the hour was given back and before it was taken.
+    // A server that saw an hour left has prolonged nothing meanwhile: there, the lease is over now.
     let held_until = Instant::now() + guard.valid_for();
-    let next = server.open(Options::default()).await.expect("it is up");
+    let next = open(&*server).await;
     let next = s.lock(&next, &name).build().expect("fine terms").try_acquire().await.expect("up");
     if next.is_some() {
         within("the loss", s.ttl() / 2, guard.lost()).await;
         assert!(Instant::now() < held_until + ms(150));
     } else {
         assert_eq!(guard.release().await, Ending::Released);
-        assert!(is_free(&s, &*server, &name).await);
+        assert!(is_free(&s, &open(&*server).await, &name).await);
     }
 }
 
@@ -115,7 +118,7 @@ fn lock_has_a_lease(info: &Info) -> bool {
 
 /// A lock whose holder has died right after the grant: nobody renews or releases it.
 async fn abandon(s: &Setting, server: &dyn OwnServer, name: &Name) {
-    let client = server.open(Options::default()).await.expect("it is up");
+    let client = open(server).await;
     let mut claim = s.claim(&client, name, s.ttl(), Waits::No);
     assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))), "nobody else has it");
 }
@@ -124,7 +127,7 @@ async fn set_back_it_keeps_a_dead_holders_lock_for_so_much_longer(s: Setting) {
     let (name, back) = (s.name(), Duration::from_secs(2));
     let mut server = s.harness.own_server_with_clock().await;
     abandon(&s, &*server, &name).await;
-    let client = server.open(Options::default()).await.expect("it is up");
+    let client = open(&*server).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let asked = Instant::now();
     let waiter = tokio::spawn(async move { lock.acquire().await });
@@ -139,7 +142,7 @@ async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server_with_clock().await;
     abandon(&s, &*server, &name).await;
-    let client = server.open(Options::default()).await.expect("it is up");
+    let client = open(&*server).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let waiter = tokio::spawn(async move { lock.acquire().await });
     server.step_clock(Step::Back(HOUR));
@@ -159,7 +162,7 @@ async fn tokens_rise_however_it_is_set(s: Setting) {
     };
     let name = s.name();
     let mut server = s.harness.own_server_with_clock().await;
-    let client = server.open(Options::default()).await.expect("it is up");
+    let client = open(&*server).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let mut last = None;
     for steps in [
@@ -185,7 +188,7 @@ async fn tokens_rise_however_it_is_set(s: Setting) {
 }
 
 /// A client behind a proxy, its connection made and the server's time known.
-async fn through(s: &Setting, server: &dyn OwnServer, patience: Duration) -> (Proxy, lock_core::Client) {
+async fn through(s: &Setting, server: &dyn OwnServer, patience: Duration) -> (Proxy, Client) {
     let proxy = Proxy::start(&server.address()).await.expect("a port is free");
     let options = Options::default().patience(patience);
     let client = server.open_through(proxy.address(), options).await.expect("it is up");
@@ -210,7 +213,7 @@ async fn set_while_an_attempt_is_under_way_it_costs_nothing(s: Setting) {
         let guard = guard.unwrap_or_else(|| panic!("{step:?}: free, and not had"));
         assert!(guard.is_held() && guard.valid_for() <= s.ttl());
         assert_eq!(guard.release().await, Ending::Released);
-        assert!(is_free(&s, &*server, &name).await);
+        assert!(is_free(&s, &open(&*server).await, &name).await);
     }
 }
 
@@ -229,7 +232,8 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
     proxy.deliver(Way::ToServer);
     // Time to be seen, if it takes the lock: else this would be no late attempt.
     tokio::time::sleep(ms(50)).await;
-    until("its ttl ends it", s.ttl() + ms(300), || is_free(&s, &*server, &name)).await;
+    let looking = open(&*server).await;
+    until("its ttl ends it", s.ttl() + ms(300), || is_free(&s, &looking, &name)).await;
     let guard = hold(&s, &*server, &name).await;
     stays_held(&s, &*server, &guard).await;
     assert_eq!(guard.release().await, Ending::Released);
