@@ -30,6 +30,18 @@ fn elapsed(clock: rustix::time::ClockId) -> Duration {
     Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec as u32)
 }
 
+/// Which process this is. A fork is another one, with everything that the first had but its threads.
+#[cfg(unix)]
+pub(crate) fn process() -> u32 {
+    std::process::id()
+}
+
+/// Nothing forks here.
+#[cfg(not(unix))]
+pub(crate) fn process() -> u32 {
+    0
+}
+
 /// This machine's name, `?` if it has none.
 #[cfg(unix)]
 pub(crate) fn host() -> String {

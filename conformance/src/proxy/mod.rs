@@ -67,6 +67,8 @@ struct Lane {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     delay: Duration,
+    /// How long to wait after each byte.
+    trickle: Option<Duration>,
     /// Connections below this number are held.
     held_below: u64,
     /// Chunks below this number are lost.
@@ -105,6 +107,12 @@ impl Proxy {
             self.network.log.order(Fault::Delayed(way));
         }
         self.lane(way).state.send_modify(|state| state.delay = by);
+    }
+
+    /// Hands everything in this direction on byte by byte, with a pause after each.
+    pub fn trickle(&self, way: Way, pause: Duration) {
+        self.network.log.order(Fault::Trickled(way));
+        self.lane(way).state.send_modify(|state| state.trickle = Some(pause));
     }
 
     /// Holds everything in this direction, new connections included: a black hole, without a reset.

@@ -176,6 +176,20 @@ async fn a_shorter_proof_does_not_replace_a_longer_one() {
     assert!(guard.valid_for() + passed + ms(1) >= certain, "{:?} after {passed:?}", guard.valid_for());
 }
 
+/// A server whose clock was set back counts the hour that it lives again as left.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_beyond_what_was_asked_for_is_not_believed() {
+    let hour = Duration::from_secs(3600);
+    let script = Script::new([granted(hour)], [held(hour), held(hour)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    assert!(guard.valid_for() < TTL, "{:?}", guard.valid_for());
+    pass(TTL * 3).await;
+    let renewals = script.times_of("renew");
+    assert!(renewals.len() >= 8 && renewals.len() <= 10, "{renewals:?}");
+    assert!(guard.renew(TTL * 2).await.unwrap() < TTL * 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_server_says_is_lost_is_lost() {
     for cause in [Cause::Revoked, Cause::Taken, Cause::Gone, Cause::Session] {

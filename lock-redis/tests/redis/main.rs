@@ -6,6 +6,7 @@ mod access;
 mod fence;
 mod foreign;
 mod grant;
+mod harm;
 mod layout;
 mod reaching;
 mod server;
@@ -56,6 +57,14 @@ tests! {
         a_look_that_finds_it_held_writes_nothing_and_costs_little,
         a_lock_that_is_ours_is_not_mistaken_for_somebody_elses,
         every_call_survives_a_server_that_forgets_its_scripts,
+    }
+    harm {
+        a_server_that_cannot_write_takes_no_locks_and_its_holders_know,
+        a_server_without_memory_keeps_what_is_held_and_frees_it,
+        a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there,
+        who_loses_the_right_to_its_lock_knows_in_time,
+        a_lock_whose_end_an_administrator_took_away_has_one_again,
+        a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token,
     }
     layout {
         a_lock_is_its_name_and_a_token_beside_it,
