@@ -8,6 +8,7 @@ use std::time::Duration;
 use lock_core::{Client, Clock, Event, Fence, Options, Random};
 use lock_memory::server::lease::LeaseServer;
 use lock_memory::server::queue::QueueServer;
+use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::task::{JoinSet, LocalSet};
 
@@ -19,7 +20,7 @@ use super::families::Family;
 use super::faults::{Fault, Steps};
 use super::log::{Entry, Log, What};
 use super::network::{Mishaps, World};
-use super::timeline::{End, Machine, Micros, Timeline};
+use super::timeline::{Machine, Timeline};
 
 /// Processes.
 const CLIENTS: usize = 4;
@@ -27,8 +28,6 @@ const CLIENTS: usize = 4;
 const CALLERS: usize = 2;
 /// How often each caller wants the lock.
 const SECTIONS: usize = 5;
-/// No history takes longer, unless something hangs.
-const LONGEST: Micros = 600_000_000;
 /// How long a client that is shut down may take to clean up, on a network that works.
 const SHUTDOWN: Duration = Duration::from_secs(30);
 
@@ -65,9 +64,10 @@ pub fn play(family: FamilyName, seed: u64) -> History {
 }
 
 fn play_on<S: Family>(family: FamilyName, seed: u64) -> History {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let runtime = runtime.expect("a runtime without I/O needs nothing of the system");
     let stage = Stage::<S>::new(seed);
+    let timeline = stage.timeline.clone();
+    let runtime = Builder::new_current_thread().on_thread_park(move || timeline.go_on()).build();
+    let runtime = runtime.expect("a runtime without I/O needs nothing of the system");
     let end = LocalSet::new().block_on(&runtime, stage.play());
     drop(runtime);
     let log = stage.log.take();
@@ -78,6 +78,14 @@ fn play_on<S: Family>(family: FamilyName, seed: u64) -> History {
         verdict.violations.push(Violation { invariant: Invariant::Ends, calls: Vec::new(), message, index });
     }
     History { seed, family, log, mishaps: stage.world.mishaps(), verdict }
+}
+
+/// How a history came to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Done,
+    /// Somebody waits for what will never happen.
+    Stuck,
 }
 
 /// All that takes part in a history.
@@ -120,7 +128,7 @@ impl<S: Family> Stage<S> {
         tokio::select! {
             biased;
             () = all => End::Done,
-            end = self.timeline.run(LONGEST, || false) => end,
+            () = self.timeline.over() => End::Stuck,
         }
     }
 
