@@ -40,10 +40,11 @@ impl Life {
             let asked = self.now();
             let pause = match self.attempt().await {
                 Ok(Attempt::Granted(grant)) => {
-                    let until = asked + certain(grant.valid_for);
+                    let valid_for = self.counted_on(grant.valid_for, self.terms.ttl);
+                    let until = asked + certain(valid_for);
                     if until > self.now() {
                         turn.inspect(|turn| turn.granted());
-                        return Ok(Some(self.held(grant.token, asked, until, grant.valid_for)));
+                        return Ok(Some(self.held(grant.token, asked, until, valid_for)));
                     }
                     // Not a lock to build on; but ours, so that the next attempt prolongs it, and leaving releases it.
                     // A release in between could arrive late, and free what the next attempt was granted.

@@ -166,6 +166,7 @@ impl Life {
         }
         match outcome {
             Ok(Renewal::Held { valid_for }) => {
+                let valid_for = self.counted_on(valid_for, ttl);
                 self.tell(&Event::Renewed { name: &self.terms.name, took: self.now().since(asked) });
                 self.extend(held, asked, valid_for);
                 Ok(held.until.since(self.now()))
@@ -185,6 +186,12 @@ impl Life {
                 Err(e)
             }
         }
+    }
+
+    /// What to count on of a lease that was asked for `ttl`. The server may have more: its clock was set back, a session
+    /// lives on, a repeated attempt prolonged it. A fixed lease ends at its own time all the same.
+    pub(super) fn counted_on(&self, valid_for: Duration, ttl: Duration) -> Duration {
+        if self.terms.renewed { valid_for } else { valid_for.min(ttl) }
     }
 
     fn extend(&self, held: &mut Held, asked: Instant, valid_for: Duration) {
