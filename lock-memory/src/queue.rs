@@ -186,17 +186,18 @@ impl Claim for QueueClaim {
         let (Some(seat), Some(held)) = (&self.seat, &mut self.held) else {
             return Ok(Renewal::Lost(Cause::Gone));
         };
-        let mut proofs = seat.session.proofs();
         loop {
-            let proof = proofs.borrow_and_update().clone();
-            if let Some(renewal) = held.judge(&proof, &self.claimed, seat.session.timeout, start) {
+            // Before the look: no proof goes unnoticed from here on.
+            let proven = seat.session.proven();
+            if let Some(renewal) =
+                held.judge(&seat.session.proof(), &self.claimed, seat.session.timeout, start)
+            {
                 held.doubted = false;
                 return Ok(renewal);
             }
             seat.session.want_proof();
-            let next = self.sessions.connection.within(patience, proofs.changed()).await;
-            // The sender lives in the session, which we hold: only time can run out.
-            next.and_then(Result::ok).ok_or_else(|| no_answer(patience))?;
+            let proven = self.sessions.connection.within(patience, proven).await;
+            proven.ok_or_else(|| no_answer(patience))?;
         }
     }
 
