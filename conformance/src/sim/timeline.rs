@@ -43,6 +43,8 @@ struct State {
 
 struct Due {
     at: Micros,
+    /// When it would have happened on a machine that is not stopped.
+    meant: Micros,
     /// Of what happens at the same time, the first to be asked for comes first.
     order: u64,
     whose: Option<Machine>,
@@ -177,7 +179,7 @@ impl State {
     fn push(&mut self, at: Micros, whose: Option<Machine>, event: Event) {
         self.order += 1;
         let order = self.order;
-        self.due.push(Reverse(Due { at, order, whose, event }));
+        self.due.push(Reverse(Due { at, meant: at, order, whose, event }));
     }
 }
 
@@ -207,7 +209,7 @@ impl PartialOrd for Due {
 
 impl Ord for Due {
     fn cmp(&self, other: &Due) -> Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
+        (self.at, self.meant, self.order).cmp(&(other.at, other.meant, other.order))
     }
 }
 
