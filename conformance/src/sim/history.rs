@@ -57,9 +57,25 @@ pub struct History {
 
 /// Plays the history of this seed, and checks it.
 pub fn play(family: FamilyName, seed: u64) -> History {
+    let _playing = Playing { family, seed };
     match family {
         FamilyName::Lease => play_on::<LeaseServer>(family, seed),
         FamilyName::Queue => play_on::<QueueServer>(family, seed),
+    }
+}
+
+/// Says which history it was if there is a panic in it.
+struct Playing {
+    family: FamilyName,
+    seed: u64,
+}
+
+impl Drop for Playing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Playing { family, seed } = self;
+            eprintln!("a panic; again: sim --histories 1 --seed {seed} --family {family} --trace");
+        }
     }
 }
 

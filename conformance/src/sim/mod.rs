@@ -11,6 +11,7 @@ mod dice;
 mod families;
 mod faults;
 mod history;
+mod interference;
 mod log;
 mod network;
 mod plan;
