@@ -242,11 +242,14 @@ impl QueueClaim {
         let Some(session) = self.seat.as_ref().map(|seat| seat.session.clone()) else {
             return Ok(Release::NotHeld);
         };
-        if session.state() == State::Over {
+        let state = session.state();
+        if state == State::Over {
             return Ok(Release::NotHeld);
         }
         let (owner, key) = self.claimed.clone();
-        let defeat = self.unanswered.then_some(session.id);
+        // Of a session without heartbeats nobody would hear that an attempt has come a second time. Its place would be
+        // found by attempts in the next session, and go with the old one.
+        let defeat = (self.unanswered || state == State::Retired).then_some(session.id);
         let answer = self.ask(patience, Ask::Release { key, owner, serial: self.serial, defeat }).await?;
         self.unanswered = false;
         self.held = None;
