@@ -31,8 +31,8 @@ struct World<S: Server> {
 type Plan<S> = (fn(&<S as Server>::Request) -> bool, Fate);
 
 struct Network<S: Server> {
-    /// What happens to the next request of which this is true.
-    plan: Option<Plan<S>>,
+    /// What happens to the next request of which one of these is true.
+    plans: Vec<Plan<S>>,
     /// Requests that wait to be delivered, or that were delivered and can be once more.
     caught: Vec<(ClientId, S::Request)>,
     inboxes: Vec<(ClientId, Arc<Inbox<S::Push>>)>,
@@ -46,17 +46,19 @@ enum Fate {
     Unanswered,
     /// It is delivered and answered, and can be delivered once more.
     Doubled,
+    /// What was caught is delivered first.
+    Overtaken,
 }
 
 impl<S: Server> World<S> {
     fn new(begin: impl FnOnce(ServerTime) -> S) -> Arc<World<S>> {
         let clock = ServerClock::system();
-        let network = Network { plan: None, caught: Vec::new(), inboxes: Vec::new() };
+        let network = Network { plans: Vec::new(), caught: Vec::new(), inboxes: Vec::new() };
         Arc::new(World { server: Mutex::new(begin(clock.now())), clock, network: Mutex::new(network) })
     }
 
     fn next(&self, which: fn(&S::Request) -> bool, fate: Fate) {
-        self.network.lock().unwrap().plan = Some((which, fate));
+        self.network.lock().unwrap().plans.push((which, fate));
     }
 
     /// Delivers what was caught; answers what the server says to it.
@@ -100,12 +102,16 @@ impl<S: Server> Wire<S> for End<S> {
         let End(world, from) = self;
         let fate = {
             let mut network = world.network.lock().unwrap();
-            let fate = network.plan.take_if(|(which, _)| which(&request)).map(|(_, fate)| fate);
+            let planned = network.plans.iter().position(|(which, _)| which(&request));
+            let fate = planned.map(|at| network.plans.remove(at).1);
             if matches!(fate, Some(Fate::Held | Fate::Doubled)) {
                 network.caught.push((*from, request.clone()));
             }
             fate
         };
+        if fate == Some(Fate::Overtaken) {
+            world.deliver_late();
+        }
         let reply = (fate != Some(Fate::Held)).then(|| world.deliver(*from, request));
         match reply {
             Some(reply) if fate != Some(Fate::Unanswered) => reply,
@@ -146,6 +152,10 @@ async fn queue_client(world: &Arc<World<QueueServer>>, n: u64) -> Client {
 
 fn is_lease_attempt(request: &LeaseRequest) -> bool {
     matches!(request, LeaseRequest::Attempt { .. })
+}
+
+fn is_heartbeat(request: &QueueRequest) -> bool {
+    matches!(request, QueueRequest::Heartbeat { .. })
 }
 
 fn is_queue_attempt(request: &QueueRequest) -> bool {
@@ -287,7 +297,7 @@ async fn one_lost_heartbeat_costs_no_lock() {
     let lock = client.lock("n").ttl(Duration::from_millis(400)).build().unwrap();
     let guard = lock.acquire().await.unwrap();
     for _ in 0..3 {
-        world.next(|request| matches!(request, QueueRequest::Heartbeat { .. }), Fate::Held);
+        world.next(is_heartbeat, Fate::Held);
         guard.protect(Clock::system().sleep(Duration::from_millis(400))).await.unwrap();
         assert!(world.network.lock().unwrap().caught.pop().is_some(), "one was lost");
     }
@@ -308,4 +318,30 @@ async fn a_place_that_comes_back_after_its_release_is_given_up() {
     let lock = b.lock("n").ttl(ttl).build().unwrap();
     let guard = Clock::system().timeout(ttl, lock.acquire()).await.expect("given up at the next heartbeat");
     assert!(guard.is_ok());
+}
+
+/// Found by the simulation: the place was kept by the old session, and the next attempt took it for one in the new.
+#[tokio::test]
+async fn a_place_that_comes_back_in_a_session_that_was_given_up_is_refused() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    let ttl = Duration::from_millis(400);
+    let guard = b.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
+    world.next(is_queue_attempt, Fate::Doubled);
+    let waiting = a.lock("n").ttl(ttl).build().unwrap();
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    Clock::system().timeout(TTL, world.keeps(2)).await.expect("one who holds and one who waits");
+    // No heartbeat is answered until the client gives its session up. The server still has it.
+    (0..100).for_each(|_| world.next(is_heartbeat, Fate::Unanswered));
+    world.next(|request| matches!(request, QueueRequest::OpenSession { .. }), Fate::Overtaken);
+    let caught = async {
+        while !world.network.lock().unwrap().caught.is_empty() {
+            Clock::system().sleep(Duration::from_millis(1)).await;
+        }
+    };
+    Clock::system().timeout(TTL, caught).await.expect("another session is opened");
+    world.network.lock().unwrap().plans.clear();
+    drop(guard);
+    let guard = Clock::system().timeout(TTL, waiting).await.expect("in time").unwrap().unwrap();
+    guard.protect(Clock::system().sleep(ttl * 2)).await.expect("the old session takes nothing with it");
 }

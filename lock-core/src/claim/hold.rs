@@ -167,8 +167,7 @@ impl Life {
         match outcome {
             Ok(Renewal::Held { valid_for }) => {
                 self.tell(&Event::Renewed { name: &self.terms.name, took: self.now().since(asked) });
-                let had = lasting(held.until.since(asked));
-                self.extend(held, asked, believed(valid_for, ttl.max(had)));
+                self.extend(held, asked, believed(valid_for, ttl));
                 Ok(held.until.since(self.now()))
             }
             Ok(Renewal::Lost(cause)) => {

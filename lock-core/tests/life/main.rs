@@ -246,6 +246,20 @@ async fn a_fixed_lease_is_looked_at_but_not_prolonged() {
     assert_eq!(script.times_of("renew").len(), 1);
 }
 
+/// The server may have more for it: its clock was set back, a session lives on, a repeated attempt prolonged it.
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_ends_at_its_time_whatever_the_server_has() {
+    let script = Script::new([busy(), busy(), granted(TTL * 2)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = client.lock("n").ttl(TTL).fixed_lease().build().unwrap().acquire().await.unwrap();
+    let ends = client.clock().now() + TTL;
+    pass(TTL / 2).await;
+    script.change.notify_one();
+    assert_eq!(guard.lost().await, Cause::Expired);
+    assert_eq!(script.times_of("renew").len(), 1);
+    assert!(client.clock().now() <= ends, "{:?}", client.clock().now().since(ends));
+}
+
 #[tokio::test(start_paused = true)]
 async fn max_hold_ends_it_to_the_millisecond() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
