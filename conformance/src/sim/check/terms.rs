@@ -47,6 +47,6 @@ impl Checker {
 }
 
 /// What a clock that is 0.5 % too slow makes of this, rounded.
-fn at_most(micros: u64) -> u64 {
+pub(super) fn at_most(micros: u64) -> u64 {
     micros + micros / 190 + 10
 }
