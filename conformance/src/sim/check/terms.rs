@@ -21,7 +21,8 @@ impl Checker {
 
     /// What is lost is given up at once, whatever its `min_hold`: nobody keeps it alive any more.
     pub(super) fn claim_lost(&mut self, client: usize, lock: LockId) {
-        let here = |call: &&mut Call| call.client == client && call.lock == lock && call.granted.is_some();
+        // The caller of a claim that is lost as soon as it is granted has yet to be heard of.
+        let here = |call: &&mut Call| call.client == client && call.lock == lock;
         self.calls.iter_mut().filter(here).for_each(|call| call.lost = true);
     }
 
