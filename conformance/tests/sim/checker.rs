@@ -209,6 +209,22 @@ fn a_refusal_without_a_holder_is_caught() {
 }
 
 #[test]
+fn a_claim_that_ends_in_the_moment_of_the_question_is_a_reason_to_refuse() {
+    let at = |at, what| Entry { at, what };
+    let ended = |ends| {
+        let refused = What::NotGranted { call: 0, why: Why::Timeout };
+        check(&[
+            at(1, What::ClaimBegins { client: 0, lock: 0 }),
+            at(ends, What::ClaimEnds { client: 0, lock: 0 }),
+            at(5, asked(0, 0)),
+            at(9, refused),
+        ])
+    };
+    assert_eq!(ended(5).violations, []);
+    assert_eq!(ended(4).violations.len(), 1);
+}
+
+#[test]
 fn a_release_that_ends_anothers_hold_is_caught() {
     let late = vec![What::ReleaseArrived { of: Some(0), before: Some(1), after: None }];
     catches(Invariant::HonestRelease, [asked_and_granted(), succeeded(8), late]);

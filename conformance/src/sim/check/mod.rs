@@ -10,7 +10,7 @@ mod terms;
 mod tokens;
 mod violation;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use violation::{Invariant, Violation};
 
@@ -94,6 +94,8 @@ struct Lock {
     holder: Option<CallId>,
     /// The clients that have claims, as far as they know, once for each.
     claims: Vec<usize>,
+    /// By client, when the last of its claims ended.
+    ended: BTreeMap<usize, u64>,
     /// The highest one that was granted, and to whom.
     highest_token: Option<(u64, CallId)>,
     highest_write: Option<(u64, CallId)>,
