@@ -225,7 +225,13 @@ async fn heartbeat(session: &Session, connection: &Connection<QueueServer>) -> S
         let (asked, number) = (clock.now(), session.sent.fetch_add(1, Ordering::SeqCst) + 1);
         // So that one lost message is not the end.
         let patience = connection.patience((session.timeout / 4).min(session.ends().since(asked)));
-        match connection.ask(patience, Request::Heartbeat { session: session.id }).await {
+        let answer = connection.ask(patience, Request::Heartbeat { session: session.id }).await;
+        // Somebody else has learned that it is over: its claims are in another one by now, and would look like ghosts.
+        let state = session.state();
+        if state != State::Alive {
+            return state;
+        }
+        match answer {
             Ok(Answer::Kept(has)) if clock.now() < session.ends() => {
                 session.bury_ghosts(&has, connection);
                 session.is_proven(|proof| {

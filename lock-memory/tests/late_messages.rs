@@ -16,6 +16,7 @@ use lock_memory::server::queue::{QueueServer, Request as QueueRequest};
 use lock_memory::server::{ClientId, Handled, Server};
 use lock_memory::wire::{Inbox, Pushed, Reply, Wire};
 use lock_memory::{ServerClock, ServerTime};
+use tokio::sync::Notify;
 
 const PATIENCE: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(5);
@@ -35,6 +36,8 @@ struct Network<S: Server> {
     plans: Vec<Plan<S>>,
     /// Requests that wait to be delivered, or that were delivered and can be once more.
     caught: Vec<(ClientId, S::Request)>,
+    /// Lets a slow answer arrive.
+    arrive: Arc<Notify>,
     inboxes: Vec<(ClientId, Arc<Inbox<S::Push>>)>,
 }
 
@@ -48,12 +51,15 @@ enum Fate {
     Doubled,
     /// What was caught is delivered first.
     Overtaken,
+    /// It is delivered, and its answer arrives when the test says so.
+    Slow,
 }
 
 impl<S: Server> World<S> {
     fn new(begin: impl FnOnce(ServerTime) -> S) -> Arc<World<S>> {
         let clock = ServerClock::system();
-        let network = Network { plans: Vec::new(), caught: Vec::new(), inboxes: Vec::new() };
+        let network =
+            Network { plans: Vec::new(), caught: Vec::new(), arrive: Arc::default(), inboxes: Vec::new() };
         Arc::new(World { server: Mutex::new(begin(clock.now())), clock, network: Mutex::new(network) })
     }
 
@@ -104,7 +110,7 @@ impl<S: Server> Wire<S> for End<S> {
             let mut network = world.network.lock().unwrap();
             let planned = network.plans.iter().position(|(which, _)| which(&request));
             let fate = planned.map(|at| network.plans.remove(at).1);
-            if matches!(fate, Some(Fate::Held | Fate::Doubled)) {
+            if matches!(fate, Some(Fate::Held | Fate::Doubled | Fate::Slow)) {
                 network.caught.push((*from, request.clone()));
             }
             fate
@@ -113,6 +119,10 @@ impl<S: Server> Wire<S> for End<S> {
             world.deliver_late();
         }
         let reply = (fate != Some(Fate::Held)).then(|| world.deliver(*from, request));
+        if fate == Some(Fate::Slow) {
+            let arrive = world.network.lock().unwrap().arrive.clone();
+            arrive.notified().await;
+        }
         match reply {
             Some(reply) if fate != Some(Fate::Unanswered) => reply,
             _ => std::future::pending().await,
@@ -344,4 +354,35 @@ async fn a_place_that_comes_back_in_a_session_that_was_given_up_is_refused() {
     drop(guard);
     let guard = Clock::system().timeout(TTL, waiting).await.expect("in time").unwrap().unwrap();
     guard.protect(Clock::system().sleep(ttl * 2)).await.expect("the old session takes nothing with it");
+}
+
+/// Found by the simulation: what the old session had looked like a ghost, and its burial freed the place in the new one.
+#[tokio::test]
+async fn a_late_heartbeat_of_a_session_that_is_over_touches_nothing() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    let ttl = Duration::from_millis(900);
+    let guard = b.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
+    world.next(is_queue_attempt, Fate::Doubled);
+    let waiting = a.lock("n").ttl(ttl).build().unwrap();
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    Clock::system().timeout(TTL, world.keeps(2)).await.expect("one who holds and one who waits");
+    let caught = world.network.lock().unwrap().caught.pop();
+    let Some((_, QueueRequest::Attempt { session, .. })) = caught else { panic!("{caught:?}") };
+    world.next(is_heartbeat, Fate::Slow);
+    let asked = async {
+        while world.network.lock().unwrap().caught.is_empty() {
+            Clock::system().sleep(Duration::from_millis(1)).await;
+        }
+    };
+    Clock::system().timeout(TTL, asked).await.expect("its answer says what the session has");
+    // The session ends, unnoticed until the waiter looks: then it queues in another one.
+    let close = QueueRequest::CloseSession { session };
+    world.server.lock().unwrap().handle(world.clock.now(), ClientId(0), close);
+    world.push(ClientId(1), Pushed::Gap);
+    Clock::system().timeout(ttl, world.keeps(2)).await.expect("another session");
+    drop(guard);
+    let guard = Clock::system().timeout(ttl, waiting).await.expect("in time").unwrap().unwrap();
+    world.network.lock().unwrap().arrive.notify_one();
+    guard.protect(Clock::system().sleep(ttl)).await.expect("nobody released it");
 }

@@ -40,3 +40,5 @@ const SERVER: usize = MACHINES - 1;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// For how long one is granted, and what all faults are measured by. Some ask for less, some for more.
 const TTL: Duration = Duration::from_millis(600);
+/// For no longer than this.
+const LONGEST_TTL: Duration = Duration::from_secs(1);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use lock_core::driver::When;
 
-use super::TTL;
 use super::dice::Dice;
 use super::faults::{Fault, Kind};
 use super::log::{LockId, Parting, Terms};
 use super::timeline::{Machine, Micros};
+use super::{LONGEST_TTL, TTL};
 
 /// One section: which lock, on what terms, and what becomes of it.
 #[derive(Clone, Copy)]
@@ -105,7 +105,7 @@ fn throw_terms(dice: &mut Dice) -> Terms {
 fn throw_ttl(dice: &mut Dice) -> Duration {
     match dice.within(0, 10) {
         0 => TTL * 2 / 3,
-        1 => TTL * 5 / 3,
+        1 => LONGEST_TTL,
         _ => TTL,
     }
 }

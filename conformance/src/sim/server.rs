@@ -144,13 +144,13 @@ impl<S: Family> World<S> {
     }
 
     fn is_revoked(&self, before: Holder, heir: Option<Holder>, when: When) {
-        match (when, heir) {
-            (When::HoldersDeadline, Some(heir)) => {
+        match when {
+            When::HoldersDeadline => {
                 let mut state = self.state();
                 state.tally.count(Occurrence::RevokedAtDeadline);
-                state.deprived.insert(heir.call, before);
+                heir.into_iter().for_each(|heir| _ = state.deprived.insert(heir.call, before));
             }
-            _ => {
+            When::Now => {
                 self.count_if(true, Occurrence::RevokedNow);
                 self.is_shortened(before);
             }

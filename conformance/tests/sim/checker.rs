@@ -128,6 +128,11 @@ fn a_lease_that_was_ended_early_excuses_the_time_but_not_the_tokens() {
     assert_eq!(violations([asked_and_granted(), overlap()]).len(), 2);
     assert_eq!(violations([asked_and_granted(), shortened(0, 7), overlap()]), []);
     assert_eq!(check(&log([asked_and_granted(), shortened(0, 7), overlap()])).excused, 2);
+    // It may not believe so after the end of the lease, unless the server has given it the lock again.
+    let nothing = What::Over(Fault { kind: Kind::Loss, begins: 0, ends: 0 });
+    let late = |who| [vec![nothing.clone(); 1_100], vec![holder(who)]].concat();
+    assert_eq!(violations([asked_and_granted(), shortened(0, 7), late(None), overlap()]).len(), 2);
+    assert_eq!(violations([asked_and_granted(), shortened(0, 7), late(Some(0)), overlap()]), []);
     // Another grant than the one that was ended, or another call's.
     assert_eq!(violations([asked_and_granted(), shortened(0, 6), overlap()]).len(), 2);
     assert_eq!(violations([asked_and_granted(), shortened(2, 7), overlap()]).len(), 2);
@@ -203,6 +208,22 @@ fn a_refusal_without_a_holder_is_caught() {
     let unexpected = vec![asked(0, 0)];
     let refused = vec![What::NotGranted { call: 0, why: Why::Unexpected }];
     catches(Invariant::TruthfulRefusal, [unexpected, refused]);
+}
+
+#[test]
+fn a_claim_that_ends_in_the_moment_of_the_question_is_a_reason_to_refuse() {
+    let at = |at, what| Entry { at, what };
+    let ended = |ends| {
+        let refused = What::NotGranted { call: 0, why: Why::Timeout };
+        check(&[
+            at(1, What::ClaimBegins { client: 0, lock: 0 }),
+            at(ends, What::ClaimEnds { client: 0, lock: 0 }),
+            at(5, asked(0, 0)),
+            at(9, refused),
+        ])
+    };
+    assert_eq!(ended(5).violations, []);
+    assert_eq!(ended(4).violations.len(), 1);
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod terms;
 mod tokens;
 mod violation;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use violation::{Invariant, Violation};
 
@@ -53,6 +53,8 @@ struct Checker {
     killed: BTreeSet<usize>,
     /// Until when each client stands still.
     stopped: Vec<(usize, u64)>,
+    /// By how much the server's clock was set back in all: leases last longer by that.
+    set_back: u64,
     index: usize,
     at: u64,
     verdict: Verdict,
@@ -75,8 +77,8 @@ struct Call {
     saw_another: bool,
     /// Its holder has asked for a renewal.
     by_hand: bool,
-    /// What was granted with this token may have ended before its time.
-    shortened: Option<u64>,
+    /// What was granted with this token may have ended before its time, and when.
+    shortened: Option<(u64, u64)>,
     /// Its process may have lost the lock.
     lost: bool,
     released: bool,
@@ -92,6 +94,8 @@ struct Lock {
     holder: Option<CallId>,
     /// The clients that have claims, as far as they know, once for each.
     claims: Vec<usize>,
+    /// By client, when the last of its claims ended.
+    ended: BTreeMap<usize, u64>,
     /// The highest one that was granted, and to whom.
     highest_token: Option<(u64, CallId)>,
     highest_write: Option<(u64, CallId)>,
@@ -123,8 +127,9 @@ impl Checker {
             }
             What::Holder { lock, call } => self.holder_is(lock, call),
             What::Shortened { call, token } => {
+                let at = self.at;
                 let shortened = &mut self.call(call).shortened;
-                *shortened = (*shortened).max(Some(token));
+                *shortened = (*shortened).max(Some((token, at)));
             }
             What::ReleaseArrived { of, before, after } => {
                 self.release_arrived(of, before, after);
@@ -167,6 +172,7 @@ impl Checker {
     fn begins(&mut self, fault: Fault) {
         match fault.kind {
             Kind::Pause(client) => self.stopped.push((client, fault.ends)),
+            Kind::Step(by) if by < 0 => self.set_back += by.unsigned_abs(),
             Kind::Death(client) => {
                 self.killed.insert(client);
                 let calls = &self.calls;

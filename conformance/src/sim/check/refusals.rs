@@ -25,7 +25,9 @@ impl Checker {
     /// Whether another one than this call of this client has the lock, or may have.
     pub(super) fn may_be_held(&self, lock: LockId, client: usize, call: CallId) -> bool {
         let lock = &self.locks[lock];
-        lock.claims.contains(&client) || lock.holder.is_some_and(|holder| holder != call)
+        // In a process that goes on after a stop, much happens in one moment.
+        let until_now = lock.ended.get(&client) == Some(&self.at);
+        until_now || lock.claims.contains(&client) || lock.holder.is_some_and(|holder| holder != call)
     }
 
     pub(super) fn holder_is(&mut self, lock: LockId, holder: Option<CallId>) {
@@ -47,6 +49,7 @@ impl Checker {
     }
 
     pub(super) fn claim_ends(&mut self, client: usize, lock: LockId) {
+        self.locks[lock].ended.insert(client, self.at);
         let claims = &mut self.locks[lock].claims;
         if let Some(at) = claims.iter().position(|claim| *claim == client) {
             claims.swap_remove(at);

@@ -21,7 +21,8 @@ impl Checker {
 
     /// What is lost is given up at once, whatever its `min_hold`: nobody keeps it alive any more.
     pub(super) fn claim_lost(&mut self, client: usize, lock: LockId) {
-        let here = |call: &&mut Call| call.client == client && call.lock == lock && call.granted.is_some();
+        // The caller of a claim that is lost as soon as it is granted has yet to be heard of.
+        let here = |call: &&mut Call| call.client == client && call.lock == lock;
         self.calls.iter_mut().filter(here).for_each(|call| call.lost = true);
     }
 
@@ -47,6 +48,6 @@ impl Checker {
 }
 
 /// What a clock that is 0.5 % too slow makes of this, rounded.
-fn at_most(micros: u64) -> u64 {
+pub(super) fn at_most(micros: u64) -> u64 {
     micros + micros / 190 + 10
 }
