@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::Driver;
-use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Options, Prefix};
+use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Instant, Options, Prefix};
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::lease::{LeaseServer, Request as LeaseRequest};
@@ -33,6 +33,8 @@ type Plan<S> = (fn(&<S as Server>::Request) -> bool, Fate);
 struct Network<S: Server> {
     /// What happens to the next request of which this is true.
     plan: Option<Plan<S>>,
+    /// When each that is answered late was delivered.
+    slow: Vec<Instant>,
     /// Requests that wait to be delivered, or that were delivered and can be once more.
     caught: Vec<(ClientId, S::Request)>,
     inboxes: Vec<(ClientId, Arc<Inbox<S::Push>>)>,
@@ -46,12 +48,17 @@ enum Fate {
     Unanswered,
     /// It is delivered and answered, and can be delivered once more.
     Doubled,
+    /// It is delivered at once, and answered late; so are all after it.
+    Slow,
 }
+
+/// How late an answer is: less than a heartbeat waits for it.
+const SLOW: Duration = Duration::from_millis(150);
 
 impl<S: Server> World<S> {
     fn new(begin: impl FnOnce(ServerTime) -> S) -> Arc<World<S>> {
         let clock = ServerClock::system();
-        let network = Network { plan: None, caught: Vec::new(), inboxes: Vec::new() };
+        let network = Network { plan: None, slow: Vec::new(), caught: Vec::new(), inboxes: Vec::new() };
         Arc::new(World { server: Mutex::new(begin(clock.now())), clock, network: Mutex::new(network) })
     }
 
@@ -100,13 +107,22 @@ impl<S: Server> Wire<S> for End<S> {
         let End(world, from) = self;
         let fate = {
             let mut network = world.network.lock().unwrap();
-            let fate = network.plan.take_if(|(which, _)| which(&request)).map(|(_, fate)| fate);
+            let planned = |plan: &mut Plan<S>| plan.0(&request);
+            let fate = match &mut network.plan {
+                Some((which, Fate::Slow)) => which(&request).then_some(Fate::Slow),
+                _ => network.plan.take_if(planned).map(|(_, fate)| fate),
+            };
             if matches!(fate, Some(Fate::Held | Fate::Doubled)) {
                 network.caught.push((*from, request.clone()));
             }
             fate
         };
         let reply = (fate != Some(Fate::Held)).then(|| world.deliver(*from, request));
+        if fate == Some(Fate::Slow) {
+            let clock = Clock::system();
+            world.network.lock().unwrap().slow.push(clock.now());
+            clock.sleep(SLOW).await;
+        }
         match reply {
             Some(reply) if fate != Some(Fate::Unanswered) => reply,
             _ => std::future::pending().await,
@@ -291,6 +307,25 @@ async fn one_lost_heartbeat_costs_no_lock() {
         guard.protect(Clock::system().sleep(Duration::from_millis(400))).await.unwrap();
         assert!(world.network.lock().unwrap().caught.pop().is_some(), "one was lost");
     }
+}
+
+#[tokio::test]
+async fn a_heartbeat_proves_what_was_so_when_it_was_sent() {
+    let world = World::new(QueueServer::new);
+    let client = queue_client(&world, 1).await;
+    let ttl = SLOW * 8;
+    let guard = client.lock("n").ttl(ttl).build().unwrap().acquire().await.unwrap();
+    let began = Clock::system().now();
+    world.next(|request| matches!(request, QueueRequest::Heartbeat { .. }), Fate::Slow);
+    let slow = || world.network.lock().unwrap().slow.clone();
+    while slow().len() < 4 {
+        let until = Clock::system().now() + guard.valid_for();
+        // Looked up afterwards: none that is counted on was delivered later.
+        let delivered = slow().last().copied().unwrap_or(began);
+        assert!(until <= delivered + ttl, "{:?} too long", until.since(delivered + ttl));
+        Clock::system().sleep(SLOW / 10).await;
+    }
+    assert!(guard.is_held(), "slow answers cost no lock");
 }
 
 #[tokio::test]
