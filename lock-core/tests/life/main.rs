@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::driver::{Attempt, Release, Renewal};
-use lock_core::{Cause, Client, Ending, ErrorKind, Guard, Lock, Options};
+use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Guard, Lock, Options};
 use scripted::{Script, busy, client, client_with, granted, held, ms, pass, released, unknown};
 
 const TTL: Duration = ms(3000);
@@ -25,7 +25,7 @@ async fn acquired(client: &Client) -> Guard {
 
 /// Bounded: a virtual clock goes on for ever where nothing else happens.
 async fn lost(guard: &Guard) -> Cause {
-    tokio::time::timeout(TTL * 20, guard.lost()).await.expect("the loss is told")
+    Clock::system().timeout(TTL * 20, guard.lost()).await.expect("the loss is told")
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,6 +49,16 @@ async fn an_answer_does_not_settle_an_earlier_attempt_that_is_on_its_way() {
     });
     pass(ms(950)).await;
     waiting.abort();
+    assert_eq!(client.shutdown(TTL * 2).await, 0);
+    let releases = script.times_of("release");
+    assert!(releases.len() == 2 && releases[0] < 1000 && releases[1] == 1000, "{releases:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_does_not_settle_an_earlier_attempt_that_is_on_its_way() {
+    let script = Script::new([unknown(ms(100)), granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    assert_eq!(acquired(&client).await.release().await, Ending::Released);
     assert_eq!(client.shutdown(TTL * 2).await, 0);
     let releases = script.times_of("release");
     assert!(releases.len() == 2 && releases[0] < 1000 && releases[1] == 1000, "{releases:?}");
