@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "what fails here is the test")]
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::Driver;
+use lock_core::driver::{Driver, Revoked, When};
 use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Instant, Options, Prefix};
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
@@ -326,6 +327,32 @@ async fn a_heartbeat_proves_what_was_so_when_it_was_sent() {
         Clock::system().sleep(SLOW / 10).await;
     }
     assert!(guard.is_held(), "slow answers cost no lock");
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_was_on_its_way_before_the_news_does_not_settle_them() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    let guard = a.lock("n").ttl(SLOW * 20).build().unwrap().acquire().await.unwrap();
+    let other = b.lock("n").build().unwrap();
+    let holder = other.inspect().await.unwrap().holder.expect("there is one").owner;
+    let clock = Clock::system();
+    world.next(|request| matches!(request, QueueRequest::Heartbeat { .. }), Fate::Slow);
+    while world.network.lock().unwrap().slow.is_empty() {
+        clock.sleep(Duration::from_millis(1)).await;
+    }
+    // Its answer, which says that all is well, is still on its way.
+    assert_eq!(other.revoke(&holder, When::Now).await.unwrap(), Revoked::Free);
+    let left = guard.valid_for();
+    let until = clock.now() + left; // or a moment earlier
+    let mut lost = pin!(guard.lost());
+    let cause = loop {
+        match clock.timeout(SLOW / 20, &mut lost).await {
+            Some(cause) => break cause,
+            None => assert!(clock.now() + guard.valid_for() <= until, "prolonged after it was revoked"),
+        }
+    };
+    assert_eq!(cause, Cause::Revoked);
 }
 
 #[tokio::test]
