@@ -80,6 +80,7 @@ tests! {
     }
     trouble {
         a_server_without_memory_is_unavailable_until_it_has_some,
+        a_server_that_evicts_locks_says_so,
         a_demoted_primary_is_left_and_its_successor_met,
         a_connection_that_was_cut_is_replaced,
         many_calls_open_one_connection,
