@@ -69,3 +69,21 @@ fn user_number() -> String {
 fn user_number() -> String {
     "?".into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "it is the clock that ours must not be")]
+    fn time_is_not_the_wall_clocks() {
+        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let ours = monotonic();
+        // Anybody may set a wall clock: deadlines would move. No machine has been up since 1970.
+        assert!(
+            ours + Duration::from_secs(24 * 3600) < wall,
+            "{ours:?} since the origin, {wall:?} since 1970"
+        );
+        assert!(monotonic() >= ours);
+    }
+}

@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "what fails here is the test")]
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::Driver;
-use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Options, Prefix};
+use lock_core::driver::{Driver, Revoked, When};
+use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Instant, Options, Prefix};
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::lease::{LeaseServer, Request as LeaseRequest};
@@ -36,6 +37,8 @@ struct Network<S: Server> {
     plans: Vec<Plan<S>>,
     /// Requests that wait to be delivered, or that were delivered and can be once more.
     caught: Vec<(ClientId, S::Request)>,
+    /// When each that is answered late was delivered.
+    late: Vec<Instant>,
     /// Lets a slow answer arrive.
     arrive: Arc<Notify>,
     inboxes: Vec<(ClientId, Arc<Inbox<S::Push>>)>,
@@ -53,13 +56,23 @@ enum Fate {
     Overtaken,
     /// It is delivered, and its answer arrives when the test says so.
     Slow,
+    /// It is delivered, and its answer arrives [`LATE`] after that.
+    Late,
 }
+
+/// How late an answer is: less than a heartbeat waits for it.
+const LATE: Duration = Duration::from_millis(150);
 
 impl<S: Server> World<S> {
     fn new(begin: impl FnOnce(ServerTime) -> S) -> Arc<World<S>> {
         let clock = ServerClock::system();
-        let network =
-            Network { plans: Vec::new(), caught: Vec::new(), arrive: Arc::default(), inboxes: Vec::new() };
+        let network = Network {
+            plans: Vec::new(),
+            caught: Vec::new(),
+            late: Vec::new(),
+            arrive: Arc::default(),
+            inboxes: Vec::new(),
+        };
         Arc::new(World { server: Mutex::new(begin(clock.now())), clock, network: Mutex::new(network) })
     }
 
@@ -122,6 +135,11 @@ impl<S: Server> Wire<S> for End<S> {
         if fate == Some(Fate::Slow) {
             let arrive = world.network.lock().unwrap().arrive.clone();
             arrive.notified().await;
+        }
+        if fate == Some(Fate::Late) {
+            let clock = Clock::system();
+            world.network.lock().unwrap().late.push(clock.now());
+            clock.sleep(LATE).await;
         }
         match reply {
             Some(reply) if fate != Some(Fate::Unanswered) => reply,
@@ -311,6 +329,51 @@ async fn one_lost_heartbeat_costs_no_lock() {
         guard.protect(Clock::system().sleep(Duration::from_millis(400))).await.unwrap();
         assert!(world.network.lock().unwrap().caught.pop().is_some(), "one was lost");
     }
+}
+
+#[tokio::test]
+async fn a_heartbeat_proves_what_was_so_when_it_was_sent() {
+    let world = World::new(QueueServer::new);
+    let client = queue_client(&world, 1).await;
+    let ttl = LATE * 8;
+    let guard = client.lock("n").ttl(ttl).build().unwrap().acquire().await.unwrap();
+    let began = Clock::system().now();
+    (0..100).for_each(|_| world.next(is_heartbeat, Fate::Late));
+    let late = || world.network.lock().unwrap().late.clone();
+    while late().len() < 4 {
+        let until = Clock::system().now() + guard.valid_for();
+        // Looked up afterwards: none that is counted on was delivered later.
+        let delivered = late().last().copied().unwrap_or(began);
+        assert!(until <= delivered + ttl, "{:?} too long", until.since(delivered + ttl));
+        Clock::system().sleep(LATE / 10).await;
+    }
+    assert!(guard.is_held(), "late answers cost no lock");
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_was_on_its_way_before_the_news_does_not_settle_them() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    let guard = a.lock("n").ttl(LATE * 20).build().unwrap().acquire().await.unwrap();
+    let other = b.lock("n").build().unwrap();
+    let holder = other.inspect().await.unwrap().holder.expect("there is one").owner;
+    let clock = Clock::system();
+    (0..100).for_each(|_| world.next(is_heartbeat, Fate::Late));
+    while world.network.lock().unwrap().late.is_empty() {
+        clock.sleep(Duration::from_millis(1)).await;
+    }
+    // Its answer, which says that all is well, is still on its way.
+    assert_eq!(other.revoke(&holder, When::Now).await.unwrap(), Revoked::Free);
+    let left = guard.valid_for();
+    let until = clock.now() + left; // or a moment earlier
+    let mut lost = pin!(guard.lost());
+    let cause = loop {
+        match clock.timeout(LATE / 20, &mut lost).await {
+            Some(cause) => break cause,
+            None => assert!(clock.now() + guard.valid_for() <= until, "prolonged after it was revoked"),
+        }
+    };
+    assert_eq!(cause, Cause::Revoked);
 }
 
 #[tokio::test]

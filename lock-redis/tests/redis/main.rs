@@ -51,6 +51,9 @@ tests! {
         a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time,
         the_script_refuses_an_attempt_after_its_deadline,
         an_attempt_that_the_server_reads_after_its_patience_takes_nothing,
+        a_question_that_took_long_puts_no_deadline_beyond_the_patience,
+        a_token_ahead_of_the_clock_puts_no_deadline_beyond_the_patience,
+        an_attempt_refused_for_an_old_estimate_is_sent_again,
         renewals_never_shorten,
         a_renewal_takes_nothing_and_says_what_became_of_the_lock,
         an_attempt_again_has_the_same_token_and_never_less_time,
@@ -86,6 +89,7 @@ tests! {
     }
     trouble {
         a_server_without_memory_is_unavailable_until_it_has_some,
+        a_server_that_evicts_locks_says_so,
         a_demoted_primary_is_left_and_its_successor_met,
         a_connection_that_was_cut_is_replaced,
         many_calls_open_one_connection,
