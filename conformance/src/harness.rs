@@ -21,6 +21,12 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         Duration::from_millis(400)
     }
 
+    /// How many requests an attempt at a free lock makes; the last one grants. The network is made to lose that one's
+    /// answer.
+    fn requests_per_attempt(&self) -> u32 {
+        1
+    }
+
     /// Whether the harness can do this; if not, why. Asked before anything runs.
     fn can(&self, need: Need) -> Result<(), String> {
         Err(format!("this harness cannot {need}"))
@@ -29,6 +35,11 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     /// Where the program `lock` finds the server.
     fn url(&self) -> String {
         unreachable!("{}", Need::Program)
+    }
+
+    /// The environment in which this very test program, started once more, tests the same server.
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        unreachable!("{}", Need::Process)
     }
 
     /// Makes the server forget the holder of `name`, as an eviction or an administrator would. The token stays.
@@ -65,6 +76,11 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     async fn own_server(&self) -> Box<dyn OwnServer> {
         unreachable!("{}", Need::OwnServer)
     }
+
+    /// A server of the case's own whose clock, the one that ends leases, can be set.
+    async fn own_server_with_clock(&self) -> Box<dyn OwnServer> {
+        unreachable!("{}", Need::ServerClock)
+    }
 }
 
 /// A server that a case may hurt.
@@ -80,6 +96,30 @@ pub trait OwnServer: fmt::Debug + Send + Sync {
     fn kill(&mut self);
     /// Starts it again, with the data it had (`Data::Kept`) or without.
     fn start(&mut self, data: Data);
+
+    /// Sets the clock by which it ends leases, and makes certain that it has moved.
+    fn step_clock(&mut self, step: Step) {
+        unreachable!("{} {step:?}", Need::ServerClock)
+    }
+
+    /// Where it listens, as `host:port`.
+    fn address(&self) -> String {
+        unreachable!("{}", Need::Proxy)
+    }
+
+    /// As [`open`](Self::open), but through the proxy that listens at `address`.
+    async fn open_through(&self, address: SocketAddr, options: Options) -> Result<Client> {
+        unreachable!("{} {address} {options:?}", Need::Proxy)
+    }
+}
+
+/// By how much a clock is set, from what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It runs ahead from now on.
+    Forward(Duration),
+    /// It lags behind from now on.
+    Back(Duration),
 }
 
 /// What a restarted server remembers.
@@ -108,6 +148,10 @@ pub enum Need {
     OwnServer,
     /// An own server that keeps acknowledged data over a kill.
     Durable,
+    /// [`Harness::own_server_with_clock`]: not for servers that end leases by a clock nobody can set.
+    ServerClock,
+    /// [`Harness::environment`]: clients of the library in other processes.
+    Process,
     /// [`Harness::url`], and the program `lock`.
     Program,
 }
@@ -122,6 +166,8 @@ impl fmt::Display for Need {
             Need::Proxy => "reach the server through a proxy",
             Need::OwnServer => "start a server of a case's own",
             Need::Durable => "restart a server with its data",
+            Need::ServerClock => "set the clock by which the server ends leases",
+            Need::Process => "reach the server from another process",
             Need::Program => "run the program lock",
         })
     }

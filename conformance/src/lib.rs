@@ -5,6 +5,8 @@
 
 mod cases;
 mod harness;
+#[cfg(feature = "servers")]
+mod part;
 pub mod proxy;
 mod runner;
 #[cfg(feature = "servers")]
@@ -13,7 +15,7 @@ mod setting;
 #[cfg(feature = "sim")]
 pub mod sim;
 
-pub use harness::{Counters, Data, Harness, Need, OwnServer};
+pub use harness::{Counters, Data, Harness, Need, OwnServer, Step};
 pub use runner::{Verdict, failed, not_run, run};
 
 /// The page for those who add a backend compiles as it stands.

@@ -5,7 +5,14 @@ use std::time::Instant;
 
 use lock_conformance::sim::{FamilyName, Report, family_of, play, play_many};
 
-const USAGE: &str = "usage: sim --histories N [--seed S] [--family lease|queue] [--trace]";
+const USAGE: &str = "usage: sim --histories N [--seed S] [--family lease|queue] [--trace]
+
+Exit codes: 0 every promise was kept; 1 one was broken, which ends the run; 2 usage;
+            3 none was broken, but something did not happen that has to be tested.";
+
+const BROKEN: u8 = 1;
+const MISUSED: u8 = 2;
+const UNTESTED: u8 = 3;
 
 struct Command {
     histories: u64,
@@ -25,7 +32,7 @@ fn main() -> ExitCode {
         Ok(command) => run(&command),
         Err(why) => {
             eprintln!("{why}\n{USAGE}");
-            ExitCode::from(2)
+            ExitCode::from(MISUSED)
         }
     }
 }
@@ -37,10 +44,15 @@ fn run(command: &Command) -> ExitCode {
         Output::Trace => traced(command),
     };
     print!("{}", report.within(began.elapsed()));
-    match report.holds() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if !report.holds() {
+        return ExitCode::from(BROKEN);
     }
+    let untested = report.untested();
+    if !untested.is_empty() {
+        println!("not tested: {}", untested.join(", "));
+        return ExitCode::from(UNTESTED);
+    }
+    ExitCode::SUCCESS
 }
 
 fn traced(command: &Command) -> Report {

@@ -11,10 +11,13 @@ use lock_core::{Info, Options};
 
 use crate::cases;
 use crate::harness::{Harness, Need};
-use crate::setting::Setting;
+use crate::setting::{Setting, is_full_run};
 
 /// A case hangs if it takes longer.
-const LONGEST_CASE: Duration = Duration::from_secs(60);
+fn longest_case() -> Duration {
+    Duration::from_secs(if is_full_run() { 600 } else { 60 })
+}
+
 /// Cases wait most of the time: they run side by side, but for the heavy ones.
 const SIDE_BY_SIDE: usize = 6;
 
@@ -69,6 +72,10 @@ impl Termination for Verdict {
 ///
 /// Fails if a case fails, and if none ran though none was filtered out.
 pub fn run(harness: impl Harness) -> Verdict {
+    #[cfg(feature = "servers")]
+    if let Some(part) = crate::part::Order::from_env() {
+        return part.play(&harness);
+    }
     let mut arguments = Arguments::from_args();
     let harness: Arc<dyn Harness> = Arc::new(harness);
     let info = block_on(async { harness.open(Options::default()).await.map(|client| client.info()) });
@@ -141,10 +148,11 @@ fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<&'static Ca
         block_on(async move {
             // In a task: a current-thread part of the runtime would see other wake-up orders than users do.
             let body = tokio::spawn((case.run)(setting));
-            match tokio::time::timeout(LONGEST_CASE, body).await {
+            let limit = longest_case();
+            match tokio::time::timeout(limit, body).await {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(e)) => Err(Failed::from(panic_message(e))),
-                Err(_) => Err(Failed::from(format!("it hangs: not done after {LONGEST_CASE:?}"))),
+                Err(_) => Err(Failed::from(format!("it hangs: not done after {limit:?}"))),
             }
         })
     })
@@ -165,7 +173,7 @@ fn per_class(ran: &[&Case]) -> String {
     counts.join(", ")
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("the machine has room for two threads");
     let out = runtime.block_on(future);

@@ -18,6 +18,14 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
+    /// How much of something a case does: all of it in a full run, else less. It is said, so that nobody takes one for
+    /// the other.
+    pub(crate) fn size(&self, what: &str, usual: usize, full: usize) -> usize {
+        let size = if is_full_run() { full } else { usual };
+        println!("{}: {size} {what}; {full} with LOCK_TEST_FULL=1", self.harness.name());
+        size
+    }
+
     /// A name that no other case uses.
     pub(crate) fn name(&self) -> Name {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -91,6 +99,11 @@ impl Setting {
             clock: client.clock().clone(),
         })
     }
+}
+
+/// Whether cases do all that they are sized for.
+pub(crate) fn is_full_run() -> bool {
+    std::env::var_os("LOCK_TEST_FULL").is_some_and(|full| !full.is_empty())
 }
 
 /// Waits until `there` says so; panics with `what` after `limit`.

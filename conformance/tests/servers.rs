@@ -5,15 +5,15 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, thread};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use lock_conformance::Data;
 use lock_conformance::servers::{
-    self, Absence, Ended, Holder, Owned, Persistence, Program, Redis, Server, Settings, Wait, catalogue,
-    record,
+    self, Absence, Clock, Ended, Holder, Owned, Persistence, Program, Redis, Server, Settings, Wait,
+    catalogue, record,
 };
+use lock_conformance::{Data, Step};
 
 /// Long enough for any machine; only a failing case takes it.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -55,7 +55,7 @@ fn main() {
         Ok("given") => return given(),
         _ => {}
     }
-    let cases: [(&str, Case); 11] = [
+    let cases: [(&str, Case); 12] = [
         ("a_started_server_answers_at_its_url_and_its_socket", answers),
         ("two_servers_are_two", two_servers),
         ("a_paused_server_answers_when_it_is_resumed", pause),
@@ -63,6 +63,7 @@ fn main() {
         ("a_killed_server_restarts_without_its_data", kill_lost),
         ("a_stopped_server_restarts_with_its_data", stop_kept),
         ("a_server_without_persistence_keeps_nothing", no_persistence),
+        ("a_server_with_a_clock_of_its_own_goes_by_it", own_clock),
         ("a_drop_or_a_panic_leaves_neither_process_nor_folder", nothing_left),
         ("a_killed_test_leaves_neither_process_nor_folder", nothing_left_by_the_killed),
         ("a_given_server_cannot_be_hurt", cannot_be_hurt),
@@ -87,7 +88,7 @@ fn start() -> Result<Owned, Absence> {
 
 fn answers() -> Result<(), Stop> {
     let settings = Settings { args: ["--maxclients", "77"].map(str::to_owned).into(), ..Settings::default() };
-    let server = Server::Owned(Owned::start(&Redis, &settings)?);
+    let server = Server::Owned(Box::new(Owned::start(&Redis, &settings)?));
     let mut connection = connect(server.url())?;
     let (_, limit): (String, String) =
         redis::cmd("CONFIG").arg("GET").arg("maxclients").query(&mut connection)?;
@@ -166,6 +167,29 @@ fn no_persistence() -> Result<(), Stop> {
     assert!(server.restart(Data::Kept).is_err(), "there is nothing to keep");
     server.restart(Data::Lost)?;
     assert_eq!(get(&mut connect(server.url())?)?, None);
+    Ok(())
+}
+
+fn own_clock() -> Result<(), Stop> {
+    if let Err(why) = servers::clock::can_be_set() {
+        return Err(Stop::NotRun(why));
+    }
+    const HOUR: Duration = Duration::from_secs(3600);
+    // Its log's clock is the C library's, too.
+    let settings = Settings { clock: Clock::Own, ..Settings::default() };
+    let server = Owned::start(&Redis, &settings)?;
+    let mut connection = connect(server.url())?;
+    redis::cmd("SET").arg("key").arg("value").arg("PX").arg(60_000).exec(&mut connection)?;
+    server.step_clock(Step::Back(HOUR))?;
+    let left: u64 = redis::cmd("PTTL").arg("key").query(&mut connection)?;
+    assert!(left > 3_600_000, "{left} ms");
+    server.step_clock(Step::Forward(HOUR * 2))?;
+    assert_eq!(get(&mut connection)?, None, "a minute is over");
+    server.restart(Data::Kept)?;
+    let (seconds, _): (u64, u64) = redis::cmd("TIME").query(&mut connect(server.url())?)?;
+    let here = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    assert!(Duration::from_secs(seconds + 60) > here + HOUR, "a restart sets no clock");
+    assert!(start()?.step_clock(Step::Forward(HOUR)).is_err(), "the machine's clock is not ours to set");
     Ok(())
 }
 

@@ -135,6 +135,12 @@ fn certain(lease: Duration) -> Duration {
     lease.saturating_sub(lease / 100).saturating_sub(Duration::from_millis(2))
 }
 
+/// What to believe of what the server says is left: no more than was asked for. A server whose clock was set back says
+/// more, and takes it back when its clock is set right.
+fn believed(left: Duration, asked_for: Duration) -> Duration {
+    left.min(asked_for)
+}
+
 pub(crate) fn lost_because(cause: Cause) -> Error {
     Error::lost(format!("the lock was lost: {cause}"))
 }

@@ -1,5 +1,7 @@
 //! A client: one driver with a clock, a source of randomness and a place where its claims live.
 
+mod options;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,13 +12,15 @@ use tokio::task::AbortHandle;
 use crate::clock::Clock;
 use crate::driver::{Driver, Finding, Info};
 use crate::error::{Error, Result};
-use crate::events::{Event, Events, Observer};
+use crate::events::{Event, Events};
 use crate::gate::Gates;
 use crate::keeper::{Census, Keeper};
 use crate::lock::{DEFAULT_TTL, LockBuilder};
 use crate::name::Name;
 use crate::owner::Label;
 use crate::random::Random;
+
+pub use options::{Context, Options};
 
 /// A connection to a lock server. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -116,6 +120,9 @@ impl Client {
     pub async fn shutdown(&self, limit: Duration) -> usize {
         self.shared.closing.send_replace(true);
         let census = self.keeper.census();
+        if self.keeper.is_inherited() {
+            return census.count(); // nobody here brings it down
+        }
         let clock = &self.shared.clock;
         self.keeper.within(clock.until(clock.now() + limit, census.empty())).await;
         census.count()
@@ -211,137 +218,7 @@ impl Shared {
     }
 }
 
-/// No server answers sooner.
-const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(100);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
 const SHORTEST_STEP: Duration = Duration::from_millis(20);
 const LONGEST_STEP: Duration = Duration::from_secs(1);
-
-/// How a client is opened. Backends take it beside their own options.
-#[derive(Clone)]
-pub struct Options {
-    clock: Clock,
-    random: Random,
-    label: Option<Label>,
-    patience: Option<Duration>,
-    observer: Option<Observer>,
-    home: Home,
-}
-
-/// Where a client's claims and connections live.
-#[derive(Clone, Copy, Debug)]
-enum Home {
-    /// On the runtime that opens it.
-    Caller,
-    /// On a thread of its own.
-    Dedicated,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            clock: Clock::system(),
-            random: Random::system(),
-            label: None,
-            patience: None,
-            observer: None,
-            home: Home::Caller,
-        }
-    }
-}
-
-impl Options {
-    /// Gives the client a thread with a runtime of its own. Leases then survive a stalled application executor, and the
-    /// last handle to be dropped waits (a second at most) for pending releases.
-    #[must_use]
-    pub fn dedicated(mut self) -> Self {
-        self.home = Home::Dedicated;
-        self
-    }
-
-    /// What others are shown of this client's holders; by default `user@host pid 4711 program`.
-    #[must_use]
-    pub fn label(mut self, label: &str) -> Self {
-        self.label = Some(Label::new(label));
-        self
-    }
-
-    /// How long one request may take, 1 ms at least (else opening is `Invalid`): by default a third of the lock's ttl
-    /// within 100 ms and 5 s. `?patience=` in a URL.
-    #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
-        self
-    }
-
-    /// Tells `observer` every event, at once and on the client's runtime: it must not block.
-    #[must_use]
-    pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Arc::new(observer));
-        self
-    }
-
-    /// Another clock, for simulations.
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Another source of randomness, for simulations.
-    #[must_use]
-    pub fn random(mut self, random: Random) -> Self {
-        self.random = random;
-        self
-    }
-
-    /// Opens a client of the driver that `connect` answers, on the client's own runtime. For backends: it is where
-    /// their connections have to live. An error names the `backend`, and the `server` as people know it.
-    pub async fn open<D: Driver, F>(
-        self,
-        backend: &'static str,
-        server: &str,
-        connect: impl FnOnce(Context) -> F,
-    ) -> Result<Client>
-    where
-        F: Future<Output = Result<D>> + Send + 'static,
-    {
-        if self.patience.is_some_and(|patience| patience < LEAST_PATIENCE) {
-            return Err(Error::invalid(format!(
-                "a patience is {LEAST_PATIENCE:?} at least: a request needs time for its answer"
-            )));
-        }
-        let keeper = match self.home {
-            Home::Caller => Keeper::current()?,
-            Home::Dedicated => Keeper::dedicated(self.clock.clone())?,
-        };
-        let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
-        let context = Context { clock: self.clock.clone(), random: self.random.clone(), patience };
-        let driver =
-            keeper.run(connect(context)).await.map_err(|e| e.at(backend, server, "connect", None))?;
-        Ok(Client::start(Arc::new(driver), self, keeper))
-    }
-}
-
-impl std::fmt::Debug for Options {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Options { label, patience, home, .. } = self;
-        f.debug_struct("Options")
-            .field("label", label)
-            .field("patience", patience)
-            .field("home", home)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What a driver is opened with.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// The client's clock.
-    pub clock: Clock,
-    /// The client's source of randomness.
-    pub random: Random,
-    /// How long connecting may take.
-    pub patience: Duration,
-}

@@ -185,7 +185,7 @@ pub enum Cause {
     Expired,
     /// It was held for as long as `max_hold` allows.
     MaxHold,
-    /// The runtime that renewed it has ended.
+    /// The runtime that renewed it has ended, or is another process's: this one is a fork of that.
     RuntimeEnded,
 }
 

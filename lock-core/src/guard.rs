@@ -19,7 +19,7 @@ use crate::token::FencingToken;
 pub(crate) use hold::{Command, Hold, State};
 pub(crate) use protect::protect;
 
-/// A held lock, renewed in the background while this lives.
+/// A held lock, renewed in the background while this lives, in the process that acquired it: in a fork of that it is lost.
 ///
 /// Dropping it, anywhere, releases the lock in the background. Dropped as a program's last act it may not be released
 /// before the runtime ends: then the server frees the lock one ttl later. [`Lock::run`](crate::Lock::run),

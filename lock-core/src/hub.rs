@@ -45,7 +45,7 @@ impl Hub {
 
     /// Wakes everybody, as after a gap in the feed.
     pub fn wake_all(&self) {
-        self.names().values().for_each(|slot| slot.notify.notify_one());
+        self.listened().iter().for_each(|name| self.wake(name.as_str()));
     }
 
     /// Whether anybody listens to `name`.
@@ -53,9 +53,11 @@ impl Hub {
         self.names().contains_key(name)
     }
 
-    /// The names that somebody listens to.
+    /// The names that somebody listens to, in their order: the same seed makes the same trace.
     pub fn listened(&self) -> Vec<Name> {
-        self.names().keys().cloned().collect()
+        let mut listened: Vec<Name> = self.names().keys().cloned().collect();
+        listened.sort_unstable();
+        listened
     }
 
     /// Resolves when a name was added or removed since the last call. Cancel safe; for one feed.

@@ -1,4 +1,5 @@
-//! Where claims and connections live: on the runtime that opened the client, or on a thread of their own.
+//! Where claims and connections live: on the runtime that opened the client, or on a thread of their own; in any case in
+//! the process that opened it, and not in a fork of that.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,6 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::clock::Clock;
 use crate::errand::{Caller, Errand};
 use crate::error::{Done, Error, Result};
+use crate::os;
 
 /// How long the last handle of a dedicated client waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);
@@ -22,6 +24,32 @@ pub(crate) struct Keeper {
     handle: Handle,
     census: Arc<Census>,
     thread: Option<Thread>,
+    process: Process,
+}
+
+/// The process that opened a client.
+#[derive(Clone, Copy, Debug)]
+struct Process(u32);
+
+impl Process {
+    fn this() -> Process {
+        Process(os::process())
+    }
+
+    /// Whether a fork of it asks.
+    fn is_another(self) -> bool {
+        self.0 != os::process()
+    }
+
+    /// `life`, of which a fork that runs a copy of the runtime lives nothing: it is the first process's.
+    async fn only(self, life: impl Future<Output = ()>) {
+        let mut life = std::pin::pin!(life);
+        std::future::poll_fn(|context| match self.is_another() {
+            true => Poll::Pending,
+            false => life.as_mut().poll(context),
+        })
+        .await;
+    }
 }
 
 #[derive(Debug)]
@@ -40,7 +68,7 @@ impl Keeper {
             )
             .with_source(e)
         })?;
-        Ok(Keeper { handle, census: Arc::default(), thread: None })
+        Ok(Keeper { handle, census: Arc::default(), thread: None, process: Process::this() })
     }
 
     /// On a thread with a runtime of its own: leases survive a stalled application executor.
@@ -67,16 +95,27 @@ impl Keeper {
             .map_err(failed)?;
         let thread =
             Thread { id: thread.thread().id(), stop: Some(stop), ended: std::sync::Mutex::new(ended) };
-        Ok(Keeper { handle, census, thread: Some(thread) })
+        Ok(Keeper { handle, census, thread: Some(thread), process: Process::this() })
     }
 
     /// Takes care that `life` runs to its end, whatever its caller does.
     pub(crate) fn take_on(&self, life: impl Future<Output = ()> + Send + 'static) -> Arc<Errand> {
-        let resident = self.census.enter();
+        let (resident, process) = (self.census.enter(), self.process);
         Errand::new(&self.handle, async move {
-            life.await;
+            process.only(life).await;
             drop(resident);
         })
+    }
+
+    /// Whether this process has the client from a fork: nobody keeps anything here, and nothing here is anybody's to
+    /// ask or to release.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process.is_another()
+    }
+
+    /// An error in a fork.
+    pub(crate) fn is_here(&self) -> Result<()> {
+        if self.is_inherited() { Err(inherited()) } else { Ok(()) }
     }
 
     /// Where the present caller stands.
@@ -93,6 +132,7 @@ impl Keeper {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
+        self.is_here()?;
         self.handle.spawn(work).await.map_err(|e| runtime_ended().with_source(e))?
     }
 
@@ -123,6 +163,9 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         let Some(thread) = &mut self.thread else { return };
+        if self.process.is_another() {
+            return; // the thread is not here
+        }
         drop(thread.stop.take());
         // On the keeper's own thread waiting for it would be waiting for ourselves.
         if thread::current().id() != thread.id {
@@ -137,6 +180,14 @@ pub(crate) fn runtime_ended() -> Error {
     Error::unavailable(
         Done::No,
         "the runtime that this client was opened on has ended; open the client on the runtime that uses it, or dedicated",
+    )
+}
+
+/// What to say to somebody who uses a client in a fork of the process that opened it.
+fn inherited() -> Error {
+    Error::unavailable(
+        Done::No,
+        "this process is a fork of the one that opened this client; open one of its own",
     )
 }
 

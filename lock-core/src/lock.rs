@@ -155,6 +155,7 @@ impl Lock {
     /// Starts a claim and answers with what becomes of it. It leaves by itself if this future is dropped.
     async fn claim(&self, caller: Caller, waits: Waits) -> Result<Option<Hold>> {
         let Lock { shared, keeper, terms, .. } = self;
+        keeper.is_here().map_err(|e| self.at("acquire", e))?;
         if shared.is_closing() {
             return Err(self.at("acquire", Error::unavailable(Done::No, "this client is shut down")));
         }

@@ -30,6 +30,18 @@ fn elapsed(clock: rustix::time::ClockId) -> Duration {
     Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec as u32)
 }
 
+/// Which process this is. A fork is another one, with everything that the first had but its threads.
+#[cfg(unix)]
+pub(crate) fn process() -> u32 {
+    std::process::id()
+}
+
+/// Nothing forks here.
+#[cfg(not(unix))]
+pub(crate) fn process() -> u32 {
+    0
+}
+
 /// This machine's name, `?` if it has none.
 #[cfg(unix)]
 pub(crate) fn host() -> String {
@@ -56,4 +68,22 @@ fn user_number() -> String {
 #[cfg(not(unix))]
 fn user_number() -> String {
     "?".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "it is the clock that ours must not be")]
+    fn time_is_not_the_wall_clocks() {
+        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let ours = monotonic();
+        // Anybody may set a wall clock: deadlines would move. No machine has been up since 1970.
+        assert!(
+            ours + Duration::from_secs(24 * 3600) < wall,
+            "{ours:?} since the origin, {wall:?} since 1970"
+        );
+        assert!(monotonic() >= ours);
+    }
 }

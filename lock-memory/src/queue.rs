@@ -186,17 +186,18 @@ impl Claim for QueueClaim {
         let (Some(seat), Some(held)) = (&self.seat, &mut self.held) else {
             return Ok(Renewal::Lost(Cause::Gone));
         };
-        let mut proofs = seat.session.proofs();
         loop {
-            let proof = proofs.borrow_and_update().clone();
-            if let Some(renewal) = held.judge(&proof, &self.claimed, seat.session.timeout, start) {
+            // Before the look: no proof goes unnoticed from here on.
+            let proven = seat.session.proven();
+            if let Some(renewal) =
+                held.judge(&seat.session.proof(), &self.claimed, seat.session.timeout, start)
+            {
                 held.doubted = false;
                 return Ok(renewal);
             }
             seat.session.want_proof();
-            let next = self.sessions.connection.within(patience, proofs.changed()).await;
-            // The sender lives in the session, which we hold: only time can run out.
-            next.and_then(Result::ok).ok_or_else(|| no_answer(patience))?;
+            let proven = self.sessions.connection.within(patience, proven).await;
+            proven.ok_or_else(|| no_answer(patience))?;
         }
     }
 
@@ -241,11 +242,14 @@ impl QueueClaim {
         let Some(session) = self.seat.as_ref().map(|seat| seat.session.clone()) else {
             return Ok(Release::NotHeld);
         };
-        if session.state() == State::Over {
+        let state = session.state();
+        if state == State::Over {
             return Ok(Release::NotHeld);
         }
         let (owner, key) = self.claimed.clone();
-        let defeat = self.unanswered.then_some(session.id);
+        // Of a session without heartbeats nobody would hear that an attempt has come a second time. Its place would be
+        // found by attempts in the next session, and go with the old one.
+        let defeat = (self.unanswered || state == State::Retired).then_some(session.id);
         let answer = self.ask(patience, Ask::Release { key, owner, serial: self.serial, defeat }).await?;
         self.unanswered = false;
         self.held = None;

@@ -1,13 +1,14 @@
 //! Sessions of a client: one per distinct ttl, kept alive by one task each, closed when idle.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use lock_core::{Done, Error, Hub, Instant, Result};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::task::AbortHandle;
 
 use crate::server::queue::{Answer, Claimed, Moved, QueueServer, Request, SessionId, Standing};
@@ -21,7 +22,8 @@ pub(crate) struct Sessions {
     pub(crate) hub: Hub,
     /// Where heartbeats live.
     runtime: Handle,
-    open: Mutex<HashMap<Duration, Open>>,
+    /// Ordered, so that one seed makes one simulation.
+    open: Mutex<BTreeMap<Duration, Open>>,
     /// One opens at a time.
     opening: tokio::sync::Mutex<()>,
 }
@@ -37,7 +39,9 @@ struct Open {
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) timeout: Duration,
-    proof: watch::Sender<Proof>,
+    proof: Mutex<Proof>,
+    /// The proof is another one. Not a `watch`, which wakes those who wait for it in an order of chance.
+    proven: Notify,
     members: Mutex<Members>,
     /// How many heartbeats were sent.
     sent: AtomicU64,
@@ -156,19 +160,19 @@ impl Sessions {
     /// Gives no more seats in a session, and wakes those who have one.
     pub(crate) fn end(&self, session: &Arc<Session>, state: State) {
         remove(&mut self.open(), session);
-        session.proof.send_modify(|proof| proof.state = state);
+        session.is_proven(|proof| proof.state = state);
         // Its task has nothing to do any more.
         session.want_proof();
         let claims: Vec<Claimed> = session.members().claims.iter().cloned().collect();
         claims.iter().for_each(|(owner, _)| self.hub.wake(&owner.to_string()));
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<Duration, Open>> {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<Duration, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn remove(open: &mut HashMap<Duration, Open>, session: &Arc<Session>) {
+fn remove(open: &mut BTreeMap<Duration, Open>, session: &Arc<Session>) {
     if open.get(&session.timeout).is_some_and(|open| Arc::ptr_eq(&open.session, session)) {
         open.remove(&session.timeout);
     }
@@ -176,7 +180,7 @@ fn remove(open: &mut HashMap<Duration, Open>, session: &Arc<Session>) {
 
 impl Drop for Sessions {
     fn drop(&mut self) {
-        for (_, Open { session, heartbeat }) in self.open().drain() {
+        for Open { session, heartbeat } in std::mem::take(&mut *self.open()).into_values() {
             heartbeat.abort();
             self.connection.tell(Request::CloseSession { session: session.id });
         }
@@ -191,7 +195,7 @@ async fn keep_alive(
 ) {
     let clock = connection.clock();
     loop {
-        let next = session.proof.borrow().asked + session.timeout / 3;
+        let next = session.proof().asked + session.timeout / 3;
         tokio::select! {
             biased;
             () = session.wanted.notified() => {}
@@ -221,10 +225,18 @@ async fn heartbeat(session: &Session, connection: &Connection<QueueServer>) -> S
         let (asked, number) = (clock.now(), session.sent.fetch_add(1, Ordering::SeqCst) + 1);
         // So that one lost message is not the end.
         let patience = connection.patience((session.timeout / 4).min(session.ends().since(asked)));
-        match connection.ask(patience, Request::Heartbeat { session: session.id }).await {
+        let answer = connection.ask(patience, Request::Heartbeat { session: session.id }).await;
+        // Somebody else has learned that it is over: its claims are in another one by now, and would look like ghosts.
+        let state = session.state();
+        if state != State::Alive {
+            return state;
+        }
+        match answer {
             Ok(Answer::Kept(has)) if clock.now() < session.ends() => {
                 session.bury_ghosts(&has, connection);
-                session.proof.send_replace(Proof { asked, number, has: Arc::new(has), state: State::Alive });
+                session.is_proven(|proof| {
+                    *proof = Proof { asked, number, has: Arc::new(has), state: State::Alive }
+                });
                 return State::Alive;
             }
             Ok(Answer::NoSession) => return State::Over,
@@ -238,17 +250,32 @@ async fn heartbeat(session: &Session, connection: &Connection<QueueServer>) -> S
 impl Session {
     fn new(id: SessionId, timeout: Duration, asked: Instant) -> Session {
         let proof = Proof { asked, number: 0, has: Arc::default(), state: State::Alive };
-        let (proof, members) = (watch::Sender::new(proof), Mutex::default());
-        Session { id, timeout, proof, members, sent: AtomicU64::new(0), wanted: Notify::new() }
+        let (proof, members) = (Mutex::new(proof), Mutex::default());
+        let (proven, wanted) = (Notify::new(), Notify::new());
+        Session { id, timeout, proof, proven, members, sent: AtomicU64::new(0), wanted }
     }
 
     pub(crate) fn state(&self) -> State {
-        self.proof.borrow().state
+        self.latest().state
     }
 
-    /// What is known now, and from now on.
-    pub(crate) fn proofs(&self) -> watch::Receiver<Proof> {
-        self.proof.subscribe()
+    /// What is known now.
+    pub(crate) fn proof(&self) -> Proof {
+        self.latest().clone()
+    }
+
+    /// Resolves when there is another proof than at the time of this call.
+    pub(crate) fn proven(&self) -> Notified<'_> {
+        self.proven.notified()
+    }
+
+    fn is_proven(&self, change: impl FnOnce(&mut Proof)) {
+        change(&mut self.latest());
+        self.proven.notify_waiters();
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Proof> {
+        self.proof.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many heartbeats have been sent so far: only those after them are certain to know of what is so now.
@@ -263,7 +290,7 @@ impl Session {
 
     /// Until when the session is certain.
     fn ends(&self) -> Instant {
-        self.proof.borrow().asked + self.timeout
+        self.latest().asked + self.timeout
     }
 
     fn seat(self: &Arc<Self>, claimed: &Claimed) -> Seat {

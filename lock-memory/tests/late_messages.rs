@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "what fails here is the test")]
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::Driver;
-use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Options, Prefix};
+use lock_core::driver::{Driver, Revoked, When};
+use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Instant, Options, Prefix};
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::lease::{LeaseServer, Request as LeaseRequest};
@@ -16,6 +17,7 @@ use lock_memory::server::queue::{QueueServer, Request as QueueRequest};
 use lock_memory::server::{ClientId, Handled, Server};
 use lock_memory::wire::{Inbox, Pushed, Reply, Wire};
 use lock_memory::{ServerClock, ServerTime};
+use tokio::sync::Notify;
 
 const PATIENCE: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(5);
@@ -31,10 +33,14 @@ struct World<S: Server> {
 type Plan<S> = (fn(&<S as Server>::Request) -> bool, Fate);
 
 struct Network<S: Server> {
-    /// What happens to the next request of which this is true.
-    plan: Option<Plan<S>>,
+    /// What happens to the next request of which one of these is true.
+    plans: Vec<Plan<S>>,
     /// Requests that wait to be delivered, or that were delivered and can be once more.
     caught: Vec<(ClientId, S::Request)>,
+    /// When each that is answered late was delivered.
+    late: Vec<Instant>,
+    /// Lets a slow answer arrive.
+    arrive: Arc<Notify>,
     inboxes: Vec<(ClientId, Arc<Inbox<S::Push>>)>,
 }
 
@@ -46,17 +52,32 @@ enum Fate {
     Unanswered,
     /// It is delivered and answered, and can be delivered once more.
     Doubled,
+    /// What was caught is delivered first.
+    Overtaken,
+    /// It is delivered, and its answer arrives when the test says so.
+    Slow,
+    /// It is delivered, and its answer arrives [`LATE`] after that.
+    Late,
 }
+
+/// How late an answer is: less than a heartbeat waits for it.
+const LATE: Duration = Duration::from_millis(150);
 
 impl<S: Server> World<S> {
     fn new(begin: impl FnOnce(ServerTime) -> S) -> Arc<World<S>> {
         let clock = ServerClock::system();
-        let network = Network { plan: None, caught: Vec::new(), inboxes: Vec::new() };
+        let network = Network {
+            plans: Vec::new(),
+            caught: Vec::new(),
+            late: Vec::new(),
+            arrive: Arc::default(),
+            inboxes: Vec::new(),
+        };
         Arc::new(World { server: Mutex::new(begin(clock.now())), clock, network: Mutex::new(network) })
     }
 
     fn next(&self, which: fn(&S::Request) -> bool, fate: Fate) {
-        self.network.lock().unwrap().plan = Some((which, fate));
+        self.network.lock().unwrap().plans.push((which, fate));
     }
 
     /// Delivers what was caught; answers what the server says to it.
@@ -100,13 +121,26 @@ impl<S: Server> Wire<S> for End<S> {
         let End(world, from) = self;
         let fate = {
             let mut network = world.network.lock().unwrap();
-            let fate = network.plan.take_if(|(which, _)| which(&request)).map(|(_, fate)| fate);
-            if matches!(fate, Some(Fate::Held | Fate::Doubled)) {
+            let planned = network.plans.iter().position(|(which, _)| which(&request));
+            let fate = planned.map(|at| network.plans.remove(at).1);
+            if matches!(fate, Some(Fate::Held | Fate::Doubled | Fate::Slow)) {
                 network.caught.push((*from, request.clone()));
             }
             fate
         };
+        if fate == Some(Fate::Overtaken) {
+            world.deliver_late();
+        }
         let reply = (fate != Some(Fate::Held)).then(|| world.deliver(*from, request));
+        if fate == Some(Fate::Slow) {
+            let arrive = world.network.lock().unwrap().arrive.clone();
+            arrive.notified().await;
+        }
+        if fate == Some(Fate::Late) {
+            let clock = Clock::system();
+            world.network.lock().unwrap().late.push(clock.now());
+            clock.sleep(LATE).await;
+        }
         match reply {
             Some(reply) if fate != Some(Fate::Unanswered) => reply,
             _ => std::future::pending().await,
@@ -146,6 +180,10 @@ async fn queue_client(world: &Arc<World<QueueServer>>, n: u64) -> Client {
 
 fn is_lease_attempt(request: &LeaseRequest) -> bool {
     matches!(request, LeaseRequest::Attempt { .. })
+}
+
+fn is_heartbeat(request: &QueueRequest) -> bool {
+    matches!(request, QueueRequest::Heartbeat { .. })
 }
 
 fn is_queue_attempt(request: &QueueRequest) -> bool {
@@ -287,10 +325,55 @@ async fn one_lost_heartbeat_costs_no_lock() {
     let lock = client.lock("n").ttl(Duration::from_millis(400)).build().unwrap();
     let guard = lock.acquire().await.unwrap();
     for _ in 0..3 {
-        world.next(|request| matches!(request, QueueRequest::Heartbeat { .. }), Fate::Held);
+        world.next(is_heartbeat, Fate::Held);
         guard.protect(Clock::system().sleep(Duration::from_millis(400))).await.unwrap();
         assert!(world.network.lock().unwrap().caught.pop().is_some(), "one was lost");
     }
+}
+
+#[tokio::test]
+async fn a_heartbeat_proves_what_was_so_when_it_was_sent() {
+    let world = World::new(QueueServer::new);
+    let client = queue_client(&world, 1).await;
+    let ttl = LATE * 8;
+    let guard = client.lock("n").ttl(ttl).build().unwrap().acquire().await.unwrap();
+    let began = Clock::system().now();
+    (0..100).for_each(|_| world.next(is_heartbeat, Fate::Late));
+    let late = || world.network.lock().unwrap().late.clone();
+    while late().len() < 4 {
+        let until = Clock::system().now() + guard.valid_for();
+        // Looked up afterwards: none that is counted on was delivered later.
+        let delivered = late().last().copied().unwrap_or(began);
+        assert!(until <= delivered + ttl, "{:?} too long", until.since(delivered + ttl));
+        Clock::system().sleep(LATE / 10).await;
+    }
+    assert!(guard.is_held(), "late answers cost no lock");
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_was_on_its_way_before_the_news_does_not_settle_them() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    let guard = a.lock("n").ttl(LATE * 20).build().unwrap().acquire().await.unwrap();
+    let other = b.lock("n").build().unwrap();
+    let holder = other.inspect().await.unwrap().holder.expect("there is one").owner;
+    let clock = Clock::system();
+    (0..100).for_each(|_| world.next(is_heartbeat, Fate::Late));
+    while world.network.lock().unwrap().late.is_empty() {
+        clock.sleep(Duration::from_millis(1)).await;
+    }
+    // Its answer, which says that all is well, is still on its way.
+    assert_eq!(other.revoke(&holder, When::Now).await.unwrap(), Revoked::Free);
+    let left = guard.valid_for();
+    let until = clock.now() + left; // or a moment earlier
+    let mut lost = pin!(guard.lost());
+    let cause = loop {
+        match clock.timeout(LATE / 20, &mut lost).await {
+            Some(cause) => break cause,
+            None => assert!(clock.now() + guard.valid_for() <= until, "prolonged after it was revoked"),
+        }
+    };
+    assert_eq!(cause, Cause::Revoked);
 }
 
 #[tokio::test]
@@ -308,4 +391,61 @@ async fn a_place_that_comes_back_after_its_release_is_given_up() {
     let lock = b.lock("n").ttl(ttl).build().unwrap();
     let guard = Clock::system().timeout(ttl, lock.acquire()).await.expect("given up at the next heartbeat");
     assert!(guard.is_ok());
+}
+
+/// Found by the simulation: the place was kept by the old session, and the next attempt took it for one in the new.
+#[tokio::test]
+async fn a_place_that_comes_back_in_a_session_that_was_given_up_is_refused() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    let ttl = Duration::from_millis(400);
+    let guard = b.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
+    world.next(is_queue_attempt, Fate::Doubled);
+    let waiting = a.lock("n").ttl(ttl).build().unwrap();
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    Clock::system().timeout(TTL, world.keeps(2)).await.expect("one who holds and one who waits");
+    // No heartbeat is answered until the client gives its session up. The server still has it.
+    (0..100).for_each(|_| world.next(is_heartbeat, Fate::Unanswered));
+    world.next(|request| matches!(request, QueueRequest::OpenSession { .. }), Fate::Overtaken);
+    let caught = async {
+        while !world.network.lock().unwrap().caught.is_empty() {
+            Clock::system().sleep(Duration::from_millis(1)).await;
+        }
+    };
+    Clock::system().timeout(TTL, caught).await.expect("another session is opened");
+    world.network.lock().unwrap().plans.clear();
+    drop(guard);
+    let guard = Clock::system().timeout(TTL, waiting).await.expect("in time").unwrap().unwrap();
+    guard.protect(Clock::system().sleep(ttl * 2)).await.expect("the old session takes nothing with it");
+}
+
+/// Found by the simulation: what the old session had looked like a ghost, and its burial freed the place in the new one.
+#[tokio::test]
+async fn a_late_heartbeat_of_a_session_that_is_over_touches_nothing() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    let ttl = Duration::from_millis(900);
+    let guard = b.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
+    world.next(is_queue_attempt, Fate::Doubled);
+    let waiting = a.lock("n").ttl(ttl).build().unwrap();
+    let waiting = tokio::spawn(async move { waiting.acquire().await });
+    Clock::system().timeout(TTL, world.keeps(2)).await.expect("one who holds and one who waits");
+    let caught = world.network.lock().unwrap().caught.pop();
+    let Some((_, QueueRequest::Attempt { session, .. })) = caught else { panic!("{caught:?}") };
+    world.next(is_heartbeat, Fate::Slow);
+    let asked = async {
+        while world.network.lock().unwrap().caught.is_empty() {
+            Clock::system().sleep(Duration::from_millis(1)).await;
+        }
+    };
+    Clock::system().timeout(TTL, asked).await.expect("its answer says what the session has");
+    // The session ends, unnoticed until the waiter looks: then it queues in another one.
+    let close = QueueRequest::CloseSession { session };
+    world.server.lock().unwrap().handle(world.clock.now(), ClientId(0), close);
+    world.push(ClientId(1), Pushed::Gap);
+    Clock::system().timeout(ttl, world.keeps(2)).await.expect("another session");
+    drop(guard);
+    let guard = Clock::system().timeout(ttl, waiting).await.expect("in time").unwrap().unwrap();
+    world.network.lock().unwrap().arrive.notify_one();
+    guard.protect(Clock::system().sleep(ttl)).await.expect("nobody released it");
 }

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{self, Absence, Owned, Persistence, Program, Server, Settings};
-use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Verdict};
+use lock_conformance::servers::{
+    self, Absence, Clock, Owned, Persistence, Program, Server, Settings, catalogue,
+};
+use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Step, Verdict};
 use lock_core::{Client, Name, Options, Result};
 use redis::aio::MultiplexedConnection;
 
@@ -34,9 +36,11 @@ impl Harness for Redis {
     fn can(&self, need: Need) -> Result<(), String> {
         match need {
             Need::Forget | Need::Counters | Need::Residue => Ok(()),
+            Need::Process if cfg!(unix) => Ok(()),
             Need::Proxy => split(self.server.url())
                 .map(drop)
                 .ok_or_else(|| "not by TCP without TLS: no proxy can stand in between".to_owned()),
+            Need::ServerClock if self.server.owned().is_some() => servers::clock::can_be_set(),
             Need::Program => Program::find().map(drop).map_err(|absence| absence.to_string()),
             Need::Interrupt | Need::OwnServer | Need::Durable if self.server.owned().is_some() => Ok(()),
             _ => Err(format!("the server was not started here: the suite does not {need}")),
@@ -47,18 +51,16 @@ impl Harness for Redis {
         self.server.url().to_owned()
     }
 
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![(catalogue::REDIS.variable, self.url())]
+    }
+
     fn address(&self) -> String {
-        let (_, address, _) = split(self.server.url()).expect("asked before");
-        if address.contains("]:") || (address.contains(':') && !address.ends_with(']')) {
-            address.to_owned()
-        } else {
-            format!("{address}:6379")
-        }
+        address(self.server.url())
     }
 
     async fn open_through(&self, address: SocketAddr, options: Options) -> Result<Client> {
-        let (before, _, after) = split(self.server.url()).expect("asked before");
-        lock_redis::connect_with(&format!("{before}{address}{after}"), options).await
+        open_through(self.server.url(), address, options).await
     }
 
     async fn forget(&self, name: &Name) {
@@ -97,9 +99,17 @@ impl Harness for Redis {
     }
 
     async fn own_server(&self) -> Box<dyn OwnServer> {
-        let settings = Settings { persistence: Persistence::EveryWrite, ..Settings::default() };
-        Box::new(Own(Owned::start(&servers::Redis, &settings).expect("another was started before")))
+        own(Settings { persistence: Persistence::EveryWrite, ..Settings::default() })
     }
+
+    async fn own_server_with_clock(&self) -> Box<dyn OwnServer> {
+        // It is never started again: what it writes would only cost time.
+        own(Settings { persistence: Persistence::None, clock: Clock::Own, ..Settings::default() })
+    }
+}
+
+fn own(settings: Settings) -> Box<dyn OwnServer> {
+    Box::new(Own(Owned::start(&servers::Redis, &settings).expect("another was started before")))
 }
 
 impl Redis {
@@ -111,6 +121,22 @@ impl Redis {
     async fn info(&self) -> String {
         redis::cmd("INFO").arg("everything").query_async(&mut self.admin().await).await.expect("INFO")
     }
+}
+
+/// `host:port` of a URL that [`split`] takes apart.
+fn address(url: &str) -> String {
+    let (_, address, _) = split(url).expect("asked before");
+    if address.contains("]:") || (address.contains(':') && !address.ends_with(']')) {
+        address.to_owned()
+    } else {
+        format!("{address}:6379")
+    }
+}
+
+/// A client at `url`, but for the address.
+async fn open_through(url: &str, address: SocketAddr, options: Options) -> Result<Client> {
+    let (before, _, after) = split(url).expect("asked before");
+    lock_redis::connect_with(&format!("{before}{address}{after}"), options).await
 }
 
 /// What stands before host and port in the URL of a server that is reached by plain TCP, these, and what follows.
@@ -155,5 +181,17 @@ impl OwnServer for Own {
 
     fn start(&mut self, data: Data) {
         self.0.restart(data).expect("it starts again");
+    }
+
+    fn step_clock(&mut self, step: Step) {
+        self.0.step_clock(step).expect("its clock can be set");
+    }
+
+    fn address(&self) -> String {
+        address(self.0.url())
+    }
+
+    async fn open_through(&self, address: SocketAddr, options: Options) -> Result<Client> {
+        open_through(self.0.url(), address, options).await
     }
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::documents;
+use crate::mutants;
 use crate::steps::{Steps, command};
 use crate::workspace::{Package, cargo, packages, root};
 
@@ -19,6 +20,7 @@ pub(crate) fn run() -> ExitCode {
     steps.step("formatting", || command(&mut cargo("fmt", &["--all", "--check"])));
     steps.step("every backend is tested and offered", || backends(&packages));
     steps.step("the documents name what exists", documents::check);
+    steps.step("the planted bugs apply and are listed", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));
     let documentation = ["--workspace", "--no-deps", "--all-features"];

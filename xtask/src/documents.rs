@@ -1,11 +1,14 @@
-//! The documents name what exists: cases by their names, other documents by their paths. And every case is named where
-//! a promise or a rule is.
+//! The documents name what exists: cases and backends' own tests by their names, other documents by their paths. And
+//! every case is named where a promise or a rule is.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::workspace::root;
+
+/// They are made of the cases: they promise nothing.
+const LISTS: [&str; 2] = ["bug-classes.md", "planted-bugs.md"];
 
 /// `Err` lists what is named and isn't there, and the cases that no promise and no rule names.
 pub(crate) fn check() -> Result<(), String> {
@@ -19,11 +22,12 @@ pub(crate) fn check() -> Result<(), String> {
         for name in code(&text).filter(|name| topics.iter().any(|topic| is_in(topic, name))) {
             if !cases.contains(name) {
                 wrong.push(format!("{shown} names {name}, which is no case"));
-            } else if !shown.ends_with("bug-classes.md") {
-                // That list is made of the cases: it promises nothing.
+            } else if !LISTS.iter().any(|list| shown.ends_with(list)) {
                 named.insert(name.to_owned());
             }
         }
+        let missing = code(&text).filter(|name| is_missing_test(name));
+        wrong.extend(missing.map(|name| format!("{shown} names {name}, which is no test")));
         let folder = path.parent().unwrap_or(root());
         let broken = links(&text).filter(|link| !folder.join(link).exists());
         wrong.extend(broken.map(|link| format!("{shown} links to {link}, which isn't there")));
@@ -72,6 +76,17 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2))
 }
 
+/// Whether `redis/grant::name` stands for a test that lock-redis doesn't have in `tests/redis/grant.rs`.
+fn is_missing_test(name: &str) -> bool {
+    let Some((backend, (topic, test))) =
+        name.split_once('/').and_then(|(b, rest)| Some((b, rest.split_once("::")?)))
+    else {
+        return false;
+    };
+    let file = root().join(format!("lock-{backend}/tests/{backend}/{topic}.rs"));
+    !fs::read_to_string(file).is_ok_and(|tests| tests.contains(&format!("fn {test}(")))
+}
+
 fn is_in(topic: &str, name: &str) -> bool {
     name.strip_prefix(topic).is_some_and(|rest| rest.starts_with("::"))
 }
@@ -98,6 +113,13 @@ mod tests {
         let found: Vec<_> = code(text).collect();
         assert_eq!(found, ["lease::one", "x", "names::three"]);
         assert!(is_in("lease", "lease::one") && !is_in("lease", "leases::one") && !is_in("lease", "lease"));
+    }
+
+    #[test]
+    fn tests_of_a_backends_own_are_looked_for_in_its_folder() {
+        let name = "redis/grant::the_script_refuses_an_attempt_after_its_deadline";
+        assert!(!is_missing_test(name) && is_missing_test("redis/grant::x") && is_missing_test("redis/x::y"));
+        assert!(!is_missing_test("lease::x") && !is_missing_test("docs/x.md"));
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! `cargo xtask test` and `cargo xtask ci`: what README's commands and `.ci/run` call.
+//! `cargo xtask`: what README's commands and `.ci/run` call.
 
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
 #[path = "../../conformance/src/servers/catalogue.rs"]
 mod catalogue;
 mod ci;
 mod documents;
+mod git;
 mod install;
+mod mutants;
 mod setup;
 mod steps;
 mod summary;
@@ -14,6 +16,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
+use mutants::{Choice, Record};
 use setup::Consent;
 
 const USAGE: &str = "\
@@ -22,13 +25,21 @@ Usage: cargo xtask <command>
 Commands:
   test [--yes]   Run every test, on real servers too. Servers that are missing are installed,
                  after asking; --yes installs without asking.
-  ci             Check formatting, lints, documentation and every feature by itself.";
+  ci             Check formatting, lints, documentation and every feature by itself.
+  mutants [--write] [NAME…]
+                 Plant every bug of conformance/mutants, or those whose names contain NAME, in a
+                 copy, and see whether the simulation and the suite notice. --write puts what
+                 came of it into docs/planted-bugs.md.
+  mutants --changed [--since REVISION]
+                 Only those that are concerned by what has changed: on a branch since it left
+                 main, on main since the last commit.";
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Test(Consent),
     Ci,
+    Mutants(Choice, Record),
     Usage,
 }
 
@@ -37,6 +48,7 @@ fn main() -> ExitCode {
     match parse(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
         Ok(Task::Test(consent)) => test::run(consent),
         Ok(Task::Ci) => ci::run(),
+        Ok(Task::Mutants(choice, record)) => mutants::run(&choice, record),
         Ok(Task::Usage) => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -55,13 +67,32 @@ fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
         ["test"] => Ok(Task::Test(Consent::Asked)),
         ["test", "--yes"] => Ok(Task::Test(Consent::Given)),
         ["ci"] => Ok(Task::Ci),
+        ["mutants", arguments @ ..] => parse_mutants(arguments),
         ["test" | "ci", .., wrong] | [wrong, ..] => Err(wrong),
     }
 }
 
+fn parse_mutants<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
+    let (record, arguments) = match arguments {
+        ["--write", rest @ ..] => (Record::Written, rest),
+        all => (Record::Shown, all),
+    };
+    let choice = match arguments {
+        [] => Choice::All,
+        ["--changed"] => Choice::Changed(None),
+        ["--changed", "--since", revision] => Choice::Changed(Some((*revision).to_owned())),
+        ["--changed", .., wrong] => return Err(wrong),
+        names => match names.iter().find(|name| name.starts_with('-')) {
+            Some(wrong) => return Err(wrong),
+            None => Choice::Named(names.iter().map(|name| (*name).to_owned()).collect()),
+        },
+    };
+    Ok(Task::Mutants(choice, record))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Consent, Task, parse};
+    use super::{Choice, Consent, Record, Task, parse};
 
     #[test]
     fn commands_are_read() {
@@ -69,6 +100,23 @@ mod tests {
         assert_eq!(parse(&["test", "--yes"]), Ok(Task::Test(Consent::Given)));
         assert_eq!(parse(&["ci"]), Ok(Task::Ci));
         assert_eq!(parse(&[]), Ok(Task::Usage));
+    }
+
+    #[test]
+    fn planted_bugs_are_chosen() {
+        let chosen = |arguments: &[&str]| match parse(&[&["mutants"], arguments].concat()) {
+            Ok(Task::Mutants(choice, record)) => (choice, record),
+            other => panic!("{other:?}"),
+        };
+        let named = |names: &[&str]| Choice::Named(names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(chosen(&[]), (Choice::All, Record::Shown));
+        assert_eq!(chosen(&["--write"]), (Choice::All, Record::Written));
+        assert_eq!(chosen(&["--write", "01", "02"]), (named(&["01", "02"]), Record::Written));
+        assert_eq!(chosen(&["--changed"]), (Choice::Changed(None), Record::Shown));
+        let since = Choice::Changed(Some("v1".to_owned()));
+        assert_eq!(chosen(&["--changed", "--since", "v1"]), (since, Record::Shown));
+        assert_eq!(parse(&["mutants", "--changed", "--since"]), Err("--since"));
+        assert_eq!(parse(&["mutants", "01", "--all"]), Err("--all"));
     }
 
     #[test]

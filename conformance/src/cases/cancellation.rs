@@ -223,11 +223,12 @@ async fn shutdown_does_not_take_a_lock_from_its_guard(s: Setting) {
     assert_eq!(client.shutdown(ms(1000)).await, 0);
 }
 
-/// A thousand names, released, dropped and cancelled, two clients on each: nothing but tokens stays.
+/// Names that are released, dropped and cancelled, two clients on each: nothing but tokens stays.
 async fn names_leave_no_residue(s: Setting) {
     let clients = [s.client().await, s.client().await];
     let before = s.harness.residue().await;
-    for round in 0..10 {
+    let rounds = s.size("names of two clients", 1000, 10_000) / 100;
+    for round in 0..rounds as u64 {
         let mut tasks = tokio::task::JoinSet::new();
         for n in 0..100 {
             let name = s.name();

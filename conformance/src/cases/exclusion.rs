@@ -53,11 +53,12 @@ async fn a_guard_can_move_between_threads(s: Setting) {
 }
 
 async fn one_winner_of_many_in_the_same_moment(s: Setting) {
-    const CONTENDERS: usize = 24;
-    const ROUNDS: usize = 25;
+    const CONTENDERS: usize = 1000;
+    let rounds = s.size("rounds of 1000 contenders", 50, 1000);
     let client = [s.client().await, s.client().await, s.client().await];
-    for _ in 0..ROUNDS {
-        let name = s.name();
+    let mut last = None;
+    let name = s.name();
+    for _ in 0..rounds {
         let start = Arc::new(Barrier::new(CONTENDERS));
         let mut contenders = JoinSet::new();
         for n in 0..CONTENDERS {
@@ -68,8 +69,11 @@ async fn one_winner_of_many_in_the_same_moment(s: Setting) {
                 lock.try_acquire().await.expect("contention is not an error")
             });
         }
-        let outcomes = contenders.join_all().await;
-        assert_eq!(outcomes.iter().flatten().count(), 1);
+        let winners: Vec<_> = contenders.join_all().await.into_iter().flatten().collect();
+        let [winner] = <[_; 1]>::try_from(winners).expect("one winner, whose guard lives");
+        assert!(last < Some(winner.token()), "{last:?}, then {}", winner.token());
+        last = Some(winner.token());
+        assert_eq!(winner.release().await, lock_core::Ending::Released);
     }
 }
 

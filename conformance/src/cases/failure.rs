@@ -1,5 +1,6 @@
 //! Server trouble is told as what it is, and survived where that is possible.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::{Ending, ErrorKind, Options};
@@ -12,6 +13,7 @@ use crate::setting::{Setting, ms, within};
 pub(crate) const CASES: &[Case] = &[
     case!(a_dead_server_is_an_error_and_no_contention, [B15]; needs [OwnServer]),
     case!(a_server_that_does_not_answer_is_an_error_in_time, [B11, B15]; needs [OwnServer]),
+    case!(a_server_that_stands_still_for_longer_than_the_lease_harms_nobody, [B11, B20, B31]; needs [OwnServer]),
     case!(cut_connections_and_flushed_caches_are_not_noticed, [B16, B31]; needs [Interrupt]; load Heavy),
     case!(waiters_and_holders_survive_restarts_with_data, [B16, B31]; needs [OwnServer, Durable]; load Heavy),
     case!(waiters_survive_restarts_without_data, [B31]; needs [OwnServer]; load Heavy),
@@ -56,6 +58,34 @@ async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
     let other = server.open(Options::default()).await.expect("it is up");
     let lock = s.lock(&other, &name).wait(s.ttl() / 2 + ms(600)).build().expect("fine terms");
     lock.acquire().await.expect("nothing was left behind");
+}
+
+/// It neither answers nor forgets; its clock goes on.
+async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Setting) {
+    let (name, free) = (s.name(), s.name());
+    let mut server = s.harness.own_server().await;
+    let holder = server.open(Options::default()).await.expect("it is up");
+    let guard = Arc::new(s.hold_by(&holder, &name).await);
+    let other = server.open(Options::default()).await.expect("it is up");
+    let (lock, held) = (s.lock(&other, &name).build().expect("fine terms"), guard.clone());
+    let waiter = tokio::spawn(async move {
+        let next = lock.acquire().await.expect("a server that stands still is no reason to give up");
+        assert!(!held.is_held() && next.token() > held.token(), "two at a time");
+        next.release().await
+    });
+    tokio::time::sleep(s.ttl() / 2).await;
+    let left = guard.valid_for();
+    server.pause();
+    let asked = s.lock(&other, &free).wait(s.ttl() * 10).build().expect("fine terms");
+    let asked = tokio::spawn(async move { asked.acquire().await.map(|guard| guard.is_held()) });
+    within("the loss", left + ms(150), guard.lost()).await;
+    tokio::time::sleep(s.ttl() / 2).await;
+    assert!(!waiter.is_finished() && !asked.is_finished());
+    server.resume();
+    let next = within("the waiter has it", s.ttl() * 4 + ms(2000), waiter).await;
+    assert_eq!(next.expect("no panic"), Ending::Released);
+    let asked = within("an attempt that nobody answered is repeated", s.ttl() * 4 + ms(2000), asked).await;
+    assert!(asked.expect("no panic").expect("it answers again"));
 }
 
 async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting) {

@@ -3,10 +3,13 @@
 mod blocking;
 mod breaking;
 mod cancellation;
+mod clock;
 mod contract;
 mod exclusion;
 mod failure;
 mod fencing;
+#[cfg(all(unix, feature = "servers"))]
+mod inherited;
 mod lease;
 mod names;
 mod network;
@@ -32,11 +35,14 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         reentrancy::CASES,
         several::CASES,
         blocking::CASES,
+        clock::CASES,
         failure::CASES,
         network::CASES,
         outage::CASES,
         #[cfg(feature = "servers")]
         processes::CASES,
+        #[cfg(all(unix, feature = "servers"))]
+        inherited::CASES,
     ]
     .into_iter()
     .flatten()

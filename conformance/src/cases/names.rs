@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use lock_core::{ErrorKind, MAX_NAME};
+use lock_core::{Client, Ending, ErrorKind, Guard, LockBuilder, MAX_NAME, Name};
 use tokio::task::JoinSet;
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, ms};
+use crate::setting::{Setting, ms, until};
 
 pub(crate) const CASES: &[Case] = &[
     case!(distinct_names_are_all_held_at_once, [B23, B27]; load Heavy),
+    case!(a_client_remembers_no_name_that_it_is_done_with, [B27]; load Heavy),
     case!(a_name_that_cannot_be_is_refused_at_construction, [B23]),
     case!(a_ttl_that_cannot_be_is_refused_at_construction, [B24]),
     case!(a_wait_of_any_length_is_fine, [B24]),
@@ -139,8 +140,72 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
         );
     }
     for guard in guards {
-        let _: lock_core::Ending = guard.release().await;
+        let _: Ending = guard.release().await;
     }
+}
+
+/// Many names, one after the other, beside some that are held, and failures: no table forgets, mixes up or grows.
+async fn a_client_remembers_no_name_that_it_is_done_with(s: Setting) {
+    let names = s.size("names of one client", 10_001, 100_001);
+    let (run, client, other) = (s.name(), s.client().await, s.client().await);
+    // What a client remembers, it shows.
+    let remembered = |whose: &str| format!("{client:?}").matches(&format!("{run} {whose}")).count();
+    let ours = hold_many(&s, &client, &run, "ours").await;
+    let theirs = hold_many(&s, &other, &run, "theirs").await;
+    assert!(remembered("ours") >= HELD, "{} of {HELD}", remembered("ours"));
+
+    pass_through(&s, &client, &run, names).await;
+    for n in 0..1000 {
+        let held = numbered(&s, &client, &run, ["ours", "theirs"][n % 2], n % HELD);
+        let refused = held.wait(ms(0)).build().expect("fine terms").acquire().await.expect_err("it is held");
+        assert_eq!(refused.kind(), ErrorKind::Timeout, "{refused}");
+    }
+    until("nothing is remembered but what is held", ms(4000), || async {
+        // Who comes next sweeps up.
+        pass_through(&s, &client, &run, 1).await;
+        remembered("passing") <= 1 && remembered("theirs") == 0
+    })
+    .await;
+    for (guards, elsewhere) in [(ours, &other), (theirs, &client)] {
+        for guard in guards {
+            let lock = s.lock(elsewhere, guard.name()).build().expect("fine terms");
+            assert!(guard.is_held() && lock.try_acquire().await.expect("up").is_none());
+            assert_eq!(guard.release().await, Ending::Released);
+        }
+    }
+}
+
+const HELD: usize = 100;
+/// So many tasks acquire and release at the same time.
+const TASKS: usize = 50;
+
+fn numbered(s: &Setting, client: &Client, run: &Name, whose: &str, n: usize) -> LockBuilder {
+    client.lock(format!("{run} {whose} {n}")).ttl(s.ttl() * 20)
+}
+
+async fn hold_many(s: &Setting, client: &Client, run: &Name, whose: &str) -> Vec<Guard> {
+    let mut held = Vec::new();
+    for n in 0..HELD {
+        let lock = numbered(s, client, run, whose, n).build().expect("fine terms");
+        held.push(lock.acquire().await.expect("nobody else has it"));
+    }
+    held
+}
+
+/// Each name is had once, and by nobody at the same time.
+async fn pass_through(s: &Setting, client: &Client, run: &Name, names: usize) {
+    let mut tasks = JoinSet::new();
+    for first in 0..TASKS.min(names) {
+        let locks = (first..names).step_by(TASKS).map(|n| numbered(s, client, run, "passing", n));
+        let locks: Vec<_> = locks.map(|lock| lock.wait(ms(5000)).build().expect("fine terms")).collect();
+        tasks.spawn(async move {
+            for lock in locks {
+                let guard = lock.acquire().await.expect("nobody else has it");
+                assert_eq!(guard.release().await, Ending::Released);
+            }
+        });
+    }
+    tasks.join_all().await;
 }
 
 async fn a_name_that_cannot_be_is_refused_at_construction(s: Setting) {
@@ -183,7 +248,7 @@ async fn a_wait_of_any_length_is_fine(s: Setting) {
         let (name, client) = (s.name(), s.client().await);
         let lock = s.lock(&client, &name).wait(wait).build().expect("any wait");
         let guard = lock.acquire().await.expect("a free lock is granted, however short the wait");
-        assert_eq!(guard.release().await, lock_core::Ending::Released);
+        assert_eq!(guard.release().await, Ending::Released);
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_release_whose_answer_is_lost_is_one, [B18]; needs [Proxy]),
     case!(what_arrives_twice_counts_once, [B3, B9]; needs [Proxy]),
     case!(a_slow_answer_counts_against_the_lease, [B12]; needs [Proxy]),
+    case!(a_network_that_trickles_costs_nothing_but_time, [B12]; needs [Proxy]),
     case!(answers_belong_to_their_calls_whatever_was_cancelled, [B17]; needs [Proxy]),
 ];
 
@@ -41,7 +42,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting) {
     let (name, proxy, direct) = (s.name(), s.proxy().await, s.client().await);
     let client = warm_client(&s, &proxy).await;
     let (lock, seen) = (long(&client, &name), long(&direct, &name));
-    proxy.swallow(Way::ToClient, 1);
+    proxy.swallow_after(Way::ToClient, s.harness.requests_per_attempt() - 1, 1);
     let asked = Instant::now();
     let attempt = tokio::spawn(async move { lock.try_acquire().await.map(|guard| guard.is_some()) });
     until("the server granted it", PATIENCE, || async { seen.inspect().await.expect("up").holder.is_some() })
@@ -152,7 +153,10 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
     let (name, proxy) = (s.name(), s.proxy().await);
     let (ttl, slow) = (s.ttl() * 3, s.ttl());
     let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
-    assert_eq!(s.hold_by(&client, &name).await.release().await, Ending::Released);
+    // Whatever is done for the first time is done: each call is one answer.
+    let guard = s.hold_by(&client, &name).await;
+    guard.renew(s.ttl()).await.expect("it is held");
+    assert_eq!(guard.release().await, Ending::Released);
     proxy.delay(Way::ToClient, slow);
     let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().build().expect("fine terms");
     let asked = Instant::now();
@@ -165,6 +169,28 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
     proxy.delay(Way::ToClient, Duration::ZERO);
     guard.lost().await;
     until("the server agrees", s.ttl(), || s.is_free(&name)).await;
+}
+
+/// Requests and answers come byte by byte: first without a pause, then at a thousand bytes a second to the server.
+async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
+    let (name, proxy) = (s.name(), s.proxy().await);
+    let ttl = s.ttl() * 5;
+    let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
+    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    for pause in [Duration::ZERO, ms(1)] {
+        assert_eq!(lock.acquire().await.expect("up").release().await, Ending::Released);
+        proxy.trickle(Way::ToClient, Duration::ZERO);
+        proxy.trickle(Way::ToServer, pause);
+        let asked = Instant::now();
+        let guard = lock.acquire().await.expect("it is slow, but in time");
+        let took = asked.elapsed();
+        assert!(took >= pause * 40, "{took:?}: requests are longer");
+        assert!(guard.valid_for() + took <= ttl && guard.is_held());
+        guard.renew(ttl).await.expect("it is held");
+        assert!(!s.is_free(&name).await);
+        assert_eq!(guard.release().await, Ending::Released);
+        assert!(s.is_free(&name).await);
+    }
 }
 
 /// One client with names that are held, each by somebody else; its calls end early, at any moment.

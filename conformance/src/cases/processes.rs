@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::Ending;
+use lock_core::{Ending, Fence, FencingToken, Random};
 
 use super::case;
+use crate::part::{Order, Part, Player};
 use crate::runner::Case;
 use crate::servers::{Command, Ended, Finished, Holder, Program, Wait};
 use crate::setting::{Setting, ms, within};
@@ -12,6 +13,8 @@ use crate::setting::{Setting, ms, within};
 pub(crate) const CASES: &[Case] = &[
     case!(a_killed_holder_frees_the_lock_within_its_ttl, [B5, B20]; needs [Program]),
     case!(a_stopped_holder_loses_the_lock_and_says_so, [B9, B20]; needs [Program]),
+    case!(a_holder_stopped_for_longer_than_its_lease_is_told_first_thing, [B9, B11, B20]; needs [Process]),
+    case!(a_holder_stopped_for_half_its_lease_keeps_it, [B20]; needs [Process]),
     case!(processes_hand_the_lock_over, [B4, B34]; needs [Program]; load Heavy),
     case!(a_storm_of_killed_processes_damages_nothing, [B2, B5, B34]; needs [Program]; load Heavy),
 ];
@@ -69,6 +72,54 @@ async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting) {
     assert!(stderr.contains("lost"), "{stderr}");
     assert!(guard.is_held(), "the late process has not touched its successor's lock");
     assert_eq!(guard.release().await, Ending::Released);
+}
+
+/// A process that works under the lock with the library, without the program `lock` and its watcher.
+async fn working(s: &Setting, name: &lock_core::Name) -> (Player, FencingToken) {
+    let order = Order { part: Part::Late, name: name.to_string(), ttl: TTL };
+    let mut player = order.start(&*s.harness).expect("this program starts once more");
+    let token = player.holds().await;
+    // Renewed a few times, so that it may be stopped at any phase.
+    tokio::time::sleep(Random::system().up_to(TTL)).await;
+    (player, token)
+}
+
+async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(s: Setting) {
+    for stopped in [TTL * 3 / 2, TTL * 3] {
+        let (name, client, resource) = (s.name(), s.client().await, Fence::new());
+        let (mut player, token) = working(&s, &name).await;
+        resource.accept(token).expect("the first");
+        player.process().pause().expect("it was running");
+        let since = Instant::now();
+        let lock = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+        let guard = within("the lease ends", TTL + ms(400), lock.acquire()).await.expect("up");
+        assert!(guard.token() > token);
+        resource.accept(guard.token()).expect("the second");
+        tokio::time::sleep(stopped.saturating_sub(since.elapsed())).await;
+        player.process().resume().expect("it was stopped");
+        assert_eq!(
+            player.says().await,
+            "Lost, held: false, worked late: false, Expired, renewed: false, Expired"
+        );
+        assert!(resource.accept(token).is_err(), "its token comes too late");
+        guard.renew(LONG).await.expect("the late renewal and release were not its own");
+        assert_eq!(guard.release().await, Ending::Released);
+    }
+}
+
+async fn a_holder_stopped_for_half_its_lease_keeps_it(s: Setting) {
+    let name = s.name();
+    let (player, _) = working(&s, &name).await;
+    for _ in 0..3 {
+        player.process().pause().expect("it runs");
+        tokio::time::sleep(TTL / 2).await;
+        player.process().resume().expect("it was stopped");
+        let end = Instant::now() + TTL;
+        while Instant::now() < end {
+            assert!(!s.is_free(&name).await);
+            tokio::time::sleep(TTL / 10).await;
+        }
+    }
 }
 
 /// A counter in a file, without any protection of its own.

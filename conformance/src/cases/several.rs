@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lock_core::driver::Lease;
-use lock_core::{Cause, Client, Ending, ErrorKind, MultiLock, Name};
-use tokio::task::JoinSet;
+use lock_core::{Cause, Client, Ending, ErrorKind, MultiGuard, MultiLock, Name, Result};
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::case;
 use crate::runner::Case;
@@ -25,6 +25,19 @@ pub(crate) const CASES: &[Case] = &[
 fn multi<'a>(s: &Setting, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {
     let locks = names.into_iter().map(|name| s.lock(client, name).build().expect("fine terms"));
     MultiLock::new(locks).expect("different locks")
+}
+
+/// Two names, in the order in which everybody takes them.
+fn in_order(s: &Setting) -> [Name; 2] {
+    let mut names = [s.name(), s.name()];
+    names.sort();
+    names
+}
+
+/// Somebody who waits for all of these.
+fn waiting(s: &Setting, client: &Client, names: [&Name; 2]) -> JoinHandle<Result<MultiGuard>> {
+    let several = multi(s, client, names);
+    tokio::spawn(async move { several.acquire().await })
 }
 
 async fn all_are_free(s: &Setting, names: &[Name]) {
@@ -88,18 +101,15 @@ async fn a_wait_for_all_ends_in_time_and_leaves_none(s: Setting) {
 }
 
 async fn whoever_gives_up_leaves_none(s: Setting) {
-    let (names, client) = ([s.name(), s.name()], s.client().await);
-    let mut sorted = names.to_vec();
-    sorted.sort();
-    let last = s.hold(&sorted[1]).await;
-    let several = multi(&s, &client, &names);
-    let waiting = tokio::spawn(async move { several.acquire().await });
-    let first_is_taken = || async { !s.is_free(&sorted[0]).await };
+    let ([first, last], client) = (in_order(&s), s.client().await);
+    let holder_of_last = s.hold(&last).await;
+    let waiting = waiting(&s, &client, [&last, &first]);
+    let first_is_taken = || async { !s.is_free(&first).await };
     until("it has the first and waits for the last", Duration::from_secs(5), first_is_taken).await;
     waiting.abort();
-    all_are_free(&s, &sorted[..1]).await;
-    drop(last);
-    all_are_free(&s, &names).await;
+    all_are_free(&s, std::slice::from_ref(&first)).await;
+    drop(holder_of_last);
+    all_are_free(&s, &[first, last]).await;
 }
 
 /// Each wants three of five locks and names them in an order of its own: in any but one order for all they would soon
@@ -159,23 +169,20 @@ async fn the_loss_of_one_is_the_loss_of_all(s: Setting) {
 }
 
 async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting) {
-    let (names, client) = ([s.name(), s.name()], s.client().await);
-    let mut sorted = names.to_vec();
-    sorted.sort();
-    let last = s.hold(&sorted[1]).await;
-    let several = multi(&s, &client, &names);
-    let waiting = tokio::spawn(async move { several.acquire().await });
-    let holder = s.lock(&client, &sorted[0]).build().expect("fine terms");
+    let ([first, last], client) = (in_order(&s), s.client().await);
+    let holder_of_last = s.hold(&last).await;
+    let waiting = waiting(&s, &client, [&last, &first]);
+    let holder = s.lock(&client, &first).build().expect("fine terms");
     let taken = || async { holder.inspect().await.expect("up").holder.is_some() };
     until("it has the first", Duration::from_secs(5), taken).await;
     let token = holder.inspect().await.expect("up").holder.and_then(|holder| holder.token);
-    s.harness.forget(&sorted[0]).await;
+    s.harness.forget(&first).await;
     let again = || async {
         let now = holder.inspect().await.expect("up").holder.and_then(|holder| holder.token);
         now.is_some() && now != token
     };
     until("it has the first again", s.ttl() * 3, again).await;
-    drop(last);
+    drop(holder_of_last);
     let guard = within("both", Duration::from_secs(5), waiting).await.expect("no panic").expect("waits");
     assert!(guard.is_held());
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Fair, Wakes};
+use lock_core::driver::{Attempt, Fair, Lease, Waits, Wakes};
 use lock_core::{Ending, ErrorKind};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -19,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_waiter_has_it_after_a_release, [B4]),
     case!(a_waiter_has_it_after_a_drop, [B4]),
     case!(a_waiter_has_it_after_its_holder_died, [B4, B5]),
+    case!(a_waiter_goes_by_its_holders_ttl, [B5, B12]; if |info| info.lease == Lease::Lock),
     case!(no_wake_up_is_lost_over_many_hand_overs, [B4, B31]; load Heavy),
     case!(waiters_of_one_process_come_in_their_order, [B30]),
     case!(a_thousand_waiting_tasks_cost_four_requests_a_hand_over, [B30]; needs [Counters]; load Heavy),
@@ -73,11 +74,30 @@ async fn a_waiter_has_it_after_its_holder_died(s: Setting) {
     let other = s.client().await;
     let lock = s.lock(&other, &name).build().expect("fine terms");
     let bound = match s.info.lease {
-        lock_core::driver::Lease::Lock => s.ttl() + ms(400),
-        lock_core::driver::Lease::Session => s.ttl() * 3 + ms(1000),
+        Lease::Lock => s.ttl() + ms(400),
+        Lease::Session => s.ttl() * 3 + ms(1000),
     };
     let guard = within("the lease ends", bound, lock.acquire()).await.expect("up");
     assert!(guard.token() > token);
+}
+
+/// The ttl of a waiter is the one that it will have, not the one that it waits for.
+async fn a_waiter_goes_by_its_holders_ttl(s: Setting) {
+    for (holders, waiters) in [(s.ttl(), s.ttl() * 10), (s.ttl() * 3, s.ttl())] {
+        let name = s.name();
+        let client = s.client().await;
+        let mut dead = s.claim(&client, &name, holders, Waits::No);
+        assert!(matches!(dead.attempt().await, Ok(Attempt::Granted(_))), "nobody else has it");
+        let other = s.client().await;
+        let lock = other.lock(name.as_str()).ttl(waiters).build().expect("fine terms");
+        let asked = Instant::now();
+        let guard = within("the lease ends", holders + ms(400), lock.acquire()).await.expect("up");
+        assert!(asked.elapsed() + ms(100) >= holders, "after {:?} of {holders:?}", asked.elapsed());
+        // However long it has waited: its own time begins now.
+        let left = guard.valid_for();
+        assert!(left > waiters / 2 && left <= waiters, "{left:?} of {waiters:?}");
+        assert_eq!(guard.release().await, Ending::Released);
+    }
 }
 
 /// A task of its own that waits for `name`, and is surely waiting when this returns.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::log::{Fault, Log, Way};
 use super::{Cut, Lane, Network};
@@ -138,7 +138,7 @@ async fn hand_on(
             continue;
         }
         let mut answers = line.answered.subscribe();
-        if to.write_all(&chunk.bytes).await.is_err() {
+        if deliver(&chunk.bytes, &mut to, line).await.is_err() {
             return;
         }
         if line.lane.way == Way::ToClient {
@@ -150,6 +150,19 @@ async fn hand_on(
             double.ask(&chunk.bytes, line.log).await;
         }
     }
+}
+
+async fn deliver(bytes: &[u8], mut to: impl AsyncWrite + Unpin, line: Line<'_>) -> std::io::Result<()> {
+    let Some(pause) = line.lane.state.borrow().trickle else { return to.write_all(bytes).await };
+    line.log.happened(Fault::Trickled(line.lane.way));
+    for byte in bytes {
+        to.write_all(&[*byte]).await?;
+        match pause.is_zero() {
+            true => tokio::task::yield_now().await,
+            false => sleep(pause).await,
+        }
+    }
+    Ok(())
 }
 
 /// Waits until the chunk may go on; whether it does.
@@ -176,8 +189,11 @@ async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
         return false;
     }
     let swallowed = lane.state.send_if_modified(|state| {
-        let swallows = state.swallow > 0;
-        state.swallow = state.swallow.saturating_sub(1);
+        let swallows = state.swallow > 0 && state.pass == 0;
+        match swallows {
+            true => state.swallow -= 1,
+            false => state.pass = state.pass.saturating_sub(1),
+        }
         swallows
     });
     if swallowed {

@@ -22,6 +22,8 @@ impl Way {
 pub enum Fault {
     /// A chunk was late.
     Delayed(Way),
+    /// A chunk went on byte by byte.
+    Trickled(Way),
     /// A connection's chunk had to stop; those behind it on the same connection are not counted.
     Held(Way),
     /// A chunk that was held is lost.

@@ -67,11 +67,15 @@ struct Lane {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     delay: Duration,
+    /// How long to wait after each byte.
+    trickle: Option<Duration>,
     /// Connections below this number are held.
     held_below: u64,
     /// Chunks below this number are lost.
     lost_below: u64,
-    /// So many of the next chunks are lost.
+    /// So many of the next chunks are let through before any is swallowed.
+    pass: u32,
+    /// So many of those after them are lost.
     swallow: u32,
 }
 
@@ -105,6 +109,12 @@ impl Proxy {
             self.network.log.order(Fault::Delayed(way));
         }
         self.lane(way).state.send_modify(|state| state.delay = by);
+    }
+
+    /// Hands everything in this direction on byte by byte, with a pause after each.
+    pub fn trickle(&self, way: Way, pause: Duration) {
+        self.network.log.order(Fault::Trickled(way));
+        self.lane(way).state.send_modify(|state| state.trickle = Some(pause));
     }
 
     /// Holds everything in this direction, new connections included: a black hole, without a reset.
@@ -145,8 +155,13 @@ impl Proxy {
 
     /// Loses the next chunks of this direction, whichever connection they are on.
     pub fn swallow(&self, way: Way, chunks: u32) {
+        self.swallow_after(way, 0, chunks);
+    }
+
+    /// Lets so many chunks of this direction pass, and loses so many after them.
+    pub fn swallow_after(&self, way: Way, pass: u32, chunks: u32) {
         self.network.log.order(Fault::Swallowed(way));
-        self.lane(way).state.send_modify(|state| state.swallow = chunks);
+        self.lane(way).state.send_modify(|state| (state.pass, state.swallow) = (pass, chunks));
     }
 
     /// Connections that are opened from now on ask everything twice: the server carries out each request once more, at

@@ -85,3 +85,20 @@ async fn a_fault_without_effect_is_a_failure() {
     let proxy = Proxy::start(&echo().await).await.unwrap();
     proxy.delay(Way::ToClient, Duration::from_millis(1));
 }
+
+#[tokio::test]
+async fn what_trickles_comes_whole_and_late() {
+    let proxy = Proxy::start(&echo().await).await.unwrap();
+    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+    proxy.trickle(Way::ToServer, Duration::from_millis(2));
+    proxy.trickle(Way::ToClient, Duration::ZERO);
+    let asked = std::time::Instant::now();
+    stream.write_all(b"in pieces").await.unwrap();
+    let mut answer = [0; 9];
+    let read = tokio::time::timeout(Duration::from_secs(5), stream.read_exact(&mut answer)).await;
+    assert_eq!((read.unwrap().unwrap(), &answer), (9, b"in pieces"));
+    assert!(asked.elapsed() >= Duration::from_millis(16), "{:?}", asked.elapsed());
+    for way in Way::BOTH {
+        assert!(proxy.count(Fault::Trickled(way)) > 0);
+    }
+}

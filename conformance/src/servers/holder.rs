@@ -99,7 +99,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    fn spawn(mut lock: std::process::Command) -> io::Result<Holder> {
+    /// Starts something else that holds locks and prints lines.
+    pub(crate) fn spawn(mut lock: std::process::Command) -> io::Result<Holder> {
         lock.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Process::spawn(&mut lock)?;
         let child = process.child();

@@ -16,6 +16,7 @@
 //! A further product is one file with a [`Product`], and one entry in [`catalogue`].
 
 pub mod catalogue;
+pub mod clock;
 mod folder;
 mod holder;
 mod owned;
@@ -33,7 +34,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use holder::{Command, Finished, Holder, Program, Wait};
-pub use owned::{Owned, Persistence, Settings};
+pub use owned::{Clock, Owned, Persistence, Settings};
 pub use process::{Ended, Process};
 pub use product::{Place, Product};
 pub use redis::Redis;
@@ -47,7 +48,7 @@ pub enum Server {
     /// Somebody else's, from a URL in the environment.
     Given(Given),
     /// Started here.
-    Owned(Owned),
+    Owned(Box<Owned>),
 }
 
 impl Server {
@@ -55,7 +56,7 @@ impl Server {
     pub fn find(product: &'static dyn Product) -> Result<Server, Absence> {
         match Given::from_env(product) {
             Some(given) => given.map(Server::Given),
-            None => Owned::start(product, &Settings::default()).map(Server::Owned),
+            None => Owned::start(product, &Settings::default()).map(|owned| Server::Owned(Box::new(owned))),
         }
     }
 

@@ -10,15 +10,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::clock::WallClock;
 use super::folder::Folder;
 use super::process::Process;
 use super::product::{Place, Product};
 use super::record;
 use super::requirement::{Absence, Requirement};
-use crate::harness::Data;
+use crate::harness::{Data, Step};
 
 /// How long a server may take to start, and to end when it is asked to.
 const LIMIT: Duration = Duration::from_secs(20);
+/// How long a server's answer may take to say what its clock said.
+const TOLD: Duration = Duration::from_millis(100);
 
 /// What a server writes to disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,11 +33,23 @@ pub enum Persistence {
     None,
 }
 
+/// Which wall clock a server reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The machine's.
+    #[default]
+    Machines,
+    /// One of its own, which starts as the machine's and can be [set](Owned::step_clock).
+    Own,
+}
+
 /// How a server is started.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// What it writes to disk.
     pub persistence: Persistence,
+    /// Which wall clock it reads.
+    pub clock: Clock,
     /// Further arguments of the program.
     pub args: Vec<String>,
 }
@@ -48,6 +63,7 @@ pub struct Owned {
     place: Place,
     url: String,
     version: String,
+    clock: Option<WallClock>,
     // Before the folder: it is dropped first.
     process: Mutex<Option<Process>>,
     folder: Folder,
@@ -76,17 +92,31 @@ impl Owned {
     }
 
     fn launch(product: &'static dyn Product, program: &Path, settings: &Settings) -> io::Result<Owned> {
+        let clock = match settings.clock {
+            Clock::Machines => None,
+            Clock::Own => Some(WallClock::new()?),
+        };
         loop {
             let folder = Folder::new()?;
             let place = Place { folder: folder.path().to_owned(), port: free_port()? };
             product.prepare(program, &place)?;
-            match spawn(product, program, settings, &place) {
+            match spawn(product, program, settings, &place, clock.as_ref()) {
                 Ok((process, version)) => {
                     let url = product.url(&place);
                     let (program, settings) = (program.to_owned(), settings.clone());
                     let process = Mutex::new(Some(process));
                     record::ran_on(&version, &super::Source::Program(program.clone()));
-                    return Ok(Owned { product, program, settings, place, url, version, process, folder });
+                    return Ok(Owned {
+                        product,
+                        program,
+                        settings,
+                        place,
+                        url,
+                        version,
+                        clock,
+                        process,
+                        folder,
+                    });
                 }
                 // Somebody else was faster.
                 Err(_) if TcpStream::connect((Ipv4Addr::LOCALHOST, place.port)).is_ok() => {}
@@ -159,7 +189,8 @@ impl Owned {
                 self.product.prepare(&self.program, &self.place)?;
             }
         }
-        let (process, _) = spawn(self.product, &self.program, &self.settings, &self.place)?;
+        let clock = self.clock.as_ref();
+        let (process, _) = spawn(self.product, &self.program, &self.settings, &self.place, clock)?;
         *running = Some(process);
         Ok(())
     }
@@ -172,6 +203,24 @@ impl Owned {
     /// Lets it go on (SIGCONT).
     pub fn resume(&self) -> io::Result<()> {
         self.process().as_ref().ok_or_else(is_down)?.resume()
+    }
+
+    /// Sets its clock, from what that says now. An error unless the server, which must run, tells the new time.
+    pub fn step_clock(&self, step: Step) -> io::Result<()> {
+        let clock = self.clock.as_ref().ok_or_else(|| io::Error::other("its clock is the machine's"))?;
+        let ask = || self.product.time(&self.product.own_url(&self.place));
+        let (before, asked) = (ask()?, Instant::now());
+        clock.step(step)?;
+        let after = ask()?;
+        let earliest = match step {
+            Step::Forward(ahead) => before + ahead,
+            Step::Back(back) => before - back,
+        };
+        // Between the two answers no more can have passed than here.
+        if (earliest..=earliest + asked.elapsed() + TOLD).contains(&after) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("set {step:?} from {before:?}, its clock says {after:?}")))
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
@@ -189,10 +238,14 @@ fn spawn(
     program: &Path,
     settings: &Settings,
     place: &Place,
+    clock: Option<&WallClock>,
 ) -> io::Result<(Process, String)> {
     let log = place.folder.join("log");
     let file = File::create(&log)?;
     let mut command = product.command(program, place, settings);
+    if let Some(clock) = clock {
+        clock.give_to(&mut command)?;
+    }
     command.stdin(std::process::Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let process = Process::spawn(&mut command)?;
     let deadline = Instant::now() + LIMIT;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use super::catalogue::Listing;
 use super::owned::Settings;
@@ -36,6 +37,11 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
     ///
     /// The error never shows a password.
     fn greet(&self, url: &str) -> io::Result<String>;
+
+    /// What the clock by which it ends leases says: how a case is certain that it was set.
+    fn time(&self, _url: &str) -> io::Result<SystemTime> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "it can't be asked for its time"))
+    }
 }
 
 /// Where a server runs that was started here.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::catalogue::{self, Listing};
 use super::owned::{Persistence, Settings};
@@ -47,19 +47,31 @@ impl Product for Redis {
     fn greet(&self, url: &str) -> io::Result<String> {
         greet(url).map_err(io::Error::other)
     }
+
+    fn time(&self, url: &str) -> io::Result<SystemTime> {
+        let ask = || redis::cmd("TIME").query(&mut connect(url)?);
+        let (seconds, micros): (u64, u64) = ask().map_err(io::Error::other)?;
+        Ok(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(micros))
+    }
 }
 
 fn socket(place: &Place) -> PathBuf {
     place.folder.join("redis.sock")
 }
 
-fn greet(url: &str) -> redis::RedisResult<String> {
+/// Waits for an answer for a second at most.
+fn connect(url: &str) -> redis::RedisResult<redis::Connection> {
     let limit = Duration::from_secs(1);
     // Parameters are the backend's, not the server's.
     let server = url.split('?').next().unwrap_or(url);
-    let mut connection = redis::Client::open(server)?.get_connection_with_timeout(limit)?;
+    let connection = redis::Client::open(server)?.get_connection_with_timeout(limit)?;
     connection.set_read_timeout(Some(limit))?;
     connection.set_write_timeout(Some(limit))?;
+    Ok(connection)
+}
+
+fn greet(url: &str) -> redis::RedisResult<String> {
+    let mut connection = connect(url)?;
     // Refused while the server still loads its data.
     match redis::cmd("PING").exec(&mut connection) {
         // It answers; whether whoever uses it may, is their business.

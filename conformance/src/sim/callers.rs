@@ -1,30 +1,21 @@
 //! What callers do: ask, hold, write, give back, and go away in the middle of it.
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Cause, Client, Error, ErrorKind, Fence, Guard, Instant, Lock};
-use tokio::sync::Notify;
+use lock_core::driver::When;
+use lock_core::{Cause, Client, Error, ErrorKind, Guard, Instant, Lock};
 
+use super::NAMES;
 use super::dice::Dice;
-use super::faults::{Fault, Kind};
-use super::log::{CallId, Log, What, Why};
-use super::timeline::{Machine, Micros, Timeline};
-use super::{NAME, TTL};
+use super::log::{CallId, Parting, What, Why};
+use super::plan::{ByHand, Plan, Way};
+use super::site::Site;
+use super::timeline::Machine;
 
-/// What all callers share.
-pub(super) struct Site {
-    pub(super) timeline: Timeline,
-    pub(super) log: Log,
-    pub(super) fence: Arc<Fence>,
-    pub(super) calls: Cell<CallId>,
-    /// Each machine's holders look at their guards when somebody is granted the lock.
-    pub(super) looks: Vec<Notify>,
-}
-
-/// Somebody who wants the lock again and again.
+/// Somebody who wants locks again and again.
 pub(super) struct Caller {
     pub(super) site: Rc<Site>,
     pub(super) client: Client,
@@ -50,94 +41,69 @@ enum Stage {
     Over,
 }
 
-/// What a caller is going to do, thrown before it asks.
-#[derive(Clone, Copy)]
-struct Plan {
-    way: Way,
-    /// How long it waits for the lock.
-    wait: Option<Duration>,
-    /// After how long it goes away without an answer.
-    leaves_after: Option<Duration>,
-    holds: Duration,
-    /// For how long its machine stands still as soon as it has the lock.
-    stalls: Option<Micros>,
-    parting: Parting,
-    /// Goes on writing after it was told that the lock is lost.
-    deaf: bool,
-}
-
-#[derive(Clone, Copy)]
-enum Way {
-    Try,
-    Acquire,
-    Run,
-}
-
-#[derive(Clone, Copy)]
-enum Parting {
-    Release,
-    Drop,
-    /// Asks for the release and goes away before the answer.
-    HalfRelease,
-}
-
-impl Plan {
-    fn throw(dice: &mut Dice) -> Plan {
-        let way = match dice.within(0, 4) {
-            0 => Way::Try,
-            1 => Way::Run,
-            _ => Way::Acquire,
-        };
-        let parting = match dice.within(0, 4) {
-            0 => Parting::Drop,
-            1 => Parting::HalfRelease,
-            _ => Parting::Release,
-        };
-        let long = dice.chance(80);
-        let (wait, leaves) = (dice.chance(300), dice.chance(100));
-        Plan {
-            way,
-            wait: wait.then(|| micros(dice, 1_000, 800_000)),
-            leaves_after: leaves.then(|| micros(dice, 1, 30_000)),
-            stalls: dice.chance(15).then(|| dice.within(500_000, 1_200_000)),
-            holds: if long { micros(dice, 100_000, 1_500_000) } else { micros(dice, 0, 10_000) },
-            parting,
-            deaf: dice.chance(300),
-        }
-    }
-}
-
-fn micros(dice: &mut Dice, least: u64, most: u64) -> Duration {
-    Duration::from_micros(dice.within(least, most))
-}
-
 impl Caller {
-    /// So many sections, one after the other.
-    pub(super) async fn work(self, sections: usize) {
-        for _ in 0..sections {
+    /// Does the sections that are left, one after the other, and revokes locks in between. What is begun is done,
+    /// whatever becomes of it.
+    pub(super) async fn work(self, left: Rc<Cell<usize>>) {
+        while left.get() > 0 {
             let think = self.pause(0, 30_000);
             self.client.clock().sleep(think).await;
-            let plan = Plan::throw(&mut self.dice.borrow_mut());
-            self.section(plan).await;
+            let plan = Plan::throw(&mut self.dice.borrow_mut(), self.site.locks);
+            match plan.way {
+                Way::Revoke(when) => self.revoke(plan, when).await,
+                _ => {
+                    left.set(left.get() - 1);
+                    self.section(plan).await;
+                }
+            }
         }
     }
 
     async fn section(&self, plan: Plan) {
-        let call = self.site.calls.replace(self.site.calls.get() + 1);
-        let lock = self.client.lock(NAME).ttl(TTL).label(&call.to_string());
-        let lock = plan.wait.iter().fold(lock, |lock, wait| lock.wait(*wait)).build();
-        let lock = lock.expect("the name and the ttl are within every backend's bounds");
-        let section =
-            Section { caller: self, call, stage: Cell::new(Stage::Asking), deadline: Cell::new(None), plan };
-        self.site.log.write(What::Asked { call, client: self.machine });
+        let call = self.site.next_call();
+        let lock = self.lock(call, &plan);
+        let (client, terms) = (self.machine, plan.terms);
+        let (stage, deadline) = (Cell::new(Stage::Asking), Cell::new(None));
+        let section = Section { caller: self, call, stage, deadline, plan };
+        section.log(What::Asked { call, client, lock: plan.lock, terms });
         match plan.way {
             Way::Run => section.run(&lock).await,
-            Way::Try | Way::Acquire => section.acquire(&lock).await,
+            Way::Try => section.acquire(async { lock.try_acquire().await }).await,
+            _ => section.acquire(async { lock.acquire().await.map(Some) }).await,
         }
     }
 
+    /// Takes a lock from whoever has it, if the server answers.
+    async fn revoke(&self, plan: Plan, when: When) {
+        let call = self.site.next_call();
+        let lock = self.lock(call, &plan);
+        self.site.log.write(What::Revokes { call, client: self.machine, lock: plan.lock, when });
+        if let Ok(Some(holder)) = lock.inspect().await.map(|inspection| inspection.holder) {
+            // What came of it is the server's to say.
+            drop(lock.revoke(&holder.owner, when).await);
+        }
+    }
+
+    fn lock(&self, call: CallId, plan: &Plan) -> Lock {
+        let terms = plan.terms;
+        let mut lock = self.client.lock(NAMES[plan.lock]).ttl(terms.ttl).label(&call.to_string());
+        if terms.fixed {
+            lock = lock.fixed_lease();
+        }
+        if let Some(wait) = plan.wait {
+            lock = lock.wait(wait);
+        }
+        if let Some(most) = terms.max_hold {
+            lock = lock.max_hold(most);
+        }
+        if let Some(least) = terms.min_hold {
+            lock = lock.min_hold(least);
+        }
+        lock.build().expect("names and terms are within every backend's bounds")
+    }
+
     fn pause(&self, least: u64, most: u64) -> Duration {
-        micros(&mut self.dice.borrow_mut(), least, most)
+        Duration::from_micros(self.dice.borrow_mut().within(least, most))
     }
 
     /// What `future` answers, unless this caller goes away before.
@@ -150,13 +116,7 @@ impl Caller {
 }
 
 impl Section<'_> {
-    async fn acquire(&self, lock: &Lock) {
-        let asking = async {
-            match self.plan.way {
-                Way::Try => lock.try_acquire().await,
-                _ => lock.acquire().await.map(Some),
-            }
-        };
+    async fn acquire(&self, asking: impl Future<Output = lock_core::Result<Option<Guard>>>) {
         let guard = match self.caller.unless_gone(self.plan.leaves_after, asking).await {
             Some(Ok(Some(guard))) => guard,
             Some(Ok(None)) => return self.is_refused(Why::Busy),
@@ -164,26 +124,22 @@ impl Section<'_> {
             None => return self.is_refused(Why::Cancelled),
         };
         self.hold(&guard).await;
-        self.let_go();
-        match self.plan.parting {
-            Parting::Drop => drop(guard),
-            Parting::Release => {
-                let ending = guard.release().await;
-                self.log(What::Ended { call: self.call, ending });
-            }
-            Parting::HalfRelease => {
-                let leaves = self.caller.pause(1, 2_000);
-                let ending = self.caller.unless_gone(Some(leaves), guard.release()).await;
-                ending.into_iter().for_each(|ending| self.log(What::Ended { call: self.call, ending }));
-            }
-        }
+        self.let_go(self.plan.parting);
+        let leaves = match self.plan.parting {
+            Parting::HalfRelease => Some(self.caller.pause(1, 2_000)),
+            Parting::Release => None,
+            _ => return drop(guard),
+        };
+        let ending = self.caller.unless_gone(leaves, guard.release()).await;
+        let call = self.call;
+        self.log(ending.map_or(What::Left { call }, |ending| What::Ended { call, ending }));
     }
 
     async fn run(&self, lock: &Lock) {
         let work = lock.run(async |guard| {
             let _parting = Dropped { section: self, guard };
             self.hold(guard).await;
-            self.let_go();
+            self.let_go(Parting::Run);
         });
         // Some go away in the middle of their work.
         let leaves = self.plan.leaves_after.map(|after| after + self.plan.holds / 2);
@@ -197,16 +153,14 @@ impl Section<'_> {
 
     /// Holds, looks, and writes, until it has had enough or is told that the lock is lost.
     async fn hold(&self, guard: &Guard) {
-        let (site, machine) = (&self.caller.site, self.caller.machine);
+        let (site, machine, lock) = (&self.caller.site, self.caller.machine, self.plan.lock);
         let clock = self.caller.client.clock();
-        let token = guard.token().get();
-        self.stage.set(Stage::Holding);
-        self.log(What::Granted { call: self.call, token });
-        site.somebody_was_granted();
-        self.plan.stalls.into_iter().for_each(|lasts| site.stall(machine, lasts));
+        self.is_granted(guard).await;
         let ends = clock.now() + self.plan.holds;
         let longest_step = 8_000 + self.plan.holds.as_micros() as u64 / 8;
-        loop {
+        let mut renewal = pin!(self.renew(guard));
+        let mut renews = true;
+        while clock.now() < ends {
             self.look(guard);
             let next = (clock.now() + self.caller.pause(2_000, longest_step)).min(ends);
             let deadline = self.deadline.get().filter(|deadline| *deadline > clock.now());
@@ -219,12 +173,35 @@ impl Section<'_> {
                         return;
                     }
                 }
-                () = site.looks[machine].notified() => {}
-                () = clock.sleep_until(next) => self.write(guard),
+                () = &mut renewal, if renews => renews = false,
+                () = site.look(machine, lock) => {}
+                () = clock.sleep_until(next) => {
+                    let takes = self.caller.dice.borrow_mut().within(50, 3_000);
+                    site.write(lock, self.call, guard.token(), takes);
+                }
             }
-            if clock.now() >= ends {
-                return;
-            }
+        }
+    }
+
+    async fn is_granted(&self, guard: &Guard) {
+        let (site, plan) = (&self.caller.site, &self.plan);
+        self.stage.set(Stage::Holding);
+        let (token, late) = (guard.token().get(), is_late(guard).await);
+        self.log(What::Granted { call: self.call, token, late });
+        site.somebody_was_granted(plan.lock);
+        if let Some(ambush) = plan.ambush {
+            let dice = &mut self.caller.dice.borrow_mut();
+            site.befall(ambush.fault(dice, site.timeline.now(), self.caller.machine, plan.lock));
+        }
+    }
+
+    /// Renews by hand, if it is to.
+    async fn renew(&self, guard: &Guard) {
+        let Some(ByHand { after, ttl }) = self.plan.renews else { return };
+        self.caller.client.clock().sleep(after).await;
+        self.log(What::Renews { call: self.call });
+        if guard.renew(ttl).await.is_ok() {
+            self.log(What::Renewed { call: self.call });
         }
     }
 
@@ -237,18 +214,6 @@ impl Section<'_> {
         self.log(What::Held { call: self.call });
     }
 
-    /// A write that takes its time to the resource.
-    fn write(&self, guard: &Guard) {
-        let site = &self.caller.site;
-        let (call, token) = (self.call, guard.token());
-        let (fence, log) = (site.fence.clone(), site.log.clone());
-        let arrives = site.timeline.now() + self.caller.dice.borrow_mut().within(50, 3_000);
-        site.timeline.at(arrives, None, move || {
-            let accepted = fence.accept(token).is_ok();
-            log.write(What::Wrote { call, token: token.get(), accepted });
-        });
-    }
-
     fn is_told(&self, cause: Option<Cause>) {
         self.stage.set(Stage::Over);
         let late = self.deadline.get().map_or(Duration::ZERO, |deadline| self.now().since(deadline));
@@ -257,9 +222,9 @@ impl Section<'_> {
         self.log(What::Told { call: self.call, cause, late });
     }
 
-    fn let_go(&self) {
+    fn let_go(&self, parting: Parting) {
         self.stage.set(Stage::Over);
-        self.log(What::LetGo { call: self.call });
+        self.log(What::LetGo { call: self.call, parting });
     }
 
     fn is_refused(&self, why: Why) {
@@ -275,28 +240,6 @@ impl Section<'_> {
     }
 }
 
-impl Site {
-    /// The worst moment for a process to be stopped: it has just been told that the lock is its own.
-    fn stall(&self, machine: Machine, lasts: Micros) {
-        let begins = self.timeline.now();
-        let fault = Fault { kind: Kind::Pause(machine), begins, ends: begins + lasts };
-        self.log.write(What::Begins(fault));
-        self.timeline.stop(machine, fault.ends);
-        let log = self.log.clone();
-        self.timeline.at(fault.ends, None, move || log.write(What::Over(fault)));
-    }
-
-    /// Who is granted the lock makes all others look at their guards: no overlap goes unseen.
-    fn somebody_was_granted(&self) {
-        for (machine, look) in self.looks.iter().enumerate() {
-            // A machine that stands still looks when it goes on.
-            if !self.timeline.is_stopped(machine) {
-                look.notify_waiters();
-            }
-        }
-    }
-}
-
 /// Work under `run` that is dropped: because the lock is lost, or because its caller went away.
 struct Dropped<'a> {
     section: &'a Section<'a>,
@@ -309,10 +252,20 @@ impl Drop for Dropped<'_> {
             return;
         }
         match self.guard.is_held() {
-            true => self.section.let_go(),
+            true => self.section.let_go(Parting::Gone),
             false => self.section.is_told(None),
         }
     }
+}
+
+/// Whether its lease had ended before anybody could use it. That it is lost for another reason may be the latest news.
+async fn is_late(guard: &Guard) -> bool {
+    let cause = tokio::select! {
+        biased;
+        cause = guard.lost() => Some(cause),
+        () = std::future::ready(()) => None,
+    };
+    !guard.is_held() && matches!(cause, None | Some(Cause::Expired))
 }
 
 fn why(error: &Error) -> Why {

@@ -31,6 +31,11 @@ impl Dice {
         least + self.throw() % (most - least)
     }
 
+    /// One of `0..most`.
+    pub(super) fn below(&mut self, most: usize) -> usize {
+        (self.throw() % most as u64) as usize
+    }
+
     /// True so many times in a thousand.
     pub(super) fn chance(&mut self, in_a_thousand: u64) -> bool {
         self.throw() % 1000 < in_a_thousand

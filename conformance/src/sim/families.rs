@@ -2,34 +2,41 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::{Driver, Entry};
+use lock_core::driver::{Driver, Entry, Revoked, When};
 use lock_core::{Clock, OwnerBytes, Prefix, Result};
 use lock_memory::ServerTime;
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::lease::{self, LeaseServer};
-use lock_memory::server::queue::{self, QueueServer};
-use lock_memory::server::{ClientId, Server};
+use lock_memory::server::queue::{self, QueueServer, SessionId};
+use lock_memory::server::{ClientId, Key, Server};
 use lock_memory::wire::Wire;
 
-use super::NAME;
-use super::log::CallId;
+use super::NAMES;
+use super::log::{CallId, LockId};
 
-/// Who holds the lock, as the server has it.
-#[derive(Clone, Debug)]
+/// Who holds a lock, as the server has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub(super) call: CallId,
+    pub(super) token: u64,
 }
 
 /// What a request does, as far as the checker asks.
 #[derive(Clone, Debug)]
 pub(super) enum Deed {
-    /// An attempt of this owner, which belongs to this call.
-    Attempt(OwnerBytes, CallId),
+    /// An attempt of this owner, which belongs to this call, in this session.
+    Attempt { lock: LockId, owner: OwnerBytes, call: CallId, session: Option<SessionId> },
     /// A release by this owner.
-    Release(OwnerBytes),
-    /// Something else by which the holder may change.
-    Other,
+    Release { lock: LockId, owner: OwnerBytes },
+    /// The holder is deprived of the lock.
+    Revoke { lock: LockId, when: When },
+    /// Keeps what there is, and says so.
+    Proof,
+    /// Ends a session.
+    Close,
+    /// Nothing by which a holder could change.
+    Nothing,
 }
 
 /// A server that can be simulated.
@@ -46,11 +53,26 @@ pub(super) trait Family: Server {
     /// A driver at this end of a wire, on the current runtime.
     fn driver(wire: Arc<dyn Wire<Self>>, clock: Clock) -> Result<Self::Driver>;
 
-    /// What a request does; nothing, if the holder stays whatever comes of it.
-    fn deed(request: &Self::Request) -> Option<Deed>;
+    /// What a request does.
+    fn deed(request: &Self::Request) -> Deed;
+
+    /// Ends the lease of a lock.
+    fn end_lease(key: Key) -> Self::Request;
+
+    /// Ends a session, where there are any.
+    fn end_session(session: SessionId) -> Option<Self::Request>;
 
     /// Who holds the lock now.
-    fn holder(server: &mut Self, now: ServerTime) -> Option<Holder>;
+    fn holder(&mut self, now: ServerTime, key: Key) -> Option<Holder>;
+
+    /// Who has a place behind the holder.
+    fn waiting(&mut self, now: ServerTime, key: Key) -> Vec<CallId>;
+
+    /// Whether this is an answer by which a client believes that it has a lock.
+    fn is_grant(answer: &Self::Answer) -> bool;
+
+    /// Whether a revoke was done.
+    fn has_revoked(answer: &Self::Answer) -> bool;
 }
 
 impl Family for LeaseServer {
@@ -66,19 +88,41 @@ impl Family for LeaseServer {
         Ok(LeaseDriver::new(wire, "simulated", Prefix::default(), clock))
     }
 
-    fn deed(request: &lease::Request) -> Option<Deed> {
+    fn deed(request: &lease::Request) -> Deed {
         match request {
-            lease::Request::Attempt { owner, label, .. } => Some(attempt(*owner, label.as_str())),
-            lease::Request::Release { owner, .. } => Some(Deed::Release(shown(*owner))),
+            lease::Request::Attempt { key, owner, label, .. } => attempt(key, *owner, label.as_str(), None),
+            lease::Request::Release { key, owner } => release(key, *owner),
+            lease::Request::Revoke { key, when, .. } => revoke(key, *when),
+            lease::Request::Renew { .. } => Deed::Proof,
+            _ => Deed::Nothing,
+        }
+    }
+
+    fn end_lease(key: Key) -> lease::Request {
+        lease::Request::Expire { key }
+    }
+
+    fn end_session(_session: SessionId) -> Option<lease::Request> {
+        None
+    }
+
+    fn holder(&mut self, now: ServerTime, key: Key) -> Option<Holder> {
+        match self.handle(now, NOBODY, lease::Request::Inspect { key }).answer {
+            lease::Answer::Holder(entry) => entry.as_ref().and_then(holder),
             _ => None,
         }
     }
 
-    fn holder(server: &mut LeaseServer, now: ServerTime) -> Option<Holder> {
-        match server.handle(now, NOBODY, lease::Request::Inspect { key: NAME.into() }).answer {
-            lease::Answer::Holder(entry) => entry.as_ref().and_then(holder),
-            _ => None,
-        }
+    fn waiting(&mut self, _now: ServerTime, _key: Key) -> Vec<CallId> {
+        Vec::new()
+    }
+
+    fn is_grant(answer: &lease::Answer) -> bool {
+        matches!(answer, lease::Answer::Granted { .. })
+    }
+
+    fn has_revoked(answer: &lease::Answer) -> bool {
+        matches!(answer, lease::Answer::Revoked(Revoked::Free | Revoked::FreeIn(_)))
     }
 }
 
@@ -97,35 +141,84 @@ impl Family for QueueServer {
         Ok(QueueDriver::new(wire, "simulated", Prefix::default(), clock, runtime))
     }
 
-    fn deed(request: &queue::Request) -> Option<Deed> {
+    fn deed(request: &queue::Request) -> Deed {
         match request {
-            queue::Request::Attempt { owner, label, .. } => Some(attempt(*owner, label.as_str())),
-            queue::Request::Release { owner, .. } => Some(Deed::Release(shown(*owner))),
-            queue::Request::CloseSession { .. } => Some(Deed::Other),
-            _ => None,
+            queue::Request::Attempt { key, owner, label, session, .. } => {
+                attempt(key, *owner, label.as_str(), Some(*session))
+            }
+            queue::Request::Release { key, owner, .. } => release(key, *owner),
+            queue::Request::Revoke { key, when, .. } => revoke(key, *when),
+            queue::Request::Heartbeat { .. } => Deed::Proof,
+            queue::Request::CloseSession { .. } => Deed::Close,
+            _ => Deed::Nothing,
         }
     }
 
-    fn holder(server: &mut QueueServer, now: ServerTime) -> Option<Holder> {
-        match server.handle(now, NOBODY, queue::Request::Inspect { key: NAME.into() }).answer {
+    fn end_lease(key: Key) -> queue::Request {
+        queue::Request::Expire { key }
+    }
+
+    fn end_session(session: SessionId) -> Option<queue::Request> {
+        Some(queue::Request::CloseSession { session })
+    }
+
+    fn holder(&mut self, now: ServerTime, key: Key) -> Option<Holder> {
+        match self.handle(now, NOBODY, queue::Request::Inspect { key }).answer {
             queue::Answer::Inspected(inspection) => inspection.holder.as_ref().and_then(holder),
             _ => None,
         }
     }
+
+    fn waiting(&mut self, now: ServerTime, key: Key) -> Vec<CallId> {
+        match self.handle(now, NOBODY, queue::Request::Inspect { key }).answer {
+            queue::Answer::Inspected(inspection) => {
+                inspection.waiters.iter().flatten().filter_map(call).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_grant(answer: &queue::Answer) -> bool {
+        matches!(answer, queue::Answer::Granted(_))
+    }
+
+    fn has_revoked(answer: &queue::Answer) -> bool {
+        matches!(answer, queue::Answer::Revoked(Revoked::Free | Revoked::FreeIn(_)))
+    }
 }
 
 /// Who looks past the network: real clients are counted from one.
-const NOBODY: ClientId = ClientId(0);
+pub(super) const NOBODY: ClientId = ClientId(0);
 
-fn attempt(owner: lock_core::Owner, label: &str) -> Deed {
+/// Which lock a key belongs to. There are no others.
+fn lock(key: &Key) -> Option<LockId> {
+    NAMES.iter().position(|name| **name == **key)
+}
+
+fn attempt(key: &Key, owner: lock_core::Owner, label: &str, session: Option<SessionId>) -> Deed {
     // Each call has its number for a label.
-    label.parse().map_or(Deed::Other, |call| Deed::Attempt(shown(owner), call))
+    match (lock(key), label.parse()) {
+        (Some(lock), Ok(call)) => Deed::Attempt { lock, owner: shown(owner), call, session },
+        _ => Deed::Nothing,
+    }
+}
+
+fn release(key: &Key, owner: lock_core::Owner) -> Deed {
+    lock(key).map_or(Deed::Nothing, |lock| Deed::Release { lock, owner: shown(owner) })
+}
+
+fn revoke(key: &Key, when: When) -> Deed {
+    lock(key).map_or(Deed::Nothing, |lock| Deed::Revoke { lock, when })
 }
 
 fn shown(owner: lock_core::Owner) -> OwnerBytes {
     OwnerBytes::new(*owner.as_bytes())
 }
 
+fn call(entry: &Entry) -> Option<CallId> {
+    entry.label.as_deref()?.parse().ok()
+}
+
 fn holder(entry: &Entry) -> Option<Holder> {
-    Some(Holder { call: entry.label.as_deref()?.parse().ok()? })
+    Some(Holder { call: call(entry)?, token: entry.token?.get() })
 }

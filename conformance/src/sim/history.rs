@@ -5,30 +5,29 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Client, Clock, Event, Fence, Options, Random};
+use lock_core::{Client, Clock, Event, Options, Random};
 use lock_memory::server::lease::LeaseServer;
 use lock_memory::server::queue::QueueServer;
-use tokio::sync::Notify;
+use tokio::runtime::Builder;
 use tokio::task::{JoinSet, LocalSet};
 
-use super::callers::{Caller, Site};
+use super::callers::Caller;
 use super::check::{Invariant, Verdict, Violation, check};
 use super::clocks::ClientClock;
 use super::dice::{Dice, Seeded};
 use super::families::Family;
-use super::faults::{Fault, Steps};
-use super::log::{Entry, Log, What};
-use super::network::{Mishaps, World};
-use super::timeline::{End, Machine, Micros, Timeline};
+use super::faults::{Climate, Fault};
+use super::log::{Entry, LockId, Log, What};
+use super::server::World;
+use super::site::Site;
+use super::tally::Tally;
+use super::timeline::{Machine, Timeline};
+use super::{CLIENTS, MACHINES, NAMES};
 
-/// Processes.
-const CLIENTS: usize = 4;
-/// Callers in each process: they meet at its gate.
+/// Callers in each process: they meet at its gates.
 const CALLERS: usize = 2;
-/// How often each caller wants the lock.
+/// How often each caller wants a lock.
 const SECTIONS: usize = 5;
-/// No history takes longer, unless something hangs.
-const LONGEST: Micros = 600_000_000;
 /// How long a client that is shut down may take to clean up, on a network that works.
 const SHUTDOWN: Duration = Duration::from_secs(30);
 
@@ -50,25 +49,42 @@ pub struct History {
     pub family: FamilyName,
     /// Everything that happened.
     pub log: Vec<Entry>,
-    /// What the network did.
-    pub mishaps: Mishaps,
+    /// What happened how often, of what is worth a test.
+    pub tally: Tally,
     /// What the checker says.
     pub verdict: Verdict,
 }
 
 /// Plays the history of this seed, and checks it.
 pub fn play(family: FamilyName, seed: u64) -> History {
+    let _playing = Playing { family, seed };
     match family {
         FamilyName::Lease => play_on::<LeaseServer>(family, seed),
         FamilyName::Queue => play_on::<QueueServer>(family, seed),
     }
 }
 
+/// Says which history it was if there is a panic in it.
+struct Playing {
+    family: FamilyName,
+    seed: u64,
+}
+
+impl Drop for Playing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Playing { family, seed } = self;
+            eprintln!("a panic; again: sim --histories 1 --seed {seed} --family {family} --trace");
+        }
+    }
+}
+
 fn play_on<S: Family>(family: FamilyName, seed: u64) -> History {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let stage = Rc::new(Stage::<S>::new(seed));
+    let timeline = stage.timeline.clone();
+    let runtime = Builder::new_current_thread().on_thread_park(move || timeline.go_on()).build();
     let runtime = runtime.expect("a runtime without I/O needs nothing of the system");
-    let stage = Stage::<S>::new(seed);
-    let end = LocalSet::new().block_on(&runtime, stage.play());
+    let end = LocalSet::new().block_on(&runtime, stage.clone().play());
     drop(runtime);
     let log = stage.log.take();
     let mut verdict = check(&log);
@@ -77,7 +93,17 @@ fn play_on<S: Family>(family: FamilyName, seed: u64) -> History {
         let message = "some call has not ended".to_owned();
         verdict.violations.push(Violation { invariant: Invariant::Ends, calls: Vec::new(), message, index });
     }
-    History { seed, family, log, mishaps: stage.world.mishaps(), verdict }
+    let mut tally = stage.world.tally();
+    tally.read(&log);
+    History { seed, family, log, tally, verdict }
+}
+
+/// How a history came to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Done,
+    /// Somebody waits for what will never happen.
+    Stuck,
 }
 
 /// All that takes part in a history.
@@ -85,42 +111,74 @@ struct Stage<S: Family> {
     timeline: Timeline,
     log: Log,
     world: Arc<World<S>>,
+    site: Rc<Site>,
     dice: RefCell<Dice>,
 }
+
+/// How many sections each caller of a process has left.
+type Left = [Rc<Cell<usize>>; CALLERS];
 
 impl<S: Family> Stage<S> {
     fn new(seed: u64) -> Stage<S> {
         let mut dice = Dice::new(seed);
-        let timeline = Timeline::new(CLIENTS);
+        let timeline = Timeline::new(MACHINES);
         let log = Log::new(timeline.clone());
-        let steps = if S::STEPS && dice.chance(250) { Steps::Some } else { Steps::None };
-        let faults = (0..dice.within(3, 6)).map(|_| Fault::throw(&mut dice, CLIENTS, steps)).collect();
-        let world = World::new(timeline.clone(), log.clone(), faults, dice.fork());
-        Stage { timeline, log, world, dice: RefCell::new(dice) }
+        let locks = 1 + dice.below(NAMES.len());
+        let climate = match dice.within(0, 100) {
+            0..20 if S::STEPS => Climate::Steps,
+            20..35 => Climate::Wipes,
+            _ => Climate::Mild,
+        };
+        let world = World::<S>::new(timeline.clone(), log.clone(), locks, dice.fork());
+        for _ in 0..dice.within(4, 8) {
+            world.plan(Fault::throw(&mut dice, locks, climate));
+        }
+        let befalls = world.clone();
+        let site = Site::new(timeline.clone(), log.clone(), locks, move |fault| befalls.plan(fault));
+        Stage { timeline, log, world, site, dice: RefCell::new(dice) }
     }
 
-    async fn play(&self) -> End {
-        let mut clients = Vec::new();
+    async fn play(self: Rc<Self>) -> End {
+        let mut processes = JoinSet::new();
         for machine in 0..CLIENTS {
-            clients.push(self.client(machine).await);
+            let all = std::array::from_fn(|_| Rc::new(Cell::new(SECTIONS)));
+            processes.spawn_local(self.clone().process(machine, all));
         }
-        let mut callers = self.callers(&clients);
-        let working = Cell::new(true);
-        let all = async {
-            // A panic of a caller is one of the test's.
-            while let Some(ended) = callers.join_next().await {
-                ended.expect("callers don't panic");
-            }
-            working.set(false);
-            for (machine, client) in clients.iter().enumerate() {
-                let left = client.shutdown(SHUTDOWN).await;
-                self.log.write(What::ShutDown { client: machine, left });
+        let work = async {
+            while let Some(ended) = processes.join_next().await {
+                // A panic of a caller is one of the test's.
+                if let Some((machine, left)) = ended.expect("callers don't panic") {
+                    processes.spawn_local(self.clone().process(machine + CLIENTS, left));
+                }
             }
         };
         tokio::select! {
             biased;
-            () = all => End::Done,
-            end = self.timeline.run(LONGEST, || false) => end,
+            () = work => End::Done,
+            () = self.timeline.over() => End::Stuck,
+        }
+    }
+
+    /// Does what is left to do; or answers what is left when it is killed.
+    async fn process(self: Rc<Self>, machine: Machine, left: Left) -> Option<(Machine, Left)> {
+        let client = self.client(machine).await;
+        let mut callers = JoinSet::new();
+        for left in &left {
+            let dice = RefCell::new(self.dice.borrow_mut().fork());
+            let caller = Caller { site: self.site.clone(), client: client.clone(), machine, dice };
+            callers.spawn_local(caller.work(left.clone()));
+        }
+        let work = async {
+            while let Some(ended) = callers.join_next().await {
+                ended.expect("callers don't panic");
+            }
+            let left = client.shutdown(SHUTDOWN).await;
+            self.log.write(What::ShutDown { client: machine, left });
+        };
+        tokio::select! {
+            biased;
+            () = self.timeline.killed(machine) => Some((machine, left)),
+            () = work => None,
         }
     }
 
@@ -133,31 +191,23 @@ impl<S: Family> Stage<S> {
         let log = self.log.clone();
         let options = Options::default().clock(clock).random(random).label("simulated");
         let options = options.observer(move |event| match event {
-            Event::Granted { .. } => log.write(What::ClaimBegins { client: machine }),
-            Event::Ended { .. } => log.write(What::ClaimEnds { client: machine }),
+            Event::Granted { name, .. } => {
+                log.write(What::ClaimBegins { client: machine, lock: lock(name.as_str()) });
+            }
+            Event::Lost { name, .. } => {
+                log.write(What::ClaimLost { client: machine, lock: lock(name.as_str()) });
+            }
+            Event::Ended { name, .. } => {
+                log.write(What::ClaimEnds { client: machine, lock: lock(name.as_str()) });
+            }
             _ => {}
         });
         let wire = self.world.end(machine);
         let connect = |context: lock_core::Context| async move { S::driver(wire, context.clock) };
         options.open("memory", "simulated", connect).await.expect("connecting asks nobody")
     }
+}
 
-    fn callers(&self, clients: &[Client]) -> JoinSet<()> {
-        let site = Rc::new(Site {
-            timeline: self.timeline.clone(),
-            log: self.log.clone(),
-            fence: Arc::new(Fence::new()),
-            calls: Cell::new(0),
-            looks: clients.iter().map(|_| Notify::new()).collect(),
-        });
-        let mut callers = JoinSet::new();
-        for (machine, client) in clients.iter().enumerate() {
-            for _ in 0..CALLERS {
-                let dice = RefCell::new(self.dice.borrow_mut().fork());
-                let caller = Caller { site: site.clone(), client: client.clone(), machine, dice };
-                callers.spawn_local(caller.work(SECTIONS));
-            }
-        }
-        callers
-    }
+fn lock(name: &str) -> LockId {
+    NAMES.iter().position(|known| *known == name).expect("callers ask for no other lock")
 }

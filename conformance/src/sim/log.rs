@@ -2,14 +2,19 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use lock_core::driver::When;
 use lock_core::{Cause, Ending};
 
 use super::faults::Fault;
 use super::timeline::{Micros, Timeline};
 
-/// A call that wants the lock, counted from zero.
+/// A call, counted from zero: one that wants a lock, or one that takes it from its holder.
 pub type CallId = usize;
+
+/// A lock, counted from zero.
+pub type LockId = usize;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,12 +28,16 @@ pub struct Entry {
 /// What can happen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// A caller asks for the lock.
+    /// A caller asks for a lock.
     Asked {
         /// Which call this is.
         call: CallId,
         /// Whose.
         client: usize,
+        /// For which lock.
+        lock: LockId,
+        /// On what terms.
+        terms: Terms,
     },
     /// It has a guard.
     Granted {
@@ -36,6 +45,8 @@ pub enum What {
         call: CallId,
         /// The guard's token.
         token: u64,
+        /// Whether its lease had ended by then.
+        late: bool,
     },
     /// It gets none.
     NotGranted {
@@ -49,6 +60,16 @@ pub enum What {
         /// Which call's.
         call: CallId,
     },
+    /// A guard's holder asks for a renewal.
+    Renews {
+        /// Which call's.
+        call: CallId,
+    },
+    /// And has it.
+    Renewed {
+        /// Which call's.
+        call: CallId,
+    },
     /// A guard's holder is told that the lock is lost.
     Told {
         /// Which call's.
@@ -58,10 +79,12 @@ pub enum What {
         /// How long after the guard's own deadline, not counting the time in which its machine stood still.
         late: u64,
     },
-    /// The holder gives the lock back, or drops its guard.
+    /// The holder parts with its guard.
     LetGo {
         /// Which call's.
         call: CallId,
+        /// How.
+        parting: Parting,
     },
     /// The release is answered.
     Ended {
@@ -69,6 +92,11 @@ pub enum What {
         call: CallId,
         /// With what.
         ending: Ending,
+    },
+    /// The caller goes away before that.
+    Left {
+        /// Which call's.
+        call: CallId,
     },
     /// A write arrives at the fenced resource.
     Wrote {
@@ -79,20 +107,51 @@ pub enum What {
         /// Whether the resource took it.
         accepted: bool,
     },
-    /// A process has the lock, as far as it knows.
+    /// A process has a lock, as far as it knows.
     ClaimBegins {
         /// Which client.
         client: usize,
+        /// Which lock.
+        lock: LockId,
+    },
+    /// A process knows that it has lost it, and gives it up.
+    ClaimLost {
+        /// Which client.
+        client: usize,
+        /// Which lock.
+        lock: LockId,
     },
     /// A process knows that it no longer has it: its release was answered, or its lease has ended.
     ClaimEnds {
         /// Which client.
         client: usize,
+        /// Which lock.
+        lock: LockId,
+    },
+    /// A caller takes a lock from its holder.
+    Revokes {
+        /// Which call this is.
+        call: CallId,
+        /// Whose.
+        client: usize,
+        /// Which lock.
+        lock: LockId,
+        /// When it is to become free.
+        when: When,
     },
     /// The server has another holder than before.
     Holder {
+        /// Of which lock.
+        lock: LockId,
         /// Which call's; nobody's, if none.
         call: Option<CallId>,
+    },
+    /// The server ended, or may end, what it had granted before its time.
+    Shortened {
+        /// Which call's.
+        call: CallId,
+        /// Granted with this token.
+        token: u64,
     },
     /// A release arrives at the server.
     ReleaseArrived {
@@ -114,6 +173,34 @@ pub enum What {
         /// How many claims were left when the time was over.
         left: usize,
     },
+}
+
+/// On what terms a lock is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// For how long it is granted.
+    pub ttl: Duration,
+    /// It is not renewed by itself.
+    pub fixed: bool,
+    /// The longest time that it is held.
+    pub max_hold: Option<Duration>,
+    /// The shortest.
+    pub min_hold: Option<Duration>,
+}
+
+/// How a holder parts with its guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parting {
+    /// Releases it, and waits for the answer.
+    Release,
+    /// Asks for the release, and goes away before the answer.
+    HalfRelease,
+    /// Drops it.
+    Drop,
+    /// Leaves it to `run`.
+    Run,
+    /// Goes away in the middle of its work.
+    Gone,
 }
 
 /// Why a caller has no guard.
@@ -163,15 +250,20 @@ impl What {
             | What::Granted { call, .. }
             | What::NotGranted { call, .. }
             | What::Held { call }
+            | What::Renews { call }
+            | What::Renewed { call }
             | What::Told { call, .. }
-            | What::LetGo { call }
+            | What::LetGo { call, .. }
             | What::Ended { call, .. }
-            | What::Wrote { call, .. } => *call == wanted,
+            | What::Left { call }
+            | What::Wrote { call, .. }
+            | What::Shortened { call, .. } => *call == wanted,
             What::ReleaseArrived { of, before, after } => {
                 [of, before, after].into_iter().any(|call| *call == Some(wanted))
             }
-            What::ClaimBegins { .. } | What::ClaimEnds { .. } => false,
-            What::Holder { .. } | What::Begins(_) | What::Over(_) | What::ShutDown { .. } => true,
+            What::ClaimBegins { .. } | What::ClaimLost { .. } | What::ClaimEnds { .. } => false,
+            What::Revokes { .. } | What::Holder { .. } | What::ShutDown { .. } => true,
+            What::Begins(_) | What::Over(_) => true,
         }
     }
 }

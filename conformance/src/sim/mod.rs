@@ -1,7 +1,7 @@
 //! A simulation of the whole library but its sockets: the real core, with memory's drivers and servers, on clocks that
 //! disagree and a network that loses, delays, doubles and reorders messages. One seed decides everything.
 //!
-//! [`play`] plays one history and [`check`]s it; [`play_many`] sums up. The command is
+//! [`play`] plays one history and [`check()`]s it; [`play_many`] sums up. The command is
 //! `cargo run --release -p lock-conformance --features sim -- sim --histories 100000`.
 
 mod callers;
@@ -11,9 +11,14 @@ mod dice;
 mod families;
 mod faults;
 mod history;
+mod interference;
 mod log;
 mod network;
+mod plan;
 mod report;
+mod server;
+mod site;
+mod tally;
 mod timeline;
 
 use std::time::Duration;
@@ -21,11 +26,19 @@ use std::time::Duration;
 pub use check::{Invariant, Verdict, Violation, check};
 pub use faults::{Fault, Kind};
 pub use history::{FamilyName, History, play};
-pub use log::{CallId, Entry, What, Why};
-pub use network::Mishaps;
+pub use log::{CallId, Entry, LockId, Parting, Terms, What, Why};
 pub use report::{Report, family_of, play_many};
+pub use tally::{Occurrence, Tally};
 
-/// The lock that everybody wants.
-const NAME: &str = "simulated";
-/// For how long it is granted.
+/// Processes, at any time.
+const CLIENTS: usize = 4;
+/// One for each process, one for each that takes the place of one that was killed, and the server's, which is the last.
+const MACHINES: usize = 2 * CLIENTS + 1;
+/// The server's.
+const SERVER: usize = MACHINES - 1;
+/// The locks of a history, of which it has one at least.
+const NAMES: [&str; 3] = ["a", "b", "c"];
+/// For how long one is granted, and what all faults are measured by. Some ask for less, some for more.
 const TTL: Duration = Duration::from_millis(600);
+/// For no longer than this.
+const LONGEST_TTL: Duration = Duration::from_secs(1);

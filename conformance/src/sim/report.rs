@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::check::{Invariant, Verdict};
 use super::history::{FamilyName, History, play};
-use super::network::Mishaps;
+use super::tally::{Occurrence, Tally};
 
-/// How many broken histories are kept to be shown.
+/// How many violations of a history are shown.
 const SHOWN: usize = 5;
 
 /// What a number of histories amount to.
@@ -15,25 +15,31 @@ const SHOWN: usize = 5;
 pub struct Report {
     /// How many there were.
     pub histories: u64,
-    /// Calls that were granted the lock.
+    /// Of which families.
+    families: Vec<FamilyName>,
+    /// Calls that were granted a lock.
     pub grants: u64,
     /// In the order of [`Invariant::ALL`].
-    pub opportunities: [u64; 7],
+    pub opportunities: [u64; Invariant::ALL.len()],
     /// In the same order.
-    pub violations: [u64; 7],
-    /// How often two guards were held at once because somebody had set the server's clock.
+    pub violations: [u64; Invariant::ALL.len()],
+    /// How often two guards were held at once because the server had been made to end a lease early.
     pub excused: u64,
-    /// What the network did.
-    pub mishaps: Mishaps,
-    /// The first histories in which something was broken.
-    pub broken: Vec<History>,
+    /// What happened how often.
+    pub tally: Tally,
+    /// The first history in which something was broken.
+    pub broken: Option<History>,
 }
 
-/// Plays as many histories, from this seed on; both families in turn, unless one is named.
+/// Plays as many histories, from this seed on, but none after one in which something was broken; both families in turn,
+/// unless one is named.
 pub fn play_many(histories: u64, seed: u64, family: Option<FamilyName>) -> Report {
     let mut report = Report::default();
     for seed in (0..histories).map(|n| seed.wrapping_add(n)) {
         report.add(play(family.unwrap_or_else(|| family_of(seed)), seed));
+        if report.broken.is_some() {
+            break;
+        }
     }
     report
 }
@@ -59,24 +65,34 @@ impl Report {
         for violation in violations {
             self.violations[violation.invariant as usize] += 1;
         }
-        let Mishaps { lost, doubled, late } = history.mishaps;
-        self.mishaps.lost += lost;
-        self.mishaps.doubled += doubled;
-        self.mishaps.late += late;
-        if !violations.is_empty() && self.broken.len() < SHOWN {
-            self.broken.push(history);
+        self.tally += history.tally;
+        if !self.families.contains(&history.family) {
+            self.families.push(history.family);
+        }
+        if !violations.is_empty() {
+            self.broken.get_or_insert(history);
         }
     }
 
-    /// Whether every invariant was tested, and none broken.
+    /// Whether no promise was broken.
     pub fn holds(&self) -> bool {
-        self.violations.iter().all(|broken| *broken == 0) && self.untested().next().is_none()
+        self.broken.is_none()
     }
 
-    /// What could not have been broken: that says nothing.
-    pub fn untested(&self) -> impl Iterator<Item = Invariant> {
-        let zero = |invariant: &Invariant| self.opportunities[*invariant as usize] == 0;
-        Invariant::ALL.into_iter().filter(zero)
+    /// What could not have been broken, or did not happen: of that, these histories say nothing.
+    pub fn untested(&self) -> Vec<String> {
+        let invariants =
+            Invariant::ALL.iter().filter(|invariant| self.opportunities[**invariant as usize] == 0);
+        let occurrences = Occurrence::ALL.iter().filter(|what| self.lacks(**what));
+        invariants
+            .map(|i| i.to_string().trim().to_owned())
+            .chain(occurrences.map(Occurrence::to_string))
+            .collect()
+    }
+
+    fn lacks(&self, what: Occurrence) -> bool {
+        let possible = what.only_in().is_none_or(|family| self.families.contains(&family));
+        possible && self.tally[what] == 0
     }
 
     /// The same, with how fast it went.
@@ -89,36 +105,42 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for history in &self.broken {
-            write!(f, "{history}")?;
-        }
-        writeln!(f, "{:<24} {:>14} {:>10}", "", "opportunities", "violations")?;
+        self.broken.iter().try_for_each(|history| write!(f, "{history}"))?;
+        writeln!(f, "{:<40} {:>14} {:>10}", "", "opportunities", "violations")?;
         for invariant in Invariant::ALL {
             let (could, was) = (self.opportunities[invariant as usize], self.violations[invariant as usize]);
             let untested = if could == 0 { "  not tested" } else { "" };
-            writeln!(f, "{invariant:<24} {could:>14} {was:>10}{untested}")?;
+            writeln!(f, "{invariant:<40} {could:>14} {was:>10}{untested}")?;
         }
-        let Mishaps { lost, doubled, late } = self.mishaps;
-        writeln!(f, "{} histories, {} acquisitions", self.histories, self.grants)?;
-        writeln!(f, "messages: {lost} lost, {doubled} doubled, {late} late")?;
-        writeln!(f, "{} overlaps excused: the server's clock had been set forward", self.excused)
+        writeln!(f)?;
+        for what in Occurrence::ALL {
+            let untested = if self.lacks(*what) { "  not tested" } else { "" };
+            writeln!(f, "{what:<40} {:>14}{untested}", self.tally[*what])?;
+        }
+        writeln!(f, "\n{} histories, {} acquisitions", self.histories, self.grants)?;
+        writeln!(f, "{} overlaps excused: the server had been made to end a lease early", self.excused)
     }
 }
 
 /// What was broken, the log around it, and how to see it again.
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let family = match self.family {
-            FamilyName::Lease => "lease",
-            FamilyName::Queue => "queue",
-        };
-        writeln!(f, "seed {}, {family} family", self.seed)?;
+        writeln!(f, "seed {}, {} family", self.seed, self.family)?;
         for violation in self.verdict.violations.iter().take(SHOWN) {
             writeln!(f, "  {violation}")?;
             for entry in violation.slice(&self.log) {
                 writeln!(f, "    {entry}")?;
             }
         }
-        writeln!(f, "  again: sim --histories 1 --seed {} --family {family} --trace\n", self.seed)
+        writeln!(f, "  again: sim --histories 1 --seed {} --family {} --trace\n", self.seed, self.family)
+    }
+}
+
+impl fmt::Display for FamilyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FamilyName::Lease => "lease",
+            FamilyName::Queue => "queue",
+        })
     }
 }

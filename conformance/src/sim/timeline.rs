@@ -1,15 +1,16 @@
 //! Time as nobody in the simulation can read it: one line of events for all machines.
 //!
-//! tokio's paused clock is what tells that everybody waits: it moves only then. Each time it does, the next event of
-//! the line happens. The time of the line is its own, in microseconds, so that tokio's milliseconds don't round it.
+//! The runtime says when everybody waits: right before its thread would go to sleep. Each time it does, the next event
+//! of the line happens. No timer of the runtime's is involved, so that nothing is rounded to its milliseconds.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::task::{Poll, Waker};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// Microseconds since the history began.
 pub(super) type Micros = u64;
@@ -18,8 +19,14 @@ pub(super) type Micros = u64;
 pub(super) type Machine = usize;
 
 /// The line of events. Cheap to clone; all clones are one.
-#[derive(Clone, Default)]
-pub(super) struct Timeline(Arc<Mutex<State>>);
+#[derive(Clone)]
+pub(super) struct Timeline(Arc<Line>);
+
+struct Line {
+    state: Mutex<State>,
+    /// By machine: its process was killed.
+    killed: Vec<Notify>,
+}
 
 #[derive(Default)]
 struct State {
@@ -28,10 +35,16 @@ struct State {
     due: BinaryHeap<Reverse<Due>>,
     /// Until when each machine stands still; the past, if it doesn't.
     stopped: Vec<Micros>,
+    /// Nothing happens any more.
+    over: bool,
+    /// Who waits for that.
+    watcher: Option<Waker>,
 }
 
 struct Due {
     at: Micros,
+    /// When it would have happened on a machine that is not stopped.
+    meant: Micros,
     /// Of what happens at the same time, the first to be asked for comes first.
     order: u64,
     whose: Option<Machine>,
@@ -44,19 +57,18 @@ enum Event {
     Deed(Box<dyn FnOnce() + Send>),
 }
 
-/// How a line came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// What was to be done is done.
-    Done,
-    /// Nothing would ever happen again, or not before the limit.
-    Stuck,
-}
+/// No history takes longer, unless something hangs.
+const LONGEST: Micros = 600_000_000;
+/// Nor has it more events.
+const MOST: u64 = 1_000_000;
+/// Until when a machine stands still whose process was killed.
+const FOR_EVER: Micros = Micros::MAX;
 
 impl Timeline {
     pub(super) fn new(machines: usize) -> Timeline {
         let state = State { stopped: vec![0; machines], ..State::default() };
-        Timeline(Arc::new(Mutex::new(state)))
+        let killed = (0..machines).map(|_| Notify::new()).collect();
+        Timeline(Arc::new(Line { state: Mutex::new(state), killed }))
     }
 
     pub(super) fn now(&self) -> Micros {
@@ -100,23 +112,45 @@ impl Timeline {
         state.now.saturating_sub(state.stopped[machine])
     }
 
-    /// Lets things happen until `done`, at most up to `limit`.
-    pub(super) async fn run(&self, limit: Micros, done: impl Fn() -> bool) -> End {
-        loop {
-            everybody_waits().await;
-            if done() {
-                return End::Done;
-            }
-            match self.next(limit) {
-                Some(event) => event.happen(),
-                None => return End::Stuck,
-            }
-        }
+    /// Ends what runs on a machine: nothing happens there any more.
+    pub(super) fn kill(&self, machine: Machine) {
+        self.stop(machine, FOR_EVER);
+        self.0.killed[machine].notify_one();
     }
 
-    fn next(&self, limit: Micros) -> Option<Event> {
+    pub(super) fn is_killed(&self, machine: Machine) -> bool {
+        self.state().stopped[machine] == FOR_EVER
+    }
+
+    /// Resolves when the process of this machine is killed.
+    pub(super) async fn killed(&self, machine: Machine) {
+        self.0.killed[machine].notified().await;
+    }
+
+    /// Resolves when nothing happens any more: then somebody waits in vain. Looked at after every event, so that the
+    /// thread doesn't go to sleep over one that wakes nobody.
+    pub(super) async fn over(&self) {
+        poll_fn(|context| {
+            let mut state = self.state();
+            state.watcher = Some(context.waker().clone());
+            if state.over { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Lets the next thing happen.
+    pub(super) fn go_on(&self) {
+        match self.next() {
+            Some(event) => event.happen(),
+            None => self.state().over = true,
+        }
+        let watcher = self.state().watcher.clone();
+        watcher.iter().for_each(Waker::wake_by_ref);
+    }
+
+    fn next(&self) -> Option<Event> {
         let mut state = self.state();
-        loop {
+        while state.order < MOST {
             let Reverse(due) = state.due.pop()?;
             if matches!(&due.event, Event::Timer(ring) if ring.is_closed()) {
                 continue;
@@ -126,17 +160,18 @@ impl Timeline {
                 state.due.push(Reverse(Due { at: earliest, ..due }));
                 continue;
             }
-            if due.at > limit {
+            if due.at > LONGEST {
                 return None;
             }
             state.now = state.now.max(due.at);
             return Some(due.event);
         }
+        None
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing happens under this lock that can panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -144,7 +179,7 @@ impl State {
     fn push(&mut self, at: Micros, whose: Option<Machine>, event: Event) {
         self.order += 1;
         let order = self.order;
-        self.due.push(Reverse(Due { at, order, whose, event }));
+        self.due.push(Reverse(Due { at, meant: at, order, whose, event }));
     }
 }
 
@@ -156,11 +191,6 @@ impl Event {
             Event::Deed(deed) => deed(),
         }
     }
-}
-
-/// A paused clock advances when no task can run, and not before.
-async fn everybody_waits() {
-    tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 impl PartialEq for Due {
@@ -179,7 +209,7 @@ impl PartialOrd for Due {
 
 impl Ord for Due {
     fn cmp(&self, other: &Due) -> Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
+        (self.at, self.meant, self.order).cmp(&(other.at, other.meant, other.order))
     }
 }
 

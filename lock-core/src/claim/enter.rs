@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::hold::Held;
-use super::{Answer, Life, Listening, Residue, certain};
+use super::{Answer, Life, Listening, Residue, believed, certain};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Attempt, Busy, Waits, Wakes};
@@ -40,10 +40,11 @@ impl Life {
             let asked = self.now();
             let pause = match self.attempt().await {
                 Ok(Attempt::Granted(grant)) => {
-                    let until = asked + certain(grant.valid_for);
+                    let lease = believed(grant.valid_for, self.terms.ttl);
+                    let until = asked + certain(lease);
                     if until > self.now() {
                         turn.inspect(|turn| turn.granted());
-                        return Ok(Some(self.held(grant.token, asked, until, grant.valid_for)));
+                        return Ok(Some(self.held(grant.token, asked, until, lease)));
                     }
                     // Not a lock to build on; but ours, so that the next attempt prolongs it, and leaving releases it.
                     // A release in between could arrive late, and free what the next attempt was granted.

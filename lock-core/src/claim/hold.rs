@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{Answer, Granted, Life, certain, lost_because};
+use super::{Answer, Granted, Life, believed, certain, lost_because};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Cause, Renewal};
@@ -167,7 +167,7 @@ impl Life {
         match outcome {
             Ok(Renewal::Held { valid_for }) => {
                 self.tell(&Event::Renewed { name: &self.terms.name, took: self.now().since(asked) });
-                self.extend(held, asked, valid_for);
+                self.extend(held, asked, believed(valid_for, ttl));
                 Ok(held.until.since(self.now()))
             }
             Ok(Renewal::Lost(cause)) => {

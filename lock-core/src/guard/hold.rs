@@ -94,6 +94,9 @@ impl Hold {
     }
 
     pub(super) async fn lost(&self) -> Cause {
+        if self.keeper.is_inherited() {
+            return Cause::RuntimeEnded;
+        }
         let mut state = self.state.clone();
         let told = state.wait_for(|state| state.lost.is_some()).await.ok().and_then(|state| state.lost);
         told.unwrap_or(Cause::RuntimeEnded)
@@ -104,6 +107,9 @@ impl Hold {
         let mut state = self.state.clone();
         let watch = async {
             loop {
+                if self.keeper.is_inherited() {
+                    return Cause::RuntimeEnded;
+                }
                 let State { until, at_end, lost } = *state.borrow_and_update();
                 if lost.is_some() || until.since(clock.now()) <= before {
                     return lost.unwrap_or(at_end);
@@ -121,6 +127,9 @@ impl Hold {
 
     pub(super) async fn renew(&self, ttl: Duration) -> Result<Duration> {
         let lost = || lost_because(self.loss().unwrap_or(Cause::Expired));
+        if self.keeper.is_inherited() {
+            return Err(lost());
+        }
         let (reply, answer) = oneshot::channel();
         match self.commands.send(Command::Renew { ttl, reply }) {
             Ok(()) => answer.await.unwrap_or_else(|_| Err(lost())),
@@ -158,6 +167,9 @@ impl Hold {
 
     /// The last guard goes.
     pub(super) async fn release(self) -> Ending {
+        if self.keeper.is_inherited() {
+            return Ending::Expired;
+        }
         let (reply, answer) = oneshot::channel();
         // If nobody takes it, the lock was lost before: then its sender is gone, and the answer says so.
         let ask = || drop(self.commands.send(Command::Release(reply)));
@@ -182,6 +194,7 @@ impl Hold {
         let State { until, at_end, lost } = *self.state.borrow();
         lost.or_else(|| (until <= self.shared.clock.now()).then_some(at_end))
             .or_else(|| self.state.has_changed().is_err().then_some(Cause::RuntimeEnded))
+            .or_else(|| self.keeper.is_inherited().then_some(Cause::RuntimeEnded))
     }
 
     pub(super) fn at(&self, operation: &'static str, error: Error) -> Error {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::driver::{Attempt, Release, Renewal};
-use lock_core::{Cause, Client, Ending, ErrorKind, Guard, Lock, Options};
+use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Guard, Lock, Options};
 use scripted::{Script, busy, client, client_with, granted, held, ms, pass, released, unknown};
 
 const TTL: Duration = ms(3000);
@@ -22,6 +22,11 @@ fn lock(client: &Client) -> Lock {
 
 async fn acquired(client: &Client) -> Guard {
     lock(client).acquire().await.unwrap()
+}
+
+/// Bounded: a virtual clock goes on for ever where nothing else happens.
+async fn lost(guard: &Guard) -> Cause {
+    Clock::system().timeout(TTL * 20, guard.lost()).await.expect("the loss is told")
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,6 +50,16 @@ async fn an_answer_does_not_settle_an_earlier_attempt_that_is_on_its_way() {
     });
     pass(ms(950)).await;
     waiting.abort();
+    assert_eq!(client.shutdown(TTL * 2).await, 0);
+    let releases = script.times_of("release");
+    assert!(releases.len() == 2 && releases[0] < 1000 && releases[1] == 1000, "{releases:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_does_not_settle_an_earlier_attempt_that_is_on_its_way() {
+    let script = Script::new([unknown(ms(100)), granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    assert_eq!(acquired(&client).await.release().await, Ending::Released);
     assert_eq!(client.shutdown(TTL * 2).await, 0);
     let releases = script.times_of("release");
     assert!(releases.len() == 2 && releases[0] < 1000 && releases[1] == 1000, "{releases:?}");
@@ -111,7 +126,7 @@ async fn renewals_that_fail_are_repeated_until_the_deadline_and_then_it_is_lost(
     let client = client(&script).await;
     let guard = acquired(&client).await;
     let until = guard.valid_for();
-    assert_eq!(guard.lost().await, Cause::Expired);
+    assert_eq!(lost(&guard).await, Cause::Expired);
     let renewals = script.times_of("renew");
     assert!(renewals.len() >= 4, "{renewals:?}");
     // Told at the deadline: not before it, and never after.
@@ -136,7 +151,7 @@ async fn a_renewal_that_hangs_does_not_delay_the_news() {
     let client = client(&script).await;
     let guard = acquired(&client).await;
     let until = client.clock().now() + guard.valid_for();
-    assert_eq!(guard.lost().await, Cause::Expired);
+    assert_eq!(lost(&guard).await, Cause::Expired);
     assert!(client.clock().now() <= until + ms(1), "told at {:?}, due at {until:?}", client.clock().now());
     pass(ms(70_000)).await;
     assert!(!guard.is_held(), "a late answer revives nothing");
@@ -155,7 +170,7 @@ async fn a_guard_that_was_not_held_for_a_moment_is_lost() {
     }
     script.jump(TTL);
     assert!(!guard.is_held());
-    assert_eq!(guard.lost().await, Cause::Expired);
+    assert_eq!(lost(&guard).await, Cause::Expired);
     pass(ms(200)).await;
     assert!(!guard.is_held(), "though the server has prolonged it");
 }
@@ -176,13 +191,27 @@ async fn a_shorter_proof_does_not_replace_a_longer_one() {
     assert!(guard.valid_for() + passed + ms(1) >= certain, "{:?} after {passed:?}", guard.valid_for());
 }
 
+/// A server whose clock was set back counts the hour that it lives again as left.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_beyond_what_was_asked_for_is_not_believed() {
+    let hour = Duration::from_secs(3600);
+    let script = Script::new([granted(hour)], [held(hour), held(hour)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    assert!(guard.valid_for() < TTL, "{:?}", guard.valid_for());
+    pass(TTL * 3).await;
+    let renewals = script.times_of("renew");
+    assert!(renewals.len() >= 8 && renewals.len() <= 10, "{renewals:?}");
+    assert!(guard.renew(TTL * 2).await.unwrap() < TTL * 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_server_says_is_lost_is_lost() {
     for cause in [Cause::Revoked, Cause::Taken, Cause::Gone, Cause::Session] {
         let script = Script::new([granted(TTL)], [(ms(1), Ok(Renewal::Lost(cause)))], [released()]);
         let client = client(&script).await;
         let guard = acquired(&client).await;
-        assert_eq!(guard.lost().await, cause);
+        assert_eq!(lost(&guard).await, cause);
         assert_eq!(script.times_of("renew").len(), 1);
         let error = guard.protect(async {}).await.unwrap_err();
         assert!(error.kind() == ErrorKind::Lost && error.to_string().contains("\"n\""), "{error}");
@@ -228,8 +257,22 @@ async fn a_fixed_lease_is_looked_at_but_not_prolonged() {
     script.change.notify_one();
     pass(ms(10)).await;
     assert!(script.log().iter().any(|(_, what)| what == "renew 1ms"), "{:?}", script.log());
+    assert_eq!(lost(&guard).await, Cause::Expired);
+    assert_eq!(script.times_of("renew").len(), 1);
+}
+
+/// The server may have more for it: its clock was set back, a session lives on, a repeated attempt prolonged it.
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_ends_at_its_time_whatever_the_server_has() {
+    let script = Script::new([busy(), busy(), granted(TTL * 2)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = client.lock("n").ttl(TTL).fixed_lease().build().unwrap().acquire().await.unwrap();
+    let ends = client.clock().now() + TTL;
+    pass(TTL / 2).await;
+    script.change.notify_one();
     assert_eq!(guard.lost().await, Cause::Expired);
     assert_eq!(script.times_of("renew").len(), 1);
+    assert!(client.clock().now() <= ends, "{:?}", client.clock().now().since(ends));
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,7 +281,7 @@ async fn max_hold_ends_it_to_the_millisecond() {
     let client = client(&script).await;
     let lock = client.lock("n").ttl(TTL).max_hold(ms(4000)).build().unwrap();
     let guard = lock.acquire().await.unwrap();
-    assert_eq!(guard.lost().await, Cause::MaxHold);
+    assert_eq!(lost(&guard).await, Cause::MaxHold);
     assert_eq!(client.clock().now().since_origin().as_millis(), 4000);
     pass(ms(10)).await;
     assert_eq!(script.times_of("release"), [4000]);
@@ -344,7 +387,7 @@ fn a_suspend_is_noticed_in_every_phase_of_the_watch() {
             pass(ms(9000 + phase)).await;
             script.jump(ttl);
             let asked = client.clock().now();
-            guard.lost().await;
+            lost(&guard).await;
             let late = client.clock().now().since(asked);
             assert!(late <= ms(1001), "told after {late:?}, {phase} ms into a round");
         });
@@ -360,7 +403,7 @@ async fn a_suspend_is_noticed_within_a_tenth_of_the_ttl() {
     script.jump(TTL * 2);
     assert!(!guard.is_held(), "right at the next call");
     let asked = client.clock().now();
-    assert_eq!(guard.lost().await, Cause::Expired);
+    assert_eq!(lost(&guard).await, Cause::Expired);
     assert!(client.clock().now().since(asked) <= TTL / 5, "{:?}", client.clock().now().since(asked));
 }
 

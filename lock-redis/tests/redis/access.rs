@@ -8,7 +8,7 @@ use lock_core::{Client, ErrorKind};
 use crate::server::{Raw, Server, busy, claim, granted, run};
 
 /// A client of the user `u` with these rules.
-async fn restricted(server: &Server, raw: &mut Raw, rules: &[&str]) -> Client {
+pub(crate) async fn restricted(server: &Server, raw: &mut Raw, rules: &[&str]) -> Client {
     let _: () = raw.ask(&[&["ACL", "SETUSER", "u", "reset", "on", ">secret"], rules].concat()).await;
     lock_redis::connect(&format!("redis://u:secret@127.0.0.1:{}", server.port()))
         .await

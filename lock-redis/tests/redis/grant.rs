@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use lock_conformance::proxy::{Proxy, Way};
 use lock_core::driver::{Cause, Release, Renewal};
-use lock_core::{Done, ErrorKind};
+use lock_core::{Client, Done, ErrorKind};
+use tokio::task::JoinHandle;
 
-use crate::server::{Server, busy, claim, claim_with, granted, run, until};
+use crate::server::{Raw, Server, busy, claim, claim_with, granted, run, until};
 
 const GRANT: &str = include_str!("../../src/scripts/grant.lua");
 
@@ -71,10 +73,7 @@ pub(crate) fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing(
         // The connection and the script are there: what is late is the attempt alone.
         let mut before = claim(&client, "b", 20_000);
         granted(&mut before).await;
-        let mut stall = raw.clone();
-        let stalled = tokio::spawn(async move { stall.ask::<()>(&["DEBUG", "SLEEP", "0.6"]).await });
-        // Sent before the attempt, and not yet carried out when it comes.
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let stalled = stall(&raw, "0.6").await;
         let mut late = claim_with(&client, "a", 20_000, Duration::from_millis(200));
         let error = late.attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error}");
@@ -86,6 +85,76 @@ pub(crate) fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing(
         let before = raw.connections().await;
         granted(&mut late).await;
         assert_eq!(raw.connections().await, before + 1);
+    });
+}
+
+pub(crate) fn a_question_that_took_long_puts_no_deadline_beyond_the_patience() {
+    run(async {
+        let server = Server::start(&[]);
+        let raw = server.raw().await;
+        let client = server.client("").await;
+        granted(&mut claim(&client, "b", 20_000)).await;
+        // The server's time is known from an answer to a question that was half a second on its way.
+        let stalled = stall(&raw, "0.6").await;
+        granted(&mut claim(&client, "c", 20_000)).await;
+        stalled.await.unwrap();
+        takes_nothing_late(&client, &raw).await;
+    });
+}
+
+pub(crate) fn a_token_ahead_of_the_clock_puts_no_deadline_beyond_the_patience() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let mut first = claim(&client, "b", 20_000);
+        let ahead = granted(&mut first).await.token.get() + 3_000_000_000;
+        first.release().await.unwrap();
+        let side = raw.keys().await.pop().unwrap();
+        let _: () = raw.ask(&["SET", &side, &ahead.to_string()]).await;
+        assert_eq!(granted(&mut claim(&client, "b", 20_000)).await.token.get(), ahead + 1);
+        takes_nothing_late(&client, &raw).await;
+    });
+}
+
+/// An attempt that the server reads when its patience is over.
+async fn takes_nothing_late(client: &Client, raw: &Raw) {
+    let mut raw = raw.clone();
+    let before = raw.calls("evalsha").await;
+    let stalled = stall(&raw, "0.4").await;
+    let mut late = claim_with(client, "a", 20_000, Duration::from_millis(100));
+    let error = late.attempt().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error}");
+    stalled.await.unwrap();
+    let read = async || raw.clone().calls("evalsha").await == before + 1;
+    until("the server has read the late attempt", read).await;
+    assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
+}
+
+/// Keeps the server busy.
+async fn stall(raw: &Raw, seconds: &'static str) -> JoinHandle<()> {
+    let mut raw = raw.clone();
+    let stalled = tokio::spawn(async move { raw.ask(&["DEBUG", "SLEEP", seconds]).await });
+    // Sent before what follows, and not yet over when that comes.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    stalled
+}
+
+pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let proxy = Proxy::start(&format!("127.0.0.1:{}", server.port())).await.unwrap();
+        let client = lock_redis::connect(&format!("redis://{}", proxy.address())).await.unwrap();
+        // The script is known: one question each.
+        granted(&mut claim(&client, "warm", 20_000)).await;
+        // The server's time, heard of that much later: the estimate stands as far behind.
+        proxy.delay(Way::ToClient, Duration::from_millis(600));
+        granted(&mut claim(&client, "b", 20_000)).await;
+        proxy.delay(Way::ToClient, Duration::ZERO);
+        let before = raw.calls("evalsha").await;
+        granted(&mut claim_with(&client, "a", 20_000, Duration::from_millis(300))).await;
+        assert_eq!(raw.calls("evalsha").await, before + 2, "refused once");
     });
 }
 

@@ -6,6 +6,7 @@ mod access;
 mod fence;
 mod foreign;
 mod grant;
+mod harm;
 mod layout;
 mod reaching;
 mod server;
@@ -50,12 +51,23 @@ tests! {
         a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time,
         the_script_refuses_an_attempt_after_its_deadline,
         an_attempt_that_the_server_reads_after_its_patience_takes_nothing,
+        a_question_that_took_long_puts_no_deadline_beyond_the_patience,
+        a_token_ahead_of_the_clock_puts_no_deadline_beyond_the_patience,
+        an_attempt_refused_for_an_old_estimate_is_sent_again,
         renewals_never_shorten,
         a_renewal_takes_nothing_and_says_what_became_of_the_lock,
         an_attempt_again_has_the_same_token_and_never_less_time,
         a_look_that_finds_it_held_writes_nothing_and_costs_little,
         a_lock_that_is_ours_is_not_mistaken_for_somebody_elses,
         every_call_survives_a_server_that_forgets_its_scripts,
+    }
+    harm {
+        a_server_that_cannot_write_takes_no_locks_and_its_holders_know,
+        a_server_without_memory_keeps_what_is_held_and_frees_it,
+        a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there,
+        who_loses_the_right_to_its_lock_knows_in_time,
+        a_lock_whose_end_an_administrator_took_away_has_one_again,
+        a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token,
     }
     layout {
         a_lock_is_its_name_and_a_token_beside_it,
@@ -77,6 +89,7 @@ tests! {
     }
     trouble {
         a_server_without_memory_is_unavailable_until_it_has_some,
+        a_server_that_evicts_locks_says_so,
         a_demoted_primary_is_left_and_its_successor_met,
         a_connection_that_was_cut_is_replaced,
         many_calls_open_one_connection,

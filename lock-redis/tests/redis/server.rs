@@ -1,7 +1,7 @@
 //! A Redis of the test's own, and what tests ask of it and of the driver.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
@@ -26,7 +26,8 @@ pub(crate) struct Server(Owned);
 impl Server {
     pub(crate) fn start(settings: &[&str]) -> Server {
         let args = ["--enable-debug-command", "yes"].iter().chain(settings).map(|arg| (*arg).to_owned());
-        let settings = Settings { persistence: Persistence::None, args: args.collect() };
+        let settings =
+            Settings { persistence: Persistence::None, args: args.collect(), ..Settings::default() };
         Server(Owned::start(&servers::Redis, &settings).expect("another was started before"))
     }
 
@@ -47,6 +48,11 @@ impl Server {
         self.0.socket().expect("Redis has one")
     }
 
+    /// Where it keeps its files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.0.folder()
+    }
+
     /// The server's URL, with what comes after the port.
     pub(crate) fn url(&self, rest: &str) -> String {
         format!("{}{rest}", self.0.url())
@@ -63,12 +69,18 @@ impl Server {
     }
 
     pub(crate) async fn raw_in(&self, database: u16) -> Raw {
+        self.try_raw_in(database).await.expect("the server can be reached")
+    }
+
+    /// One more connection, if the server takes it.
+    pub(crate) async fn try_raw(&self) -> redis::RedisResult<Raw> {
+        self.try_raw_in(0).await
+    }
+
+    async fn try_raw_in(&self, database: u16) -> redis::RedisResult<Raw> {
         let client = redis::Client::open(self.url(&format!("/{database}"))).expect("a URL");
         let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
-        Raw(client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .expect("the server can be reached"))
+        client.get_multiplexed_async_connection_with_config(&config).await.map(Raw)
     }
 }
 

@@ -24,6 +24,14 @@ pub(crate) fn a_server_without_memory_is_unavailable_until_it_has_some() {
     });
 }
 
+pub(crate) fn a_server_that_evicts_locks_says_so() {
+    run(async {
+        let server = Server::start(&["--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"]);
+        let told = server.client("").await.info().data_loss.clone();
+        assert!(told.contains("may be evicted") && told.contains("volatile-lru"), "{told}");
+    });
+}
+
 pub(crate) fn a_demoted_primary_is_left_and_its_successor_met() {
     run(async {
         let server = Server::start(&[]);

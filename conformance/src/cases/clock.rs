@@ -1,0 +1,242 @@
+//! The server's clock is set while locks are held, asked and waited for.
+//!
+//! What is lost then, and what never, is said in `docs/semantics.md`: *A clock that is set*.
+
+use std::time::{Duration, Instant};
+
+use lock_core::driver::{Attempt, Fencing, Lease, Waits};
+use lock_core::{Cause, Client, Done, Ending, ErrorKind, Fence, Guard, Info, Name, Options};
+
+use super::case;
+use crate::harness::{OwnServer, Step};
+use crate::proxy::{Fault, Proxy, Way};
+use crate::runner::Case;
+use crate::setting::{Setting, ms, until, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(set_forward_it_ends_leases_and_holders_are_told, [B11, B13, B32]; needs [ServerClock]),
+    case!(set_forward_it_frees_the_lock_for_who_waits, [B4, B32]; needs [ServerClock]),
+    case!(set_back_it_costs_no_live_holder_the_lock, [B12, B32]; needs [ServerClock]),
+    case!(set_back_it_keeps_a_dead_holders_lock_for_so_much_longer, [B32]; needs [ServerClock]; if lock_has_a_lease),
+    case!(set_right_again_it_keeps_nobody_waiting, [B4, B32]; needs [ServerClock]; if lock_has_a_lease),
+    case!(tokens_rise_however_it_is_set, [B13]; needs [ServerClock]),
+    case!(set_while_an_attempt_is_under_way_it_costs_nothing, [B2]; needs [ServerClock, Proxy]),
+    case!(set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most, [B2]; needs [ServerClock, Proxy]),
+];
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// By then a holder has been told what the server has to say.
+fn next_renewal(s: &Setting) -> Duration {
+    s.ttl() / 3 + ms(150)
+}
+
+async fn open(server: &dyn OwnServer) -> Client {
+    server.open(Options::default()).await.expect("it is up")
+}
+
+async fn hold(s: &Setting, server: &dyn OwnServer, name: &Name) -> Guard {
+    s.hold_by(&open(server).await, name).await
+}
+
+/// Whether the lock can be had at once by this client; gives it back.
+async fn is_free(s: &Setting, client: &Client, name: &Name) -> bool {
+    let lock = s.lock(client, name).build().expect("fine terms");
+    match lock.try_acquire().await.expect("up") {
+        Some(guard) => guard.release().await == Ending::Released,
+        None => false,
+    }
+}
+
+/// Two may hold now, with the token between them: until the first one's next renewal, and no longer.
+async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting) {
+    let (name, resource) = (s.name(), Fence::new());
+    let mut server = s.harness.own_server_with_clock().await;
+    let first = hold(&s, &*server, &name).await;
+    resource.accept(first.token()).expect("it holds");
+    server.step_clock(Step::Forward(HOUR));
+    let second = hold(&s, &*server, &name).await;
+    resource.accept(second.token()).expect("it holds");
+    assert!(resource.accept(first.token()).is_err(), "the token is between the two");
+    let cause = within("the first one's next renewal", next_renewal(&s), first.lost()).await;
+    assert!(matches!(cause, Cause::Gone | Cause::Taken | Cause::Session), "{cause:?}");
+    assert!(first.renew(s.ttl()).await.is_err());
+    assert_eq!(first.release().await, Ending::Expired);
+    stays_held(&s, &*server, &second).await;
+    assert_eq!(second.release().await, Ending::Released);
+    assert!(is_free(&s, &open(&*server).await, &name).await);
+}
+
+/// For two ttls, by its holder and for everybody else.
+async fn stays_held(s: &Setting, server: &dyn OwnServer, guard: &Guard) {
+    let client = open(server).await;
+    let lock = s.lock(&client, guard.name()).build().expect("fine terms");
+    let end = Instant::now() + s.ttl() * 2;
+    while Instant::now() < end {
+        assert!(guard.is_held());
+        assert!(guard.valid_for() <= s.ttl(), "{:?}: more than it asked for", guard.valid_for());
+        assert!(lock.try_acquire().await.expect("up").is_none());
+        tokio::time::sleep(s.ttl() / 8).await;
+    }
+}
+
+async fn set_forward_it_frees_the_lock_for_who_waits(s: Setting) {
+    let name = s.name();
+    let mut server = s.harness.own_server_with_clock().await;
+    let first = hold(&s, &*server, &name).await;
+    let client = open(&*server).await;
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(s.ttl() / 2).await;
+    server.step_clock(Step::Forward(HOUR));
+    let second = within("the waiter has it", s.ttl() * 2, waiter).await.expect("no panic").expect("up");
+    assert!(second.token() > first.token());
+    within("the first is told", next_renewal(&s), first.lost()).await;
+    assert_eq!(second.release().await, Ending::Released);
+}
+
+/// Set right later, it ends the lease that it would have ended all the time: nobody may count on the hour.
+async fn set_back_it_costs_no_live_holder_the_lock(s: Setting) {
+    let name = s.name();
+    let mut server = s.harness.own_server_with_clock().await;
+    let guard = hold(&s, &*server, &name).await;
+    server.step_clock(Step::Back(HOUR));
+    stays_held(&s, &*server, &guard).await;
+    server.step_clock(Step::Forward(HOUR));
+    let set_right = Instant::now();
+    match tokio::time::timeout(s.ttl(), guard.lost()).await {
+        // The server saw an hour left and prolonged nothing: the lease is over, and its holder hears of it.
+        Ok(_) => assert!(set_right.elapsed() < next_renewal(&s), "told after {:?}", set_right.elapsed()),
+        Err(_) => assert_eq!(guard.release().await, Ending::Released),
+    }
+    let next = open(&*server).await;
+    until("it is free", s.ttl(), || is_free(&s, &next, &name)).await;
+}
+
+/// Else a client that goes takes its locks with it, and one that stays keeps them.
+fn lock_has_a_lease(info: &Info) -> bool {
+    info.lease == Lease::Lock
+}
+
+/// A lock whose holder has died right after the grant: nobody renews or releases it.
+async fn abandon(s: &Setting, server: &dyn OwnServer, name: &Name) {
+    let client = open(server).await;
+    let mut claim = s.claim(&client, name, s.ttl(), Waits::No);
+    assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))), "nobody else has it");
+}
+
+async fn set_back_it_keeps_a_dead_holders_lock_for_so_much_longer(s: Setting) {
+    let (name, back) = (s.name(), Duration::from_secs(2));
+    let mut server = s.harness.own_server_with_clock().await;
+    abandon(&s, &*server, &name).await;
+    let client = open(&*server).await;
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let asked = Instant::now();
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(s.ttl() / 4).await;
+    server.step_clock(Step::Back(back));
+    let guard = within("the lease ends", back + s.ttl() + ms(400), waiter).await.expect("no panic");
+    assert!(asked.elapsed() >= back, "after {:?}: its clock was not set back", asked.elapsed());
+    assert_eq!(guard.expect("up").release().await, Ending::Released);
+}
+
+async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
+    let name = s.name();
+    let mut server = s.harness.own_server_with_clock().await;
+    abandon(&s, &*server, &name).await;
+    let client = open(&*server).await;
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    server.step_clock(Step::Back(HOUR));
+    // It has looked by then, and was told of an hour.
+    tokio::time::sleep(s.ttl() * 2).await;
+    assert!(!waiter.is_finished());
+    server.step_clock(Step::Forward(HOUR));
+    let guard = within("its next look", Duration::from_secs(6), waiter).await.expect("no panic");
+    assert_eq!(guard.expect("up").release().await, Ending::Released);
+}
+
+/// As far as `Info` says, from a reading that it has shown to one that is lower.
+async fn tokens_rise_however_it_is_set(s: Setting) {
+    let most = match &s.info.fencing {
+        Fencing::WhileDataIsKept { clock_step, .. } => (*clock_step).min(HOUR),
+        _ => HOUR,
+    };
+    let name = s.name();
+    let mut server = s.harness.own_server_with_clock().await;
+    let client = open(&*server).await;
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let mut last = None;
+    for steps in [
+        &[Step::Back(most)][..],
+        &[Step::Forward(most)],
+        // Beyond the token for a while, but not so far that it may be forgotten; then before it.
+        &[Step::Forward(most * 59 / 60), Step::Back(most)],
+        &[Step::Forward(most * 30)],
+        &[],
+    ] {
+        for _ in 0..3 {
+            let guard = lock.try_acquire().await.expect("up").expect("nobody else has it");
+            assert!(last < Some(guard.token()), "{last:?}, then {:?}, before {steps:?}", guard.token());
+            last = Some(guard.token());
+            assert_eq!(guard.release().await, Ending::Released);
+        }
+        for step in steps {
+            server.step_clock(*step);
+            // Somebody looks, so that whatever is over by this reading is forgotten.
+            assert!(lock.inspect().await.expect("up").holder.is_none());
+        }
+    }
+}
+
+/// A client behind a proxy, its connection made and the server's time known.
+async fn through(s: &Setting, server: &dyn OwnServer, patience: Duration) -> (Proxy, Client) {
+    let proxy = Proxy::start(&server.address()).await.expect("a port is free");
+    let options = Options::default().patience(patience);
+    let client = server.open_through(proxy.address(), options).await.expect("it is up");
+    assert_eq!(s.hold_by(&client, &s.name()).await.release().await, Ending::Released);
+    (proxy, client)
+}
+
+async fn set_while_an_attempt_is_under_way_it_costs_nothing(s: Setting) {
+    let mut server = s.harness.own_server_with_clock().await;
+    let (proxy, client) = through(&s, &*server, Duration::from_secs(3)).await;
+    for step in [Step::Forward(HOUR), Step::Back(HOUR)] {
+        let name = s.name();
+        let lock = s.lock(&client, &name).build().expect("fine terms");
+        let held = proxy.count(Fault::Held(Way::ToServer));
+        proxy.hold(Way::ToServer);
+        let attempt = tokio::spawn(async move { lock.try_acquire().await });
+        until("it is on its way", ms(1000), || async { proxy.count(Fault::Held(Way::ToServer)) > held })
+            .await;
+        server.step_clock(step);
+        proxy.deliver(Way::ToServer);
+        let guard = within("an answer", ms(1000), attempt).await.expect("no panic").expect("in time");
+        let guard = guard.unwrap_or_else(|| panic!("{step:?}: free, and not had"));
+        assert!(guard.is_held() && guard.valid_for() <= s.ttl());
+        assert_eq!(guard.release().await, Ending::Released);
+        assert!(is_free(&s, &open(&*server).await, &name).await);
+    }
+}
+
+/// The deadline that an attempt carries is in the server's time: set back, that comes later.
+async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
+    let (name, patience) = (s.name(), ms(200));
+    let mut server = s.harness.own_server_with_clock().await;
+    let (proxy, client) = through(&s, &*server, patience).await;
+    proxy.hold_open_ones(Way::ToServer);
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let error = lock.try_acquire().await.map(drop).expect_err("no answer came");
+    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+    // Its second release, after the patience, has been, too.
+    tokio::time::sleep(patience).await;
+    server.step_clock(Step::Back(HOUR));
+    proxy.deliver(Way::ToServer);
+    // Time to be seen, if it takes the lock: else this would be no late attempt.
+    tokio::time::sleep(ms(50)).await;
+    let looking = open(&*server).await;
+    until("its ttl ends it", s.ttl() + ms(300), || is_free(&s, &looking, &name)).await;
+    let guard = hold(&s, &*server, &name).await;
+    stays_held(&s, &*server, &guard).await;
+    assert_eq!(guard.release().await, Ending::Released);
+}

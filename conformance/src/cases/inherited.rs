@@ -1,0 +1,104 @@
+//! What a child process has from its parent: nothing of a lock.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use lock_core::{Ending, Name};
+
+use super::case;
+use crate::part::{Order, Part, Player};
+use crate::runner::Case;
+use crate::setting::{Setting, ms};
+
+pub(crate) const CASES: &[Case] = &[
+    // Elsewhere a process's files can't be seen.
+    #[cfg(target_os = "linux")]
+    case!(a_program_that_is_started_has_no_connection, [B33]; needs [Proxy]; load Heavy),
+    case!(a_fork_holds_nothing_and_releases_nothing, [B33]; needs [Process]),
+    case!(a_fork_that_goes_on_with_the_runtime_releases_nothing, [B33]; needs [Process]),
+];
+
+/// The sockets that a program has which this process starts now.
+async fn sockets_of_a_child() -> BTreeSet<String> {
+    let list = "for fd in /proc/$$/fd/*; do readlink $fd; done; true";
+    let listed =
+        tokio::task::spawn_blocking(move || std::process::Command::new("sh").args(["-c", list]).output());
+    let listed = listed.await.expect("no panic").expect("there is a shell");
+    let links = String::from_utf8(listed.stdout).expect("plain");
+    assert!(links.contains('/') || links.contains(':'), "no files at all: {links:?}");
+    links.lines().filter(|link| link.starts_with("socket:")).map(str::to_owned).collect()
+}
+
+/// This process's own.
+fn sockets_here() -> BTreeSet<String> {
+    let files = std::fs::read_dir("/proc/self/fd").expect("Linux");
+    let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    links.map(|link| link.display().to_string()).filter(|link| link.starts_with("socket:")).collect()
+}
+
+async fn a_program_that_is_started_has_no_connection(s: Setting) {
+    // Whoever started this test may have left it some.
+    let (before, here) = (sockets_of_a_child().await, sockets_here());
+    let (name, waited) = (s.name(), s.name());
+    let guard = s.hold(&name).await;
+    let other = s.hold(&waited).await;
+    let client = s.client().await;
+    let lock = s.lock(&client, &waited).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(ms(50)).await;
+    let connections = sockets_here().difference(&here).count();
+    assert!(connections >= 3, "{connections} connections of three clients");
+    let inherited: Vec<_> = sockets_of_a_child().await.difference(&before).cloned().collect();
+    assert!(inherited.is_empty(), "a child has {inherited:?}");
+    assert_eq!(other.release().await, Ending::Released);
+    assert_eq!(waiter.await.expect("no panic").expect("up").release().await, Ending::Released);
+    assert_eq!(guard.release().await, Ending::Released);
+}
+
+/// A process that holds the lock and forks.
+async fn forking(s: &Setting, name: &Name, part: Part) -> Player {
+    let order = Order { part, name: name.to_string(), ttl: s.ttl() * 2 };
+    let mut player = order.start(&*s.harness).expect("this program starts once more");
+    player.holds().await;
+    player
+}
+
+/// The parent keeps the lock for longer than its lease, and releases it.
+async fn the_parent_keeps_it(s: &Setting, name: &Name, mut player: Player) {
+    let end = Instant::now() + s.ttl() * 3;
+    while Instant::now() < end {
+        assert!(!s.is_free(name).await, "the child has released its parent's lock");
+        tokio::time::sleep(s.ttl() / 8).await;
+    }
+    assert_eq!(player.says().await, "parent: Released");
+    assert!(s.is_free(name).await);
+}
+
+async fn a_fork_holds_nothing_and_releases_nothing(s: Setting) {
+    let name = s.name();
+    let mut player = forking(&s, &name, Part::Forks).await;
+    for expected in [
+        "child, held: false, certain: 0ns",
+        "child, lost: RuntimeEnded",
+        "child, at risk: ()",
+        "child, protect: Lost",
+        "child, renew: Lost",
+        "child, acquire: Unavailable { done: No }",
+        "child, try_acquire: Unavailable { done: No }",
+        "child, inspect: Unavailable { done: No }",
+        "child, check: Unavailable { done: No }",
+        "child, shutdown: 1",
+        "child, release: Expired",
+        "child has dropped it",
+    ] {
+        assert_eq!(player.says().await, expected);
+    }
+    the_parent_keeps_it(&s, &name, player).await;
+}
+
+async fn a_fork_that_goes_on_with_the_runtime_releases_nothing(s: Setting) {
+    let name = s.name();
+    let mut player = forking(&s, &name, Part::ForksInside).await;
+    assert_eq!(player.says().await, "child has dropped it");
+    the_parent_keeps_it(&s, &name, player).await;
+}

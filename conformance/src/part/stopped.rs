@@ -1,0 +1,38 @@
+//! A process that is stopped while it holds, and then goes on.
+
+use std::time::Duration;
+
+use lock_core::{Client, Guard, Options};
+
+use super::{HOLDS, Order};
+use crate::harness::Harness;
+
+/// Works under the lock until it is lost; then says what it is told, and tries what comes too late.
+pub(super) async fn late(order: &Order, harness: &impl Harness) {
+    let (client, guard) = order.hold(harness).await;
+    let mut late = false;
+    let work = async {
+        loop {
+            let certain = client.clock().now() + guard.valid_for();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            late |= client.clock().now() > certain && !guard.is_held();
+        }
+    };
+    let protected: lock_core::Result<()> = guard.protect(work).await;
+    let kind = protected.expect_err("the work has no end").kind();
+    let (held, cause) = (guard.is_held(), guard.lost().await);
+    let renewed = guard.renew(order.ttl).await.is_ok();
+    let ending = guard.release().await;
+    println!("{kind:?}, held: {held}, worked late: {late}, {cause:?}, renewed: {renewed}, {ending:?}");
+}
+
+impl Order {
+    /// Takes the lock and says so.
+    pub(super) async fn hold(&self, harness: &impl Harness) -> (Client, Guard) {
+        let client = harness.open(Options::default()).await.expect("the case has reached it");
+        let lock = client.lock(self.name.as_str()).ttl(self.ttl).build().expect("fine terms");
+        let guard = lock.acquire().await.expect("up");
+        println!("{HOLDS}{}", guard.token());
+        (client, guard)
+    }
+}

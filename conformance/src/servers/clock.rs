@@ -1,0 +1,110 @@
+//! Wall clocks that cases set: a small library, compiled when it is first needed, that is preloaded into a server.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::folder::Folder;
+use crate::harness::Step;
+
+const SOURCE: &str = include_str!("clock/shim.c");
+/// Where the library finds the offset; it says the same.
+const OFFSET: &str = "LOCK_TEST_CLOCK";
+
+/// Whether servers that are started here can have a clock to be set; if not, why.
+pub fn can_be_set() -> Result<(), String> {
+    library().map(drop)
+}
+
+/// The wall clock of one server and of its children.
+#[derive(Debug)]
+pub(super) struct WallClock {
+    offset: File,
+    /// What the file holds, in nanoseconds.
+    nanos: Mutex<i64>,
+    folder: Folder,
+}
+
+impl WallClock {
+    /// The machine's, until it is set.
+    pub(super) fn new() -> io::Result<WallClock> {
+        can_be_set().map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
+        let folder = Folder::new()?;
+        let mut offset = OpenOptions::new().write(true).create_new(true).open(path(&folder))?;
+        offset.write_all(&0_i64.to_ne_bytes())?;
+        Ok(WallClock { offset, nanos: Mutex::default(), folder })
+    }
+
+    /// Gives it to the server that `command` starts.
+    pub(super) fn give_to(&self, command: &mut Command) -> io::Result<()> {
+        let library = library().map_err(io::Error::other)?;
+        command.env("LD_PRELOAD", library).env(OFFSET, path(&self.folder));
+        Ok(())
+    }
+
+    /// Sets it, from what it says now.
+    pub(super) fn step(&self, step: Step) -> io::Result<()> {
+        let mut nanos = self.nanos.lock().unwrap_or_else(PoisonError::into_inner);
+        let by = |by: Duration| i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
+        let set = match step {
+            Step::Forward(ahead) => nanos.saturating_add(by(ahead)),
+            Step::Back(back) => nanos.saturating_sub(by(back)),
+        };
+        write_at_start(&self.offset, &set.to_ne_bytes())?;
+        *nanos = set;
+        Ok(())
+    }
+}
+
+fn path(folder: &Folder) -> PathBuf {
+    folder.path().join("offset")
+}
+
+/// In one write, which whoever has mapped the file sees whole.
+#[cfg(unix)]
+fn write_at_start(file: &File, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
+}
+
+#[cfg(not(unix))]
+fn write_at_start(_: &File, _: &[u8]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// The compiled library, one for this process.
+fn library() -> Result<&'static Path, String> {
+    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+    match LIBRARY.get_or_init(Library::compile) {
+        Ok(library) => Ok(&library.path),
+        Err(why) => Err(why.clone()),
+    }
+}
+
+#[derive(Debug)]
+struct Library {
+    path: PathBuf,
+    // In a static, which is never dropped: its last will removes it.
+    _folder: Folder,
+}
+
+impl Library {
+    fn compile() -> Result<Library, String> {
+        if cfg!(not(target_os = "linux")) {
+            return Err("a server's clock is set on Linux only".to_owned());
+        }
+        let failed = |what: &str| format!("no library that sets a server's clock: {what}");
+        let folder = Folder::new().map_err(|e| failed(&e.to_string()))?;
+        let (source, path) = (folder.path().join("shim.c"), folder.path().join("shim.so"));
+        fs::write(&source, SOURCE).map_err(|e| failed(&e.to_string()))?;
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&path).arg(&source);
+        let done = compiler.output().map_err(|e| failed(&format!("no C compiler (cc): {e}")))?;
+        if !done.status.success() {
+            return Err(failed(&format!("cc: {}", String::from_utf8_lossy(&done.stderr))));
+        }
+        Ok(Library { path, _folder: folder })
+    }
+}

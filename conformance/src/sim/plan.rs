@@ -1,0 +1,140 @@
+//! What a caller is going to do, thrown before it does it.
+
+use std::time::Duration;
+
+use lock_core::driver::When;
+
+use super::dice::Dice;
+use super::faults::{Fault, Kind};
+use super::log::{LockId, Parting, Terms};
+use super::timeline::{Machine, Micros};
+use super::{LONGEST_TTL, TTL};
+
+/// One section: which lock, on what terms, and what becomes of it.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) lock: LockId,
+    pub(super) terms: Terms,
+    pub(super) way: Way,
+    /// How long it waits for the lock.
+    pub(super) wait: Option<Duration>,
+    /// After how long it goes away without an answer.
+    pub(super) leaves_after: Option<Duration>,
+    pub(super) holds: Duration,
+    pub(super) renews: Option<ByHand>,
+    /// What happens to it as soon as it has the lock.
+    pub(super) ambush: Option<Ambush>,
+    pub(super) parting: Parting,
+    /// Goes on writing after it was told that the lock is lost.
+    pub(super) deaf: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    Try,
+    Acquire,
+    Run,
+    /// Takes the lock from whoever has it, and wants it for nobody.
+    Revoke(When),
+}
+
+/// A renewal that the holder asks for.
+#[derive(Clone, Copy)]
+pub(super) struct ByHand {
+    pub(super) after: Duration,
+    pub(super) ttl: Duration,
+}
+
+/// A fault at the worst moment: somebody has just been told that the lock is its own.
+#[derive(Clone, Copy)]
+pub(super) enum Ambush {
+    Pause,
+    Death,
+    ProofsLost,
+    LastWord,
+    LeaseEnd,
+}
+
+impl Plan {
+    pub(super) fn throw(dice: &mut Dice, locks: usize) -> Plan {
+        let way = match dice.within(0, 100) {
+            0..20 => Way::Try,
+            20..40 => Way::Run,
+            40 => Way::Revoke(When::Now),
+            41..44 => Way::Revoke(When::HoldersDeadline),
+            _ => Way::Acquire,
+        };
+        let parting = match dice.within(0, 4) {
+            0 => Parting::Drop,
+            1 => Parting::HalfRelease,
+            _ => Parting::Release,
+        };
+        let terms = throw_terms(dice);
+        let ambush = dice.chance(60).then(|| Ambush::throw(dice));
+        let holds = match (ambush, dice.chance(60)) {
+            (Some(_), _) => micros(dice, TTL.as_micros() as u64, 1_800_000),
+            (None, true) => micros(dice, 100_000, 1_500_000),
+            (None, false) => micros(dice, 0, 8_000),
+        };
+        let (wait, leaves, renews) = (dice.chance(300), dice.chance(100), dice.chance(80));
+        Plan {
+            lock: dice.below(locks),
+            terms,
+            way,
+            wait: wait.then(|| micros(dice, 1_000, 800_000)),
+            leaves_after: leaves.then(|| micros(dice, 1, 30_000)),
+            holds,
+            renews: renews.then(|| ByHand { after: micros(dice, 0, 5_000), ttl: throw_ttl(dice) }),
+            ambush,
+            parting,
+            deaf: dice.chance(300),
+        }
+    }
+}
+
+fn throw_terms(dice: &mut Dice) -> Terms {
+    let (fixed, capped, least) = (dice.chance(80), dice.chance(60), dice.chance(60));
+    Terms {
+        ttl: throw_ttl(dice),
+        fixed,
+        max_hold: capped.then(|| micros(dice, 60_000, 900_000)),
+        min_hold: least.then(|| micros(dice, 1_000, 60_000)),
+    }
+}
+
+fn throw_ttl(dice: &mut Dice) -> Duration {
+    match dice.within(0, 10) {
+        0 => TTL * 2 / 3,
+        1 => LONGEST_TTL,
+        _ => TTL,
+    }
+}
+
+fn micros(dice: &mut Dice, least: u64, most: u64) -> Duration {
+    Duration::from_micros(dice.within(least, most))
+}
+
+impl Ambush {
+    fn throw(dice: &mut Dice) -> Ambush {
+        match dice.within(0, 10) {
+            0..3 => Ambush::Pause,
+            3..6 => Ambush::LastWord,
+            6..8 => Ambush::ProofsLost,
+            8 => Ambush::LeaseEnd,
+            _ => Ambush::Death,
+        }
+    }
+
+    /// What it does to the holder of `lock` on this machine.
+    pub(super) fn fault(self, dice: &mut Dice, now: Micros, machine: Machine, lock: LockId) -> Fault {
+        let ttl = TTL.as_micros() as Micros;
+        let (kind, after, lasts) = match self {
+            Ambush::Pause => (Kind::Pause(machine), 0, dice.within(ttl * 5 / 6, ttl * 2)),
+            Ambush::Death => (Kind::Death(machine), dice.within(0, ttl), 0),
+            Ambush::ProofsLost => (Kind::ProofsLost(machine), 0, dice.within(ttl, ttl * 2)),
+            Ambush::LastWord => (Kind::LastWord(machine), dice.within(0, ttl / 2), ttl * 5 / 2),
+            Ambush::LeaseEnd => (Kind::LeaseEnd(lock), dice.within(0, ttl / 2), 0),
+        };
+        Fault { kind, begins: now + after, ends: now + after + lasts }
+    }
+}

@@ -1,0 +1,78 @@
+//! What all callers of a history share.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use lock_core::{Fence, FencingToken};
+use tokio::sync::Notify;
+
+use super::faults::Fault;
+use super::log::{CallId, LockId, Log, What};
+use super::timeline::{Machine, Timeline};
+use super::{MACHINES, NAMES};
+
+pub(super) struct Site {
+    pub(super) timeline: Timeline,
+    pub(super) log: Log,
+    /// How many locks there are.
+    pub(super) locks: usize,
+    /// Lets something go wrong when its time has come.
+    befall: Box<dyn Fn(Fault)>,
+    calls: Cell<CallId>,
+    /// By lock: what it protects.
+    fences: Vec<Arc<Fence>>,
+    /// By machine and lock: its holders look at their guards when somebody is granted the lock.
+    looks: Vec<[Notify; NAMES.len()]>,
+}
+
+impl Site {
+    pub(super) fn new(
+        timeline: Timeline,
+        log: Log,
+        locks: usize,
+        befall: impl Fn(Fault) + 'static,
+    ) -> Rc<Site> {
+        Rc::new(Site {
+            timeline,
+            log,
+            locks,
+            befall: Box::new(befall),
+            calls: Cell::new(0),
+            fences: (0..locks).map(|_| Arc::default()).collect(),
+            looks: (0..MACHINES).map(|_| [const { Notify::const_new() }; NAMES.len()]).collect(),
+        })
+    }
+
+    pub(super) fn next_call(&self) -> CallId {
+        self.calls.replace(self.calls.get() + 1)
+    }
+
+    pub(super) fn befall(&self, fault: Fault) {
+        (self.befall)(fault);
+    }
+
+    /// Who is granted a lock makes all others look at their guards: no overlap goes unseen.
+    pub(super) fn somebody_was_granted(&self, lock: LockId) {
+        for (machine, looks) in self.looks.iter().enumerate() {
+            // A machine that stands still looks when it goes on.
+            if !self.timeline.is_stopped(machine) {
+                looks[lock].notify_waiters();
+            }
+        }
+    }
+
+    /// Resolves when a holder on this machine is to look at its guard.
+    pub(super) async fn look(&self, machine: Machine, lock: LockId) {
+        self.looks[machine][lock].notified().await;
+    }
+
+    /// A write that takes so long to the resource.
+    pub(super) fn write(&self, lock: LockId, call: CallId, token: FencingToken, takes: u64) {
+        let (fence, log) = (self.fences[lock].clone(), self.log.clone());
+        self.timeline.at(self.timeline.now() + takes, None, move || {
+            let accepted = fence.accept(token).is_ok();
+            log.write(What::Wrote { call, token: token.get(), accepted });
+        });
+    }
+}

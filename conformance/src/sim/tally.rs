@@ -1,0 +1,247 @@
+//! What happened how often: a fault that never hits, and an operation that nobody does, test nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::{AddAssign, Index};
+
+use lock_core::Cause;
+
+use super::faults::Kind;
+use super::history::FamilyName;
+use super::log::{CallId, Entry, Parting, Terms, What, Why};
+
+macro_rules! occurrences {
+    ($($(#[doc = $doc:literal])* $name:ident, $words:literal;)*) => {
+        /// Something that has to happen in a run of histories, or the run says little.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Occurrence {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Occurrence {
+            /// All of them, in the order of reports.
+            pub const ALL: &[Occurrence] = &[$(Occurrence::$name,)*];
+        }
+
+        impl fmt::Display for Occurrence {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(match self { $(Occurrence::$name => $words,)* })
+            }
+        }
+
+        const KINDS: usize = [$(Occurrence::$name,)*].len();
+    };
+}
+
+occurrences! {
+    /// A message was lost by chance.
+    Lost, "messages lost";
+    /// A message arrived twice.
+    Doubled, "messages doubled";
+    /// A message was late enough to be overtaken.
+    Late, "messages late";
+    /// A message was lost because its client was cut off.
+    CutOff, "messages of clients cut off";
+    /// A renewal or a heartbeat was lost by a fault that is after those.
+    LostProof, "renewals and heartbeats lost";
+    /// A grant, or the answer to a renewal or a heartbeat, came 20 ms after its question or later, and was heard.
+    LateProof, "grants and proofs heard late";
+    /// One of those came late, and was the last that its client heard.
+    LastWord, "grants and proofs heard late and last";
+    /// A client that held a lock was stopped.
+    StoppedHolding, "clients stopped while they held";
+    /// A client's process was killed while it held a lock.
+    KilledHolding, "processes killed while they held";
+    /// A client's process was killed while it waited for a lock.
+    KilledAsking, "processes killed while they asked";
+    /// The server was stopped while somebody held a lock.
+    ServerStopped, "servers stopped while somebody held";
+    /// The server's clock was set forward while somebody held a lock.
+    SetForward, "server clocks set forward meanwhile";
+    /// The server's clock was set back while somebody held a lock.
+    SetBack, "server clocks set back meanwhile";
+    /// The server forgot everything while somebody held a lock.
+    Wiped, "servers wiped meanwhile";
+    /// The server ended a lease before its time.
+    LeaseEnded, "leases ended by force";
+    /// The server ended the session of somebody who held a lock.
+    SessionEndedHolding, "sessions of holders ended by force";
+    /// The server ended the session of somebody who waited.
+    SessionEndedWaiting, "sessions of waiters ended by force";
+    /// A call asked again in another session.
+    SessionMoved, "claims moved to another session";
+    /// A lock was revoked for when its holder's deadline comes.
+    RevokedAtDeadline, "revokes at the holder's deadline";
+    /// A lock was revoked at once.
+    RevokedNow, "revokes at once";
+    /// A holder was told that its lock is revoked.
+    ToldRevoked, "holders told of a revoke";
+    /// A holder was told that its session has ended.
+    ToldSession, "holders told that their session ended";
+    /// A holder was told that its lease had ended.
+    ToldExpired, "holders told that their lease ended";
+    /// A call that wanted the lock at once or not at all did not get it.
+    Refused, "tries refused";
+    /// A call's wait ran out.
+    WaitRanOut, "waits that ran out";
+    /// A caller went away before it was answered.
+    Cancelled, "acquisitions cancelled";
+    /// A caller went away before its release was answered.
+    ReleaseCancelled, "releases cancelled";
+    /// A guard was dropped.
+    GuardDropped, "guards dropped";
+    /// A caller went away in the middle of its work under `run`.
+    WorkCancelled, "work cancelled";
+    /// A lease was renewed by hand.
+    RenewedByHand, "renewals by hand";
+    /// A lease that nobody renews was held until its end.
+    FixedLeaseEnded, "fixed leases held to their end";
+    /// A lock was held as long as its terms allow.
+    MaxHoldReached, "locks held for max_hold";
+    /// A lock was given back sooner than its terms allow.
+    MinHoldWaited, "locks given back before min_hold";
+}
+
+impl Occurrence {
+    /// The only family in which it can happen, if it can't in both.
+    pub fn only_in(self) -> Option<FamilyName> {
+        match self {
+            Occurrence::SetForward | Occurrence::SetBack => Some(FamilyName::Lease),
+            Occurrence::SessionEndedHolding
+            | Occurrence::SessionEndedWaiting
+            | Occurrence::SessionMoved
+            | Occurrence::ToldSession => Some(FamilyName::Queue),
+            _ => None,
+        }
+    }
+}
+
+/// What happened how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tally([u64; KINDS]);
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally([0; KINDS])
+    }
+}
+
+impl Index<Occurrence> for Tally {
+    type Output = u64;
+
+    fn index(&self, what: Occurrence) -> &u64 {
+        &self.0[what as usize]
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, more: Tally) {
+        self.0.iter_mut().zip(more.0).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+/// A call as far as this file asks.
+struct Call {
+    client: usize,
+    asked: u64,
+    terms: Terms,
+    holds: bool,
+    by_hand: bool,
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, what: Occurrence) {
+        self.0[what as usize] += 1;
+    }
+
+    /// Counts what the log of a history says.
+    pub(super) fn read(&mut self, log: &[Entry]) {
+        let mut calls = BTreeMap::new();
+        for entry in log {
+            self.see(entry, &mut calls);
+        }
+    }
+
+    fn see(&mut self, entry: &Entry, calls: &mut BTreeMap<CallId, Call>) {
+        match entry.what {
+            What::Asked { call, client, terms, .. } => {
+                let new = Call { client, asked: entry.at, terms, holds: false, by_hand: false };
+                calls.insert(call, new);
+            }
+            What::Granted { call, .. } => {
+                calls.get_mut(&call).into_iter().for_each(|call| call.holds = true);
+            }
+            What::NotGranted { call, why } => {
+                calls.remove(&call);
+                self.is_refused(why);
+            }
+            What::Renews { call } => calls.get_mut(&call).into_iter().for_each(|call| call.by_hand = true),
+            What::Renewed { .. } => self.count(Occurrence::RenewedByHand),
+            What::Told { call, cause, .. } => {
+                let told = calls.remove(&call);
+                self.is_told(cause, told.is_some_and(|call| call.terms.fixed && !call.by_hand));
+            }
+            What::LetGo { call, parting } => {
+                if let Some(call) = calls.remove(&call)
+                    && call.terms.min_hold.is_some_and(|least| entry.at - call.asked < micros(least))
+                {
+                    self.count(Occurrence::MinHoldWaited);
+                }
+                self.lets_go(parting);
+            }
+            What::Left { .. } => self.count(Occurrence::ReleaseCancelled),
+            What::Begins(fault) => self.begins(fault.kind, calls),
+            _ => {}
+        }
+    }
+
+    fn is_refused(&mut self, why: Why) {
+        match why {
+            Why::Busy => self.count(Occurrence::Refused),
+            Why::Timeout => self.count(Occurrence::WaitRanOut),
+            Why::Cancelled => self.count(Occurrence::Cancelled),
+            Why::Unavailable | Why::Lost | Why::Unexpected => {}
+        }
+    }
+
+    fn is_told(&mut self, cause: Option<Cause>, fixed: bool) {
+        match cause {
+            Some(Cause::Revoked) => self.count(Occurrence::ToldRevoked),
+            Some(Cause::Session) => self.count(Occurrence::ToldSession),
+            Some(Cause::MaxHold) => self.count(Occurrence::MaxHoldReached),
+            Some(Cause::Expired) if fixed => self.count(Occurrence::FixedLeaseEnded),
+            Some(Cause::Expired) => self.count(Occurrence::ToldExpired),
+            _ => {}
+        }
+    }
+
+    fn lets_go(&mut self, parting: Parting) {
+        match parting {
+            Parting::Drop => self.count(Occurrence::GuardDropped),
+            Parting::Gone => self.count(Occurrence::WorkCancelled),
+            Parting::Release | Parting::HalfRelease | Parting::Run => {}
+        }
+    }
+
+    fn begins(&mut self, kind: Kind, calls: &mut BTreeMap<CallId, Call>) {
+        let held = calls.values().any(|call| call.holds);
+        let here = |client, holds| calls.values().any(|call| call.client == client && call.holds == holds);
+        match kind {
+            Kind::Pause(client) if here(client, true) => self.count(Occurrence::StoppedHolding),
+            Kind::ServerPause if held => self.count(Occurrence::ServerStopped),
+            Kind::Step(by) if held && by > 0 => self.count(Occurrence::SetForward),
+            Kind::Step(_) if held => self.count(Occurrence::SetBack),
+            Kind::Death(client) => {
+                let (held, asked) = (here(client, true), here(client, false));
+                calls.retain(|_, call| call.client != client);
+                held.then(|| self.count(Occurrence::KilledHolding));
+                asked.then(|| self.count(Occurrence::KilledAsking));
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,251 @@
+//! The checker's own tests: it catches each promise that is broken, and leaves the rest alone.
+
+use std::time::Duration;
+
+use lock_conformance::sim::{
+    CallId, Entry, Fault, Invariant, Kind, Parting, Terms, Violation, What, Why, check,
+};
+use lock_core::Ending;
+
+/// Two calls of two clients: the first has the lock, then the second.
+fn asked_and_granted() -> Vec<What> {
+    vec![asked(0, 0), holder(Some(0)), granted(0, 7), asked(1, 1)]
+}
+
+const TERMS: Terms = Terms { ttl: Duration::from_millis(600), fixed: false, max_hold: None, min_hold: None };
+
+fn asked(call: CallId, client: usize) -> What {
+    asked_on(call, client, TERMS)
+}
+
+fn asked_on(call: CallId, client: usize, terms: Terms) -> What {
+    What::Asked { call, client, lock: 0, terms }
+}
+
+fn holder(call: Option<CallId>) -> What {
+    What::Holder { lock: 0, call }
+}
+
+fn let_go(call: CallId) -> What {
+    What::LetGo { call, parting: Parting::Release }
+}
+
+fn granted(call: CallId, token: u64) -> What {
+    What::Granted { call, token, late: false }
+}
+
+fn succeeded(token: u64) -> Vec<What> {
+    vec![
+        let_go(0),
+        What::ReleaseArrived { of: Some(0), before: Some(0), after: None },
+        What::Ended { call: 0, ending: Ending::Released },
+        holder(Some(1)),
+        granted(1, token),
+    ]
+}
+
+fn told(late: u64) -> What {
+    What::Told { call: 0, cause: None, late }
+}
+
+fn wrote(call: CallId, token: u64, accepted: bool) -> What {
+    What::Wrote { call, token, accepted }
+}
+
+/// One millisecond apart.
+fn log(parts: impl IntoIterator<Item = Vec<What>>) -> Vec<Entry> {
+    parts.into_iter().flatten().zip(1..).map(|(what, n)| Entry { at: n * 1000, what }).collect()
+}
+
+fn violations(parts: impl IntoIterator<Item = Vec<What>>) -> Vec<Violation> {
+    check(&log(parts)).violations
+}
+
+/// Exactly one, of this invariant.
+fn catches(invariant: Invariant, parts: impl IntoIterator<Item = Vec<What>>) {
+    let found = violations(parts);
+    assert!(matches!(&found[..], [one] if one.invariant == invariant), "{invariant}: {found:?}");
+}
+
+#[test]
+fn a_history_without_fault_is_left_alone() {
+    let writes = vec![wrote(0, 7, true), wrote(1, 8, true), wrote(0, 7, false)];
+    let end = vec![
+        told(0),
+        What::ReleaseArrived { of: Some(0), before: Some(1), after: Some(1) },
+        What::ShutDown { client: 0, left: 0 },
+    ];
+    let parts = [asked_and_granted(), succeeded(8), writes, end];
+    assert_eq!(violations(parts.clone()), []);
+    let opportunities = check(&log(parts)).opportunities;
+    for (invariant, expected) in Invariant::ALL.into_iter().zip([5, 1, 1, 1, 0, 2, 0, 1]) {
+        assert_eq!(opportunities[invariant as usize], expected, "{invariant}");
+    }
+}
+
+#[test]
+fn writes_out_of_order_are_caught() {
+    let stale_accepted = vec![wrote(1, 8, true), wrote(0, 7, true)];
+    catches(Invariant::FencedExclusion, [asked_and_granted(), succeeded(8), stale_accepted]);
+    let refused_for_nothing = vec![wrote(0, 7, true), wrote(1, 8, false)];
+    catches(Invariant::FencedExclusion, [asked_and_granted(), succeeded(8), refused_for_nothing]);
+    catches(Invariant::FencedExclusion, [asked_and_granted(), vec![wrote(0, 6, true)]]);
+}
+
+#[test]
+fn a_token_of_two_acquisitions_is_caught() {
+    let ask_before = vec![asked(1, 1), asked(0, 0)];
+    catches(Invariant::FencedExclusion, [ask_before, vec![granted(0, 7)], succeeded(7)]);
+}
+
+#[test]
+fn a_token_that_falls_is_caught() {
+    catches(
+        Invariant::TokenOrder,
+        [vec![asked(0, 0), granted(0, 7), let_go(0)], vec![asked(1, 1), granted(1, 6)]],
+    );
+}
+
+#[test]
+fn two_that_hold_at_once_are_caught() {
+    // Its machine stands still when the other one is granted: it can't be told, and must not believe.
+    let pause = Fault { kind: Kind::Pause(0), begins: 4_000, ends: 100_000 };
+    let stale = vec![What::Begins(pause), granted(1, 8), What::Held { call: 0 }];
+    catches(Invariant::Exclusion, [asked_and_granted(), stale]);
+}
+
+#[test]
+fn a_loss_told_late_is_caught() {
+    catches(Invariant::LossInTime, [asked_and_granted(), vec![told(50)]]);
+    catches(Invariant::LossInTime, [asked_and_granted(), vec![granted(1, 8), told(0)]]);
+    catches(Invariant::LossInTime, [vec![asked(0, 0), What::Granted { call: 0, token: 7, late: true }]]);
+}
+
+#[test]
+fn a_lease_that_was_ended_early_excuses_the_time_but_not_the_tokens() {
+    let shortened = |call, token| vec![What::Shortened { call, token }];
+    let overlap = || vec![granted(1, 8), What::Held { call: 0 }];
+    assert_eq!(violations([asked_and_granted(), overlap()]).len(), 2);
+    assert_eq!(violations([asked_and_granted(), shortened(0, 7), overlap()]), []);
+    assert_eq!(check(&log([asked_and_granted(), shortened(0, 7), overlap()])).excused, 2);
+    // It may not believe so after the end of the lease, unless the server has given it the lock again.
+    let nothing = What::Over(Fault { kind: Kind::Loss, begins: 0, ends: 0 });
+    let late = |who| [vec![nothing.clone(); 1_100], vec![holder(who)]].concat();
+    assert_eq!(violations([asked_and_granted(), shortened(0, 7), late(None), overlap()]).len(), 2);
+    assert_eq!(violations([asked_and_granted(), shortened(0, 7), late(Some(0)), overlap()]), []);
+    // Another grant than the one that was ended, or another call's.
+    assert_eq!(violations([asked_and_granted(), shortened(0, 6), overlap()]).len(), 2);
+    assert_eq!(violations([asked_and_granted(), shortened(2, 7), overlap()]).len(), 2);
+    let stale = vec![wrote(1, 8, true), wrote(0, 7, true)];
+    catches(Invariant::FencedExclusion, [asked_and_granted(), shortened(0, 7), overlap(), stale]);
+}
+
+#[test]
+fn locks_are_apart() {
+    let other = vec![What::Asked { call: 2, client: 2, lock: 1, terms: TERMS }, granted(2, 3)];
+    let busy = vec![What::Asked { call: 3, client: 3, lock: 1, terms: TERMS }];
+    let refused = vec![What::NotGranted { call: 3, why: Why::Busy }];
+    assert_eq!(
+        violations([asked_and_granted(), other.clone(), vec![wrote(0, 7, true), wrote(2, 3, true)]]),
+        []
+    );
+    catches(Invariant::TruthfulRefusal, [asked_and_granted(), busy, vec![holder(Some(1))], refused]);
+}
+
+#[test]
+fn a_process_that_was_killed_says_nothing() {
+    let killed = Fault { kind: Kind::Death(0), begins: 4_000, ends: 4_000 };
+    let ghost = vec![What::Begins(killed), granted(1, 8), What::Held { call: 0 }, told(50)];
+    assert_eq!(violations([asked_and_granted(), ghost]), []);
+    // What it had sent before arrives.
+    let stale = vec![What::Begins(killed), granted(1, 8), wrote(1, 8, true), wrote(0, 7, true)];
+    catches(Invariant::FencedExclusion, [asked_and_granted(), stale]);
+}
+
+#[test]
+fn a_hold_beyond_its_terms_is_caught() {
+    let (ttl, most) = (Duration::from_micros(2_000), Some(Duration::from_micros(2_000)));
+    let held = || vec![granted(0, 7), What::Held { call: 0 }, What::Held { call: 0 }];
+    let by_hand =
+        vec![granted(0, 7), What::Renews { call: 0 }, What::Held { call: 0 }, What::Held { call: 0 }];
+    let late = || vec![What::Held { call: 0 }];
+    let fixed = vec![asked_on(0, 0, Terms { ttl, fixed: true, ..TERMS })];
+    let capped = vec![asked_on(0, 0, Terms { max_hold: most, ..TERMS })];
+    for terms in [&fixed, &capped] {
+        assert_eq!(violations([terms.clone(), held()]), []);
+        catches(Invariant::Terms, [terms.clone(), held(), late()]);
+    }
+    assert_eq!(violations([fixed, by_hand]), []);
+}
+
+#[test]
+fn a_release_before_its_time_is_caught() {
+    let terms = Terms { min_hold: Some(Duration::from_millis(4)), ..TERMS };
+    let held = || vec![asked_on(0, 0, terms), granted(0, 7)];
+    let released = || vec![What::ReleaseArrived { of: Some(0), before: Some(0), after: None }];
+    catches(Invariant::Terms, [held(), released()]);
+    assert_eq!(violations([held(), vec![let_go(0), wrote(0, 7, true)], released()]), []);
+    let lost = vec![What::ClaimLost { client: 0, lock: 0 }];
+    assert_eq!(violations([held(), lost, released()]), []);
+}
+
+#[test]
+fn a_refusal_without_a_holder_is_caught() {
+    for why in [Why::Busy, Why::Timeout] {
+        let refused = || vec![What::NotGranted { call: 0, why }];
+        let alone = vec![asked(0, 0), holder(Some(0))];
+        catches(Invariant::TruthfulRefusal, [alone, refused()]);
+        let another = vec![asked(0, 0), holder(Some(1))];
+        assert_eq!(violations([another, vec![holder(None)], refused()]), []);
+        // Nobody knows what became of a release that was not answered.
+        let unanswered = vec![What::ClaimBegins { client: 0, lock: 0 }, asked(0, 0)];
+        assert_eq!(violations([unanswered.clone(), refused()]), []);
+        let elsewhere = vec![What::ClaimBegins { client: 1, lock: 0 }, asked(0, 0)];
+        catches(Invariant::TruthfulRefusal, [elsewhere, refused()]);
+        let ended = vec![What::ClaimBegins { client: 0, lock: 0 }, What::ClaimEnds { client: 0, lock: 0 }];
+        catches(Invariant::TruthfulRefusal, [ended, vec![asked(0, 0)], refused()]);
+    }
+    let unexpected = vec![asked(0, 0)];
+    let refused = vec![What::NotGranted { call: 0, why: Why::Unexpected }];
+    catches(Invariant::TruthfulRefusal, [unexpected, refused]);
+}
+
+#[test]
+fn a_claim_that_ends_in_the_moment_of_the_question_is_a_reason_to_refuse() {
+    let at = |at, what| Entry { at, what };
+    let ended = |ends| {
+        let refused = What::NotGranted { call: 0, why: Why::Timeout };
+        check(&[
+            at(1, What::ClaimBegins { client: 0, lock: 0 }),
+            at(ends, What::ClaimEnds { client: 0, lock: 0 }),
+            at(5, asked(0, 0)),
+            at(9, refused),
+        ])
+    };
+    assert_eq!(ended(5).violations, []);
+    assert_eq!(ended(4).violations.len(), 1);
+}
+
+#[test]
+fn a_release_that_ends_anothers_hold_is_caught() {
+    let late = vec![What::ReleaseArrived { of: Some(0), before: Some(1), after: None }];
+    catches(Invariant::HonestRelease, [asked_and_granted(), succeeded(8), late]);
+    let unheard = vec![let_go(0), What::Ended { call: 0, ending: Ending::Released }];
+    catches(Invariant::HonestRelease, [asked_and_granted(), unheard]);
+}
+
+#[test]
+fn a_claim_that_stays_is_caught() {
+    catches(Invariant::Ends, [vec![What::ShutDown { client: 2, left: 1 }]]);
+}
+
+#[test]
+fn the_log_around_a_violation_is_about_it() {
+    let stranger = vec![asked(5, 3), What::NotGranted { call: 5, why: Why::Cancelled }];
+    let log = log([stranger, asked_and_granted(), vec![told(50)], succeeded(8)]);
+    let violation = check(&log).violations.remove(0);
+    let slice = violation.slice(&log);
+    assert!(slice.iter().all(|entry| !matches!(entry.what, What::Asked { call: 1 | 5, .. })), "{slice:?}");
+    assert_eq!(slice.last().unwrap().what, told(50));
+    assert_eq!(slice.first().unwrap().what, asked(0, 0));
+}

@@ -1,0 +1,185 @@
+//! Harm that comes while a lock is held and waited for: the disk, the memory, the connections, the rights, an
+//! administrator. It is told as what it is, never as contention; the holder knows in time; nothing is left afterwards.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::proxy::{Proxy, Way};
+use lock_core::{Cause, Client, Done, Ending, ErrorKind, Fence, Guard, Lock};
+
+use crate::access::restricted;
+use crate::server::{Raw, Server, run, until};
+
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+const TTL: Duration = Duration::from_millis(600);
+
+fn lock(client: &Client, name: &str) -> Lock {
+    client.lock(name).ttl(TTL).build().unwrap()
+}
+
+async fn hold(client: &Client, name: &str) -> Guard {
+    lock(client, name).try_acquire().await.unwrap().expect("it is free")
+}
+
+/// The lock is lost at the guard's deadline and not before, and the guard's release is too late.
+async fn is_lost_in_time(guard: Guard) {
+    let (left, asked) = (guard.valid_for(), Instant::now());
+    let cause = tokio::time::timeout(left + Duration::from_millis(150), guard.lost()).await;
+    assert_eq!(cause.expect("in time"), Cause::Expired);
+    assert!(asked.elapsed() + Duration::from_millis(50) >= left && !guard.is_held());
+    assert_eq!(guard.release().await, Ending::Expired);
+}
+
+/// For longer than the lease.
+async fn stays_held(guard: &Guard) {
+    let end = Instant::now() + TTL * 2;
+    while Instant::now() < end {
+        assert!(guard.is_held());
+        tokio::time::sleep(TTL / 20).await;
+    }
+}
+
+/// What it had written before is there; nothing more is taken.
+async fn fails_to_save(raw: &mut Raw, folder: &std::path::Path) {
+    let gone = folder.join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let _: () = raw.ask(&["CONFIG", "SET", "dir", gone.to_str().unwrap()]).await;
+    std::fs::remove_dir(&gone).unwrap();
+    save(raw, "err").await;
+}
+
+async fn save(raw: &mut Raw, status: &str) {
+    let _: String = raw.ask(&["BGSAVE"]).await;
+    until("it has tried", async || {
+        raw.info("persistence", "rdb_bgsave_in_progress").await == "0"
+            && raw.info("persistence", "rdb_last_bgsave_status").await == status
+    })
+    .await;
+}
+
+pub(crate) fn a_server_that_cannot_write_takes_no_locks_and_its_holders_know() {
+    run(async {
+        let server = Server::start(&["--save", "3600 1", "--enable-protected-configs", "yes"]);
+        let mut raw = server.raw().await;
+        let (client, other) = (server.client("").await, server.client("").await);
+        let guard = hold(&client, "held").await;
+        let waiter = lock(&other, "held");
+        let waiter = tokio::spawn(async move { waiter.acquire().await });
+        fails_to_save(&mut raw, server.folder()).await;
+        for name in ["held", "free"] {
+            let error = lock(&other, name).try_acquire().await.map(drop).unwrap_err();
+            assert_eq!(error.kind(), NOT_DONE, "{error}");
+            assert!(error.message().contains("disk"), "{error}");
+        }
+        assert_eq!(guard.renew(TTL).await.unwrap_err().kind(), NOT_DONE);
+        let token = guard.token();
+        is_lost_in_time(guard).await;
+        assert!(!waiter.is_finished(), "trouble is no reason to give up");
+        let _: () = raw.ask(&["CONFIG", "SET", "dir", server.folder().to_str().unwrap()]).await;
+        save(&mut raw, "ok").await;
+        let next = tokio::time::timeout(Duration::from_secs(6), waiter).await.unwrap().unwrap().unwrap();
+        assert!(next.token() > token);
+        assert_eq!(next.release().await, Ending::Released);
+    });
+}
+
+pub(crate) fn a_server_without_memory_keeps_what_is_held_and_frees_it() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let (client, other) = (server.client("").await, server.client("").await);
+        let guard = hold(&client, "held").await;
+        let _: () = raw.ask(&["CONFIG", "SET", "maxmemory", "1"]).await;
+        stays_held(&guard).await;
+        let error = lock(&other, "free").try_acquire().await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), NOT_DONE, "{error}");
+        assert_eq!(guard.release().await, Ending::Released);
+        assert_eq!(raw.ask::<u32>(&["EXISTS", "held"]).await, 0);
+        let _: () = raw.ask(&["CONFIG", "SET", "maxmemory", "0"]).await;
+        assert_eq!(hold(&other, "held").await.release().await, Ending::Released);
+    });
+}
+
+pub(crate) fn a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there() {
+    run(async {
+        let server = Server::start(&["--maxclients", "8"]);
+        let client = server.client("").await;
+        let guard = hold(&client, "held").await;
+        let mut others = Vec::new();
+        while let Ok(raw) = server.try_raw().await {
+            others.push(raw);
+        }
+        let error = lock_redis::connect(&server.url("")).await.map(drop).unwrap_err();
+        // Why, the server says on its way out: not everybody hears it.
+        assert_eq!(error.kind(), NOT_DONE, "{error}");
+        stays_held(&guard).await;
+        assert_eq!(guard.release().await, Ending::Released);
+        drop(others);
+        until("there is room again", async || lock_redis::connect(&server.url("")).await.is_ok()).await;
+    });
+}
+
+pub(crate) fn who_loses_the_right_to_its_lock_knows_in_time() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = restricted(&server, &mut raw, &["~*", "&*", "+@all"]).await;
+        for given_back in [true, false] {
+            let guard = hold(&client, "held").await;
+            // That ends its connections, too.
+            let _: u32 = raw.ask(&["ACL", "DELUSER", "u"]).await;
+            // The connection that was cut may cost one call.
+            let error = match lock(&client, "free").try_acquire().await.map(drop).unwrap_err() {
+                cut if cut.is_transient() => lock(&client, "free").try_acquire().await.map(drop).unwrap_err(),
+                refused => refused,
+            };
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
+            assert!(error.message().contains("password"), "{error}");
+            if given_back {
+                let _other = restricted(&server, &mut raw, &["~*", "&*", "+@all"]).await;
+                stays_held(&guard).await;
+                assert_eq!(guard.release().await, Ending::Released);
+            } else {
+                is_lost_in_time(guard).await;
+            }
+        }
+        until("its ttl frees it", async || raw.ask::<u32>(&["EXISTS", "held"]).await == 0).await;
+    });
+}
+
+pub(crate) fn a_lock_whose_end_an_administrator_took_away_has_one_again() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        let guard = hold(&client, "held").await;
+        assert_eq!(raw.ask::<u32>(&["PERSIST", "held"]).await, 1);
+        until("the next renewal gives it one", async || raw.ask::<i64>(&["PTTL", "held"]).await > 0).await;
+        stays_held(&guard).await;
+        assert_eq!(guard.release().await, Ending::Released);
+    });
+}
+
+pub(crate) fn a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token() {
+    run(async {
+        let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+        let between = Proxy::start(&format!("127.0.0.1:{}", primary.port())).await.unwrap();
+        let port = between.address().port().to_string();
+        let replica = Server::start(&["--replicaof", "127.0.0.1", &port]);
+        let mut raw = replica.raw().await;
+        until("it follows", async || raw.info("replication", "master_link_status").await == "up").await;
+        let client = primary.client("").await;
+        assert_eq!(hold(&client, "held").await.release().await, Ending::Released);
+        until("it has the token", async || raw.keys().await.len() == 1).await;
+        // From here on it hears of nothing.
+        between.hold(Way::ToClient);
+        let first = hold(&client, "held").await;
+        primary.kill();
+        let _: () = raw.ask(&["REPLICAOF", "NO", "ONE"]).await;
+        let second = hold(&replica.client("").await, "held").await;
+        let resource = Fence::new();
+        resource.accept(second.token()).unwrap();
+        assert!(resource.accept(first.token()).is_err(), "{} after {}", first.token(), second.token());
+        is_lost_in_time(first).await;
+        assert_eq!(second.release().await, Ending::Released);
+    });
+}

@@ -1,0 +1,182 @@
+//! Who judges: the programs that may notice a planted bug.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::bounded::{self, End};
+use super::said::{executable, failed_tests, passed_tests, tail, violation, without_json};
+use super::scratch::Scratch;
+
+/// A test program, or the simulation.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Judge {
+    /// In the heads of patches and in the table.
+    pub(crate) name: &'static str,
+    /// Which program it is, in cargo's words.
+    target: &'static [&'static str],
+    kind: Kind,
+    /// The packages whose bugs it could notice.
+    sees: &'static [&'static str],
+    /// Where its cases are written: the beginning of a path, to which a case's topic is added.
+    pub(crate) source: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Tests,
+    /// The conformance suite, on one backend.
+    Suite,
+    Simulation,
+}
+
+/// All of them, the quickest first.
+pub(crate) const ALL: &[Judge] = &[
+    tests("units of lock-core", &["-p", "lock-core", "--lib"], &["lock-core"], "lock-core/src/"),
+    tests("life", &["-p", "lock-core", "--test", "life"], &["lock-core"], "lock-core/tests/life/"),
+    tests(
+        "lease server",
+        &["-p", "lock-memory", "--test", "lease_server"],
+        MEMORY,
+        "lock-memory/tests/lease_server",
+    ),
+    tests(
+        "queue server",
+        &["-p", "lock-memory", "--test", "queue_server"],
+        MEMORY,
+        "lock-memory/tests/queue_server",
+    ),
+    tests(
+        "late messages",
+        &["-p", "lock-memory", "--test", "late_messages"],
+        BOTH,
+        "lock-memory/tests/late_messages",
+    ),
+    tests("clients", &["-p", "lock-memory", "--test", "clients"], BOTH, "lock-memory/tests/clients"),
+    tests("units of lock-redis", &["-p", "lock-redis", "--lib"], &["lock-redis"], "lock-redis/src/"),
+    Judge {
+        name: "simulation",
+        target: &["-p", "lock-conformance", "--features", "sim", "--bin", "lock-conformance"],
+        kind: Kind::Simulation,
+        sees: BOTH,
+        source: "conformance/src/sim/",
+    },
+    tests("redis", &["-p", "lock-redis", "--test", "redis"], &["lock-redis"], "lock-redis/tests/redis/"),
+    suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
+    suite("redis suite", &["-p", "lock-redis", "--test", "conformance"], &["lock-core", "lock-redis"]),
+];
+
+const MEMORY: &[&str] = &["lock-memory"];
+const BOTH: &[&str] = &["lock-core", "lock-memory"];
+
+const fn tests(
+    name: &'static str,
+    target: &'static [&'static str],
+    sees: &'static [&'static str],
+    source: &'static str,
+) -> Judge {
+    Judge { name, target, kind: Kind::Tests, sees, source }
+}
+
+const fn suite(name: &'static str, target: &'static [&'static str], sees: &'static [&'static str]) -> Judge {
+    Judge { name, target, kind: Kind::Suite, sees, source: "conformance/src/cases/" }
+}
+
+/// How long a program may take to be built, from nothing.
+const LONGEST_BUILD: Duration = Duration::from_secs(1200);
+/// How long a whole suite may take: several times what it does.
+const LONGEST_SUITE: Duration = Duration::from_secs(180);
+/// How long any other test program, or a batch of histories, may.
+const LONGEST_RUN: Duration = Duration::from_secs(60);
+/// How long one case may: the suite ends one that hangs after 60 s.
+const LONGEST_CASE: Duration = Duration::from_secs(75);
+/// Histories, in batches: most bugs show in the first. In all more than every CI plays.
+const BATCHES: [u64; 3] = [150, 850, 2000];
+
+/// What a judge says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// So many cases or histories, and nothing wrong.
+    Well(u64),
+    /// What was wrong: the invariant and the seed.
+    Broken(String),
+    /// These cases failed.
+    Failed(Vec<String>),
+    /// It did not end.
+    Hangs,
+}
+
+impl Judge {
+    /// Whether it could notice a bug in this file.
+    pub(crate) fn sees(&self, file: &str) -> bool {
+        file.split_once('/').is_some_and(|(package, _)| self.sees.contains(&package))
+    }
+
+    /// Builds the program in the scratch copy, and answers where it is.
+    pub(crate) fn build(&self, scratch: &Scratch) -> Result<PathBuf, String> {
+        let mut cargo = match self.kind {
+            Kind::Tests | Kind::Suite => scratch.cargo("test", &["--no-run"]),
+            Kind::Simulation => scratch.cargo("build", &[]),
+        };
+        cargo.args(["--quiet", "--message-format", "json-render-diagnostics"]).args(self.target);
+        let ended = bounded::run(&mut cargo, LONGEST_BUILD, scratch.output())?;
+        match (ended.end, executable(&ended.output)) {
+            (End::Success, Some(program)) => Ok(program),
+            (End::TimedOut, _) => Err(format!("building {} took more than {LONGEST_BUILD:?}", self.name)),
+            _ => Err(format!("{} can't be built:\n{}", self.name, tail(&without_json(&ended.output)))),
+        }
+    }
+
+    /// Asks it, in the scratch copy. `Err` if it said nothing of the cases.
+    pub(crate) fn ask(
+        &self,
+        scratch: &Scratch,
+        program: &Path,
+        case: Option<&str>,
+    ) -> Result<Finding, String> {
+        match self.kind {
+            Kind::Tests | Kind::Suite => self.ask_tests(scratch, program, case),
+            Kind::Simulation => self.ask_simulation(scratch, program),
+        }
+    }
+
+    fn ask_tests(&self, scratch: &Scratch, program: &Path, case: Option<&str>) -> Result<Finding, String> {
+        let mut command = scratch.program(program);
+        command.args(case.iter().flat_map(|case| ["--exact", case]));
+        let limit = match case {
+            Some(_) => LONGEST_CASE,
+            None if self.kind == Kind::Suite => LONGEST_SUITE,
+            None => LONGEST_RUN,
+        };
+        let ended = bounded::run(&mut command, limit, scratch.output())?;
+        let failed = failed_tests(&ended.output);
+        match (ended.end, failed.as_slice()) {
+            (End::TimedOut, _) => Ok(Finding::Hangs),
+            (End::Success, _) => match passed_tests(&ended.output) {
+                0 => Err(format!("no such case was run:\n{}", tail(&ended.output))),
+                ran => Ok(Finding::Well(ran)),
+            },
+            (End::Failure, []) => Err(format!("{} broke off:\n{}", self.name, tail(&ended.output))),
+            (End::Failure, cases) => {
+                Ok(Finding::Failed(cases.iter().map(|case| (*case).to_owned()).collect()))
+            }
+        }
+    }
+
+    fn ask_simulation(&self, scratch: &Scratch, program: &Path) -> Result<Finding, String> {
+        let mut seed = 0;
+        for histories in BATCHES {
+            let mut command = scratch.program(program);
+            command.args(["sim", "--histories", &histories.to_string(), "--seed", &seed.to_string()]);
+            let ended = bounded::run(&mut command, LONGEST_RUN, scratch.output())?;
+            match (ended.end, violation(&ended.output)) {
+                (End::Success, _) => seed += histories,
+                (End::TimedOut, _) => return Ok(Finding::Hangs),
+                (End::Failure, Some(violation)) => return Ok(Finding::Broken(violation)),
+                (End::Failure, None) => {
+                    return Err(format!("{} broke off:\n{}", self.name, tail(&ended.output)));
+                }
+            }
+        }
+        Ok(Finding::Well(seed))
+    }
+}

@@ -1,0 +1,168 @@
+//! A planted bug: a patch, and what its head says of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::judge::{self, Finding, Judge};
+use super::scratch::Scratch;
+use crate::workspace::root;
+
+/// Where the patches are, from the repository's root.
+pub(crate) const FOLDER: &str = "conformance/mutants";
+
+/// A planted bug.
+#[derive(Debug)]
+pub(crate) struct Mutant {
+    /// Its file's, without `.patch`.
+    pub(crate) name: String,
+    /// What is wrong with it in a sentence.
+    pub(crate) planted: String,
+    /// The class of bugs or the rule that it is an example of.
+    pub(crate) breaks: String,
+    /// Who is expected to notice, and is asked first.
+    pub(crate) expected: Probe,
+    pub(crate) symptom: Symptom,
+    /// What it changes, from the repository's root.
+    pub(crate) files: Vec<String>,
+}
+
+/// A judge, and which of its cases is asked; all of them, if none is named.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Probe {
+    pub(crate) judge: &'static Judge,
+    pub(crate) case: Option<String>,
+}
+
+/// How the bug is expected to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Symptom {
+    /// A case fails.
+    Failure,
+    /// The program doesn't end.
+    Hang,
+}
+
+/// Every planted bug, in the order of their names.
+pub(crate) fn all() -> Result<Vec<Mutant>, String> {
+    let folder = root().join(FOLDER);
+    let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut patches: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "patch")).collect();
+    patches.sort();
+    patches
+        .iter()
+        .map(|path| {
+            let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            Mutant::parse(&name, &text).map_err(|why| format!("{FOLDER}/{name}.patch: {why}"))
+        })
+        .collect()
+}
+
+impl Mutant {
+    fn parse(name: &str, text: &str) -> Result<Mutant, String> {
+        let head: Vec<&str> = text.lines().take_while(|line| !line.starts_with("--- ")).collect();
+        let field = |key: &str| head.iter().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let needed = |key: &str| field(key).ok_or_else(|| format!("its head has no line \"{key} …\""));
+        let symptom = match field("Symptom:") {
+            None => Symptom::Failure,
+            Some("hang") => Symptom::Hang,
+            Some(other) => return Err(format!("the symptom is \"hang\" or not said, and not {other:?}")),
+        };
+        let files: Vec<String> =
+            text.lines().filter_map(|line| line.strip_prefix("+++ b/")).map(str::to_owned).collect();
+        if files.is_empty() {
+            return Err("it changes no file (a line \"+++ b/…\" for each)".to_owned());
+        }
+        Ok(Mutant {
+            name: name.to_owned(),
+            planted: needed("Planted:")?.to_owned(),
+            breaks: needed("Breaks:")?.to_owned(),
+            expected: Probe::parse(needed("Judge:")?)?,
+            symptom,
+            files,
+        })
+    }
+
+    /// The patch's path from the repository's root.
+    pub(crate) fn path(&self) -> String {
+        format!("{FOLDER}/{}.patch", self.name)
+    }
+
+    /// Whom to ask: who is expected to notice, then everybody who could, the quickest first.
+    pub(crate) fn probes(&self) -> impl Iterator<Item = Probe> {
+        let others = judge::ALL.iter().filter(|judge| self.files.iter().any(|file| judge.sees(file)));
+        let others = others.map(|judge| Probe { judge, case: None }).filter(|probe| *probe != self.expected);
+        std::iter::once(self.expected.clone()).chain(others)
+    }
+}
+
+impl Probe {
+    /// `judge` or `judge, case`.
+    fn parse(text: &str) -> Result<Probe, String> {
+        let (name, case) = match text.split_once(',') {
+            Some((name, case)) => (name.trim(), Some(case.trim().to_owned())),
+            None => (text, None),
+        };
+        let known = || judge::ALL.iter().map(|judge| judge.name).collect::<Vec<_>>().join(", ");
+        let judge = judge::ALL.iter().find(|judge| judge.name == name);
+        let judge = judge.ok_or_else(|| format!("no judge is called {name:?}; there are: {}", known()))?;
+        Ok(Probe { judge, case })
+    }
+
+    /// Asks, in the scratch copy. `Err` if nothing was said of the cases.
+    pub(crate) fn ask(&self, scratch: &Scratch, program: &Path) -> Result<Finding, String> {
+        self.judge.ask(scratch, program, self.case.as_deref())
+    }
+
+    /// Where the judge's cases are written, as the beginning of a path.
+    pub(crate) fn source(&self) -> String {
+        let topic =
+            self.case.as_deref().and_then(|case| case.split_once("::")).map_or("", |(topic, _)| topic);
+        format!("{}{topic}", self.judge.source)
+    }
+}
+
+impl std::fmt::Display for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.judge.name)?;
+        self.case.iter().try_for_each(|case| write!(f, ", {case}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATCH: &str = "Planted: a bug\nBreaks:  B9\nJudge:   redis suite, contract::x\n\
+        --- a/lock-redis/src/claim.rs\n+++ b/lock-redis/src/claim.rs\n@@ -1 +1 @@\n-a\n+b\n";
+
+    #[test]
+    fn a_head_is_read() {
+        let mutant = Mutant::parse("01-x", PATCH).unwrap();
+        assert_eq!((mutant.planted.as_str(), mutant.breaks.as_str()), ("a bug", "B9"));
+        assert_eq!(mutant.expected.to_string(), "redis suite, contract::x");
+        assert_eq!(mutant.expected.source(), "conformance/src/cases/contract");
+        assert_eq!(mutant.files, ["lock-redis/src/claim.rs"]);
+        assert_eq!(mutant.symptom, Symptom::Failure);
+    }
+
+    #[test]
+    fn what_a_head_lacks_is_named() {
+        let why = |text: &str| Mutant::parse("01-x", text).unwrap_err();
+        assert!(why(&PATCH.replace("Breaks", "Brakes")).contains("Breaks:"));
+        assert!(why(&PATCH.replace("redis suite", "rides suite")).contains("redis suite"));
+        assert!(why(&PATCH.replace("+++ b/", "+++ ")).contains("+++ b/"));
+        assert!(why(&format!("Symptom: pain\n{PATCH}")).contains("hang"));
+    }
+
+    #[test]
+    fn the_expected_one_is_asked_first_and_who_cannot_see_it_is_not() {
+        let probes: Vec<_> = Mutant::parse("01-x", PATCH).unwrap().probes().collect();
+        assert_eq!(probes[0].to_string(), "redis suite, contract::x");
+        assert!(probes[1..].iter().all(|probe| probe.case.is_none()));
+        assert!(probes.iter().any(|probe| probe.judge.name == "redis suite" && probe.case.is_none()));
+        assert!(!probes.iter().any(|probe| probe.judge.name == "simulation"));
+    }
+}
