@@ -141,10 +141,10 @@ impl Run {
             (Ended::ByItself(_), Release::TooLate | Release::NotWaitedFor(_)) => lost(format!(
                 "{name:?} was lost before the command ended, or the server could not be asked whether it was"
             )),
+            (Ended::Terminated(Cause::MaxHold) | Ended::Killed(Cause::MaxHold), _) => lost(format!(
+                "{name:?} was held for as long as --max-hold allows: the command was ended in time"
+            )),
             (Ended::Terminated(cause), _) => lost(match cause {
-                Cause::MaxHold => format!(
-                    "{name:?} was held for as long as --max-hold allows: the command was terminated in time"
-                ),
                 Cause::Revoked => format!("{name:?} was broken: the command was terminated"),
                 _ => {
                     format!("the lease of {name:?} could not be renewed: the command was terminated in time")

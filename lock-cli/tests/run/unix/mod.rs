@@ -6,6 +6,7 @@ mod ends;
 mod looks;
 mod loss;
 mod signals;
+mod terminal;
 mod terms;
 mod usage;
 mod waits;
@@ -33,6 +34,7 @@ pub(crate) fn main() {
         breaking::CASES,
         watch::CASES,
         signals::CASES,
+        terminal::CASES,
         looks::ON_SERVER,
     ]
     .concat();
