@@ -54,7 +54,8 @@ impl Claim for SqlClaim {
                 // What wakes a holder is missed by a waiter.
                 self.listening = None;
                 let token = u64::try_from(token).ok().and_then(FencingToken::new);
-                let token = token.ok_or_else(|| Error::rejected("the lock's row holds an impossible token"))?;
+                let token =
+                    token.ok_or_else(|| Error::rejected("the lock's row holds an impossible token"))?;
                 Ok(Attempt::Granted(Grant { token, valid_for: left }))
             }
             // Somebody else was faster.

@@ -7,7 +7,9 @@ use sqlx::Error as SqlxError;
 pub(crate) fn connecting(error: SqlxError) -> Error {
     match code(&error) {
         Some(code) => said(code, error, Done::No),
-        None if matches!(error, SqlxError::Configuration(_)) => Error::invalid(error.to_string()).with_source(error),
+        None if matches!(error, SqlxError::Configuration(_)) => {
+            Error::invalid(error.to_string()).with_source(error)
+        }
         None => Error::unavailable(Done::No, format!("the file can't be opened: {error}")).with_source(error),
     }
 }
@@ -74,7 +76,9 @@ fn said(code: i32, error: SqlxError, otherwise: Done) -> Error {
         SCHEMA => not_now("the tables were changed meanwhile"),
         CANTOPEN => not_now("the file can't be opened"),
         READONLY if code == READONLY_DBMOVED => not_now("the file was moved or deleted"),
-        READONLY => never("the file is read-only for this user; SQLite needs to write to it and to its folder"),
+        READONLY => {
+            never("the file is read-only for this user; SQLite needs to write to it and to its folder")
+        }
         PERM | AUTH => never("access is denied"),
         CORRUPT => never("the file is damaged; restore it, or delete it while nobody holds a lock in it"),
         NOTADB => never("this is no SQLite database (or an encrypted one); name another file"),

@@ -69,7 +69,11 @@ impl Fence {
     /// [`FenceError::Stale`], and the transaction is to be rolled back.
     ///
     /// Outside a transaction it only says how things stood. Cancel safe as sqlx is: roll the transaction back.
-    pub async fn accept(&self, connection: &mut SqliteConnection, token: FencingToken) -> Result<(), FenceError> {
+    pub async fn accept(
+        &self,
+        connection: &mut SqliteConnection,
+        token: FencingToken,
+    ) -> Result<(), FenceError> {
         let offered = i64::try_from(token.get()).map_err(|e| sqlx::Error::Encode(e.into()))?;
         let accept = sqlx::query(ACCEPT).bind(self.resource.clone()).bind(offered);
         // To its last step: outside a transaction it takes effect only there.

@@ -91,7 +91,8 @@ impl File {
         if let Err(e) = std::fs::metadata(&self.folder) {
             return Some(no_folder(&self.folder, e));
         }
-        let forbidden = if self.path.exists() { is_forbidden(&self.path) } else { is_forbidden(&self.folder) };
+        let forbidden =
+            if self.path.exists() { is_forbidden(&self.path) } else { is_forbidden(&self.folder) };
         forbidden.then(|| {
             Error::rejected(format!(
                 "this user may not write to {}; SQLite needs to write to the file and to its folder",

@@ -12,7 +12,7 @@ use sqlx::query::Query;
 use sqlx::sqlite::{
     SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
 };
-use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
+use sqlx::{ConnectOptions, Executor, Row};
 use tokio::sync::Mutex;
 
 use super::call::Call;
@@ -76,7 +76,7 @@ impl Lane {
         &self,
         call: &Call,
         late: Late,
-        make: impl FnOnce(Now) -> Statement + Send + 'static,
+        make: impl Fn(Now) -> Statement + Send + 'static,
     ) -> Result<Answer> {
         let (lane, own) = (self.clone(), call.clone());
         detached(&call.clock, call.left(), async move {
@@ -112,21 +112,19 @@ impl From<sqlx::Error> for Failure {
 struct Link {
     connection: SqliteConnection,
     file: Identity,
-    busy_timeout: Duration,
     /// When the running statement may take effect at the latest, on the shared clock.
     deadline: Arc<AtomicI64>,
 }
 
 impl Link {
     async fn open(route: &Route, call: &Call) -> Result<Link> {
-        let busy_timeout = patience_of_sqlite(call);
         let options = route
             .options
             .clone()
             .filename(route.file.path())
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(busy_timeout);
+            .busy_timeout(ONE_TRY);
         let mut connection = connect(&options, route, call).await?;
         must_log_ahead(&mut connection).await?;
         schema::prepare(&mut connection).await?;
@@ -139,7 +137,7 @@ impl Link {
         // The last word before a statement takes effect, after every wait for other processes.
         let in_time = move || time.shared() <= limit.load(Ordering::Acquire);
         connection.lock_handle().await.map_err(errors::connecting)?.set_commit_hook(in_time);
-        Ok(Link { connection, file, busy_timeout, deadline })
+        Ok(Link { connection, file, deadline })
     }
 
     /// A file that was deleted or replaced takes writes as before, but nobody else sees them.
@@ -147,50 +145,40 @@ impl Link {
         file.identity().is_ok_and(|there| there == self.file)
     }
 
+    /// Asks until no other process is in the way, or the call is over. Each try has its own moment: a lease is counted
+    /// from right before the statement.
     async fn ask(
         &mut self,
         route: &Route,
         call: &Call,
         late: Late,
-        make: impl FnOnce(Now) -> Statement,
+        make: impl Fn(Now) -> Statement,
     ) -> Result<Answer, Failure> {
-        self.wait_no_longer_than(call).await?;
-        let (now, left) = (route.time.now(), call.left());
-        if left.is_zero() {
-            let error = Error::unavailable(Done::No, "the calls before it took all of its time");
-            return Err(Failure { error, spares_connection: true });
+        loop {
+            let (now, left) = (route.time.now(), call.left());
+            if left.is_zero() {
+                let error = Error::unavailable(Done::No, "the calls before it took all of its time");
+                return Err(Failure { error, spares_connection: true });
+            }
+            let limit = match late {
+                Late::Undone => now.shared.saturating_add(nanoseconds(left)),
+                Late::Welcome => i64::MAX,
+            };
+            self.deadline.store(limit, Ordering::Release);
+            // To its last step: a statement that writes takes effect behind its last row, and only then is known to
+            // have. (sqlx' `fetch_optional` stops at the row, and hears of no error behind it.)
+            match make(now).fetch_all(&mut self.connection).await {
+                Ok(rows) => return Ok(Answer { rows, now }),
+                Err(e) if errors::is_busy(&e) && call.left() > ONE_TRY => {}
+                Err(e) => return Err(e.into()),
+            }
         }
-        let limit = match late {
-            Late::Undone => now.shared.saturating_add(nanoseconds(left)),
-            Late::Welcome => i64::MAX,
-        };
-        self.deadline.store(limit, Ordering::Release);
-        // To its last step: a statement that writes takes effect behind its last row, and only then is known to have.
-        let rows = make(now).fetch_all(&mut self.connection).await?;
-        Ok(Answer { rows, now })
-    }
-
-    /// SQLite's own waiting ends in time.
-    async fn wait_no_longer_than(&mut self, call: &Call) -> Result<(), sqlx::Error> {
-        let wanted = patience_of_sqlite(call);
-        if wanted != self.busy_timeout {
-            let pragma = format!("PRAGMA busy_timeout = {}", wanted.as_millis());
-            self.connection.execute(AssertSqlSafe(pragma)).await?;
-            self.busy_timeout = wanted;
-        }
-        Ok(())
     }
 }
 
-/// How long SQLite waits for other processes: less than what is left, so that it is SQLite that answers; one of few
-/// values, so that it seldom has to be told.
-fn patience_of_sqlite(call: &Call) -> Duration {
-    let left = u64::try_from(call.left().as_millis()).unwrap_or(u64::MAX).min(LONGEST_BUSY);
-    let step = 1 << left.max(1).ilog2().saturating_sub(3);
-    Duration::from_millis(left * 7 / 8 / step * step)
-}
-
-const LONGEST_BUSY: u64 = 5000;
+/// How long SQLite waits by itself for other processes. Its pauses grow to 100 ms, which on a busy file is too few tries
+/// for a call of 100 ms; so it tries often for a short while, and is asked again.
+const ONE_TRY: Duration = Duration::from_millis(8);
 
 /// Processes that come at the same time stand in each other's way while the first one sets the file up, and SQLite
 /// doesn't wait then.

@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn the_version_says_who_has_to_change() {
-        let said = |version: &str| must_be_ours(&CREATE.replace("schema 1", version)).map_err(|e| e.to_string());
+        let said =
+            |version: &str| must_be_ours(&CREATE.replace("schema 1", version)).map_err(|e| e.to_string());
         assert_eq!(said(&format!("schema {VERSION}")), Ok(()));
         assert!(said("schema 2").unwrap_err().contains("newer"));
         assert!(said("schema 0").unwrap_err().contains("older"));

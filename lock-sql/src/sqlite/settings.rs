@@ -44,7 +44,8 @@ impl Sqlite {
     pub fn from_url(url: &str) -> Result<Sqlite> {
         let mut url = Location::parse(url)?;
         let path = parse_path(url.base())?;
-        let options = SqliteConnectOptions::new().filename(path).create_if_missing(true).disable_statement_logging();
+        let options =
+            SqliteConnectOptions::new().filename(path).create_if_missing(true).disable_statement_logging();
         let mut sqlite = Sqlite::from(options);
         sqlite.prefix = url.take_prefix()?;
         sqlite.patience = url.take_duration("patience")?;

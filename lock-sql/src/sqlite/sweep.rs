@@ -62,7 +62,8 @@ async fn sweep(
     let idle = i64::try_from(IDLE.as_micros()).unwrap_or(i64::MAX);
     let from = after.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let begin = from.clone();
-    let find = move |now: super::time::Now| sqlx::query(FIND).bind(begin).bind(now.wall - idle).bind(ROWS);
+    let find =
+        move |now: super::time::Now| sqlx::query(FIND).bind(begin.clone()).bind(now.wall - idle).bind(ROWS);
     let found = looks.ask(&call, Late::Welcome, find).await?;
     let Some(row) = found.rows.first() else { return Ok(()) };
     let read = || Ok((row.try_get::<Option<Vec<u8>>, _>(0)?, row.try_get::<i64, _>(1)?, row.try_get(2)?));
@@ -71,8 +72,8 @@ async fn sweep(
     *after.lock().unwrap_or_else(PoisonError::into_inner) = next;
     if let (Some(last), Some(1..)) = (last, old) {
         let delete = move |now: super::time::Now| {
-            let delete = sqlx::query(DELETE).bind(from).bind(last).bind(now.wall - idle);
-            delete.bind(boot).bind(now.shared)
+            let delete = sqlx::query(DELETE).bind(from.clone()).bind(last.clone()).bind(now.wall - idle);
+            delete.bind(boot.clone()).bind(now.shared)
         };
         writes.ask(&call, Late::Undone, delete).await?;
     }

@@ -78,7 +78,12 @@ UPDATE onelock_locks SET owner = x'', label = '', expires = -1, revoked = ?2
 WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
 
 impl Table {
-    pub(crate) async fn open(route: Route, prefix: Prefix, clock: &Clock, patience: Duration) -> Result<Table> {
+    pub(crate) async fn open(
+        route: Route,
+        prefix: Prefix,
+        clock: &Clock,
+        patience: Duration,
+    ) -> Result<Table> {
         let (time, wakes) = (route.time, Wakes::of(route.file.path(), &prefix));
         let route = Arc::new(route);
         let table = Table {
@@ -113,7 +118,12 @@ impl Table {
     }
 
     /// `None` if somebody else holds it.
-    pub(crate) async fn take(&self, call: &Call, key: &Arc<[u8]>, request: &Request) -> Result<Option<Taken>> {
+    pub(crate) async fn take(
+        &self,
+        call: &Call,
+        key: &Arc<[u8]>,
+        request: &Request,
+    ) -> Result<Option<Taken>> {
         let (key, boot, ttl) = (key.clone(), self.time.boot(), nanoseconds(request.ttl));
         let (owner, label) = (*request.owner.as_bytes(), request.label.clone());
         let answer = self
@@ -176,7 +186,9 @@ impl Table {
                 let revoke = sqlx::query(sql).bind(key.to_vec()).bind(holder.as_bytes().to_vec());
                 let revoke = revoke.bind(boot.to_vec()).bind(now.shared);
                 match when {
-                    When::HoldersDeadline => revoke.bind(by.as_bytes().to_vec()).bind(label.as_str().to_owned()),
+                    When::HoldersDeadline => {
+                        revoke.bind(by.as_bytes().to_vec()).bind(label.as_str().to_owned())
+                    }
                     When::Now => revoke,
                 }
             })

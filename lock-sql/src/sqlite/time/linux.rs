@@ -33,7 +33,9 @@ pub(super) fn ahead() -> Result<i64> {
         }),
         // A kernel without time namespaces (before 5.6).
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        Err(e) => Err(Error::unsupported(format!("the time namespace's offset can't be read: {e}")).with_source(e)),
+        Err(e) => {
+            Err(Error::unsupported(format!("the time namespace's offset can't be read: {e}")).with_source(e))
+        }
     }
 }
 

@@ -6,8 +6,7 @@ use lock_core::Result;
 use super::{Boot, since_1970, whole};
 
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has a better clock"))]
-pub(super) const PROMISE: &str =
-    "the machine's wall clock: set forward, it ends leases early, and two may hold; set back, it lengthens them";
+pub(super) const PROMISE: &str = "the machine's wall clock: set forward, it ends leases early, and two may hold; set back, it lengthens them";
 
 /// One for all boots, and unlike any of Linux': a file that comes from there has no live leases.
 pub(super) fn boot() -> Result<Boot> {
