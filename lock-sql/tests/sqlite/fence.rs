@@ -61,7 +61,8 @@ async fn no_other_holder_writes_between_the_check_and_the_commit() {
     let mut connection = file.admin().await;
     let mut transaction = connection.begin().await.unwrap();
     Fence::new("reports").accept(&mut transaction, token(33)).await.unwrap();
-    let mut other = sqlx::ConnectOptions::connect(&file.options().busy_timeout(Duration::from_millis(20))).await.unwrap();
+    let mut other =
+        sqlx::ConnectOptions::connect(&file.options().busy_timeout(Duration::from_millis(20))).await.unwrap();
     let blocked = other.execute("INSERT INTO reports VALUES (9)").await;
     assert!(blocked.is_err(), "the check alone takes the right to write");
     transaction.commit().await.unwrap();

@@ -24,6 +24,7 @@ async fn a_lease_of_another_boot_is_over_and_its_token_counts() {
 }
 
 /// The end of a lease is no time of day: the wall clock may be set to anything.
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn leases_end_by_the_clock_since_boot() {
     let file = File::new();

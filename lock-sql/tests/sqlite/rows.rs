@@ -37,7 +37,8 @@ async fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay() {
             assert_eq!(first.try_acquire().await.unwrap().unwrap().release().await, Ending::Released);
         }
     }
-    let left = "SELECT count(*) FROM onelock_locks WHERE name IN (CAST('held' AS BLOB), CAST('first' AS BLOB))";
+    let left =
+        "SELECT count(*) FROM onelock_locks WHERE name IN (CAST('held' AS BLOB), CAST('first' AS BLOB))";
     assert_eq!(file.number(left).await, 2);
 }
 
@@ -62,7 +63,10 @@ async fn a_lock_is_one_row_under_its_prefix_and_name() {
 #[tokio::test]
 async fn a_database_that_is_there_already_keeps_what_is_its_own() {
     let file = File::new();
-    file.execute("CREATE TABLE bills (total INTEGER); INSERT INTO bills VALUES (42); PRAGMA user_version = 7").await;
+    file.execute(
+        "CREATE TABLE bills (total INTEGER); INSERT INTO bills VALUES (42); PRAGMA user_version = 7",
+    )
+    .await;
     let client = file.client().await;
     granted(&mut claim(&client, "a", PATIENCE)).await;
     assert_eq!(file.number("SELECT total FROM bills").await, 42);

@@ -103,6 +103,20 @@ async fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time() {
     assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
 }
 
+#[tokio::test]
+async fn a_write_waits_for_another_process_while_it_has_time() {
+    let file = File::new();
+    let client = file.client().await;
+    let mut admin = file.admin().await;
+    admin.execute("BEGIN IMMEDIATE").await.unwrap();
+    let mut attempt = claim(&client, "a", Duration::from_secs(5));
+    let attempt = tokio::spawn(async move { granted(&mut attempt).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!attempt.is_finished());
+    admin.execute("ROLLBACK").await.unwrap();
+    attempt.await.unwrap();
+}
+
 /// The database's owner may refuse it when it is to take effect, behind the row that says granted.
 #[tokio::test]
 async fn a_grant_that_does_not_take_effect_is_none() {
@@ -110,7 +124,8 @@ async fn a_grant_that_does_not_take_effect_is_none() {
     let client = file.client().await;
     file.execute("CREATE TABLE parents (id INTEGER PRIMARY KEY)").await;
     file.execute("CREATE TABLE kids (p INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)").await;
-    file.execute("CREATE TRIGGER bad AFTER INSERT ON onelock_locks BEGIN INSERT INTO kids VALUES (7); END").await;
+    file.execute("CREATE TRIGGER bad AFTER INSERT ON onelock_locks BEGIN INSERT INTO kids VALUES (7); END")
+        .await;
     let error = claim(&client, "a", PATIENCE).attempt().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
     assert_eq!(file.number("SELECT count(*) FROM onelock_locks").await, 0);
