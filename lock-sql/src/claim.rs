@@ -86,6 +86,7 @@ impl Claim for SqlClaim {
     async fn release(&mut self) -> Result<Release> {
         let was_held = self.table.release(&self.call(), &self.key, &self.request.owner).await?;
         let wakes = self.table.wakes();
+        // Also if nothing was held: a release before this one may have done it, and nobody heard of it.
         wakes.wake(self.request.name.as_str());
         Ok(match was_held {
             // Only this process's waiters are known here.

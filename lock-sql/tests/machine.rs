@@ -17,7 +17,9 @@ struct NotRun(String);
 
 type Outcome = Result<(), NotRun>;
 
-const TESTS: &[(&str, fn() -> Outcome)] = &[
+type Named = (&'static str, fn() -> Outcome);
+
+const TESTS: &[Named] = &[
     ("a_time_namespace_changes_no_lease", a_time_namespace_changes_no_lease),
     ("a_full_disk_grants_nothing_and_is_survived", a_full_disk_grants_nothing_and_is_survived),
     ("a_read_only_disk_is_said_to_be_one", a_read_only_disk_is_said_to_be_one),
@@ -109,9 +111,10 @@ fn a_time_namespace_changes_no_lease() -> Outcome {
         let mut holder = held.spawn().unwrap();
         let mut line = [0; 5];
         std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut line).unwrap();
-        assert_eq!(run(&try_it)?.status.code(), Some(75), "held inside, {offset} s");
+        let tried = run(&try_it);
         holder.kill().unwrap();
         holder.wait().unwrap();
+        assert_eq!(tried?.status.code(), Some(75), "held inside, {offset} s");
     }
     Ok(())
 }

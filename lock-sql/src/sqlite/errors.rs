@@ -14,6 +14,24 @@ pub(crate) fn connecting(error: SqlxError) -> Error {
     }
 }
 
+/// Why a file could not be opened: SQLite failed, or something was found that is not as it has to be.
+pub(crate) enum Obstacle {
+    Sqlite(SqlxError),
+    Found(Error),
+}
+
+impl From<SqlxError> for Obstacle {
+    fn from(error: SqlxError) -> Obstacle {
+        Obstacle::Sqlite(error)
+    }
+}
+
+impl From<Error> for Obstacle {
+    fn from(error: Error) -> Obstacle {
+        Obstacle::Found(error)
+    }
+}
+
 /// While a statement runs.
 pub(crate) fn asking(error: SqlxError) -> Error {
     match code(&error) {

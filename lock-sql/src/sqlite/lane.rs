@@ -16,7 +16,7 @@ use sqlx::{ConnectOptions, Executor, Row};
 use tokio::sync::Mutex;
 
 use super::call::Call;
-use super::errors;
+use super::errors::{self, Obstacle};
 use super::file::{self, File, Identity};
 use super::schema;
 use super::time::{Now, Time, nanoseconds};
@@ -126,8 +126,6 @@ impl Link {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(ONE_TRY);
         let mut connection = connect(&options, route, call).await?;
-        must_log_ahead(&mut connection).await?;
-        schema::prepare(&mut connection).await?;
         let gone = |e: std::io::Error| {
             Error::unavailable(Done::No, "the file was deleted while it was being opened").with_source(e)
         };
@@ -184,25 +182,32 @@ const ONE_TRY: Duration = Duration::from_millis(8);
 /// doesn't wait then.
 async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> Result<SqliteConnection> {
     loop {
-        match options.connect().await {
+        match set_up(options).await {
             Ok(connection) => return Ok(connection),
-            Err(e) if errors::is_busy(&e) && !call.left().is_zero() => call.clock.sleep(BETWEEN_TRIES).await,
-            Err(e) if errors::is_cant_open(&e) => {
+            Err(Obstacle::Sqlite(e)) if errors::is_busy(&e) && call.left() > ONE_TRY => {
+                call.clock.sleep(BETWEEN_TRIES).await;
+            }
+            Err(Obstacle::Sqlite(e)) if errors::is_cant_open(&e) => {
                 return Err(route.file.obstacle().unwrap_or_else(|| errors::connecting(e)));
             }
-            Err(e) => return Err(errors::connecting(e)),
+            Err(Obstacle::Sqlite(e)) => return Err(errors::connecting(e)),
+            Err(Obstacle::Found(e)) => return Err(e),
         }
     }
 }
 
 const BETWEEN_TRIES: Duration = Duration::from_millis(3);
 
-async fn must_log_ahead(connection: &mut SqliteConnection) -> Result<()> {
-    let mode = connection.fetch_one("PRAGMA journal_mode").await.and_then(|row| row.try_get::<String, _>(0));
-    match mode.map_err(errors::connecting)? {
-        mode if mode == "wal" => Ok(()),
-        mode => Err(Error::unsupported(format!(
+/// Opens, and sees to it that the file has a log and our table.
+async fn set_up(options: &SqliteConnectOptions) -> Result<SqliteConnection, Obstacle> {
+    let mut connection = options.connect().await?;
+    let mode: String = connection.fetch_one("PRAGMA journal_mode").await?.try_get(0)?;
+    if mode != "wal" {
+        return Err(Error::unsupported(format!(
             "SQLite can't keep a write-ahead log for this file (its journal mode stays {mode:?}); a file on a local disk can"
-        ))),
+        ))
+        .into());
     }
+    schema::prepare(&mut connection).await?;
+    Ok(connection)
 }

@@ -7,7 +7,7 @@ use lock_core::{Error, Result};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Executor, Row};
 
-use super::errors;
+use super::errors::Obstacle;
 
 /// The version of the table that this crate reads and writes.
 pub(crate) const VERSION: u32 = 1;
@@ -28,19 +28,18 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_locks (/* onelock schem
 const FIND: &str = "SELECT sql FROM sqlite_schema WHERE name = 'onelock_locks'";
 
 /// Creates the table if it isn't there; says whose it is if it isn't ours.
-pub(crate) async fn prepare(connection: &mut SqliteConnection) -> Result<()> {
+pub(crate) async fn prepare(connection: &mut SqliteConnection) -> Result<(), Obstacle> {
     if find(connection).await?.is_none() {
-        connection.execute(CREATE).await.map_err(errors::connecting)?;
+        connection.execute(CREATE).await?;
     }
     match find(connection).await? {
-        Some(created) => must_be_ours(&created),
-        None => Err(Error::rejected("the table onelock_locks was created, and is not there")),
+        Some(created) => Ok(must_be_ours(&created)?),
+        None => Err(Error::rejected("the table onelock_locks was created, and is not there").into()),
     }
 }
 
-async fn find(connection: &mut SqliteConnection) -> Result<Option<String>> {
-    let row = connection.fetch_optional(FIND).await.map_err(errors::connecting)?;
-    row.map(|row| row.try_get(0)).transpose().map_err(errors::connecting)
+async fn find(connection: &mut SqliteConnection) -> Result<Option<String>, sqlx::Error> {
+    connection.fetch_optional(FIND).await?.map(|row| row.try_get(0)).transpose()
 }
 
 fn must_be_ours(created: &str) -> Result<()> {

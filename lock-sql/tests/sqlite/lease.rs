@@ -1,6 +1,6 @@
 //! By which clock, and of which boot, a lease ends.
 
-use lock_core::driver::{Attempt, Cause, Renewal, Revocation, Revoked, When};
+use lock_core::driver::{Attempt, Cause, Release, Renewal, Revocation, Revoked, When};
 use lock_core::{Label, Name, Owner, Random};
 
 use super::{File, TTL, claim, granted};
@@ -35,6 +35,18 @@ async fn leases_end_by_the_clock_since_boot() {
     let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
     let left = expires as f64 / 1e9 - uptime;
     assert!((8.0..10.5).contains(&left), "{left} s by the kernel's clock");
+}
+
+#[tokio::test]
+async fn a_lease_that_has_ended_is_not_brought_back() {
+    let file = File::new();
+    let client = file.client().await;
+    let mut holder = claim(&client, "a", PATIENCE);
+    granted(&mut holder).await;
+    file.execute("UPDATE onelock_locks SET expires = 1").await;
+    assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
+    assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
+    granted(&mut claim(&client, "a", PATIENCE)).await;
 }
 
 #[tokio::test]
