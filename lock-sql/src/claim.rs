@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Attempt, Busy, Cause, Claim, Grant, Release, Renewal, Request};
-use lock_core::{Error, FencingToken, Listening, Result};
+use lock_core::{Error, FencingToken, Result};
 
-use crate::sqlite::{Call, Row, Table, Taken};
+use crate::sqlite::{Call, Listener, Row, Table, Taken};
 
 /// One owner's claim on one lock.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct SqlClaim {
     request: Request,
     /// What the row is found by: the prefix and the name.
     key: Arc<[u8]>,
-    listening: Option<Listening>,
+    listening: Option<Listener>,
 }
 
 impl SqlClaim {
@@ -89,8 +89,7 @@ impl Claim for SqlClaim {
         // Also if nothing was held: a release before this one may have done it, and nobody heard of it.
         wakes.wake(self.request.name.as_str());
         Ok(match was_held {
-            // Only this process's waiters are known here.
-            true => Release::Released { others: wakes.has(self.request.name.as_str()).then_some(true) },
+            true => Release::Released { others: wakes.others(self.request.name.as_str()) },
             false => Release::NotHeld,
         })
     }

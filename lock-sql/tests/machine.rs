@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Trial};
 use lock_conformance::servers::{self, Holder, Program, Wait, record};
-use lock_core::ErrorKind;
+use lock_core::driver::{Attempt, Claim, Mode, Release, Request, Waits};
+use lock_core::{Client, ErrorKind, Label, Name, Owner, Random};
 use tempfile::TempDir;
 
 /// Why a test can't be run here.
@@ -24,6 +25,7 @@ const TESTS: &[Named] = &[
     ("a_full_disk_grants_nothing_and_is_survived", a_full_disk_grants_nothing_and_is_survived),
     ("a_read_only_disk_is_said_to_be_one", a_read_only_disk_is_said_to_be_one),
     ("processes_killed_at_any_moment_leave_a_sound_file", processes_killed_at_any_moment_leave_a_sound_file),
+    ("a_release_knows_whether_another_process_waits", a_release_knows_whether_another_process_waits),
     ("processes_that_come_at_once_create_one_table", processes_that_come_at_once_create_one_table),
 ];
 
@@ -249,4 +251,50 @@ fn processes_that_come_at_once_create_one_table() -> Outcome {
         }
     }
     Ok(())
+}
+
+/// So that a process which hands a lock over to itself stands back for others, and only for them.
+fn a_release_knows_whether_another_process_waits() -> Outcome {
+    let program = program()?;
+    let folder = TempDir::new().unwrap();
+    let url = url(&folder.path().join("locks.db"));
+    block_on(async {
+        let client = lock_sql::sqlite::connect(&url).await.unwrap();
+        let mut claim = claim(&client, "a");
+        let mut others = None;
+        let mut round = async || {
+            assert!(matches!(claim.attempt().await.unwrap(), Attempt::Granted(_)));
+            others = match claim.release().await.unwrap() {
+                Release::Released { others } => others,
+                Release::NotHeld => panic!("it was held"),
+            };
+            others
+        };
+        assert_eq!(round().await, Some(false));
+        let held = client.lock("b").ttl(LIMIT).build().unwrap().acquire().await.unwrap();
+        let waiter = hold(&program, &url, "b", Wait::Forever, "true");
+        let started = Instant::now();
+        while round().await == Some(false) {
+            assert!(started.elapsed() < LIMIT, "a process waits, and nobody knows");
+        }
+        waiter.process().kill().unwrap();
+        while round().await != Some(false) {
+            assert!(started.elapsed() < LIMIT, "nobody waits any more");
+        }
+        assert!(held.is_held());
+    });
+    Ok(())
+}
+
+fn claim(client: &Client, name: &str) -> Box<dyn Claim> {
+    client.driver().claim(Request {
+        name: Name::new(name).unwrap(),
+        owner: Owner::mint(&Random::system()),
+        mode: Mode::Exclusive,
+        ttl: LIMIT,
+        patience: Duration::from_secs(2),
+        waits: Waits::No,
+        label: Label::new("a test"),
+        clock: client.clock().clone(),
+    })
 }

@@ -19,6 +19,7 @@ pub(crate) use call::Call;
 pub use fence::{Fence, FenceError};
 pub use settings::Sqlite;
 pub(crate) use table::{Row, Table, Taken};
+pub(crate) use wakes::Listener;
 
 use lock_core::{Client, Options, Result};
 

@@ -104,7 +104,7 @@ impl Table {
         self.prefix.key(name).into_bytes().into()
     }
 
-    pub(crate) fn wakes(&self) -> &Wakes {
+    pub(crate) fn wakes(&self) -> &Arc<Wakes> {
         &self.wakes
     }
 

@@ -25,7 +25,12 @@ async fn a_release_wakes_the_waiters_of_another_client_of_this_process() {
     assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(true) });
     tokio::time::timeout(Duration::from_secs(1), waiter.changed()).await.expect("woken");
     granted(&mut waiter).await;
-    assert_eq!(waiter.release().await.unwrap(), Release::Released { others: None });
+    let mut another = claim(&other, "b", PATIENCE);
+    another.listen().await.unwrap();
+    assert_eq!(waiter.release().await.unwrap(), Release::Released { others: None }, "for what, is not known");
+    drop(another);
+    granted(&mut waiter).await;
+    assert_eq!(waiter.release().await.unwrap(), Release::Released { others: Some(false) });
 }
 
 #[tokio::test]
