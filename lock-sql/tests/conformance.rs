@@ -1,7 +1,10 @@
 //! SQLite under the suite, on files in a temporary folder.
 
+#[path = "conformance/database.rs"]
 mod database;
+#[path = "conformance/own.rs"]
 mod own;
+#[path = "conformance/statements.rs"]
 mod statements;
 
 use async_trait::async_trait;
