@@ -100,15 +100,13 @@ async fn a_database_in_memory_is_refused() {
     assert_eq!(refused("sqlite::memory:").await.kind(), ErrorKind::Unsupported);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_link_leads_to_the_file_and_its_waiters() {
     let file = File::new();
     drop(file.client().await);
     let link = file.folder.path().join("link.db");
-    #[cfg(unix)]
     std::os::unix::fs::symlink(file.path(), &link).unwrap();
-    #[cfg(not(unix))]
-    let link = file.path();
     let client = sqlite::connect(&format!("sqlite://{}", link.display())).await.unwrap();
     let canonical = file.path().canonicalize().unwrap();
     assert_eq!(client.info().server, canonical.display().to_string());

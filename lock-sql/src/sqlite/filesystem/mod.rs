@@ -17,6 +17,7 @@ pub(crate) use other::find;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileSystem {
     /// Of this machine alone.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "it can't be told there"))]
     Local(&'static str),
     /// Of the network, of a host, of somebody's program, or not known to be anything else.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "it can't be told there"))]
