@@ -28,6 +28,7 @@
 //! |---|---|---|
 //! | `memory://`, `memory+queue://` | `memory` (default) | none: this process |
 //! | `redis://`, `unix://`, `rediss://` (with `tls`), `valkey://`, … | `redis` | one Redis or Valkey |
+//! | `sqlite:///path/locks.db`, `sqlite:locks.db` | `sqlite` | none: a file, for the processes of one machine |
 //!
 //! What is promised, and under which assumptions, stands in `docs/semantics.md` of the repository, and in
 //! [`Client::info`] for the server at hand. A backend's own options are in its module.
@@ -47,6 +48,9 @@ pub use lock_memory as memory;
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use lock_redis as redis;
+#[cfg(feature = "sqlite")]
+#[doc(inline)]
+pub use lock_sql::sqlite;
 
 /// Opens the server at `url`, on the current tokio runtime.
 ///
