@@ -5,7 +5,7 @@ use std::fs;
 use lock_core::{Error, ErrorKind, Options};
 use lock_sql::sqlite::{self, Sqlite};
 
-use super::{File, claim, granted};
+use super::{File, claim};
 
 async fn refused(url: &str) -> Error {
     sqlite::connect(url).await.expect_err(url)
@@ -110,6 +110,6 @@ async fn a_link_leads_to_the_file_and_its_waiters() {
     let client = sqlite::connect(&format!("sqlite://{}", link.display())).await.unwrap();
     let canonical = file.path().canonicalize().unwrap();
     assert_eq!(client.info().server, canonical.display().to_string());
-    granted(&mut claim(&client, "a", std::time::Duration::from_secs(1))).await;
+    super::granted(&mut claim(&client, "a", std::time::Duration::from_secs(1))).await;
     assert_eq!(file.number("SELECT count(*) FROM onelock_locks").await, 1);
 }
