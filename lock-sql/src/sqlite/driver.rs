@@ -13,6 +13,7 @@ use super::call::Call;
 use super::check;
 use super::file::File;
 use super::lane::Route;
+use super::schema;
 use super::settings::{Sqlite, Trust};
 use super::sweep::IDLE;
 use super::table::{Row, Table};
@@ -84,6 +85,10 @@ impl Driver for SqliteDriver {
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
         let call = Call::begin(&self.clock, revocation.patience);
         self.table.revoke(&call, name, revocation).await
+    }
+
+    fn schema(&self) -> String {
+        format!("-- made by whoever opens the file first\n{};", schema::CREATE)
     }
 
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {

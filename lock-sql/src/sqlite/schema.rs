@@ -15,7 +15,7 @@ pub(crate) const VERSION: u32 = 1;
 const MARK: &str = "/* onelock schema ";
 
 /// A row stays when its lock is released: it carries the token. What can't be a lock can't be written.
-const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_locks (/* onelock schema 1 */
+pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_locks (/* onelock schema 1 */
   name BLOB NOT NULL PRIMARY KEY CHECK (length(name) > 0),
   owner BLOB NOT NULL CHECK (length(owner) IN (0, 16)),
   token INTEGER NOT NULL CHECK (token > 0),

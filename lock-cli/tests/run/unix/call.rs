@@ -35,6 +35,11 @@ impl Call {
         self
     }
 
+    pub(crate) fn without(mut self, name: &str) -> Call {
+        self.0.env_remove(name);
+        self
+    }
+
     /// With this signal ignored from the start.
     pub(crate) fn ignoring(self, signal: &str) -> Call {
         let mut shell = Command::new("sh");

@@ -5,6 +5,7 @@ mod call;
 mod ends;
 mod looks;
 mod loss;
+mod own_file;
 mod signals;
 mod terminal;
 mod terms;
@@ -24,7 +25,7 @@ type OnServer = (&'static str, fn(&Owned));
 
 pub(crate) fn main() {
     let arguments = Arguments::from_args();
-    let without = [usage::CASES, looks::CASES].concat();
+    let without = [usage::CASES, looks::CASES, own_file::CASES].concat();
     let mut trials: Vec<Trial> = without.into_iter().map(|(name, case)| trial(name, case)).collect();
     let on_server = [
         ends::CASES,

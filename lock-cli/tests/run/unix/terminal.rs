@@ -76,7 +76,8 @@ impl Session {
     /// A line for the shell, and its echo.
     fn runs(&mut self, line: &str) {
         self.types(&format!("{line}\n"));
-        self.shows("\n");
+        // The shell's terminal is not set for commands yet: what is typed now may be lost.
+        self.shows(line.rsplit(' ').next().unwrap_or(line));
     }
 
     /// Waits until this is on the screen, behind all that was waited for before.
@@ -131,7 +132,8 @@ const CTRL_Z: &str = "\x1a";
 
 fn interrupted(server: &Owned) {
     let mut session = Session::start(server);
-    session.runs("$LOCK run --name at-a-terminal -- cat");
+    session.runs("$LOCK run --name at-a-terminal -- sh -c 'echo ready; exec cat'");
+    session.shows("\nready\n");
     session.types("hello\n");
     session.shows("hello\nhello\n");
     session.types(CTRL_C);
@@ -141,13 +143,15 @@ fn interrupted(server: &Owned) {
 
 fn stopped(server: &Owned) {
     let mut session = Session::start(server);
-    session.runs("$LOCK run --name stopped-there -- cat");
+    session.runs("$LOCK run --name stopped-there -- sh -c 'echo ready; exec cat'");
+    session.shows("\nready\n");
     session.types("hello\n");
     session.shows("hello\nhello\n");
     session.types(CTRL_Z);
     session.shows("Stopped");
     session.shows("prompt> ");
     session.runs("fg");
+    session.shows("exec cat'\n"); // what bash says of it
     session.types("again\n");
     session.shows("again\nagain\n");
     session.types(CTRL_D);
