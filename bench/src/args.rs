@@ -36,7 +36,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Group)]
 pub(crate) struct Quick {
-    /// The server: redis://…, or memory://
+    /// The server: redis://…, sqlite:///…, or memory://
     #[arg(long, value_name = "URL")]
     pub(crate) on: String,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct Quick {
 
 #[derive(Debug, Group)]
 pub(crate) struct Hold {
-    /// The server: redis://…, or memory://
+    /// The server: redis://…, sqlite:///…, or memory://
     #[arg(long, value_name = "URL")]
     pub(crate) on: String,
     /// How many
@@ -107,6 +107,8 @@ pub(crate) enum Workload {
     OneName,
     /// Two processes on one name: from the release in the one to the grant in the other
     HandOver,
+    /// Eight processes on one name: how long each acquisition waits
+    Processes,
 }
 
 impl Workload {
@@ -116,6 +118,7 @@ impl Workload {
             Workload::ManyNames => "many-names",
             Workload::OneName => "one-name",
             Workload::HandOver => "hand-over",
+            Workload::Processes => "processes",
         }
     }
 }

@@ -12,9 +12,10 @@ use crate::subjects::Kind;
 use crate::tally::{By, Tally};
 use crate::workloads::cycles::Cycles;
 use crate::workloads::hand_over::HandOver;
+use crate::workloads::processes::Processes;
 
-const ALL: [Workload; 4] =
-    [Workload::Uncontended, Workload::ManyNames, Workload::OneName, Workload::HandOver];
+const ALL: [Workload; 5] =
+    [Workload::Uncontended, Workload::ManyNames, Workload::OneName, Workload::HandOver, Workload::Processes];
 const MANY_NAMES: usize = 64;
 const TASKS_ON_ONE_NAME: usize = 8;
 /// How long a subject may take to connect and to learn its names.
@@ -27,8 +28,9 @@ pub(crate) async fn run(options: Quick) -> Outcome<()> {
     eprintln!("{} for {:?} a workload", bench.server, options.run.length());
     format.head();
     for workload in asked {
-        if *workload == Workload::HandOver && !bench.has_server {
-            eprintln!("hand-over: not run, because {} is of one process", bench.server);
+        let processes = matches!(workload, Workload::HandOver | Workload::Processes);
+        if processes && bench.reach == Reach::Process {
+            eprintln!("{}: not run, because {} is of one process", workload.as_str(), bench.server);
             continue;
         }
         let (kinds, mut lanes): (Vec<Option<Kind>>, Vec<_>) =
@@ -45,12 +47,32 @@ struct Bench {
     backend: &'static str,
     /// For people.
     server: String,
-    /// Whether there is a server, and so a raw driver and other processes.
-    has_server: bool,
+    reach: Reach,
     /// Who alone is measured, if not everybody.
     subjects: Vec<Kind>,
     /// In every name: no run meets the locks of another.
     run: String,
+}
+
+/// Who can take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Nobody else: there is no raw driver, and no other process.
+    Process,
+    /// Other processes, and the raw driver.
+    Machine,
+    /// And peers.
+    Network,
+}
+
+impl Reach {
+    fn of(scheme: &str) -> Reach {
+        match scheme {
+            scheme if scheme.starts_with("memory") => Reach::Process,
+            "sqlite" => Reach::Machine,
+            _ => Reach::Network,
+        }
+    }
 }
 
 impl Bench {
@@ -60,7 +82,7 @@ impl Bench {
             url: options.on.clone(),
             backend: info.backend,
             server: format!("{} {}", info.backend, info.server).trim_end().to_owned(),
-            has_server: !Location::parse(&options.on)?.scheme().starts_with("memory"),
+            reach: Reach::of(Location::parse(&options.on)?.scheme()),
             subjects: options.subjects.clone(),
             run: Owner::mint(&Random::system()).to_string()[..12].to_owned(),
         })
@@ -82,14 +104,15 @@ impl Bench {
     }
 
     fn kinds(&self, workload: Workload) -> Vec<Kind> {
-        if !self.has_server {
-            return vec![Kind::Ours];
-        }
-        match workload {
-            Workload::Uncontended | Workload::ManyNames => Kind::ALL.to_vec(),
+        match (workload, self.reach) {
+            (_, Reach::Process) | (Workload::Processes, _) => vec![Kind::Ours],
+            (Workload::Uncontended | Workload::ManyNames, Reach::Network) => Kind::ALL.to_vec(),
+            (Workload::Uncontended | Workload::ManyNames, Reach::Machine) => vec![Kind::Ours, Kind::Floor],
             // The raw driver has nothing that several tasks could wait for.
-            Workload::OneName => vec![Kind::Ours, Kind::Rslock],
-            Workload::HandOver => vec![Kind::Ours, Kind::Floor, Kind::Rslock],
+            (Workload::OneName, Reach::Network) => vec![Kind::Ours, Kind::Rslock],
+            (Workload::HandOver, Reach::Network) => vec![Kind::Ours, Kind::Floor, Kind::Rslock],
+            // Nor has a file anything that another process could wait for: one has to look.
+            (Workload::OneName | Workload::HandOver, Reach::Machine) => vec![Kind::Ours],
         }
     }
 
@@ -103,13 +126,14 @@ impl Bench {
             Workload::HandOver => {
                 return Ok(Box::new(HandOver::new(kind, subject.as_ref(), &self.url, &name(0)).await?));
             }
+            Workload::Processes => return Ok(Box::new(Processes::new(kind, &self.url, &name(0)).await?)),
         };
         Ok(Box::new(Cycles::new(subject.as_ref(), &names).await?))
     }
 
     fn report(&self, workload: Workload, kinds: &[Option<Kind>], tallies: &[Tally], format: Format) {
         let by = match workload {
-            Workload::Uncontended | Workload::HandOver => By::P50,
+            Workload::Uncontended | Workload::HandOver | Workload::Processes => By::P50,
             Workload::ManyNames | Workload::OneName => By::Rate,
         };
         let base = if workload == Workload::OneName { None } else { Some(Kind::Floor) };

@@ -11,9 +11,10 @@ use serde_json::Value;
 type Case = fn() -> Result<Completion, Failed>;
 
 fn main() {
-    let cases: [(&str, Case); 6] = [
+    let cases: [(&str, Case); 7] = [
         ("memory_has_neither_floor_nor_hand_over", memory),
         ("on_redis_every_workload_has_its_subjects_and_leaves_no_lock", redis),
+        ("on_sqlite_there_is_a_floor_where_nobody_waits", sqlite),
         ("the_driver_is_compared_with_redis_benchmark", calibrate),
         ("held_locks_are_renewed_and_none_is_lost", hold),
         ("a_lock_that_is_lost_meanwhile_is_an_error", loss),
@@ -34,6 +35,20 @@ fn memory() -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
+fn sqlite() -> Result<Completion, Failed> {
+    let folder = tempfile::tempdir()?;
+    let url = format!("sqlite://{}", folder.path().join("locks.db").display());
+    let rows = rows(&["quick", "--on", &url])?;
+    let with_floor = ["uncontended", "many-names"].map(|workload| [(workload, "ours"), (workload, "floor")]);
+    let alone = ["one-name", "hand-over", "processes"].map(|workload| (workload, "ours"));
+    expect(&rows, &[&with_floor.concat()[..], &alone].concat())?;
+    for row in &rows {
+        let compared = matches!(row["workload"].as_str(), Some("uncontended" | "many-names" | "one-name"));
+        check(row["ratio"].is_number() == (compared && row["subject"] == "ours"), row)?;
+    }
+    Ok(Completion::Completed)
+}
+
 fn redis() -> Result<Completion, Failed> {
     let server = match own_redis() {
         Ok(server) => server,
@@ -47,12 +62,14 @@ fn redis() -> Result<Completion, Failed> {
         ("many-names", &with_floors),
         ("one-name", &["ours", "rslock"]),
         ("hand-over", &["ours", "floor", "rslock"]),
+        ("processes", &["ours"]),
     ] {
         expected.extend(subjects.iter().map(|subject| (workload, *subject)));
     }
     expect(&rows, &expected)?;
     for row in &rows {
-        check(row["ratio"].is_number() == (row["subject"] != "floor"), row)?;
+        let has_ratio = row["subject"] != "floor" && row["workload"] != "processes";
+        check(row["ratio"].is_number() == has_ratio, row)?;
         let has_price = matches!(row["workload"].as_str(), Some("uncontended" | "many-names"));
         check(row["token_price"].is_number() == (has_price && row["subject"] != "no-token"), row)?;
     }

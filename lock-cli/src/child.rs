@@ -25,9 +25,9 @@ pub(crate) struct Margins {
 
 impl Margins {
     /// A healthy lease never has less than two thirds of its ttl left: the margins stay well below that.
-    pub(crate) fn of(ttl: Duration) -> Margins {
+    pub(crate) fn of(ttl: Duration, grace: Duration) -> Margins {
         let kill = (ttl / 100).max(Duration::from_millis(50)).min(ttl / 4);
-        let terminate = (ttl / 3).min(Duration::from_secs(5)).max(kill * 2);
+        let terminate = grace.min(ttl / 3) + kill;
         // Twice per renewal.
         Margins { look: (ttl / 6).max(SHORTEST_LOOK), terminate, kill }
     }
@@ -52,8 +52,8 @@ impl Margins {
 pub(crate) enum Ended {
     /// In its own way.
     ByItself(Exit),
-    /// It was asked to, because the lock was about to be lost.
-    Terminated,
+    /// It was asked to, because the lock was about to be lost, or taken away.
+    Terminated(Cause),
     /// It was killed, because the lock was lost.
     Killed(Cause),
 }
@@ -61,7 +61,8 @@ pub(crate) enum Ended {
 /// Sees the command to its end, in time. The process knows its deadline, and keeps to it should we not be there then.
 ///
 /// After SIGTERM its own status no longer tells whether it did its work: that end is a loss even if the lease was
-/// renewed in the last moment.
+/// renewed in the last moment. Whoever revokes a lock in the usual way leaves it to us until its deadline: the command
+/// has that long to end, and the process that knows the deadline kills it then.
 pub(crate) async fn supervise(
     process: &mut Process,
     guard: &Guard,
@@ -72,27 +73,37 @@ pub(crate) async fn supervise(
     let (mut last_moment, mut warning) =
         (pin!(guard.at_risk(margins.kill)), pin!(guard.at_risk(margins.terminate)));
     let mut look = pin!(sleep(margins.pause(guard)));
-    let mut ended = None;
+    let (mut ended, mut is_lost) = (None, false);
     loop {
         tokio::select! {
             biased;
             // First, so that a process that has not run for a while doesn't look at anything else before.
-            () = &mut last_moment, if !matches!(ended, Some(Ended::Killed(_))) => {
-                process.kill();
-                ended = Some(Ended::Killed(why(guard).await));
+            cause = &mut last_moment, if !is_lost => {
+                is_lost = true;
+                ended = Some(match cause {
+                    Cause::Revoked if Process::KEEPS_TO_DEADLINES => {
+                        process.terminate();
+                        Ended::Terminated(cause)
+                    }
+                    _ => {
+                        process.kill();
+                        Ended::Killed(cause)
+                    }
+                });
             }
-            () = &mut warning, if ended.is_none() => {
+            cause = &mut warning, if ended.is_none() => {
                 process.terminate();
-                ended = Some(Ended::Terminated);
+                ended = Some(Ended::Terminated(cause));
             }
-            () = &mut look, if !matches!(ended, Some(Ended::Killed(_))) => {
+            // What is lost has no later deadline than the one that was told.
+            () = &mut look, if !is_lost => {
                 process.kill_at(margins.deadline(guard));
                 look.as_mut().reset(Instant::now() + margins.pause(guard));
             }
             event = process.event() => match event? {
                 Event::Ended => break,
                 Event::Killed => {
-                    ended = Some(Ended::Killed(why(guard).await));
+                    ended = Some(Ended::Killed(guard.at_risk(Duration::MAX).await));
                     break;
                 }
                 // Here we have been stopped like the command, and go on. It does not if the lock is gone meanwhile.
@@ -106,29 +117,24 @@ pub(crate) async fn supervise(
     Ok(ended.unwrap_or(Ended::ByItself(exit)))
 }
 
-/// Why the lock is lost. A lease with hardly anything left has expired.
-async fn why(guard: &Guard) -> Cause {
-    tokio::select! {
-        biased;
-        cause = guard.lost() => cause,
-        () = std::future::ready(()) => Cause::Expired,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const GRACE: Duration = Duration::from_secs(5);
+
     #[test]
     fn margins_leave_time_to_stop_and_are_not_met_by_a_healthy_lease() {
         for ttl in [30, 100, 500, 1_000, 30_000, 600_000, 86_400_000].map(Duration::from_millis) {
-            let Margins { look, terminate, kill } = Margins::of(ttl);
-            assert!(!kill.is_zero() && kill * 2 <= terminate, "{ttl:?}");
-            assert!(terminate <= ttl / 2, "{ttl:?}");
+            let Margins { look, terminate, kill } = Margins::of(ttl, GRACE);
+            assert!(!kill.is_zero() && kill < terminate, "{ttl:?}");
+            assert!(terminate < ttl * 6 / 10, "{ttl:?}");
             assert!(!look.is_zero() && look <= ttl / 6, "{ttl:?}");
         }
-        let usual = Margins::of(Duration::from_secs(30));
-        let [look, terminate] = [Duration::from_secs(5); 2];
-        assert_eq!(usual, Margins { look, terminate, kill: Duration::from_millis(300) });
+        let usual = Margins::of(Duration::from_secs(30), GRACE);
+        let (look, kill) = (Duration::from_secs(5), Duration::from_millis(300));
+        assert_eq!(usual, Margins { look, terminate: GRACE + kill, kill });
+        let patient = Margins::of(Duration::from_secs(30), Duration::from_secs(60));
+        assert_eq!(patient.terminate, Duration::from_secs(10) + kill);
     }
 }

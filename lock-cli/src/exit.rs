@@ -19,8 +19,8 @@ pub(crate) enum Exit {
     System,
     /// `EX_IOERR`: the lock was lost while the command ran.
     Lost,
-    /// `EX_TEMPFAIL`: somebody else holds the lock.
-    NotAcquired,
+    /// Somebody else holds the lock: `EX_TEMPFAIL`, unless the call says otherwise.
+    NotAcquired(u8),
     /// The command is there but can't be executed.
     NotExecutable,
     /// The command is not there.
@@ -37,12 +37,15 @@ impl Exit {
             Exit::Unavailable => 69,
             Exit::System => 71,
             Exit::Lost => 74,
-            Exit::NotAcquired => 75,
+            Exit::NotAcquired(status) => status.into(),
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
         }
     }
 }
+
+/// Try again later (`sysexits.h`).
+const EX_TEMPFAIL: u8 = 75;
 
 /// An end that people are told about.
 #[derive(Debug)]
@@ -73,7 +76,7 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let exit = match error.kind() {
-            ErrorKind::Timeout => Exit::NotAcquired,
+            ErrorKind::Timeout => Exit::NotAcquired(EX_TEMPFAIL),
             ErrorKind::Lost => Exit::Lost,
             ErrorKind::Invalid | ErrorKind::Unsupported => Exit::Usage,
             // Unavailable, Rejected, and whatever kinds are to come.

@@ -1,10 +1,16 @@
-//! The program `lock`: runs any command under a lock.
+//! The program `lock`: runs any command under a lock, and looks after locks.
 
 mod args;
+mod change;
 mod child;
 mod exit;
+mod look;
 mod os;
+mod print;
 mod run;
+mod shell;
+
+use tokio::runtime::Builder;
 
 use args::{Args, Verb};
 use exit::{Exit, Failure};
@@ -21,8 +27,28 @@ fn carry_out() -> Result<Exit, Failure> {
     if let Some(outcome) = os::inner_call(std::env::args_os().skip(1)) {
         return outcome;
     }
-    match Args::read() {
-        Ok(Args { verb: Verb::Run(run) }) => run.carry_out(),
-        Err(refusal) => Ok(refusal.show()),
+    let verb = match Args::read() {
+        Ok(Args { verb }) => verb,
+        Err(refusal) => return Ok(refusal.show()),
+    };
+    match verb {
+        Verb::Run(run) => on_a_runtime(run.carry_out()),
+        Verb::Status(status) => on_a_runtime(status.carry_out()),
+        Verb::Break(break_) => on_a_runtime(break_.carry_out()),
+        Verb::Info(info) => on_a_runtime(info.carry_out()),
+        Verb::Check(check) => on_a_runtime(check.carry_out()),
+        Verb::Schema(schema) => on_a_runtime(schema.carry_out()),
+        Verb::Init(init) => on_a_runtime(init.carry_out()),
+        Verb::Completions(completions) => Ok(completions.carry_out()),
+        Verb::Man(man) => man.carry_out(),
     }
+}
+
+/// One thread: there is nothing to do that would need a second.
+fn on_a_runtime(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(work);
+    // A thread that still looks up a host's name is not waited for.
+    runtime.shutdown_background();
+    outcome
 }

@@ -89,6 +89,20 @@ impl Client {
         outcome.map_err(|e| self.shared.at("check", None, e))
     }
 
+    /// What the server needs once, before its first lock, for its administrator's tools; empty if it needs nothing.
+    pub fn schema(&self) -> String {
+        self.shared.driver.schema()
+    }
+
+    /// Makes what [`schema`](Self::schema) says where it is missing. What was done, in words; empty if there was nothing
+    /// to do.
+    pub async fn init(&self) -> Result<String> {
+        let driver = self.shared.driver.clone();
+        let patience = self.shared.patience_for(DEFAULT_TTL);
+        let outcome = self.keeper.run(async move { driver.init(patience).await }).await;
+        outcome.map_err(|e| self.shared.at("init", None, e))
+    }
+
     /// The driver, for those who speak the contract themselves: the conformance suite does.
     pub fn driver(&self) -> &Arc<dyn Driver> {
         &self.shared.driver

@@ -97,12 +97,13 @@ impl Guard {
         self.hold().lost().await
     }
 
-    /// Resolves when less than `before` is left of what is certain, or the lock is lost: time to stop cleanly.
+    /// Resolves when less than `before` is left of what is certain, or the lock is lost: time to stop cleanly. Why it is
+    /// lost, or will be.
     ///
     /// A renewed lock goes down to two thirds of its ttl before every renewal: a `before` of less than half the ttl
     /// means that a renewal has failed. Cancel safe.
-    pub async fn at_risk(&self, before: Duration) {
-        self.hold().at_risk(before).await;
+    pub async fn at_risk(&self, before: Duration) -> Cause {
+        self.hold().at_risk(before).await
     }
 
     /// Runs `work` while the lock is held; drops it and answers [`Lost`](crate::ErrorKind::Lost) when it is lost.

@@ -161,9 +161,12 @@ impl MultiGuard {
         (self.guards[which].name(), cause)
     }
 
-    /// Resolves when less than `before` is left of what is certain of one of them, or one is lost. Cancel safe.
-    pub async fn at_risk(&self, before: Duration) {
-        select_all(self.guards.iter().map(|guard| Box::pin(guard.at_risk(before)))).await;
+    /// Resolves when less than `before` is left of what is certain of one of them, or one is lost: which, and why it is
+    /// lost, or will be. Cancel safe.
+    pub async fn at_risk(&self, before: Duration) -> (&Name, Cause) {
+        let each = self.guards.iter().map(|guard| Box::pin(guard.at_risk(before)));
+        let (cause, which, _) = select_all(each).await;
+        (self.guards[which].name(), cause)
     }
 
     /// Runs `work` while all of them are held; drops it and answers [`Lost`](crate::ErrorKind::Lost) when one is lost.

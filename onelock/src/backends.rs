@@ -9,7 +9,7 @@ macro_rules! backends {
 
         pub(crate) async fn connect(url: &str, options: Options) -> Result<Client> {
             let location = Location::parse(url)?;
-            match location.base().split_once("://").map_or("", |(scheme, _)| scheme) {
+            match scheme(&location) {
                 $($($scheme)|+ => {
                     #[cfg(feature = $feature)]
                     let outcome = $connect(url, options).await;
@@ -26,6 +26,15 @@ macro_rules! backends {
 backends! {
     "memory" ["memory", "memory+queue"] => lock_memory::connect;
     "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis::connect_with;
+    "sqlite" ["sqlite"] => lock_sql::sqlite::connect_with;
+}
+
+/// A server's URL has slashes, or may be a host and a port. A file's needs none: `sqlite:locks.db`.
+fn scheme(location: &Location) -> &str {
+    match location.base().split_once("://") {
+        Some((scheme, _)) => scheme,
+        None => [location.scheme()].into_iter().find(|scheme| *scheme == "sqlite").unwrap_or_default(),
+    }
 }
 
 /// The options go unused in a build without any backend.

@@ -28,6 +28,7 @@
 //! |---|---|---|
 //! | `memory://`, `memory+queue://` | `memory` (default) | none: this process |
 //! | `redis://`, `unix://`, `rediss://` (with `tls`), `valkey://`, … | `redis` | one Redis or Valkey |
+//! | `sqlite:///path/locks.db`, `sqlite:locks.db` | `sqlite` | none: a file, for the processes of one machine |
 //!
 //! What is promised, and under which assumptions, stands in `docs/semantics.md` of the repository, and in
 //! [`Client::info`] for the server at hand. A backend's own options are in its module.
@@ -37,8 +38,8 @@ mod backends;
 pub use lock_core::driver::{Entry, Fair, Fencing, Finding, Inspection, Lease, Level, Revoked, Wakes, When};
 pub use lock_core::{
     Cause, Client, Clock, DEFAULT_TTL, Done, Ending, Error, ErrorKind, Event, Fence, FencingToken, Guard,
-    Info, Instant, Label, Lock, LockBuilder, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard, MultiLock, Name,
-    Options, Owner, OwnerBytes, Reentrant, Refusal, Result, Stale, parse_duration,
+    Info, Instant, Label, Location, Lock, LockBuilder, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard,
+    MultiLock, Name, Options, Owner, OwnerBytes, Reentrant, Refusal, Result, Stale, parse_duration,
 };
 
 #[cfg(feature = "memory")]
@@ -47,6 +48,9 @@ pub use lock_memory as memory;
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use lock_redis as redis;
+#[cfg(feature = "sqlite")]
+#[doc(inline)]
+pub use lock_sql::sqlite;
 
 /// Opens the server at `url`, on the current tokio runtime.
 ///

@@ -2,7 +2,8 @@
 
 use onelock::{Error, ErrorKind};
 
-const SCHEMES: [&str; 7] = ["memory", "memory+queue", "redis", "rediss", "redis+unix", "unix", "valkey"];
+const SCHEMES: [&str; 8] =
+    ["memory", "memory+queue", "redis", "rediss", "redis+unix", "unix", "valkey", "sqlite"];
 
 async fn refused(url: &str) -> Error {
     onelock::connect(url).await.expect_err(url)
@@ -34,6 +35,19 @@ async fn options_reach_the_backend() -> onelock::Result<()> {
     Ok(())
 }
 
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn a_file_is_a_lock_for_all_that_open_it() -> onelock::Result<()> {
+    let folder = tempfile::tempdir().expect("the temporary folder is writable");
+    let url = format!("sqlite://{}", folder.path().join("locks.db").display());
+    let (client, other) = (onelock::connect(&url).await?, onelock::connect(&url).await?);
+    let guard = client.lock("a").build()?.acquire().await?;
+    assert!(other.lock("a").build()?.try_acquire().await?.is_none());
+    assert_eq!(guard.release().await, onelock::Ending::Released);
+    assert!(other.lock("a").build()?.try_acquire().await?.is_some());
+    Ok(())
+}
+
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unavailable() {
@@ -50,7 +64,11 @@ async fn a_server_that_is_not_there_is_unavailable() {
 
 #[tokio::test]
 async fn a_backend_that_is_not_built_in_names_its_feature() {
-    for (feature, built_in) in [("memory", cfg!(feature = "memory")), ("redis", cfg!(feature = "redis"))] {
+    for (feature, built_in) in [
+        ("memory", cfg!(feature = "memory")),
+        ("redis", cfg!(feature = "redis")),
+        ("sqlite", cfg!(feature = "sqlite")),
+    ] {
         if built_in {
             continue;
         }
@@ -82,8 +100,12 @@ async fn an_unknown_scheme_is_told_what_there_is() {
 
 #[tokio::test]
 async fn an_unknown_parameter_is_refused() {
-    let built_in =
-        [("memory://", cfg!(feature = "memory")), ("redis://127.0.0.1:1", cfg!(feature = "redis"))];
+    let built_in = [
+        ("memory://", cfg!(feature = "memory")),
+        ("redis://127.0.0.1:1", cfg!(feature = "redis")),
+        ("sqlite:locks.db", cfg!(feature = "sqlite")),
+        ("sqlite:///locks.db", cfg!(feature = "sqlite")),
+    ];
     for (url, _) in built_in.into_iter().filter(|(_, built_in)| *built_in) {
         let error = refused(&format!("{url}?colour=red")).await;
         assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");

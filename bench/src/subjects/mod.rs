@@ -1,6 +1,7 @@
 //! What is compared: the library, its driver's floors, and a peer.
 
 mod floor;
+mod floor_sqlite;
 mod no_token;
 mod ours;
 mod rslock;
@@ -44,6 +45,7 @@ impl Kind {
     pub(crate) async fn connect(self, url: &str) -> Outcome<Box<dyn Subject>> {
         Ok(match self {
             Kind::Ours => Box::new(ours::Ours::connect(url).await?),
+            Kind::Floor if url.starts_with("sqlite:") => Box::new(floor_sqlite::Floor::connect(url).await?),
             Kind::Floor => Box::new(floor::Floor::connect(url).await?),
             Kind::NoToken => Box::new(no_token::NoToken::connect(url).await?),
             Kind::Rslock => Box::new(rslock::Rslock::connect(url)?),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Stdout};
 
@@ -15,6 +15,8 @@ use crate::subjects::{Kind, Side};
 pub(crate) enum Order {
     Acquire,
     Release,
+    /// Acquire, hold, release, and again, for so long.
+    Contend(Duration),
 }
 
 /// What it says.
@@ -25,6 +27,8 @@ pub(crate) enum Reply {
     Granted(Duration),
     /// It began to release the lock at this moment.
     Released(Duration),
+    /// So long each acquisition waited, in nanoseconds.
+    Waited(Vec<u64>),
     Failed(String),
 }
 
@@ -59,7 +63,24 @@ async fn obey(side: &mut dyn Side, order: Order) -> Outcome<Reply> {
             side.release().await?;
             Ok(Reply::Released(began))
         }
+        Order::Contend(length) => contend(side, length).await.map(Reply::Waited),
     }
+}
+
+/// How long one of many holds the lock, and how long it leaves it to the others.
+const MOMENT: Duration = Duration::from_millis(1);
+
+async fn contend(side: &mut dyn Side, length: Duration) -> Outcome<Vec<u64>> {
+    let (began, mut waits) = (Instant::now(), Vec::new());
+    while began.elapsed() < length {
+        let asked = Instant::now();
+        side.acquire().await?;
+        waits.push(u64::try_from(asked.elapsed().as_nanos())?);
+        tokio::time::sleep(MOMENT).await;
+        side.release().await?;
+        tokio::time::sleep(MOMENT).await;
+    }
+    Ok(waits)
 }
 
 async fn say(replies: &mut Stdout, reply: &Reply) -> Outcome<()> {
@@ -69,10 +90,11 @@ async fn say(replies: &mut Stdout, reply: &Reply) -> Outcome<()> {
 
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Order::Acquire => "acquire",
-            Order::Release => "release",
-        })
+        match self {
+            Order::Acquire => f.write_str("acquire"),
+            Order::Release => f.write_str("release"),
+            Order::Contend(length) => write!(f, "contend {}", length.as_nanos()),
+        }
     }
 }
 
@@ -80,10 +102,14 @@ impl FromStr for Order {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Order, String> {
-        match text {
-            "acquire" => Ok(Order::Acquire),
-            "release" => Ok(Order::Release),
-            _ => Err(format!("no order: {text:?}")),
+        let wrong = || format!("no order: {text:?}");
+        match text.split_once(' ') {
+            None if text == "acquire" => Ok(Order::Acquire),
+            None if text == "release" => Ok(Order::Release),
+            Some(("contend", length)) => {
+                length.parse().map(|n| Order::Contend(Duration::from_nanos(n))).map_err(|_| wrong())
+            }
+            _ => Err(wrong()),
         }
     }
 }
@@ -94,6 +120,10 @@ impl fmt::Display for Reply {
             Reply::Ready => f.write_str("ready"),
             Reply::Granted(at) => write!(f, "granted {}", at.as_nanos()),
             Reply::Released(at) => write!(f, "released {}", at.as_nanos()),
+            Reply::Waited(waits) => {
+                f.write_str("waited")?;
+                waits.iter().try_for_each(|wait| write!(f, " {wait}"))
+            }
             Reply::Failed(why) => write!(f, "failed {}", why.replace('\n', " ")),
         }
     }
@@ -109,6 +139,7 @@ impl FromStr for Reply {
             "ready" => Ok(Reply::Ready),
             "granted" => Ok(Reply::Granted(at()?)),
             "released" => Ok(Reply::Released(at()?)),
+            "waited" => Ok(Reply::Waited(rest.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)),
             "failed" => Ok(Reply::Failed(rest.to_owned())),
             _ => Err(format!("no reply: {text:?}").into()),
         }
@@ -121,7 +152,13 @@ mod tests {
 
     #[test]
     fn what_is_said_is_understood() {
-        for reply in [Reply::Ready, Reply::Granted(Duration::from_nanos(5)), Reply::Failed("a b".into())] {
+        for reply in [
+            Reply::Ready,
+            Reply::Granted(Duration::from_nanos(5)),
+            Reply::Waited(vec![3, 40]),
+            Reply::Waited(vec![]),
+            Reply::Failed("a b".into()),
+        ] {
             assert_eq!(reply.to_string().parse::<Reply>().unwrap(), reply);
         }
         for bad in ["", "granted", "granted x", "acquire"] {

@@ -80,7 +80,7 @@ async fn a_fork_holds_nothing_and_releases_nothing(s: Setting) {
     for expected in [
         "child, held: false, certain: 0ns",
         "child, lost: RuntimeEnded",
-        "child, at risk: ()",
+        "child, at risk: RuntimeEnded",
         "child, protect: Lost",
         "child, renew: Lost",
         "child, acquire: Unavailable { done: No }",

@@ -15,6 +15,9 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct Process(Child);
 
 impl Process {
+    /// Nobody watches it.
+    pub(crate) const KEEPS_TO_DEADLINES: bool = false;
+
     /// Starts `command` with `variables` added to the environment.
     pub(crate) fn start(
         command: &[OsString],

@@ -102,24 +102,27 @@ impl Hold {
         told.unwrap_or(Cause::RuntimeEnded)
     }
 
-    pub(super) async fn at_risk(&self, before: Duration) {
+    pub(super) async fn at_risk(&self, before: Duration) -> Cause {
         let clock = &self.shared.clock;
         let mut state = self.state.clone();
         let watch = async {
             loop {
-                let State { until, lost, .. } = *state.borrow_and_update();
-                if lost.is_some() || until.since(clock.now()) <= before || self.keeper.is_inherited() {
-                    return;
+                if self.keeper.is_inherited() {
+                    return Cause::RuntimeEnded;
+                }
+                let State { until, at_end, lost } = *state.borrow_and_update();
+                if lost.is_some() || until.since(clock.now()) <= before {
+                    return lost.unwrap_or(at_end);
                 }
                 let at = Instant::from_origin(until.since_origin().saturating_sub(before));
                 tokio::select! {
                     biased;
-                    renewed = state.changed() => if renewed.is_err() { return },
+                    renewed = state.changed() => if renewed.is_err() { return Cause::RuntimeEnded },
                     () = clock.sleep_until(at) => {}
                 }
             }
         };
-        self.keeper.within(watch).await;
+        self.keeper.within(watch).await
     }
 
     pub(super) async fn renew(&self, ttl: Duration) -> Result<Duration> {

@@ -61,7 +61,11 @@ pub(crate) const ALL: &[Judge] = &[
         source: "conformance/src/sim/",
     },
     tests("redis", &["-p", "lock-redis", "--test", "redis"], &["lock-redis"], "lock-redis/tests/redis/"),
+    tests("units of lock-sql", &["-p", "lock-sql", "--lib"], &["lock-sql"], "lock-sql/src/"),
+    tests("sqlite", &["-p", "lock-sql", "--test", "sqlite"], &["lock-sql"], "lock-sql/tests/sqlite/"),
+    tests("machine", &["-p", "lock-sql", "--test", "machine"], &["lock-sql"], "lock-sql/tests/machine"),
     suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
+    suite("sqlite suite", &["-p", "lock-sql", "--test", "conformance"], &["lock-sql"]),
     suite("redis suite", &["-p", "lock-redis", "--test", "conformance"], &["lock-core", "lock-redis"]),
 ];
 

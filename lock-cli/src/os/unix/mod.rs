@@ -33,6 +33,7 @@ pub(crate) use self::deadline::Deadline;
 pub(crate) use self::signals::{Signal, Signals};
 
 use self::channel::{Channel, Order, Report, send_with};
+use self::terminal::Modes;
 use super::Event;
 use crate::exit::{Exit, Failure};
 
@@ -45,9 +46,14 @@ pub(crate) struct Process {
     /// The command's.
     group: Option<Pid>,
     exit: Option<Exit>,
+    /// The terminal's, before the command had it.
+    modes: Option<Modes>,
 }
 
 impl Process {
+    /// The watcher does, whatever becomes of us.
+    pub(crate) const KEEPS_TO_DEADLINES: bool = true;
+
     /// Starts `command` with `variables` added to the environment. It is killed at the deadline, unless there is a
     /// later one by then.
     pub(crate) fn start(
@@ -55,6 +61,7 @@ impl Process {
         variables: &[(&str, String)],
         deadline: Deadline,
     ) -> Result<Process, Failure> {
+        let modes = Modes::of_stdin();
         let (ours, theirs) = Socket::pair()?;
         // Before the watcher is there, so that it never waits for it.
         send_with(&ours, Order::KillAt(deadline), stdin().as_fd())?;
@@ -67,7 +74,7 @@ impl Process {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .process_group(0)
             .spawn()?;
-        Ok(Process { watcher, channel, group: None, exit: None })
+        Ok(Process { watcher, channel, group: None, exit: None, modes })
     }
 
     /// Resolves when the command has ended or was stopped from the terminal. Cancel safe.
@@ -130,6 +137,9 @@ impl Process {
     pub(crate) fn bury(&mut self) -> io::Result<Exit> {
         if let Some(group) = self.group {
             terminal::hand_over(group, process::getpgrp());
+        }
+        if let (Some(Exit::Signal(_)), Some(modes)) = (self.exit, &self.modes) {
+            modes.restore();
         }
         self.channel = None;
         self.wake_watcher();

@@ -19,7 +19,7 @@ pub(crate) struct Call(Command);
 /// `lock` with these arguments, and no server in its environment.
 pub(crate) fn lock<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Call {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lock"));
-    command.args(args).env_remove("LOCK_URL");
+    command.args(args).env_remove("LOCK_URL").env_remove("LOCK_HELD");
     Call(command)
 }
 
@@ -32,6 +32,11 @@ pub(crate) fn run(url: &str, name: &str, flags: &[&str], script: &str) -> Call {
 impl Call {
     pub(crate) fn env(mut self, name: &str, value: &str) -> Call {
         self.0.env(name, value);
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Call {
+        self.0.env_remove(name);
         self
     }
 

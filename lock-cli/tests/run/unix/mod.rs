@@ -1,9 +1,14 @@
 //! The cases: bad calls without a server, the rest on a real Redis.
 
+mod breaking;
 mod call;
 mod ends;
+mod looks;
 mod loss;
+mod own_file;
 mod signals;
+mod terminal;
+mod terms;
 mod usage;
 mod waits;
 mod watch;
@@ -20,8 +25,20 @@ type OnServer = (&'static str, fn(&Owned));
 
 pub(crate) fn main() {
     let arguments = Arguments::from_args();
-    let mut trials: Vec<Trial> = usage::CASES.iter().map(|&(name, case)| trial(name, case)).collect();
-    let on_server = [ends::CASES, waits::CASES, loss::CASES, watch::CASES, signals::CASES].concat();
+    let without = [usage::CASES, looks::CASES, own_file::CASES].concat();
+    let mut trials: Vec<Trial> = without.into_iter().map(|(name, case)| trial(name, case)).collect();
+    let on_server = [
+        ends::CASES,
+        waits::CASES,
+        terms::CASES,
+        loss::CASES,
+        breaking::CASES,
+        watch::CASES,
+        signals::CASES,
+        terminal::CASES,
+        looks::ON_SERVER,
+    ]
+    .concat();
     let server = match Owned::start(&Redis, &Settings::default()) {
         Ok(server) => {
             let server = Arc::new(server);

@@ -43,8 +43,9 @@ fn bad_usage() {
 
 fn no_server() {
     let call = ["run", "--name", "n", "--", "true"];
-    lock(call).finish().expect(64, &["--on", "$LOCK_URL"]);
-    lock(call).env("LOCK_URL", "").finish().expect(64, &["--on", "$LOCK_URL"]);
+    let homeless = || lock(call).without("HOME").without("XDG_STATE_HOME");
+    homeless().finish().expect(64, &["--on", "$LOCK_URL"]);
+    homeless().env("LOCK_URL", "").finish().expect(64, &["--on", "$LOCK_URL"]);
     lock(call).env("LOCK_URL", "memory://").finish().expect(0, &[]);
 }
 

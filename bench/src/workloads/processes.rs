@@ -1,0 +1,46 @@
+//! `processes`: eight processes on one name, each of which acquires, holds for a moment, releases and does something
+//! else for as long. Measured is how long each acquisition waits.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::Outcome;
+use crate::rounds::Lane;
+use crate::subjects::Kind;
+use crate::tally::Slice;
+use crate::workloads::other::Other;
+use crate::workloads::side::Order;
+
+const PROCESSES: usize = 8;
+
+/// The processes of one subject.
+pub(crate) struct Processes(Vec<Other>);
+
+impl Processes {
+    pub(crate) async fn new(kind: Kind, url: &str, name: &str) -> Outcome<Processes> {
+        let mut processes = Vec::new();
+        for _ in 0..PROCESSES {
+            processes.push(Other::start(kind, url, name).await?);
+        }
+        Ok(Processes(processes))
+    }
+}
+
+#[async_trait]
+impl Lane for Processes {
+    async fn run(&mut self, length: Duration) -> Outcome<Slice> {
+        for process in &mut self.0 {
+            process.tell(Order::Contend(length)).await?;
+        }
+        let mut slice = Slice::default();
+        for process in &mut self.0 {
+            match process.waited().await {
+                Ok(waits) => slice.latencies.extend(waits),
+                Err(error) => slice.errors.push(error.to_string()),
+            }
+        }
+        slice.rate = slice.latencies.len() as f64 / length.as_secs_f64();
+        Ok(slice)
+    }
+}

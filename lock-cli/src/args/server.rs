@@ -1,0 +1,107 @@
+//! Which server: `--on`, `--on-file`, `$LOCK_URL`, or a file of one's own.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use onelock::{Client, Options};
+
+use crate::exit::{Exit, Failure};
+
+/// Where the server's URL is looked for when the call doesn't name one.
+const URL_VARIABLE: &str = "LOCK_URL";
+
+/// The server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Server {
+    /// A file whose first line is the server's URL: neither `ps` nor the environment shows it
+    #[arg(long, value_name = "PATH")]
+    on_file: Option<PathBuf>,
+
+    /// The server: sqlite:///path/of/file, redis://host:6379/0, rediss://…, unix:///path/of/socket, memory://
+    ///
+    /// It shows in `ps`: a URL with a password belongs into $LOCK_URL or a file. Without any of the three the server is
+    /// a SQLite file in your state folder.
+    #[arg(long, value_name = "URL", conflicts_with = "on_file")]
+    on: Option<String>,
+}
+
+impl Server {
+    /// The server's URL.
+    pub(crate) fn url(&self) -> Result<String, Failure> {
+        let from_environment = || env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty());
+        match (&self.on, &self.on_file) {
+            (Some(url), _) => Ok(url.clone()),
+            (None, Some(path)) => first_line(path),
+            (None, None) => from_environment().map_or_else(own_file, Ok),
+        }
+    }
+
+    /// A client of it, for a call that looks once.
+    pub(crate) async fn open(&self, options: Options) -> Result<Client, Failure> {
+        Ok(onelock::connect_with(&self.url()?, options).await?)
+    }
+}
+
+fn first_line(path: &Path) -> Result<String, Failure> {
+    let path_shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|e| Failure::new(Exit::Usage, format!("{path_shown} can't be read: {e}")))?;
+    match text.lines().next().map(str::trim) {
+        Some(url) if !url.is_empty() => Ok(url.to_owned()),
+        _ => Err(Failure::new(Exit::Usage, format!("the first line of {path_shown} is no URL: it is empty"))),
+    }
+}
+
+/// The file of this user on this machine. Its folder is made if it is missing; a server that is asked for is not.
+fn own_file() -> Result<String, Failure> {
+    let folder = state_folder().ok_or_else(|| {
+        let what = format!(
+            "no server: give --on URL, or set ${URL_VARIABLE} (redis://localhost, for one); \
+             there is no home folder for a SQLite file either"
+        );
+        Failure::new(Exit::Usage, what)
+    })?;
+    make(&folder).map_err(|e| {
+        let what =
+            format!("{} can't be made for the locks of this user: {e}; give --on URL", folder.display());
+        Failure::new(Exit::Unavailable, what)
+    })?;
+    let file = folder.join("locks.db");
+    match file.to_str() {
+        Some(path) => Ok(format!("sqlite://{}", escaped(path))),
+        None => Err(Failure::new(Exit::Usage, format!("{} is not UTF-8; give --on URL", file.display()))),
+    }
+}
+
+/// What a URL needs escaped in a path.
+fn escaped(path: &str) -> String {
+    path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+}
+
+/// For what a program keeps between its runs (XDG Base Directory Specification: a relative path there counts as none).
+#[cfg(not(any(windows, target_os = "macos")))]
+fn state_folder() -> Option<PathBuf> {
+    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from).and_then(absolute);
+    let state = state.or_else(|| Some(absolute(env::var_os("HOME")?.into())?.join(".local/state")));
+    Some(state?.join("onelock"))
+}
+
+#[cfg(target_os = "macos")]
+fn state_folder() -> Option<PathBuf> {
+    Some(PathBuf::from(env::var_os("HOME")?).join("Library/Application Support/onelock"))
+}
+
+#[cfg(windows)]
+fn state_folder() -> Option<PathBuf> {
+    Some(PathBuf::from(env::var_os("LOCALAPPDATA")?).join("onelock"))
+}
+
+/// For nobody else: who may write the file may take the locks.
+fn make(folder: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}

@@ -1,0 +1,73 @@
+//! The calls that change something on a server, and want to hear `--yes` first: `break`, `init`; and what `init` would
+//! do: `schema`.
+
+use onelock::{Entry, Label, Options, Revoked, When};
+
+use crate::args::{Break, Init, Schema};
+use crate::exit::{Exit, Failure};
+use crate::print;
+
+/// Nobody held the lock that was to be broken.
+const NOTHING_TO_BREAK: Exit = Exit::Status(1);
+
+impl Break {
+    pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
+        let label = self.label.clone().unwrap_or_else(|| Label::of_program("break".as_ref()).to_string());
+        let client = self.server.open(Options::default().label(&label)).await?;
+        let lock = client.lock(self.name.as_str()).build()?;
+        let name = self.name.as_str();
+        let Some(holder) = lock.inspect().await?.holder else {
+            print::line(format!("{name:?} is free: nobody held it"));
+            return Ok(NOTHING_TO_BREAK);
+        };
+        if !self.yes {
+            let what = format!("{name:?} is {holder}; to take it away, say --yes");
+            return Err(Failure::new(Exit::Usage, what));
+        }
+        let when = if self.now { When::Now } else { When::HoldersDeadline };
+        let revoked = lock.revoke(&holder.owner, when).await?;
+        Ok(self.tell(&holder, revoked))
+    }
+
+    fn tell(&self, holder: &Entry, revoked: Revoked) -> Exit {
+        let name = self.name.as_str();
+        match revoked {
+            Revoked::NotHeld => {
+                print::line(format!("{name:?} was not broken: that holder had gone meanwhile"));
+                return NOTHING_TO_BREAK;
+            }
+            Revoked::FreeIn(left) => {
+                print::line(format!("{name:?} is broken, free in {left:.1?}; it was {holder}"));
+            }
+            Revoked::Free => print::line(format!(
+                "{name:?} is broken and free; it was {holder}, and may run until it asks for a renewal"
+            )),
+        }
+        Exit::Status(0)
+    }
+}
+
+impl Schema {
+    pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
+        let schema = self.server.open(Options::default()).await?.schema();
+        match schema.is_empty() {
+            // Not on stdout, which may go to an administrator's tool.
+            true => eprintln!("lock: this server needs nothing"),
+            false => print::line(schema.trim_end()),
+        }
+        Ok(Exit::Status(0))
+    }
+}
+
+impl Init {
+    pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
+        let client = self.server.open(Options::default()).await?;
+        if !self.yes {
+            let what = "this changes the server: look at what it does with `lock schema`, then say --yes";
+            return Err(Failure::new(Exit::Usage, what));
+        }
+        let done = client.init().await?;
+        print::line(if done.is_empty() { "there was nothing to do" } else { done.as_str() });
+        Ok(Exit::Status(0))
+    }
+}

@@ -1,0 +1,133 @@
+//! The calls that look at a server or a lock, and at nothing else: `status`, `info`, `check`.
+
+use std::time::Duration;
+
+use onelock::{Entry, Fair, Inspection, Lease, Level, Options, Wakes};
+use serde_json::{Value, json};
+
+use crate::args::{Check, Info, Status};
+use crate::exit::{Exit, Failure};
+use crate::print;
+
+impl Status {
+    pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
+        let client = self.server.open(Options::default()).await?;
+        let inspection = client.lock(self.name.as_str()).build()?.inspect().await?;
+        match self.json {
+            true => print::line(status_json(self.name.as_str(), &inspection)),
+            false => print::line(status_text(self.name.as_str(), &inspection)),
+        }
+        Ok(Exit::Status(if inspection.holder.is_some() { 0 } else { 1 }))
+    }
+}
+
+fn status_text(name: &str, inspection: &Inspection) -> String {
+    let mut lines = match &inspection.holder {
+        Some(holder) => vec![format!("{name:?} is {holder}"), format!("owner {}", holder.owner)],
+        None => vec![format!("{name:?} is free")],
+    };
+    if let Some(token) = inspection.holder.as_ref().and_then(|holder| holder.token) {
+        lines.push(format!("token {token}"));
+    }
+    match &inspection.waiters {
+        Some(waiters) => {
+            lines.push(format!("waiters {}", waiters.len()));
+            let names = waiters
+                .iter()
+                .map(|waiter| waiter.label.clone().unwrap_or_else(|| format!("\"{}\"", waiter.owner)));
+            lines.extend(names.map(|waiter| format!("  {waiter}")));
+        }
+        None => lines.push("waiters unknown".to_owned()),
+    }
+    lines.join("\n")
+}
+
+fn status_json(name: &str, inspection: &Inspection) -> Value {
+    let waiters = inspection.waiters.as_ref().map(|all| all.iter().map(entry_json).collect::<Vec<_>>());
+    json!({
+        "name": name,
+        "held": inspection.holder.is_some(),
+        "holder": inspection.holder.as_ref().map(entry_json),
+        "waiters": waiters,
+    })
+}
+
+fn entry_json(entry: &Entry) -> Value {
+    json!({
+        "owner": entry.owner.to_string(),
+        "label": entry.label,
+        "token": entry.token.map(onelock::FencingToken::get),
+        "since_ms": entry.since.map(millis),
+        "expires_in_ms": entry.expires_in.map(millis),
+    })
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Info {
+    pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
+        let info = self.server.open(Options::default()).await?.info();
+        let lease = match info.lease {
+            Lease::Lock => "lock",
+            Lease::Session => "session",
+        };
+        let fair = match info.fair {
+            Fair::No => "no",
+            Fair::PerProcess => "per process",
+        };
+        let wakes = match info.wakes {
+            Wakes::Pushed => "pushed",
+            Wakes::Polled => "polled",
+        };
+        if self.json {
+            print::line(json!({
+                "backend": info.backend,
+                "server": info.server,
+                "fencing": info.fencing.to_string(),
+                "lease": lease,
+                "fair": fair,
+                "wakes": wakes,
+                "min_ttl_ms": millis(info.min_ttl),
+                "max_ttl_ms": millis(info.max_ttl),
+                "clock": info.clock,
+                "data_loss": info.data_loss,
+                "requests_per_hand_over": info.requests_per_hand_over,
+            }));
+            return Ok(Exit::Status(0));
+        }
+        print::line(format!("backend      {} {}", info.backend, info.server).trim_end());
+        print::line(format!("token        {}", info.fencing));
+        print::line(format!("lease        of a {lease}; ttl {:?} to {:?}", info.min_ttl, info.max_ttl));
+        print::line(format!("waiting      fair: {fair}; wake-ups: {wakes}"));
+        print::line(format!("clock        {}", info.clock));
+        print::line(format!("data loss    {}", info.data_loss));
+        print::line(format!("hand-over    {} requests", info.requests_per_hand_over));
+        Ok(Exit::Status(0))
+    }
+}
+
+impl Check {
+    pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
+        let findings = self.server.open(Options::default()).await?.check().await?;
+        for finding in &findings {
+            let (subject, level, message) = (finding.subject, word(finding.level), &finding.message);
+            match self.json {
+                true => print::line(json!({ "subject": subject, "level": level, "message": message })),
+                false => print::line(format!("{level:<8} {subject}: {message}")),
+            }
+        }
+        let bad = findings.iter().any(|finding| finding.level == Level::Bad);
+        Ok(if bad { Exit::Unavailable } else { Exit::Status(0) })
+    }
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Good => "good",
+        Level::Warning => "warning",
+        Level::Bad => "bad",
+        Level::Unknown => "unknown",
+    }
+}

@@ -1,0 +1,36 @@
+//! What an installation wants beside the program: completions and the manual page.
+
+use std::io;
+
+use clap::CommandFactory;
+
+use crate::args::{Args, Completions, Man};
+use crate::exit::{Exit, Failure};
+
+impl Completions {
+    pub(crate) fn carry_out(self) -> Exit {
+        clap_complete::generate(self.shell, &mut Args::command(), "lock", &mut io::stdout());
+        Exit::Status(0)
+    }
+}
+
+impl Man {
+    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+        let mut command = Args::command().disable_help_subcommand(true);
+        command.build();
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command.clone()).render(&mut page)?;
+        // One page for all: who looks up `lock` wants to know of `lock run`.
+        for verb in command.get_subcommands() {
+            let of_verb = clap_mangen::Man::new(verb.clone());
+            let title = format!(".SH \"LOCK {}\"\n", verb.get_name().to_uppercase());
+            page.extend_from_slice(title.as_bytes());
+            of_verb.render_synopsis_section(&mut page)?;
+            of_verb.render_description_section(&mut page)?;
+            of_verb.render_options_section(&mut page)?;
+            of_verb.render_extra_section(&mut page)?;
+        }
+        io::Write::write_all(&mut io::stdout().lock(), &page)?;
+        Ok(Exit::Status(0))
+    }
+}

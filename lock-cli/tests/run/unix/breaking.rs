@@ -1,0 +1,75 @@
+//! `lock break`, and what the holder's command is told.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::servers::Owned;
+use rustix::process::Signal;
+
+use super::OnServer;
+use super::call::{Done, lock, run};
+use super::waits::hold;
+
+pub(crate) const CASES: &[OnServer] = &[
+    ("a lock that nobody holds is not broken", free),
+    ("break wants to hear --yes, and names the holder", unsure),
+    ("a broken lock terminates the command at once and is free at its deadline", broken),
+    ("a command that ignores SIGTERM is killed before a broken lock is free", stubborn),
+    ("a lock broken now is free at once, and its command killed", now),
+];
+
+fn break_lock(server: &Owned, args: &[&str]) -> Done {
+    lock(["break"].iter().chain(args)).env("LOCK_URL", server.url()).finish()
+}
+
+fn free(server: &Owned) {
+    let done = break_lock(server, &["nobodys", "--yes"]);
+    assert_eq!((done.status, done.stdout.as_str()), (1, "\"nobodys\" is free: nobody held it\n"));
+}
+
+fn unsure(server: &Owned) {
+    let holder = hold(server, "unsure", &["--label", "the nightly build"]);
+    break_lock(server, &["unsure"]).expect(64, &["held by the nightly build", "--yes"]);
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
+}
+
+fn broken(server: &Owned) {
+    let script = "trap 'echo terminated; exit 0' TERM; echo held; sleep 100 & wait";
+    let holder = run(server.url(), "broken", &["--ttl", "3s"], script).start();
+    assert_eq!(holder.line(), "held");
+    let done = break_lock(server, &["broken", "--yes"]);
+    assert_eq!(done.status, 0, "{done:?}");
+    for what in ["\"broken\" is broken, free in ", "it was held by "] {
+        assert!(done.stdout.contains(what), "{what}: {done:?}");
+    }
+    let at = Instant::now();
+    assert_eq!(holder.line(), "terminated");
+    // At its next renewal at the latest, which is a third of the ttl.
+    assert!(at.elapsed() < Duration::from_millis(1500), "{:?}", at.elapsed());
+    holder.finish().expect(74, &["\"broken\" was broken: the command was terminated"]);
+    let next = run(server.url(), "broken", &["--wait", "10s"], "true").finish();
+    next.expect(0, &[]);
+}
+
+fn stubborn(server: &Owned) {
+    let script = "trap '' TERM; while :; do echo alive; sleep 0.01; done";
+    let holder = run(server.url(), "stubborn", &["--ttl", "3s"], script).start();
+    holder.line();
+    assert_eq!(break_lock(server, &["stubborn", "--yes"]).status, 0);
+    let next = run(server.url(), "stubborn", &["--wait", "10s"], "echo mine").start();
+    let lived = holder.last_sign_of_life();
+    next.line();
+    let granted = Instant::now();
+    assert!(lived < granted, "it lived for {:?} beside the next holder", lived - granted);
+    holder.finish().expect(74, &["\"stubborn\" was lost (it was revoked): the command was killed"]);
+}
+
+fn now(server: &Owned) {
+    let holder = hold(server, "broken-now", &["--ttl", "6s"]);
+    let done = break_lock(server, &["broken-now", "--yes", "--now", "--label", "the admin"]);
+    assert!(done.status == 0 && done.stdout.contains("may run until"), "{done:?}");
+    run(server.url(), "broken-now", &["--no-wait"], "true").finish().expect(0, &[]);
+    let done = holder.finish();
+    done.expect(74, &["\"broken-now\" was lost", "killed"]);
+    assert!(done.took < Duration::from_secs(4), "{done:?}");
+}

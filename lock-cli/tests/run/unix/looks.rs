@@ -1,0 +1,121 @@
+//! Looking at locks and servers, and what an installation wants beside the program.
+
+use lock_conformance::servers::Owned;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::call::{Done, lock};
+use super::waits::hold;
+use super::{Case, OnServer};
+
+pub(crate) const CASES: &[Case] = &[
+    ("completions and the manual page are printed", installation),
+    ("a server that is not there ends every look with 69", nobody),
+];
+
+pub(crate) const ON_SERVER: &[OnServer] = &[
+    ("status says who holds, and ends with 0 held and 1 free", status),
+    ("status as JSON", status_json),
+    ("info says what the server guarantees", info),
+    ("check says what is good and bad", check),
+    ("a server that needs nothing says so", schema),
+];
+
+fn on(server: &Owned, args: &[&str]) -> Done {
+    lock(args).env("LOCK_URL", server.url()).finish()
+}
+
+fn json(done: &Done) -> Vec<Value> {
+    done.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn status(server: &Owned) {
+    let free = on(server, &["status", "looked at"]);
+    assert_eq!(
+        (free.status, free.stdout.as_str()),
+        (1, "\"looked at\" is free\nwaiters unknown\n"),
+        "{free:?}"
+    );
+    let holder = hold(server, "looked at", &["--label", "the nightly build"]);
+    let held = on(server, &["status", "looked at"]);
+    held.expect(0, &[]);
+    for what in ["\"looked at\" is held by the nightly build", "lease ends in", "\ntoken ", "\nowner "] {
+        assert!(held.stdout.contains(what), "{what}: {held:?}");
+    }
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
+    assert_eq!(on(server, &["status", "looked at"]).status, 1);
+}
+
+fn status_json(server: &Owned) {
+    let free = &json(&on(server, &["status", "as-json", "--json"]))[0];
+    assert!(free["held"] == false && free["holder"].is_null() && free["waiters"].is_null(), "{free}");
+    let _holder = hold(server, "as-json", &["--label", "x\"y"]);
+    let held = &json(&on(server, &["status", "--json", "as-json"]))[0];
+    assert!(held["name"] == "as-json" && held["held"] == true && held["holder"]["label"] == "x\"y", "{held}");
+    assert!(held["holder"]["token"].as_u64().is_some_and(|token| token > 1_700_000_000_000_000), "{held}");
+    assert!(held["holder"]["expires_in_ms"].as_u64().is_some_and(|left| left <= 30_000), "{held}");
+    assert!(held["holder"]["since_ms"].as_u64().is_some_and(|since| since < 60_000), "{held}");
+}
+
+fn info(server: &Owned) {
+    let text = on(server, &["info"]);
+    text.expect(0, &[]);
+    for what in ["redis 127.0.0.1:", "token", "clock", "data loss", "wake-ups: pushed"] {
+        assert!(text.stdout.contains(what), "{what}: {text:?}");
+    }
+    let row = &json(&on(server, &["info", "--json"]))[0];
+    assert!(row["backend"] == "redis" && row["lease"] == "lock" && row["min_ttl_ms"].is_u64(), "{row}");
+}
+
+fn check(server: &Owned) {
+    let text = on(server, &["check"]);
+    text.expect(0, &[]);
+    assert!(text.stdout.contains("good     reachable: "), "{text:?}");
+    let findings = json(&on(server, &["check", "--json"]));
+    assert!(findings.len() > 3 && findings.iter().all(|f| f["level"] != "bad"), "{findings:?}");
+}
+
+fn schema(server: &Owned) {
+    let done = on(server, &["schema"]);
+    assert_eq!((done.status, done.stdout.as_str()), (0, ""));
+    done.expect(0, &["needs nothing"]);
+    on(server, &["init"]).expect(64, &["--yes"]);
+    let done = on(server, &["init", "--yes"]);
+    assert_eq!((done.status, done.stdout.as_str()), (0, "there was nothing to do\n"));
+}
+
+fn installation() {
+    for (shell, says) in
+        [("bash", "complete -F _lock"), ("zsh", "#compdef lock"), ("fish", "complete -c lock")]
+    {
+        let done = lock(["completions", shell]).finish();
+        assert!(
+            done.status == 0 && done.stderr.is_empty() && done.stdout.contains(says),
+            "{shell}: {done:?}"
+        );
+        assert!(done.stdout.contains("min-hold"), "{shell}");
+    }
+    let page = lock(["man"]).finish();
+    assert_eq!((page.status, page.stderr.as_str()), (0, ""));
+    for what in [".TH lock 1", "max\\-hold", "LOCK RUN", "LOCK BREAK", "Exit status"] {
+        assert!(page.stdout.contains(what), "{what}");
+    }
+    assert!(!page.stdout.contains("__watch"), "inner calls are not for people");
+}
+
+fn nobody() {
+    // A port that nothing but its own number is ever assigned to.
+    for call in [
+        &["status", "n"] as &[&str],
+        &["info"],
+        &["check"],
+        &["schema"],
+        &["init", "--yes"],
+        &["break", "n", "--yes"],
+    ] {
+        let done = lock(call).env("LOCK_URL", "redis://127.0.0.1:1").finish();
+        done.expect(69, &["127.0.0.1:1"]);
+        assert_eq!(done.stdout, "", "{call:?}");
+    }
+}

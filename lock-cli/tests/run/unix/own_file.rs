@@ -1,0 +1,129 @@
+//! Without a server: a SQLite file in the state folder of the user.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use tempfile::TempDir;
+
+use super::Case;
+use super::call::{Call, lock};
+
+pub(crate) const CASES: &[Case] = &[
+    ("without a server the locks are in a file of the user's", made),
+    ("the state folder is where the system says", folders),
+    ("a state folder that can't be used is said to be so", unusable),
+    ("twelve processes that start in the same second take turns", storm),
+    ("of twelve that start in the same second and don't wait one runs", cron),
+    ("schema prints what the file has, and init finds it there", schema),
+];
+
+/// A call of somebody whose home this is.
+fn at_home<'a>(home: &Path, args: impl IntoIterator<Item = &'a str>) -> Call {
+    lock(args).env("HOME", home.to_str().unwrap()).without("XDG_STATE_HOME")
+}
+
+fn run_there<'a>(home: &Path, flags: &[&'a str], script: &'a str) -> Call {
+    let call = ["run", "--name", "n"].iter().chain(flags).copied();
+    at_home(home, call.chain(["--", "sh", "-c", script]))
+}
+
+fn made() {
+    let home = TempDir::new().unwrap();
+    let done = run_there(home.path(), &[], "echo ran").finish();
+    assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (0, "ran\n", ""));
+    let folder = home.path().join(".local/state/onelock");
+    assert!(folder.join("locks.db").is_file());
+    // Who may write the file may take the locks.
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    let holder = run_there(home.path(), &[], "echo held; exec sleep 100").start();
+    assert_eq!(holder.line(), "held");
+    run_there(home.path(), &["--no-wait"], "true").finish().expect(75, &["held by"]);
+    assert_eq!(at_home(home.path(), ["status", "n"]).finish().status, 0);
+    // Another user has other locks.
+    let other = TempDir::new().unwrap();
+    run_there(other.path(), &["--no-wait"], "true").finish().expect(0, &[]);
+}
+
+fn folders() {
+    let (home, state) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let there = state.path().to_str().unwrap();
+    let call = || run_there(home.path(), &[], "true");
+    call().env("XDG_STATE_HOME", there).finish().expect(0, &[]);
+    assert!(state.path().join("onelock/locks.db").is_file());
+    // A relative path counts as none.
+    call().env("XDG_STATE_HOME", "relative").finish().expect(0, &[]);
+    assert!(home.path().join(".local/state/onelock/locks.db").is_file());
+    lock(["run", "--name", "n", "--", "true"])
+        .without("HOME")
+        .without("XDG_STATE_HOME")
+        .finish()
+        .expect(64, &["--on", "$LOCK_URL"]);
+}
+
+fn unusable() {
+    // Not by rights, which count for nothing to root: by what stands in the way.
+    let home = TempDir::new().unwrap();
+    fs::write(home.path().join(".local"), "a file").unwrap();
+    run_there(home.path(), &[], "true").finish().expect(69, &[".local/state/onelock", "--on"]);
+    let home = TempDir::new().unwrap();
+    let folder = home.path().join(".local/state/onelock");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("locks.db"), "this is no database, but long enough to be looked at".repeat(20))
+        .unwrap();
+    let done = run_there(home.path(), &[], "echo ran").finish();
+    done.expect(69, &["locks.db"]);
+    assert_eq!(done.stdout, "");
+}
+
+/// Reads, waits, and writes back a number that nothing but the lock protects.
+const COUNT: &str = "n=$(cat \"$COUNTER\"); sleep 0.01; echo $((n + 1)) >\"$COUNTER\"";
+
+fn storm() {
+    const EACH: usize = 5;
+    let home = TempDir::new().unwrap();
+    let counter = home.path().join("counter");
+    fs::write(&counter, "0\n").unwrap();
+    let counter_path = counter.to_str().unwrap();
+    thread::scope(|scope| {
+        for _ in 0..12 {
+            scope.spawn(|| {
+                for _ in 0..EACH {
+                    let call = run_there(home.path(), &[], COUNT).env("COUNTER", counter_path);
+                    call.finish().expect(0, &[]);
+                }
+            });
+        }
+    });
+    assert_eq!(fs::read_to_string(&counter).unwrap(), format!("{}\n", 12 * EACH));
+}
+
+fn cron() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("ran");
+    let script = format!("echo ran >>{}", file.display());
+    let call = || run_there(home.path(), &["--no-wait", "-E", "0", "--min-hold", "3s"], &script).start();
+    let started: Vec<_> = (0..12).map(|_| call()).collect();
+    for one in started {
+        assert_eq!(one.finish().status, 0);
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "ran\n");
+}
+
+fn schema() {
+    let home = TempDir::new().unwrap();
+    let printed = at_home(home.path(), ["schema"]).finish();
+    assert!(printed.status == 0 && printed.stdout.contains("CREATE TABLE"), "{printed:?}");
+    let done = at_home(home.path(), ["init", "--yes"]).finish();
+    assert_eq!((done.status, done.stdout.as_str()), (0, "there was nothing to do\n"));
+    let check = at_home(home.path(), ["check"]).finish();
+    assert!(check.status == 0 && check.stdout.contains("good     writable"), "{check:?}");
+    // SQLite's own program takes it as it is, where there is one.
+    let Ok(mut sqlite) = Command::new("sqlite3").arg(":memory:").stdin(Stdio::piped()).spawn() else {
+        return eprintln!("not run: the printed schema by sqlite3, which is not on the PATH");
+    };
+    std::io::Write::write_all(&mut sqlite.stdin.take().unwrap(), printed.stdout.as_bytes()).unwrap();
+    assert!(sqlite.wait().unwrap().success());
+}

@@ -1,0 +1,197 @@
+//! At a terminal: a shell with job control runs the program, as a person would.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+use std::{str, thread};
+
+use lock_conformance::servers::Owned;
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::OnServer;
+use super::call::{LIMIT, lock};
+use super::waits::hold;
+
+pub(crate) const CASES: &[OnServer] = &[
+    ("the command reads from the terminal, and Ctrl-C ends it", interrupted),
+    ("Ctrl-Z stops the command and the program, and fg continues both", stopped),
+    ("a command that was stopped for longer than its lease is killed", stopped_too_long),
+    ("a command that is killed leaves the terminal as it was", modes),
+    ("who waits sees who holds", waiting),
+];
+
+/// A shell at a terminal of its own.
+struct Session {
+    terminal: File,
+    shell: Child,
+    screen: Arc<Screen>,
+    /// How much of the screen has been looked at.
+    seen: usize,
+}
+
+#[derive(Default)]
+struct Screen {
+    text: Mutex<String>,
+    written: Condvar,
+}
+
+impl Session {
+    fn start(server: &Owned) -> Session {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap();
+        let end = || -> OwnedFd {
+            rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap()
+        };
+        // The terminal becomes the session's own before the shell starts (setsid(1)).
+        let shell = Command::new("setsid")
+            .args(["--ctty", "--wait", "bash", "--norc", "--noprofile", "-i"])
+            .env("PS1", "prompt> ")
+            .env("TERM", "dumb")
+            .env("LOCK_URL", server.url())
+            .env("LOCK", env!("CARGO_BIN_EXE_lock"))
+            .env_remove("LOCK_HELD")
+            .stdin(Stdio::from(end()))
+            .stdout(Stdio::from(end()))
+            .stderr(Stdio::from(end()))
+            .spawn()
+            .unwrap();
+        let terminal = File::from(terminal);
+        let screen = Arc::<Screen>::default();
+        watch(terminal.try_clone().unwrap(), screen.clone());
+        let mut session = Session { terminal, shell, screen, seen: 0 };
+        session.shows("prompt> ");
+        session
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// A line for the shell, and its echo.
+    fn runs(&mut self, line: &str) {
+        self.types(&format!("{line}\n"));
+        // The shell's terminal is not set for commands yet: what is typed now may be lost.
+        self.shows(line.rsplit(' ').next().unwrap_or(line));
+    }
+
+    /// Waits until this is on the screen, behind all that was waited for before.
+    #[track_caller]
+    fn shows(&mut self, what: &str) {
+        let deadline = Instant::now() + LIMIT;
+        let mut text = self.screen.text.lock().unwrap();
+        loop {
+            if let Some(at) = text[self.seen..].find(what) {
+                self.seen += at + what.len();
+                return;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "{what:?} is not shown: {:?}", &text[self.seen..]);
+            text = self.screen.written.wait_timeout(text, left).unwrap().0;
+        }
+    }
+
+    /// The status of what ran last.
+    #[track_caller]
+    fn status(&mut self, status: i32) {
+        self.shows("prompt> ");
+        self.types("echo status=$?.\n");
+        self.shows(&format!("\nstatus={status}."));
+        self.shows("prompt> ");
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Fails if it has ended. The terminal goes with it, and whoever else is at it is hung up.
+        let _: std::io::Result<()> = self.shell.kill();
+        let _: std::io::Result<_> = self.shell.wait();
+    }
+}
+
+fn watch(mut terminal: File, screen: Arc<Screen>) {
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        // An error is the end of the session.
+        while let Ok(read @ 1..) = terminal.read(&mut bytes) {
+            let text = String::from_utf8_lossy(&bytes[..read]).replace('\r', "");
+            screen.text.lock().unwrap().push_str(&text);
+            screen.written.notify_all();
+        }
+    });
+}
+
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+const CTRL_Z: &str = "\x1a";
+
+fn interrupted(server: &Owned) {
+    let mut session = Session::start(server);
+    session.runs("$LOCK run --name at-a-terminal -- sh -c 'echo ready; exec cat'");
+    session.shows("\nready\n");
+    session.types("hello\n");
+    session.shows("hello\nhello\n");
+    session.types(CTRL_C);
+    session.status(130);
+    assert_eq!(lock(["status", "at-a-terminal", "--on", server.url()]).finish().status, 1);
+}
+
+fn stopped(server: &Owned) {
+    let mut session = Session::start(server);
+    session.runs("$LOCK run --name stopped-there -- sh -c 'echo ready; exec cat'");
+    session.shows("\nready\n");
+    session.types("hello\n");
+    session.shows("hello\nhello\n");
+    session.types(CTRL_Z);
+    session.shows("Stopped");
+    session.shows("prompt> ");
+    session.runs("fg");
+    session.shows("exec cat'\n"); // what bash says of it
+    session.types("again\n");
+    session.shows("again\nagain\n");
+    session.types(CTRL_D);
+    session.status(0);
+}
+
+fn stopped_too_long(server: &Owned) {
+    let mut session = Session::start(server);
+    session.runs(
+        "$LOCK run --name stopped-too-long --ttl 1s -- sh -c 'sleep 100 & echo held; wait; echo lived'",
+    );
+    session.shows("held\n");
+    session.types(CTRL_Z);
+    session.shows("Stopped");
+    // Somebody else is let in, because nobody renews.
+    lock(["run", "--on", server.url(), "--name", "stopped-too-long", "--wait", "10s", "--", "true"])
+        .finish()
+        .expect(0, &[]);
+    session.runs("fg");
+    session.shows("\"stopped-too-long\" was lost");
+    session.status(74);
+}
+
+fn modes(server: &Owned) {
+    let mut session = Session::start(server);
+    session.runs("$LOCK run --name modes --max-hold 1500ms --ttl 1s -- sh -c 'trap \"\" TERM; stty -echo raw; sleep 100'");
+    session.shows("--max-hold");
+    session.status(74);
+    session.runs("stty -a | tr ' ' '\\n' | grep -x -e echo -e icanon -e isig | sort | tr '\\n' '+'");
+    session.shows("echo+icanon+isig+");
+}
+
+fn waiting(server: &Owned) {
+    let holder = hold(server, "waited-for", &["--label", "the nightly build"]);
+    let mut session = Session::start(server);
+    session.runs("$LOCK run --name waited-for -- echo mine");
+    session.shows("waiting for \"waited-for\": held for ");
+    session.shows(" s, ends in ");
+    session.shows(" s, by the nightly build");
+    holder.signal(rustix::process::Signal::TERM);
+    session.shows("\x1b[Kmine\n");
+    session.status(0);
+}

@@ -1,0 +1,99 @@
+//! The terms of a run: how long it is held at most and at least, what stands around it, what it ends with.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::servers::Owned;
+
+use super::OnServer;
+use super::call::{lock, run};
+use super::waits::hold;
+
+pub(crate) const CASES: &[OnServer] = &[
+    ("-E is the status when somebody else holds", conflict),
+    ("--max-hold ends the command in time", max_hold),
+    ("--min-hold keeps the lock when the command has ended", min_hold),
+    ("--kill-grace is how long before its death the command is asked to end", kill_grace),
+    ("a lock that is held around the command is not waited for", nested),
+    ("the URL can come from a file", on_file),
+];
+
+fn conflict(server: &Owned) {
+    let _holder = hold(server, "conflict", &[]);
+    run(server.url(), "conflict", &["--no-wait", "-E", "7"], "true").finish().expect(7, &["not acquired"]);
+    run(server.url(), "conflict", &["--wait", "100ms", "--conflict-exit-code", "0"], "exit 9")
+        .finish()
+        .expect(0, &["not acquired"]);
+}
+
+fn max_hold(server: &Owned) {
+    let script = "trap 'echo terminated; exit 0' TERM; echo held; sleep 100 & wait";
+    let holder = run(server.url(), "max-hold", &["--ttl", "1500ms", "--max-hold", "3s"], script).start();
+    assert_eq!(holder.line(), "held");
+    let began = Instant::now();
+    assert_eq!(holder.line(), "terminated");
+    let held = began.elapsed();
+    assert!(held > Duration::from_millis(1800) && held < Duration::from_secs(3), "{held:?}");
+    holder.finish().expect(74, &["--max-hold"]);
+    run(server.url(), "max-hold", &["--max-hold", "0s"], "true").finish().expect(64, &["max_hold"]);
+}
+
+fn min_hold(server: &Owned) {
+    let began = Instant::now();
+    let holder = run(server.url(), "min-hold", &["--min-hold", "1500ms"], "echo done").start();
+    assert_eq!(holder.line(), "done");
+    run(server.url(), "min-hold", &["--no-wait"], "true").finish().expect(75, &[]);
+    let done = holder.finish();
+    done.expect(0, &[]);
+    assert!(began.elapsed() > Duration::from_millis(1450), "{:?}", began.elapsed());
+    run(server.url(), "min-hold", &["--no-wait"], "true").finish().expect(0, &[]);
+    // A signal says that nobody wants to wait for that; the command had ended in its own way.
+    let holder = run(server.url(), "min-hold", &["--min-hold", "60s"], "echo done; exit 3").start();
+    assert_eq!(holder.line(), "done");
+    std::thread::sleep(Duration::from_millis(300));
+    holder.signal(rustix::process::Signal::TERM);
+    let done = holder.finish();
+    assert!(done.status == 143 && done.took < Duration::from_secs(5), "{done:?}");
+}
+
+fn kill_grace(server: &Owned) {
+    let script = "trap 'date +%s%N; trap \"\" TERM' TERM; echo held; while :; do sleep 0.01; done";
+    let holder =
+        run(server.url(), "grace", &["--ttl", "3s", "--max-hold", "2s", "--kill-grace", "400ms"], script)
+            .start();
+    assert_eq!(holder.line(), "held");
+    let began = Instant::now();
+    holder.line();
+    let (asked, done) = (began.elapsed(), holder.finish());
+    done.expect(74, &[]);
+    // Killed at 2 s less the margins.
+    assert!(asked > Duration::from_millis(1200) && asked < Duration::from_millis(1900), "{asked:?}");
+    assert!(began.elapsed() - asked > Duration::from_millis(200), "{:?} {asked:?}", began.elapsed());
+}
+
+fn nested(server: &Owned) {
+    let lock = env!("CARGO_BIN_EXE_lock");
+    let url = server.url();
+    let inner = |name: &str| format!("{lock} run --on {url} --name {name} -- sh -c 'echo \"$LOCK_HELD\"'");
+    let done = run(url, "outer", &[], &inner("outer")).finish();
+    done.expect(64, &["\"outer\" is held around this command already", "LOCK_HELD"]);
+    let done = run(url, "outer", &[], &inner("inner")).finish();
+    assert_eq!(done.status, 0, "{done:?}");
+    let held: Vec<&str> = done.stdout.lines().collect();
+    assert!(held.len() == 2 && held[0].ends_with(" outer") && held[1].ends_with(" inner"), "{held:?}");
+    // Another prefix is another lock.
+    let prefixed = format!("{lock} run --on '{url}?prefix=p:' --name outer -- echo ran");
+    assert_eq!(run(url, "outer", &[], &prefixed).finish().stdout, "ran\n");
+}
+
+fn on_file(server: &Owned) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("url");
+    let path = file.to_str().unwrap();
+    let call = ["run", "--on-file", path, "--name", "on-file", "--", "echo", "ran"];
+    lock(call).finish().expect(64, &[path]);
+    std::fs::write(&file, "\n").unwrap();
+    lock(call).finish().expect(64, &[path, "empty"]);
+    std::fs::write(&file, format!("{}\n# the production server\n", server.url())).unwrap();
+    let done = lock(call).env("LOCK_URL", "redis://127.0.0.1:1").finish();
+    assert_eq!((done.status, done.stdout.as_str()), (0, "ran\n"), "{done:?}");
+}

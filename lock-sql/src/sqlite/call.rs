@@ -1,0 +1,22 @@
+//! One call of the driver, and how long it may still take.
+
+use std::time::Duration;
+
+use lock_core::{Clock, Instant};
+
+/// A call in progress.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) clock: Clock,
+    ends: Instant,
+}
+
+impl Call {
+    pub(crate) fn begin(clock: &Clock, patience: Duration) -> Call {
+        Call { clock: clock.clone(), ends: clock.now() + patience }
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        self.ends.since(self.clock.now())
+    }
+}

@@ -1,0 +1,77 @@
+//! `check`: can the file be used, and does it lie where it is safe?
+
+use lock_core::driver::{Finding, Level};
+use lock_core::{ErrorKind, Result};
+use sqlx::Row as _;
+
+use super::call::Call;
+use super::errors;
+use super::file::File;
+use super::filesystem::FileSystem;
+use super::lane::Late;
+use super::schema;
+use super::settings::Trust;
+use super::table::Table;
+use super::time::PROMISE;
+
+const ABOUT: &str = "SELECT sqlite_version(), (SELECT journal_mode FROM pragma_journal_mode)";
+
+/// Takes the right to write, and changes nothing.
+const TOUCH: &str = "UPDATE onelock_locks SET token = token WHERE name = x''";
+
+/// One finding per question. An `Err` only if the file can't be opened at all.
+pub(crate) async fn check(table: &Table, file: &File, trust: Trust, call: &Call) -> Result<Vec<Finding>> {
+    let about = table.looks.ask(call, Late::Welcome, |_| sqlx::query(ABOUT)).await?;
+    let row = about.rows.first().ok_or_else(|| errors::asking(sqlx::Error::RowNotFound))?;
+    let (version, mode): (String, String) =
+        (row.try_get(0).map_err(errors::asking)?, row.try_get(1).map_err(errors::asking)?);
+    Ok(vec![
+        finding("reachable", Level::Good, format!("SQLite {version}, {}", file.path().display())),
+        writable(table, call).await,
+        // Every connection looks at the table before it is used.
+        finding("schema", Level::Good, format!("the table onelock_locks has version {}", schema::VERSION)),
+        file_system(file, trust),
+        match mode.as_str() {
+            "wal" => finding("journal", Level::Good, "write-ahead log: looks wait for no writer"),
+            mode => finding("journal", Level::Warning, format!("the journal mode was changed to {mode:?}")),
+        },
+        finding("clock", Level::Good, PROMISE),
+    ])
+}
+
+fn finding(subject: &'static str, level: Level, message: impl Into<String>) -> Finding {
+    Finding { subject, level, message: message.into() }
+}
+
+async fn writable(table: &Table, call: &Call) -> Finding {
+    match table.writes.ask(call, Late::Undone, |_| sqlx::query(TOUCH)).await {
+        Ok(_) => finding("writable", Level::Good, "this user may write to the file"),
+        Err(e) if e.kind() == ErrorKind::Rejected => finding("writable", Level::Bad, e.message()),
+        Err(e) => finding("writable", Level::Unknown, e.message()),
+    }
+}
+
+fn file_system(file: &File, trust: Trust) -> Finding {
+    let found = match file.file_system() {
+        Ok(found) => found,
+        Err(e) => return finding("file system", Level::Unknown, e.message()),
+    };
+    match (found, trust) {
+        (FileSystem::Local(kind), _) => finding("file system", Level::Good, format!("local: {kind}")),
+        (FileSystem::Foreign(kind), Trust::Anything) => finding(
+            "file system",
+            Level::Warning,
+            format!("{kind}, by fs=trust: no other machine may use this file"),
+        ),
+        (FileSystem::Foreign(kind), Trust::Local) => finding(
+            "file system",
+            Level::Bad,
+            format!("{} lies on {kind} by now: other machines may use this file", file.folder().display()),
+        ),
+        (FileSystem::NotKnown, _) => finding(
+            "file system",
+            Level::Unknown,
+            "it can't be told here whether this is a local disk, as it has to be",
+        ),
+    }
+}

@@ -1,0 +1,109 @@
+//! What SQLite's errors mean: may the statement have been carried out, will it pass, what is to be done.
+
+use lock_core::{Done, Error};
+use sqlx::Error as SqlxError;
+
+/// While connecting: no lock was touched.
+pub(crate) fn connecting(error: SqlxError) -> Error {
+    match code(&error) {
+        Some(code) => said(code, error, Done::No),
+        None if matches!(error, SqlxError::Configuration(_)) => {
+            Error::invalid(error.to_string()).with_source(error)
+        }
+        None => Error::unavailable(Done::No, format!("the file can't be opened: {error}")).with_source(error),
+    }
+}
+
+/// Why a file could not be opened: SQLite failed, or something was found that is not as it has to be.
+pub(crate) enum Obstacle {
+    Sqlite(SqlxError),
+    Found(Error),
+}
+
+impl From<SqlxError> for Obstacle {
+    fn from(error: SqlxError) -> Obstacle {
+        Obstacle::Sqlite(error)
+    }
+}
+
+impl From<Error> for Obstacle {
+    fn from(error: Error) -> Obstacle {
+        Obstacle::Found(error)
+    }
+}
+
+/// While a statement runs.
+pub(crate) fn asking(error: SqlxError) -> Error {
+    match code(&error) {
+        Some(code) => said(code, error, Done::Unknown),
+        None => {
+            let message = format!("the connection to the file broke: {error}");
+            Error::unavailable(Done::Unknown, message).with_source(error)
+        }
+    }
+}
+
+/// Whether another process was in the way.
+pub(crate) fn is_busy(error: &SqlxError) -> bool {
+    matches!(code(error).map(primary), Some(BUSY | LOCKED | PROTOCOL))
+}
+
+/// Whether the file could not be opened.
+pub(crate) fn is_cant_open(error: &SqlxError) -> bool {
+    code(error).map(primary) == Some(CANTOPEN)
+}
+
+/// Whether the connection that gave this error may be used again.
+pub(crate) fn spares_connection(error: &SqlxError) -> bool {
+    matches!(code(error).map(primary), Some(BUSY | LOCKED | NOMEM | FULL | PROTOCOL | CONSTRAINT))
+}
+
+const ERROR: i32 = 1;
+const PERM: i32 = 3;
+const BUSY: i32 = 5;
+const LOCKED: i32 = 6;
+const NOMEM: i32 = 7;
+const READONLY: i32 = 8;
+const READONLY_DBMOVED: i32 = READONLY | (4 << 8);
+const CORRUPT: i32 = 11;
+const FULL: i32 = 13;
+const CANTOPEN: i32 = 14;
+const PROTOCOL: i32 = 15;
+const SCHEMA: i32 = 17;
+const CONSTRAINT: i32 = 19;
+const CONSTRAINT_COMMITHOOK: i32 = CONSTRAINT | (2 << 8);
+const AUTH: i32 = 23;
+const NOTADB: i32 = 26;
+
+/// SQLite's extended result code.
+fn code(error: &SqlxError) -> Option<i32> {
+    error.as_database_error()?.code()?.parse().ok()
+}
+
+fn primary(code: i32) -> i32 {
+    code & 0xFF
+}
+
+fn said(code: i32, error: SqlxError, otherwise: Done) -> Error {
+    let not_now = |why: &str| Error::unavailable(Done::No, format!("{why}: {error}"));
+    let never = |why: &str| Error::rejected(format!("{why}: {error}"));
+    let error_of = match primary(code) {
+        BUSY | LOCKED | PROTOCOL => not_now("another process kept the file locked for too long"),
+        NOMEM => not_now("there is no memory left"),
+        FULL => not_now("the disk is full"),
+        SCHEMA => not_now("the tables were changed meanwhile"),
+        CANTOPEN => not_now("the file can't be opened"),
+        READONLY if code == READONLY_DBMOVED => not_now("the file was moved or deleted"),
+        READONLY => {
+            never("the file is read-only for this user; SQLite needs to write to it and to its folder")
+        }
+        PERM | AUTH => never("access is denied"),
+        CORRUPT => never("the file is damaged; restore it, or delete it while nobody holds a lock in it"),
+        NOTADB => never("this is no SQLite database (or an encrypted one); name another file"),
+        CONSTRAINT if code == CONSTRAINT_COMMITHOOK => not_now("the statement came too late, and was undone"),
+        CONSTRAINT => never("the lock's row holds what no lock client has written"),
+        ERROR => never("the table of locks is not what it was; see `check`"),
+        _ => Error::unavailable(otherwise, format!("SQLite failed: {error}")),
+    };
+    error_of.with_source(error)
+}

@@ -1,0 +1,134 @@
+//! Where the database lies, and whether it is still the one that was opened.
+//!
+//! Nothing here opens the file: closing any descriptor of it would drop the locks that SQLite holds in this process.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use lock_core::{Done, Error, Result};
+
+use super::filesystem::{self, FileSystem};
+
+/// A database file by its real path.
+#[derive(Clone, Debug)]
+pub(crate) struct File {
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+/// Which file a path led to: unequal once it was deleted or replaced.
+pub(crate) type Identity = (u64, u64);
+
+impl File {
+    /// The file at `path`, which need not be there; its folder has to be. SQLite's own files stand beside the real
+    /// file, so that is what counts where `path` is a link.
+    pub(crate) fn at(path: &Path) -> Result<File> {
+        if path.is_dir() {
+            return Err(Error::rejected(format!("{} is a folder; name a file in it", path.display())));
+        }
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            Err(_) => {
+                let (folder, name) = split(path)?;
+                let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+                folder.canonicalize().map_err(|e| no_folder(folder, e))?.join(name)
+            }
+        };
+        let folder = split(&path)?.0.to_owned();
+        Ok(File { path, folder })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The file system under the file, where it is mounted by itself, and under its folder.
+    pub(crate) fn file_system(&self) -> Result<FileSystem> {
+        let find = |path: &Path| {
+            filesystem::find(path).map_err(|e| {
+                let message = format!("the file system of {} can't be told: {e}", path.display());
+                Error::rejected(message).with_source(e)
+            })
+        };
+        if self.path.exists()
+            && let foreign @ FileSystem::Foreign(_) = find(&self.path)?
+        {
+            return Ok(foreign);
+        }
+        find(&self.folder)
+    }
+
+    /// `Unsupported` on a file system that other machines may reach.
+    pub(crate) fn must_be_local(&self) -> Result<()> {
+        let FileSystem::Foreign(kind) = self.file_system()? else { return Ok(()) };
+        Err(Error::unsupported(format!(
+            "{} lies on {kind}, which is not known to be a disk of this machine alone: other machines would not see our \
+             locks, nor we theirs. Take a file on a local disk or another backend, or, if only this machine uses the \
+             file and its file system supports locks and shared memory, say fs=trust",
+            self.folder.display()
+        )))
+    }
+
+    /// The file that is there now.
+    #[cfg(unix)]
+    pub(crate) fn identity(&self) -> io::Result<Identity> {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(&self.path).map(|file| (file.dev(), file.ino()))
+    }
+
+    /// Whether there is one: the system doesn't let an open file be replaced.
+    #[cfg(not(unix))]
+    pub(crate) fn identity(&self) -> io::Result<Identity> {
+        std::fs::metadata(&self.path).map(|_| (0, 0))
+    }
+
+    /// Why a file can't be opened, as far as that can be seen from outside.
+    pub(crate) fn obstacle(&self) -> Option<Error> {
+        if let Err(e) = std::fs::metadata(&self.folder) {
+            return Some(no_folder(&self.folder, e));
+        }
+        let forbidden =
+            if self.path.exists() { is_forbidden(&self.path) } else { is_forbidden(&self.folder) };
+        forbidden.then(|| {
+            Error::rejected(format!(
+                "this user may not write to {}; SQLite needs to write to the file and to its folder",
+                self.path.display()
+            ))
+        })
+    }
+}
+
+fn split(path: &Path) -> Result<(&Path, &std::ffi::OsStr)> {
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => Ok((folder, name)),
+        _ => Err(Error::invalid(format!("{} names no file", path.display()))),
+    }
+}
+
+/// Only a file is created: a folder that is not there is more often misspelt, or not mounted yet.
+fn no_folder(folder: &Path, e: io::Error) -> Error {
+    let message = match e.kind() {
+        io::ErrorKind::NotFound => format!("the folder {} is not there; create it first", folder.display()),
+        _ => format!("the folder {} can't be used: {e}", folder.display()),
+    };
+    Error::rejected(message).with_source(e)
+}
+
+/// What an open client meets: what was there once may come back.
+pub(crate) fn for_now(e: Error) -> Error {
+    Error::unavailable(Done::No, e.message()).with_source(e)
+}
+
+#[cfg(target_os = "linux")]
+fn is_forbidden(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_err()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_forbidden(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.permissions().readonly())
+}

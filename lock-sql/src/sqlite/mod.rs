@@ -1,0 +1,35 @@
+//! SQLite: a file on a local disk, shared by the processes of one machine.
+
+mod call;
+mod check;
+mod driver;
+mod errors;
+mod fence;
+mod file;
+mod filesystem;
+mod lane;
+mod schema;
+mod settings;
+mod sweep;
+mod table;
+mod time;
+mod wakes;
+
+pub(crate) use call::Call;
+pub use fence::{Fence, FenceError};
+pub use settings::Sqlite;
+pub(crate) use table::{Row, Table, Taken};
+pub(crate) use wakes::Listener;
+
+use lock_core::{Client, Options, Result};
+
+/// Opens a client of the file that `url` names, with everything by default. See [`Sqlite::from_url`] for URLs, and
+/// [`Sqlite::open`] for errors.
+pub async fn connect(url: &str) -> Result<Client> {
+    connect_with(url, Options::default()).await
+}
+
+/// Opens a client of the file that `url` names. A patience in the URL comes before one in the options.
+pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
+    Sqlite::from_url(url)?.open(options).await
+}

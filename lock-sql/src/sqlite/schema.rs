@@ -1,0 +1,78 @@
+//! The table of locks, and whether the one that is there is ours.
+//!
+//! SQLite keeps the text that a table was created with. The version stands in it, so that table and version come to be
+//! in one step, and nothing of the file's owner (its `user_version`, its `application_id`) is touched.
+
+use lock_core::{Error, Result};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Executor, Row};
+
+use super::errors::Obstacle;
+
+/// The version of the table that this crate reads and writes.
+pub(crate) const VERSION: u32 = 1;
+
+const MARK: &str = "/* onelock schema ";
+
+/// A row stays when its lock is released: it carries the token. What can't be a lock can't be written.
+pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_locks (/* onelock schema 1 */
+  name BLOB NOT NULL PRIMARY KEY CHECK (length(name) > 0),
+  owner BLOB NOT NULL CHECK (length(owner) IN (0, 16)),
+  token INTEGER NOT NULL CHECK (token > 0),
+  boot BLOB NOT NULL CHECK (length(boot) = 16),
+  expires INTEGER NOT NULL,
+  label TEXT NOT NULL,
+  revoked BLOB
+) STRICT, WITHOUT ROWID";
+
+const FIND: &str = "SELECT sql FROM sqlite_schema WHERE name = 'onelock_locks'";
+
+/// Creates the table if it isn't there; says whose it is if it isn't ours.
+pub(crate) async fn prepare(connection: &mut SqliteConnection) -> Result<(), Obstacle> {
+    if find(connection).await?.is_none() {
+        connection.execute(CREATE).await?;
+    }
+    match find(connection).await? {
+        Some(created) => Ok(must_be_ours(&created)?),
+        None => Err(Error::rejected("the table onelock_locks was created, and is not there").into()),
+    }
+}
+
+async fn find(connection: &mut SqliteConnection) -> Result<Option<String>, sqlx::Error> {
+    connection.fetch_optional(FIND).await?.map(|row| row.try_get(0)).transpose()
+}
+
+fn must_be_ours(created: &str) -> Result<()> {
+    let version = created.split_once(MARK).and_then(|(_, rest)| rest.split_once(' ')?.0.parse::<u32>().ok());
+    match version {
+        Some(VERSION) => Ok(()),
+        Some(newer) if newer > VERSION => Err(Error::rejected(format!(
+            "the table onelock_locks has version {newer}, which is newer than this program's ({VERSION}); update it"
+        ))),
+        Some(older) => Err(Error::rejected(format!(
+            "the table onelock_locks has version {older}, older than this program's ({VERSION}); when no program of the \
+             old version runs any more, drop the table"
+        ))),
+        None => Err(Error::rejected(
+            "the file has a table onelock_locks that is none of ours; take another file, or rename the table",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_says_who_has_to_change() {
+        let said =
+            |version: &str| must_be_ours(&CREATE.replace("schema 1", version)).map_err(|e| e.to_string());
+        assert_eq!(said(&format!("schema {VERSION}")), Ok(()));
+        assert!(said("schema 2").unwrap_err().contains("newer"));
+        assert!(said("schema 0").unwrap_err().contains("older"));
+        for foreign in ["schema x", "schema -1"] {
+            assert!(said(foreign).unwrap_err().contains("none of ours"), "{foreign}");
+        }
+        assert!(must_be_ours("CREATE TABLE onelock_locks (a)").is_err());
+    }
+}

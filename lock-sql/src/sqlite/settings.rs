@@ -1,0 +1,185 @@
+//! How a file is named: by a URL, or by sqlx' own options.
+
+use std::time::Duration;
+
+use lock_core::{Client, Error, Location, Options, Prefix, Result};
+use sqlx::ConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+
+use super::driver::SqliteDriver;
+
+/// A SQLite file, and how to open it.
+///
+/// ```
+/// # async fn example() -> lock_core::Result<()> {
+/// use lock_sql::{Options, sqlite::Sqlite, sqlx::sqlite::SqliteConnectOptions};
+/// let own = SqliteConnectOptions::new().filename("/var/lib/billing/app.db");
+/// let client = Sqlite::from(own).prefix("billing:")?.open(Options::default()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sqlite {
+    pub(crate) options: SqliteConnectOptions,
+    pub(crate) prefix: Prefix,
+    pub(crate) trust: Trust,
+    patience: Option<Duration>,
+}
+
+/// On which file systems a file may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// On those that are known to be a disk of this machine.
+    Local,
+    /// On any: the user says that no other machine uses the file.
+    Anything,
+}
+
+impl Sqlite {
+    /// Reads a URL: `sqlite:///absolute/path.db`, or `sqlite:relative.db`, which is relative to the process's folder.
+    ///
+    /// The file is created if it isn't there; its folder is not. Parameters: `prefix` (stands before every name in the
+    /// file), `patience` (how long one call may take), `fs=trust` (takes a file on a file system that is not known to be
+    /// local). A `?`, `#` or `%` in the path is written `%3F`, `%23`, `%25`. `Invalid` for any other parameter, and for
+    /// what names no file.
+    pub fn from_url(url: &str) -> Result<Sqlite> {
+        let mut url = Location::parse(url)?;
+        let path = parse_path(url.base())?;
+        let options =
+            SqliteConnectOptions::new().filename(path).create_if_missing(true).disable_statement_logging();
+        let mut sqlite = Sqlite::from(options);
+        sqlite.prefix = url.take_prefix()?;
+        sqlite.patience = url.take_duration("patience")?;
+        sqlite.trust = match url.take("fs").as_deref() {
+            None => Trust::Local,
+            Some("trust") => Trust::Anything,
+            Some(other) => return Err(Error::invalid(format!("fs={other}: there is only fs=trust"))),
+        };
+        url.finish("prefix, patience, fs")?;
+        Ok(sqlite)
+    }
+
+    /// Puts `prefix` before every name in the file. `Invalid` as [`Prefix::new`] says.
+    pub fn prefix(mut self, prefix: &str) -> Result<Sqlite> {
+        self.prefix = Prefix::new(prefix)?;
+        Ok(self)
+    }
+
+    /// Takes a file on a file system that is not known to be a disk of this machine, as `?fs=trust` does. If another
+    /// machine uses the file too, both hold the same lock.
+    #[must_use]
+    pub fn trust_file_system(mut self) -> Sqlite {
+        self.trust = Trust::Anything;
+        self
+    }
+
+    /// Opens a client. The table of locks is created if it isn't there.
+    ///
+    /// `Rejected` if the folder is missing, the file may not be written, is no database, or has a table of another
+    /// version; `Unsupported` if it lies on a file system that other machines may reach; `Unavailable` if another
+    /// process keeps it locked, or the disk is full.
+    pub async fn open(self, options: Options) -> Result<Client> {
+        let options = match self.patience {
+            Some(patience) => options.patience(patience),
+            None => options,
+        };
+        if is_in_memory(&self.options) {
+            return Err(Error::unsupported(
+                "a database in memory is seen by one connection only; for locks of one process there is memory://",
+            ));
+        }
+        let file = self.options.get_filename().display().to_string();
+        options.open("sqlite", &file, |context| SqliteDriver::open(self, context)).await
+    }
+}
+
+impl From<SqliteConnectOptions> for Sqlite {
+    /// A file as sqlx' own options name it, without a prefix. Journal mode, synchronous and busy timeout are set by us.
+    fn from(options: SqliteConnectOptions) -> Sqlite {
+        Sqlite { options, prefix: Prefix::default(), trust: Trust::Local, patience: None }
+    }
+}
+
+fn is_in_memory(options: &SqliteConnectOptions) -> bool {
+    // `in_memory` has no getter, and gives the file a name that begins so.
+    options.get_filename().to_string_lossy().starts_with("file:sqlx-in-memory")
+        || options.get_filename().as_os_str() == ":memory:"
+}
+
+fn parse_path(base: &str) -> Result<String> {
+    let wrong = |why: &str| {
+        Err(Error::invalid(format!("{why}; write sqlite:///absolute/path.db or sqlite:relative.db")))
+    };
+    let Some(rest) = base.strip_prefix("sqlite:") else { return wrong("no SQLite URL") };
+    let path = match rest.strip_prefix("//") {
+        Some(path) if path.starts_with('/') => path,
+        // Two slashes introduce a host, which a file doesn't have: the folder would be taken for one.
+        Some(_) => return wrong("a path behind two slashes has to be absolute"),
+        None => rest,
+    };
+    if path.contains('#') {
+        return wrong("a # in a path is written %23");
+    }
+    match unescape(path) {
+        Some(path) if path.is_empty() || path.ends_with('/') => wrong("the URL names no file"),
+        Some(path) if path.contains('\0') => wrong("a path has no zero byte"),
+        Some(path) => Ok(path),
+        None => wrong("a broken % escape in the path"),
+    }
+}
+
+fn unescape(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        bytes.push(is_hex.then(|| u8::from_str_radix(digits, 16).ok())??);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use lock_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_file() {
+        for (url, path) in [
+            ("sqlite:///var/lib/l.db", "/var/lib/l.db"),
+            ("sqlite:/var/l.db", "/var/l.db"),
+            ("sqlite:l.db", "l.db"),
+            ("sqlite:../a%20b%3F%25.db", "../a b?%.db"),
+        ] {
+            assert_eq!(Sqlite::from_url(url).unwrap().options.get_filename(), Path::new(path), "{url}");
+        }
+        let sqlite = Sqlite::from_url("sqlite:///l.db?prefix=app%3A&patience=250ms&fs=trust").unwrap();
+        assert_eq!(sqlite.prefix, Prefix::new("app:").unwrap());
+        assert_eq!((sqlite.trust, sqlite.patience), (Trust::Anything, Some(Duration::from_millis(250))));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_ignored() {
+        for bad in [
+            "sqlite:",
+            "sqlite://",
+            "sqlite:///",
+            "sqlite://relative.db",
+            "sqlite:a/",
+            "sqlite:a#b",
+            "sqlite:a%2",
+            "sqlite:a%+1",
+            "sqlite:a%00",
+            "sqlite:a?mode=ro",
+            "sqlite:a?fs=nfs",
+            "sqlite:a?patience=5",
+            "http://h",
+        ] {
+            assert_eq!(Sqlite::from_url(bad).expect_err(bad).kind(), ErrorKind::Invalid, "{bad}");
+        }
+    }
+}

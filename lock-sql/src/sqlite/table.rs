@@ -1,0 +1,232 @@
+//! What is asked of the table of locks: each call one statement.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::driver::{Request, Revocation, Revoked, When};
+use lock_core::{Clock, Error, Name, Owner, Prefix, Result};
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
+
+use super::call::Call;
+use super::errors;
+use super::lane::{Answer, Lane, Late, Route};
+use super::sweep::Sweep;
+use super::time::{self, Time, nanoseconds};
+use super::wakes::Wakes;
+
+/// The table of locks in one file.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Looks don't wait behind writes.
+    pub(super) looks: Lane,
+    pub(super) writes: Lane,
+    pub(super) time: Time,
+    prefix: Prefix,
+    wakes: Arc<Wakes>,
+    sweep: Sweep,
+}
+
+/// A lock's row.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) owner: Vec<u8>,
+    pub(crate) token: i64,
+    /// How much longer it is held; `None` if it isn't.
+    pub(crate) left: Option<Duration>,
+    pub(crate) label: String,
+    /// The owner that it was taken from, until somebody else is granted it.
+    revoked: Option<Vec<u8>>,
+    /// Since it was granted.
+    pub(crate) since: Duration,
+}
+
+/// What was granted.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) token: i64,
+    pub(crate) left: Duration,
+}
+
+const LOOK: &str = "SELECT owner, token, boot, expires, label, revoked FROM onelock_locks WHERE name = ?1";
+
+/// Grants a lock that is free, or this owner's already: then its token stays, and nothing is shortened.
+const TAKE: &str = "
+INSERT INTO onelock_locks AS l (name, owner, token, boot, expires, label) VALUES (?1, ?2, ?3, ?4, ?5 + ?6, ?7)
+ON CONFLICT (name) DO UPDATE SET
+  token = CASE WHEN l.owner = ?2 AND l.boot = ?4 AND l.expires > ?5 THEN l.token ELSE max(l.token + 1, ?3) END,
+  expires = CASE WHEN l.owner = ?2 AND l.boot = ?4 THEN max(l.expires, ?5 + ?6) ELSE ?5 + ?6 END,
+  owner = ?2, boot = ?4, label = ?7, revoked = NULL
+WHERE l.owner = ?2 OR l.boot <> ?4 OR l.expires <= ?5
+RETURNING token, expires";
+
+const RENEW: &str = "
+UPDATE onelock_locks SET expires = max(expires, ?4 + ?5)
+WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
+
+/// Answers 1 if it was held until now, 0 if it had expired.
+const RELEASE: &str = "
+UPDATE onelock_locks SET owner = x'', label = '', expires = CASE WHEN boot = ?3 AND expires > ?4 THEN -1 ELSE -2 END
+WHERE name = ?1 AND owner = ?2 RETURNING expires = -1";
+
+const REVOKE_AT_THE_END: &str = "
+UPDATE onelock_locks SET owner = ?5, label = ?6, revoked = ?2
+WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
+
+const REVOKE_NOW: &str = "
+UPDATE onelock_locks SET owner = x'', label = '', expires = -1, revoked = ?2
+WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
+
+impl Table {
+    pub(crate) async fn open(
+        route: Route,
+        prefix: Prefix,
+        clock: &Clock,
+        patience: Duration,
+    ) -> Result<Table> {
+        let (time, wakes) = (route.time, Wakes::of(route.file.path(), &prefix));
+        let route = Arc::new(route);
+        let table = Table {
+            looks: Lane::new(route.clone()),
+            writes: Lane::new(route),
+            time,
+            prefix,
+            wakes,
+            sweep: Sweep::default(),
+        };
+        let call = Call::begin(clock, patience);
+        table.writes.open(&call).await?;
+        table.looks.open(&call).await?;
+        Ok(table)
+    }
+
+    pub(crate) fn key(&self, name: &Name) -> Arc<[u8]> {
+        self.prefix.key(name).into_bytes().into()
+    }
+
+    pub(crate) fn wakes(&self) -> &Arc<Wakes> {
+        &self.wakes
+    }
+
+    /// Writes nothing, and waits for no writer.
+    pub(crate) async fn look(&self, call: &Call, key: &Arc<[u8]>) -> Result<Option<Row>> {
+        let (key, boot) = (key.clone(), self.time.boot());
+        let Answer { rows, now } =
+            self.looks.ask(call, Late::Welcome, move |_| sqlx::query(LOOK).bind(key.to_vec())).await?;
+        let row = rows.first().map(|row| Row::read(row, boot, now)).transpose();
+        row.map_err(errors::asking)
+    }
+
+    /// `None` if somebody else holds it.
+    pub(crate) async fn take(
+        &self,
+        call: &Call,
+        key: &Arc<[u8]>,
+        request: &Request,
+    ) -> Result<Option<Taken>> {
+        let (key, boot, ttl) = (key.clone(), self.time.boot(), nanoseconds(request.ttl));
+        let (owner, label) = (*request.owner.as_bytes(), request.label.clone());
+        let answer = self
+            .writes
+            .ask(call, Late::Undone, move |now| {
+                let take = sqlx::query(TAKE).bind(key.to_vec()).bind(owner.to_vec()).bind(now.wall.max(1));
+                take.bind(boot.to_vec()).bind(now.shared).bind(ttl).bind(label.as_str().to_owned())
+            })
+            .await?;
+        let Some(row) = answer.rows.first() else { return Ok(None) };
+        let token = row.try_get(0).map_err(errors::asking)?;
+        let left = left(row, 1, answer.now)?.unwrap_or_default();
+        Ok(Some(Taken { token, left }))
+    }
+
+    /// What is left then; `None` if it isn't this owner's any more.
+    pub(crate) async fn renew(
+        &self,
+        call: &Call,
+        key: &Arc<[u8]>,
+        owner: &Owner,
+        ttl: Duration,
+    ) -> Result<Option<Duration>> {
+        let (key, owner, boot, ttl) = (key.clone(), *owner.as_bytes(), self.time.boot(), nanoseconds(ttl));
+        let answer = self
+            .writes
+            .ask(call, Late::Undone, move |now| {
+                let renew = sqlx::query(RENEW).bind(key.to_vec()).bind(owner.to_vec()).bind(boot.to_vec());
+                renew.bind(now.shared).bind(ttl)
+            })
+            .await?;
+        answer.rows.first().map_or(Ok(None), |row| left(row, 0, answer.now))
+    }
+
+    /// Whether it was held until now.
+    pub(crate) async fn release(&self, call: &Call, key: &Arc<[u8]>, owner: &Owner) -> Result<bool> {
+        let (key, owner, boot) = (key.clone(), *owner.as_bytes(), self.time.boot());
+        let answer = self
+            .writes
+            .ask(call, Late::Welcome, move |now| {
+                let release = sqlx::query(RELEASE).bind(key.to_vec()).bind(owner.to_vec());
+                release.bind(boot.to_vec()).bind(now.shared)
+            })
+            .await?;
+        self.sweep.after_a_release(self, call);
+        let was_held = answer.rows.first().map_or(Ok(false), |row| row.try_get(0));
+        was_held.map_err(errors::asking)
+    }
+
+    pub(crate) async fn revoke(&self, call: &Call, name: &Name, revocation: Revocation) -> Result<Revoked> {
+        let (key, boot) = (self.key(name), self.time.boot());
+        let Revocation { holder, by, label, when, .. } = revocation;
+        let answer = self
+            .writes
+            .ask(call, Late::Undone, move |now| {
+                let sql = match when {
+                    When::HoldersDeadline => REVOKE_AT_THE_END,
+                    When::Now => REVOKE_NOW,
+                };
+                let revoke = sqlx::query(sql).bind(key.to_vec()).bind(holder.as_bytes().to_vec());
+                let revoke = revoke.bind(boot.to_vec()).bind(now.shared);
+                match when {
+                    When::HoldersDeadline => {
+                        revoke.bind(by.as_bytes().to_vec()).bind(label.as_str().to_owned())
+                    }
+                    When::Now => revoke,
+                }
+            })
+            .await?;
+        let Some(row) = answer.rows.first() else { return Ok(Revoked::NotHeld) };
+        if when == When::Now {
+            self.wakes.wake(name.as_str());
+            return Ok(Revoked::Free);
+        }
+        Ok(left(row, 0, answer.now)?.map_or(Revoked::Free, Revoked::FreeIn))
+    }
+}
+
+impl Row {
+    fn read(row: &SqliteRow, boot: time::Boot, now: time::Now) -> Result<Row, sqlx::Error> {
+        let token: i64 = row.try_get(1)?;
+        // What was held under another boot is over: the clock began anew.
+        let this_boot = row.try_get::<Vec<u8>, _>(2)? == boot;
+        let left = if this_boot { time::left(row.try_get(3)?, now.shared) } else { None };
+        Ok(Row {
+            owner: row.try_get(0)?,
+            token,
+            left,
+            label: row.try_get(4)?,
+            revoked: row.try_get(5)?,
+            since: Duration::from_micros(u64::try_from(now.wall.saturating_sub(token)).unwrap_or(0)),
+        })
+    }
+
+    pub(crate) fn was_revoked_from(&self, owner: &Owner) -> bool {
+        self.revoked.as_deref() == Some(owner.as_bytes())
+    }
+}
+
+/// What is left until the end that stands in `column`.
+fn left(row: &SqliteRow, column: usize, now: time::Now) -> Result<Option<Duration>> {
+    let expires = row.try_get(column).map_err(|e: sqlx::Error| {
+        Error::rejected("the lock's row is not what a lock client writes").with_source(e)
+    })?;
+    Ok(time::left(expires, now.shared))
+}

@@ -1,0 +1,78 @@
+//! The machine's time, which all processes of a file have to agree on: by it a lease ends.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(any(not(target_os = "linux"), test))]
+mod wall;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lock_core::Result;
+
+#[cfg(target_os = "linux")]
+use linux as machine;
+#[cfg(not(target_os = "linux"))]
+use wall as machine;
+
+/// Whose clock ends a lease, and what follows if it is set.
+pub(crate) const PROMISE: &str = machine::PROMISE;
+
+/// How one boot of the machine is told from another.
+pub(crate) type Boot = [u8; 16];
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time {
+    boot: Boot,
+    /// How far this process's view of the clock is ahead of the machine's.
+    ahead: i64,
+}
+
+/// A moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    /// Nanoseconds that all processes of this boot agree on: leases end by these.
+    pub(crate) shared: i64,
+    /// Microseconds since 1970: tokens rise by these.
+    pub(crate) wall: i64,
+}
+
+impl Time {
+    /// `Unsupported` if the system doesn't tell one boot from another.
+    pub(crate) fn of_this_machine() -> Result<Time> {
+        Ok(Time { boot: machine::boot()?, ahead: machine::ahead()? })
+    }
+
+    pub(crate) fn boot(&self) -> Boot {
+        self.boot
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        Now { shared: self.shared(), wall: whole(since_1970().as_micros()) }
+    }
+
+    pub(crate) fn shared(&self) -> i64 {
+        machine::nanoseconds().saturating_sub(self.ahead)
+    }
+}
+
+/// `duration` as the shared clock counts.
+pub(crate) fn nanoseconds(duration: Duration) -> i64 {
+    whole(duration.as_nanos())
+}
+
+/// What is left until `expires`, if anything is.
+pub(crate) fn left(expires: i64, now: i64) -> Option<Duration> {
+    let left = u64::try_from(expires.checked_sub(now)?).ok().filter(|left| *left > 0)?;
+    Some(Duration::from_nanos(left))
+}
+
+#[allow(clippy::disallowed_methods, reason = "tokens, and leases where the system has nothing better")]
+fn since_1970() -> Duration {
+    // A clock before 1970 says nothing: tokens then rise by one.
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::from_micros(1))
+}
+
+fn whole(n: u128) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

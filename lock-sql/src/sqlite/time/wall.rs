@@ -1,0 +1,35 @@
+//! Systems without a clock since boot that can be read together with the boot's id: the wall clock, the same for all
+//! processes and over reboots.
+
+use lock_core::Result;
+
+use super::{Boot, since_1970, whole};
+
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has a better clock"))]
+pub(super) const PROMISE: &str = "the machine's wall clock: set forward, it ends leases early, and two may hold; set back, it lengthens them";
+
+/// One for all boots, and unlike any of Linux': a file that comes from there has no live leases.
+pub(super) fn boot() -> Result<Boot> {
+    Ok(*b"by the wallclock")
+}
+
+pub(super) fn ahead() -> Result<i64> {
+    Ok(0)
+}
+
+pub(super) fn nanoseconds() -> i64 {
+    whole(since_1970().as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wall_clock_needs_no_boot() {
+        assert_eq!(boot().unwrap(), boot().unwrap());
+        assert_eq!(ahead().unwrap(), 0);
+        let before = nanoseconds();
+        assert!(before > 0 && nanoseconds() >= before);
+    }
+}

@@ -1,0 +1,157 @@
+//! Wake-ups inside this process: a release by one of its clients wakes the waiters of all that use the same file.
+//!
+//! SQLite tells nobody of a change: what other processes release, a waiter finds by looking. Of them is only known
+//! whether any of them waits for anything in the file.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use lock_core::{Hub, Listening, Name, Prefix};
+
+type Of = (PathBuf, String);
+
+static SHARED: LazyLock<Mutex<HashMap<Of, Weak<Wakes>>>> = LazyLock::new(Mutex::default);
+
+/// Who listens in this process, of one file and prefix.
+#[derive(Debug)]
+pub(crate) struct Wakes {
+    of: Of,
+    hub: Hub,
+    /// `None` where there can be no file of marks: then nothing is known of other processes.
+    marks: Option<Marks>,
+}
+
+impl Wakes {
+    pub(crate) fn of(file: &Path, prefix: &Prefix) -> Arc<Wakes> {
+        let of = (file.to_owned(), format!("{prefix:?}"));
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wakes) = shared.get(&of).and_then(Weak::upgrade) {
+            return wakes;
+        }
+        let wakes = Arc::new(Wakes { of: of.clone(), hub: Hub::default(), marks: Marks::beside(file).ok() });
+        shared.insert(of, Arc::downgrade(&wakes));
+        wakes
+    }
+
+    pub(crate) fn listen(self: &Arc<Self>, name: &Name) -> Listener {
+        self.marks.as_ref().inspect(|marks| marks.enter());
+        Listener { listening: self.hub.listen(name), wakes: self.clone() }
+    }
+
+    pub(crate) fn wake(&self, name: &str) {
+        self.hub.wake(name);
+    }
+
+    /// Whether anybody else waits for `name`; `None` if somebody waits for something.
+    pub(crate) fn others(&self, name: &str) -> Option<bool> {
+        match self.hub.has(name) {
+            true => Some(true),
+            false => self.marks.as_ref()?.is_empty().then_some(false),
+        }
+    }
+}
+
+/// A claim that listens; stops when dropped.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    listening: Listening,
+    wakes: Arc<Wakes>,
+}
+
+impl Listener {
+    pub(crate) async fn woken(&self) {
+        self.listening.woken().await;
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.wakes.marks.as_ref().inspect(|marks| marks.leave());
+    }
+}
+
+/// A file beside the database on which every process that waits has a shared lock of the operating system's: it ends
+/// with its process, whatever becomes of that. If it is wrong, a process hands a lock over to itself too often, or
+/// pauses for nothing.
+#[derive(Debug)]
+struct Marks {
+    mark: Mutex<Mark>,
+    /// Opened once more: a lock belongs to the opening.
+    probe: File,
+}
+
+#[derive(Debug)]
+struct Mark {
+    file: File,
+    listeners: usize,
+}
+
+impl Marks {
+    fn beside(database: &Path) -> io::Result<Marks> {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-waiters");
+        let open = || File::options().create(true).truncate(false).write(true).open(&path);
+        Ok(Marks { mark: Mutex::new(Mark { file: open()?, listeners: 0 }), probe: open()? })
+    }
+
+    fn enter(&self) {
+        let mut mark = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
+        mark.listeners += 1;
+        // In the way is at most somebody who looks whether the file is empty, for a microsecond.
+        for _ in 0..TRIES {
+            if mark.file.try_lock_shared().is_ok() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn leave(&self) {
+        let mut mark = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
+        mark.listeners -= 1;
+        if mark.listeners == 0 {
+            mark.file.unlock().ok();
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        let empty = self.probe.try_lock().is_ok();
+        if empty {
+            self.probe.unlock().ok();
+        }
+        empty
+    }
+}
+
+const TRIES: u32 = 100;
+
+impl Drop for Wakes {
+    fn drop(&mut self) {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        // A successor may stand there already.
+        if shared.get(&self.of).is_some_and(|wakes| wakes.strong_count() == 0) {
+            shared.remove(&self.of);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_one_file_and_prefix_share_one_and_the_last_one_takes_it_along() {
+        let (file, other) = (Path::new("/a/locks.db"), Path::new("/b/locks.db"));
+        let prefix = |text: &str| Prefix::new(text).unwrap();
+        let first = Wakes::of(file, &prefix("p"));
+        assert!(Arc::ptr_eq(&first, &Wakes::of(file, &prefix("p"))));
+        assert!(!Arc::ptr_eq(&first, &Wakes::of(file, &prefix("q"))));
+        assert!(!Arc::ptr_eq(&first, &Wakes::of(other, &prefix("p"))));
+        let of = first.of.clone();
+        drop(first);
+        assert!(!SHARED.lock().unwrap().contains_key(&of));
+    }
+}

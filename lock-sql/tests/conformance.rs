@@ -1,0 +1,79 @@
+//! SQLite under the suite, on files in a temporary folder.
+
+#[path = "conformance/database.rs"]
+mod database;
+#[path = "conformance/own.rs"]
+mod own;
+#[path = "conformance/statements.rs"]
+mod statements;
+
+use async_trait::async_trait;
+use lock_conformance::servers::Program;
+use lock_conformance::{Counters, Harness, Need, OwnServer, Verdict};
+use lock_core::{Client, Name, Options, Result};
+
+use database::Database;
+
+fn main() -> Verdict {
+    statements::count();
+    lock_conformance::run(Sqlite { database: Database::of_this_process() })
+}
+
+#[derive(Debug)]
+struct Sqlite {
+    database: Database,
+}
+
+#[async_trait]
+impl Harness for Sqlite {
+    fn name(&self) -> String {
+        format!("sqlite {}", self.database.path().display())
+    }
+
+    async fn open(&self, options: Options) -> Result<Client> {
+        self.database.open(options).await
+    }
+
+    fn can(&self, need: Need) -> Result<(), String> {
+        match need {
+            Need::Forget | Need::Counters | Need::Residue | Need::OwnServer | Need::Durable => Ok(()),
+            Need::Program => Program::find().map(drop).map_err(|absence| absence.to_string()),
+            Need::Process if cfg!(unix) => Ok(()),
+            Need::Process => Err("another process is started on Unix only".to_owned()),
+            Need::ServerClock if cfg!(target_os = "linux") => {
+                Err("leases end by the kernel's clock since boot, which nobody can set".to_owned())
+            }
+            Need::ServerClock => Err("the machine's wall clock is not ours to set".to_owned()),
+            Need::Proxy | Need::Interrupt => Err(format!("a file has no network: the suite does not {need}")),
+        }
+    }
+
+    fn url(&self) -> String {
+        self.database.url()
+    }
+
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![(database::ENVIRONMENT, self.database.path().display().to_string())]
+    }
+
+    async fn forget(&self, name: &Name) {
+        let forget = "UPDATE onelock_locks SET owner = x'', expires = 0 WHERE name = ?";
+        let mut admin = self.database.admin().await;
+        sqlx::query(forget).bind(name.as_str().as_bytes()).execute(&mut admin).await.expect("UPDATE");
+    }
+
+    async fn counters(&self) -> Counters {
+        statements::counted()
+    }
+
+    async fn residue(&self) -> u64 {
+        let held = "SELECT count(*) FROM onelock_locks WHERE length(owner) > 0";
+        let count: i64 =
+            sqlx::query_scalar(held).fetch_one(&mut self.database.admin().await).await.expect("SELECT");
+        count.unsigned_abs()
+    }
+
+    async fn own_server(&self) -> Box<dyn OwnServer> {
+        Box::new(own::Own::new())
+    }
+}

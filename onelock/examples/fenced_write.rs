@@ -1,0 +1,38 @@
+//! A resource that refuses who was asleep for too long: it takes a write only with a token that is not below the last.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use onelock::{Fence, FencingToken, Result, Stale};
+
+/// Something that holders write to, and which outlives them. In a database the fence is a row beside the data: see
+/// `onelock::redis::FencedWrite`, `onelock::sql::sqlite::Fence`.
+#[derive(Default)]
+struct Ledger {
+    fence: Fence,
+    lines: Mutex<Vec<String>>,
+}
+
+impl Ledger {
+    fn write(&self, token: FencingToken, line: &str) -> Result<(), Stale> {
+        self.fence.accept(token)?;
+        self.lines.lock().expect("nobody panics here").push(line.to_owned());
+        Ok(())
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let ledger = Ledger::default();
+    let client = onelock::connect("memory://").await?;
+    let lock = client.lock("ledger").ttl(Duration::from_millis(100)).fixed_lease().build()?;
+
+    let sleeper = lock.acquire().await?;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let successor = lock.acquire().await?;
+    println!("successor writes: {:?}", ledger.write(successor.token(), "paid 10").is_ok());
+    // It wakes up, knows nothing, and writes: without the fence that would be the last word.
+    println!("sleeper writes: {:?}", ledger.write(sleeper.token(), "paid 10").is_ok());
+    println!("lines: {}", ledger.lines.lock().expect("nobody panics here").len());
+    Ok(())
+}
