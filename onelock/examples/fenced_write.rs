@@ -6,7 +6,7 @@ use std::time::Duration;
 use onelock::{Fence, FencingToken, Result, Stale};
 
 /// Something that holders write to, and which outlives them. In a database the fence is a row beside the data: see
-/// `onelock::redis::FencedWrite`, `onelock::sql::sqlite::Fence`.
+/// `onelock::redis::FencedWrite`, `onelock::sqlite::Fence`.
 #[derive(Default)]
 struct Ledger {
     fence: Fence,

@@ -15,6 +15,8 @@ pub(crate) struct Judge {
     /// Which program it is, in cargo's words.
     target: &'static [&'static str],
     kind: Kind,
+    /// The package of a program that it starts.
+    starts: Option<&'static str>,
     /// The packages whose bugs it could notice.
     sees: &'static [&'static str],
     /// Where its cases are written: the beginning of a path, to which a case's topic is added.
@@ -57,13 +59,21 @@ pub(crate) const ALL: &[Judge] = &[
         name: "simulation",
         target: &["-p", "lock-conformance", "--features", "sim", "--bin", "lock-conformance"],
         kind: Kind::Simulation,
+        starts: None,
         sees: BOTH,
         source: "conformance/src/sim/",
     },
     tests("redis", &["-p", "lock-redis", "--test", "redis"], &["lock-redis"], "lock-redis/tests/redis/"),
     tests("units of lock-sql", &["-p", "lock-sql", "--lib"], &["lock-sql"], "lock-sql/src/"),
     tests("sqlite", &["-p", "lock-sql", "--test", "sqlite"], &["lock-sql"], "lock-sql/tests/sqlite/"),
-    tests("machine", &["-p", "lock-sql", "--test", "machine"], &["lock-sql"], "lock-sql/tests/machine"),
+    Judge {
+        name: "machine",
+        target: &["-p", "lock-sql", "--test", "machine"],
+        kind: Kind::Tests,
+        starts: Some("lock-cli"),
+        sees: &["lock-sql"],
+        source: "lock-sql/tests/machine",
+    },
     suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
     suite("sqlite suite", &["-p", "lock-sql", "--test", "conformance"], &["lock-sql"]),
     suite("redis suite", &["-p", "lock-redis", "--test", "conformance"], &["lock-core", "lock-redis"]),
@@ -78,11 +88,11 @@ const fn tests(
     sees: &'static [&'static str],
     source: &'static str,
 ) -> Judge {
-    Judge { name, target, kind: Kind::Tests, sees, source }
+    Judge { name, target, kind: Kind::Tests, starts: None, sees, source }
 }
 
 const fn suite(name: &'static str, target: &'static [&'static str], sees: &'static [&'static str]) -> Judge {
-    Judge { name, target, kind: Kind::Suite, sees, source: "conformance/src/cases/" }
+    Judge { name, target, kind: Kind::Suite, starts: None, sees, source: "conformance/src/cases/" }
 }
 
 /// How long a program may take to be built, from nothing.
@@ -117,6 +127,13 @@ impl Judge {
 
     /// Builds the program in the scratch copy, and answers where it is.
     pub(crate) fn build(&self, scratch: &Scratch) -> Result<PathBuf, String> {
+        if let Some(package) = self.starts {
+            let mut cargo = scratch.cargo("build", &["--quiet", "-p", package]);
+            let ended = bounded::run(&mut cargo, LONGEST_BUILD, scratch.output())?;
+            if ended.end != End::Success {
+                return Err(format!("{package} can't be built:\n{}", tail(&ended.output)));
+            }
+        }
         let mut cargo = match self.kind {
             Kind::Tests | Kind::Suite => scratch.cargo("test", &["--no-run"]),
             Kind::Simulation => scratch.cargo("build", &[]),
