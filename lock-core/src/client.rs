@@ -18,6 +18,7 @@ use crate::keeper::{Census, Keeper};
 use crate::lock::{DEFAULT_TTL, LockBuilder};
 use crate::name::Name;
 use crate::owner::Label;
+use crate::process::Process;
 use crate::random::Random;
 
 pub use options::{Context, Options};
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) gates: Arc<Gates>,
     pub(crate) events: Events,
     pub(crate) label: Label,
+    pub(crate) process: Process,
     patience: Option<Duration>,
     closing: watch::Sender<bool>,
     /// The shortest ttl in use, in milliseconds: how finely a suspend has to be noticed.
@@ -139,6 +141,7 @@ impl Client {
             random,
             events,
             label: label.unwrap_or_else(Label::of_this_process),
+            process: keeper.process(),
             patience,
             closing: watch::Sender::new(false),
             shortest_ttl: AtomicU64::new(u64::MAX),

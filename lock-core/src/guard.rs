@@ -136,10 +136,14 @@ impl Guard {
     pub async fn release(mut self) -> Ending {
         // Nobody else takes it.
         let Some(hold) = self.hold.take() else { return Ending::Expired };
-        if Arc::strong_count(&hold) > 1 {
-            hold.prolonged().await;
-        }
-        let ending = hold.standing();
+        let ending = match Arc::strong_count(&hold) {
+            // Whoever enters in this very moment has seen it held.
+            1 => Ending::Released,
+            _ => {
+                hold.prolonged().await;
+                hold.standing()
+            }
+        };
         // Of guards that go at the same time, exactly one is the last.
         match Arc::into_inner(hold) {
             Some(last) => last.release().await,

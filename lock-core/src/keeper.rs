@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::clock::Clock;
 use crate::errand::{Caller, Errand};
 use crate::error::{Done, Error, Result};
-use crate::os;
+use crate::process::Process;
 
 /// How long the last handle of a dedicated client waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);
@@ -25,31 +25,6 @@ pub(crate) struct Keeper {
     census: Arc<Census>,
     thread: Option<Thread>,
     process: Process,
-}
-
-/// The process that opened a client.
-#[derive(Clone, Copy, Debug)]
-struct Process(u32);
-
-impl Process {
-    fn this() -> Process {
-        Process(os::process())
-    }
-
-    /// Whether a fork of it asks.
-    fn is_another(self) -> bool {
-        self.0 != os::process()
-    }
-
-    /// `life`, of which a fork that runs a copy of the runtime lives nothing: it is the first process's.
-    async fn only(self, life: impl Future<Output = ()>) {
-        let mut life = std::pin::pin!(life);
-        std::future::poll_fn(|context| match self.is_another() {
-            true => Poll::Pending,
-            false => life.as_mut().poll(context),
-        })
-        .await;
-    }
 }
 
 #[derive(Debug)]
@@ -100,11 +75,16 @@ impl Keeper {
 
     /// Takes care that `life` runs to its end, whatever its caller does.
     pub(crate) fn take_on(&self, life: impl Future<Output = ()> + Send + 'static) -> Arc<Errand> {
-        let (resident, process) = (self.census.enter(), self.process);
+        let resident = self.census.enter();
         Errand::new(&self.handle, async move {
-            process.only(life).await;
+            life.await;
             drop(resident);
         })
+    }
+
+    /// The process that opened the client.
+    pub(crate) fn process(&self) -> Process {
+        self.process
     }
 
     /// Whether this process has the client from a fork: nobody keeps anything here, and nothing here is anybody's to

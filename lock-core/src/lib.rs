@@ -24,6 +24,7 @@ mod multi;
 mod name;
 mod os;
 mod owner;
+mod process;
 mod random;
 mod reentrant;
 mod token;

@@ -128,15 +128,15 @@ impl Lock {
     }
 
     /// A guard of what was granted, or of what this lock's owner holds already.
-    async fn enter(&self, granted: impl Future<Output = Result<Option<Hold>>>) -> Result<Option<Guard>> {
+    async fn enter(&self, granted: impl Future<Output = Result<Option<Arc<Hold>>>>) -> Result<Option<Guard>> {
         let hold = match &self.reentrant {
-            None => granted.await?.map(Arc::new),
+            None => granted.await?,
             Some(owner) => owner.enter(self.place(), granted).await.map_err(|e| self.at("acquire", e))?,
         };
         Ok(hold.map(Guard::new))
     }
 
-    async fn acquire_anew(&self) -> Result<Hold> {
+    async fn acquire_anew(&self) -> Result<Arc<Hold>> {
         let answer = self.claim(self.keeper.caller(), Waits::Queued);
         let outcome = match self.wait {
             None => Ok(answer.await?),
@@ -153,7 +153,7 @@ impl Lock {
     }
 
     /// Starts a claim and answers with what becomes of it. It leaves by itself if this future is dropped.
-    async fn claim(&self, caller: Caller, waits: Waits) -> Result<Option<Hold>> {
+    async fn claim(&self, caller: Caller, waits: Waits) -> Result<Option<Arc<Hold>>> {
         let Lock { shared, keeper, terms, .. } = self;
         keeper.is_here().map_err(|e| self.at("acquire", e))?;
         if shared.is_closing() {
@@ -165,15 +165,15 @@ impl Lock {
         let errand = keeper.take_on(life);
         let answer = errand.answer(caller, || (), answer).await;
         let granted = answer.unwrap_or_else(|_| Err(runtime_ended())).map_err(|e| self.at("acquire", e))?;
-        Ok(granted.map(|granted| Hold::new(terms, granted, errand, shared.clone(), keeper.clone())))
+        Ok(granted.map(|granted| Arc::new(Hold::new(terms, granted, errand, shared.clone(), keeper.clone()))))
     }
 
     /// The answer, if it comes within `wait`; where nobody has heard of the server yet, a moment longer.
     async fn in_time(
         &self,
         wait: Duration,
-        answer: impl Future<Output = Result<Option<Hold>>>,
-    ) -> Result<Option<Hold>, OutOfTime> {
+        answer: impl Future<Output = Result<Option<Arc<Hold>>>>,
+    ) -> Result<Option<Arc<Hold>>, OutOfTime> {
         let (clock, mut answer) = (&self.shared.clock, std::pin::pin!(answer));
         // Looked at while `answer` still stands in its place at the gate.
         let began = clock.now();

@@ -52,7 +52,7 @@ impl Reentrant {
     pub(crate) async fn enter(
         &self,
         place: Place,
-        granted: impl Future<Output = Result<Option<Hold>>>,
+        granted: impl Future<Output = Result<Option<Arc<Hold>>>>,
     ) -> Result<Option<Arc<Hold>>> {
         if let Some(hold) = self.again(&place)? {
             return Ok(Some(hold));
@@ -89,9 +89,9 @@ impl Reentrant {
         }
     }
 
-    fn register(&self, place: Place, hold: Hold) -> Arc<Hold> {
+    fn register(&self, place: Place, hold: Arc<Hold>) -> Arc<Hold> {
         let registration = Registration { holds: self.0.clone(), place: place.clone() };
-        let hold = Arc::new(hold.registered(registration));
+        hold.register(registration);
         self.0.held().insert(place, Arc::downgrade(&hold));
         self.0.change.send_replace(());
         hold

@@ -90,6 +90,7 @@ impl Life {
 
     async fn attempt(&mut self) -> Result<Attempt> {
         let asked = self.now();
+        self.shared.process.only().await;
         let outcome = self.claim.attempt().await;
         match &outcome {
             Ok(Attempt::Granted(_) | Attempt::Busy(Busy { queued: true, .. })) => {

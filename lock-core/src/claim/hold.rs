@@ -143,6 +143,7 @@ impl Life {
 
     /// Asks the server to keep the lock for `ttl` more, and tells the guard what came of it.
     async fn confirm(&mut self, held: &mut Held, ttl: Duration) -> Result<Duration> {
+        self.shared.process.only().await;
         let asked = self.now();
         let ttl = held.end.map_or(ttl, |end| ttl.min(lasting(end.since(asked)))).max(LOOK);
         let clock = self.shared.clock.clone();

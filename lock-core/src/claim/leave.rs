@@ -70,6 +70,7 @@ impl Life {
 
     async fn release_once(&mut self) -> Result<Release> {
         let asked = self.now();
+        self.shared.process.only().await;
         let outcome = self.claim.release().await.map_err(|e| self.at("release", e));
         match &outcome {
             Ok(_) => match self.residue {

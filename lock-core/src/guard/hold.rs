@@ -1,7 +1,7 @@
 //! A hold: what every guard of one acquisition shares. Everything here reads what the claim says, and the clock.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot::error::TryRecvError;
@@ -35,7 +35,7 @@ pub(crate) struct Hold {
     commands: mpsc::UnboundedSender<Command>,
     errand: Arc<Errand>,
     /// How its owner finds it again.
-    _registration: Option<Registration>,
+    registration: OnceLock<Registration>,
     // Last, so that a dedicated client's last guard has told its claim to leave before it waits for that.
     pub(super) keeper: Arc<Keeper>,
 }
@@ -76,14 +76,15 @@ impl Hold {
             state,
             commands,
             errand,
-            _registration: None,
+            registration: OnceLock::new(),
             keeper,
         }
     }
 
-    /// With the place where its owner finds it again.
-    pub(crate) fn registered(self, registration: Registration) -> Hold {
-        Hold { _registration: Some(registration), ..self }
+    /// From now on its owner finds it again.
+    pub(crate) fn register(&self, registration: Registration) {
+        // A hold is registered once, by whoever entered first.
+        let _: Result<(), Registration> = self.registration.set(registration);
     }
 
     pub(super) fn valid_for(&self) -> Duration {
