@@ -65,6 +65,7 @@ const LOCKED: i32 = 6;
 const NOMEM: i32 = 7;
 const READONLY: i32 = 8;
 const READONLY_DBMOVED: i32 = READONLY | (4 << 8);
+const IOERR_SHMSIZE: i32 = 10 | (19 << 8);
 const CORRUPT: i32 = 11;
 const FULL: i32 = 13;
 const CANTOPEN: i32 = 14;
@@ -88,6 +89,7 @@ fn said(code: i32, error: SqlxError, otherwise: Done) -> Error {
     let not_now = |why: &str| Error::unavailable(Done::No, format!("{why}: {error}"));
     let never = |why: &str| Error::rejected(format!("{why}: {error}"));
     let error_of = match primary(code) {
+        _ if code == IOERR_SHMSIZE => not_now("the disk has no room for the file's shared memory"),
         BUSY | LOCKED | PROTOCOL => not_now("another process kept the file locked for too long"),
         NOMEM => not_now("there is no memory left"),
         FULL => not_now("the disk is full"),
