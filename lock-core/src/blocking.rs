@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::guard::{Ending, Guard};
 use crate::lock::Lock;
 use crate::multi::{MultiGuard, MultiLock};
+use crate::name::Name;
 use crate::owner::OwnerBytes;
 
 /// Opens a client for a program without async. `connect` is any backend's; it is given `options` with a
@@ -52,6 +53,11 @@ impl Client {
     /// [`Client::check`], for threads without async.
     pub fn blocking_check(&self) -> Result<Vec<Finding>> {
         self.keeper.wait_for(self.check())
+    }
+
+    /// [`Client::init`], for threads without async.
+    pub fn blocking_init(&self) -> Result<String> {
+        self.keeper.wait_for(self.init())
     }
 
     /// [`Client::shutdown`], for threads without async.
@@ -146,7 +152,29 @@ impl MultiLock {
         let guard = self.blocking_acquire()?;
         let out = work(&guard);
         let held = guard.check();
-        let _: Ending = self.first().keeper().wait_for(guard.release());
+        let _: Ending = guard.blocking_release();
         held.map(|()| out)
+    }
+}
+
+/// Without async. On a thread of the runtime that the first lock's client lives on, these calls panic; while nothing
+/// runs that runtime, they wait for it.
+impl MultiGuard {
+    /// Waits until one of them is lost, at most for `limit`: which, and why, or `None` if all are held still.
+    pub fn blocking_lost(&self, limit: Duration) -> Option<(&Name, Cause)> {
+        let first = self.first();
+        let clock = first.clock();
+        first.keeper().wait_for(clock.until(clock.now() + limit, self.lost()))
+    }
+
+    /// [`MultiGuard::renew`], for threads without async.
+    pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
+        self.first().keeper().wait_for(self.renew(ttl))
+    }
+
+    /// [`MultiGuard::release`], for threads without async.
+    pub fn blocking_release(self) -> Ending {
+        let keeper = self.first().keeper().clone();
+        keeper.wait_for(self.release())
     }
 }

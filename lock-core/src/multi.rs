@@ -192,6 +192,10 @@ impl MultiGuard {
         }
     }
 
+    pub(crate) fn first(&self) -> &Guard {
+        self.guards.first().expect("a multi-lock has a lock")
+    }
+
     async fn any_lost(&self) -> (usize, Cause) {
         if self.guards.is_empty() {
             return std::future::pending().await;

@@ -42,6 +42,10 @@ async fn threads_without_async_hold_locks(s: Setting) {
         assert!(token < later);
         let both = MultiLock::new([lock, second]).expect("different locks");
         assert!(both.blocking_run(lock_core::MultiGuard::is_held).expect("free"));
+        let guard = both.blocking_try_acquire().expect("up").expect("free");
+        assert!(guard.blocking_renew(Duration::from_secs(5)).is_ok());
+        assert_eq!(guard.blocking_lost(ms(20)), None);
+        assert_eq!(guard.blocking_release(), Ending::Released);
         drop(both.blocking_acquire().expect("free"));
     })
     .await;

@@ -1,6 +1,6 @@
 //! Entering again: what the server is asked for it, and when.
 
-use lock_core::{Client, Ending, ErrorKind, Guard, Lock, Reentrant};
+use lock_core::{Client, Done, Ending, ErrorKind, Guard, Lock, Reentrant};
 
 use super::scripted::{Script, busy, client, granted, held, ms, pass, released, unknown};
 use super::{PATIENCE, TTL};
@@ -29,6 +29,21 @@ async fn the_last_one_out_releases_and_the_others_renew() {
     assert!(script.times_of("release").is_empty());
     assert_eq!(third.release().await, Ending::Released);
     assert_eq!(script.times_of("release").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_shuts_down_lets_its_holders_enter_again() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let (client, owner) = (client(&script).await, Reentrant::new());
+    let outer = entered(&client, &owner).await;
+    assert_eq!(client.shutdown(ms(10)).await, 1, "one is held");
+    let inner = entered(&client, &owner).await;
+    assert_eq!(
+        lock(&client, &Reentrant::new()).acquire().await.unwrap_err().kind(),
+        ErrorKind::Unavailable { done: Done::No }
+    );
+    drop((outer, inner));
+    assert_eq!(client.shutdown(TTL).await, 0);
 }
 
 #[tokio::test(start_paused = true)]

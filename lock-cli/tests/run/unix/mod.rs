@@ -7,6 +7,7 @@ mod looks;
 mod loss;
 mod own_file;
 mod signals;
+#[cfg(target_os = "linux")]
 mod terminal;
 mod terms;
 mod usage;
@@ -35,6 +36,8 @@ pub(crate) fn main() {
         breaking::CASES,
         watch::CASES,
         signals::CASES,
+        // By setsid(1) of util-linux.
+        #[cfg(target_os = "linux")]
         terminal::CASES,
         looks::ON_SERVER,
     ]
