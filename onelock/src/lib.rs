@@ -68,8 +68,8 @@ pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     backends::connect(url, options).await
 }
 
-/// Opens the server at `url` for a program without async: the client has a thread of its own, and the calls that wait have twins
-/// whose names begin with `blocking`.
+/// Opens the server at `url` for a program without async: the client has a thread of its own, and the calls that wait
+/// have twins whose names begin with `blocking`.
 ///
 /// Errors as [`connect_with`].
 ///
