@@ -2,6 +2,7 @@
 
 use std::env::var_os;
 use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 
 use crate::catalogue::{ALL, Listing};
 use crate::install::Machine;
@@ -15,6 +16,16 @@ pub(crate) enum Consent {
     Asked,
 }
 
+/// `cargo xtask servers`
+pub(crate) fn run(consent: Consent) -> ExitCode {
+    let missing = servers(consent);
+    for server in ALL.iter().filter(|server| !is_missing(server)) {
+        println!("{}: there", server.name);
+    }
+    missing.iter().for_each(|why| println!("{why}"));
+    if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 /// Installs what is missing, as far as that is wanted and possible; returns what is missing still, in words.
 pub(crate) fn servers(consent: Consent) -> Vec<String> {
     let missing = ALL.iter().filter(|server| is_missing(server));
@@ -25,12 +36,11 @@ pub(crate) fn servers(consent: Consent) -> Vec<String> {
 
 fn is_missing(server: &Listing) -> bool {
     let given = var_os(server.variable).is_some_and(|url| !url.is_empty());
-    !given && server.program(&var_os("PATH").unwrap_or_default()).is_none()
+    !given && server.find(&var_os("PATH").unwrap_or_default()).is_none()
 }
 
 fn offer(server: &Listing, consent: Consent) -> Result<(), String> {
-    let programs = server.programs();
-    println!("{}: there is no {programs} on the PATH, and no URL in {}", server.name, server.variable);
+    println!("{}: {}", server.name, server.missing());
     let mut installation = Machine::here().installation(server).map_err(|needs| {
         format!("it can't be installed here (that takes {needs}); give a URL in {}", server.variable)
     })?;
@@ -41,7 +51,11 @@ fn offer(server: &Listing, consent: Consent) -> Result<(), String> {
     }
     println!("Running `{command}`; no service will be started or enabled.");
     installation.run().map_err(|why| format!("`{command}` failed: {why}"))?;
-    if is_missing(server) { Err(format!("`{command}` brought no {programs}")) } else { Ok(()) }
+    if is_missing(server) {
+        Err(format!("`{command}` is done, and still {}", server.missing()))
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether the person at the terminal says yes; nobody there says no.

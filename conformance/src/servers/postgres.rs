@@ -21,11 +21,19 @@ const DATABASE: &str = "locks";
 
 /// PostgreSQL, one server.
 #[derive(Debug)]
-pub struct Postgres;
+pub enum Postgres {
+    /// The one that is installed here.
+    Installed,
+    /// The newest that Debian has.
+    Unstable,
+}
 
 impl Product for Postgres {
     fn listing(&self) -> &'static Listing {
-        &catalogue::POSTGRES
+        match self {
+            Postgres::Installed => &catalogue::POSTGRES,
+            Postgres::Unstable => &catalogue::POSTGRES_UNSTABLE,
+        }
     }
 
     fn account(&self) -> Account {
