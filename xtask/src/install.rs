@@ -115,7 +115,7 @@ fn is_program(name: &str) -> bool {
     split_paths(&var_os("PATH").unwrap_or_default()).any(|folder| folder.join(&name).is_file())
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output();
     id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
