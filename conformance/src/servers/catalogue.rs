@@ -121,6 +121,19 @@ pub const POSTGRES_UNSTABLE: Listing = Listing {
     origins: &[Origin::Unstable(&["postgresql"])],
 };
 
+/// A pooler of connections to PostgreSQL.
+pub const PGBOUNCER: Listing = Listing {
+    name: "pgbouncer",
+    variable: "LOCK_TEST_PGBOUNCER",
+    systems: &[System::This],
+    programs: &[Program::named("pgbouncer")],
+    folders: &["/usr/sbin"],
+    origins: &[
+        Origin::Debian { packages: &["pgbouncer"], service: Some("pgbouncer") },
+        Origin::Homebrew("pgbouncer"),
+    ],
+};
+
 /// MariaDB.
 pub const MARIADB: Listing = Listing {
     name: "mariadb",
@@ -146,7 +159,7 @@ pub const MYSQL: Listing = Listing {
 };
 
 /// Every server that the suite knows.
-pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &MARIADB, &MYSQL];
+pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL];
 
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";

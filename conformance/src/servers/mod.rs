@@ -32,6 +32,8 @@ mod kin;
 mod mysql;
 mod owned;
 #[cfg(feature = "servers-sql")]
+mod pgbouncer;
+#[cfg(feature = "servers-sql")]
 mod postgres;
 #[cfg(unix)]
 mod process;
@@ -57,6 +59,8 @@ pub use holder::{Command, Finished, Holder, Program, Wait};
 #[cfg(feature = "servers-sql")]
 pub use mysql::MySql;
 pub use owned::{Clock, Owned, Persistence, Settings};
+#[cfg(feature = "servers-sql")]
+pub use pgbouncer::PgBouncer;
 #[cfg(feature = "servers-sql")]
 pub use postgres::Postgres;
 pub use process::{Ended, Process};

@@ -44,7 +44,7 @@ impl Product for MySql {
         place.folder.join("data")
     }
 
-    fn prepare(&self, program: &Executable, place: &Place) -> io::Result<()> {
+    fn prepare(&self, program: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
         template::copy(program, &self.data(place), |data| {
             let beginning = data.with_extension("sql");
             fs::write(&beginning, first_statements())?;

@@ -250,7 +250,7 @@ fn prepare(
     place: &Place,
 ) -> io::Result<()> {
     program.give(&place.folder)?;
-    product.prepare(program, place)?;
+    product.prepare(program, place, settings)?;
     for (name, content) in &settings.files {
         let path = product.data(place).join(name);
         put(&path, content)?;

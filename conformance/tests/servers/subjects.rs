@@ -200,7 +200,7 @@ impl Session for Sql<MySqlConnection> {
     }
 }
 
-fn runtime() -> io::Result<Runtime> {
+pub(crate) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
