@@ -4,25 +4,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Cause, Claim, Grant, Release, Renewal, Request};
-use lock_core::{Error, FencingToken, Result};
+use lock_core::driver::{Attempt, Cause, Claim, Release, Renewal, Request};
+use lock_core::{Instant, Result};
 
-use crate::sqlite::{Call, Listener, Row, Table, Taken};
+use crate::call::Call;
+use crate::row::Row;
+use crate::table::{Course, Key, Listener, Table};
 
 /// One owner's claim on one lock.
 #[derive(Debug)]
-pub(crate) struct SqlClaim {
-    table: Arc<Table>,
+pub(crate) struct SqlClaim<T> {
+    table: Arc<T>,
     request: Request,
-    /// What the row is found by: the prefix and the name.
-    key: Arc<[u8]>,
-    listening: Option<Listener>,
+    key: Key,
+    listening: Option<Box<dyn Listener>>,
+    seen: Seen,
 }
 
-impl SqlClaim {
-    pub(crate) fn new(table: Arc<Table>, request: Request) -> SqlClaim {
+/// What the attempts before this one saw.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Until when it was somebody else's.
+    held_until: Option<Instant>,
+    /// When it was last asked for by a statement that takes it, instead of a look.
+    asked: Option<Instant>,
+}
+
+impl<T: Table> SqlClaim<T> {
+    pub(crate) fn new(table: Arc<T>, request: Request) -> SqlClaim<T> {
         let key = table.key(&request.name);
-        SqlClaim { table, request, key, listening: None }
+        SqlClaim { table, request, key, listening: None, seen: Seen::default() }
     }
 
     fn call(&self) -> Call {
@@ -40,31 +51,21 @@ impl SqlClaim {
 }
 
 #[async_trait]
-impl Claim for SqlClaim {
+impl<T: Table> Claim for SqlClaim<T> {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = self.call();
-        let held = self.table.look(&call, &self.key).await?;
-        if let Some(Row { left: Some(left), owner, .. }) = held
-            && owner != self.request.owner.as_bytes()
-        {
-            return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left) }));
+        let course = self.seen.course(call.began);
+        let outcome = self.table.attempt(&call, &self.key, &self.request, course).await?;
+        match &outcome {
+            // What wakes a holder is missed by a waiter.
+            Attempt::Granted(_) => self.listening = None,
+            Attempt::Busy(busy) => self.seen.busy(&call, course, busy.free_in),
         }
-        match self.table.take(&call, &self.key, &self.request).await? {
-            Some(Taken { token, left }) => {
-                // What wakes a holder is missed by a waiter.
-                self.listening = None;
-                let token = u64::try_from(token).ok().and_then(FencingToken::new);
-                let token =
-                    token.ok_or_else(|| Error::rejected("the lock's row holds an impossible token"))?;
-                Ok(Attempt::Granted(Grant { token, valid_for: left }))
-            }
-            // Somebody else was faster.
-            None => Ok(Attempt::Busy(Busy::default())),
-        }
+        Ok(outcome)
     }
 
     async fn listen(&mut self) -> Result<()> {
-        self.listening = Some(self.table.wakes().listen(&self.request.name));
+        self.listening = self.table.listen(&self.call(), &self.key, &self.request.name).await?;
         Ok(())
     }
 
@@ -84,13 +85,47 @@ impl Claim for SqlClaim {
     }
 
     async fn release(&mut self) -> Result<Release> {
-        let was_held = self.table.release(&self.call(), &self.key, &self.request.owner).await?;
-        let wakes = self.table.wakes();
-        // Also if nothing was held: a release before this one may have done it, and nobody heard of it.
-        wakes.wake(self.request.name.as_str());
-        Ok(match was_held {
-            true => Release::Released { others: wakes.others(self.request.name.as_str()) },
-            false => Release::NotHeld,
-        })
+        self.table.release(&self.call(), &self.key, &self.request).await
+    }
+}
+
+/// How long a claim is content with looking: what answers a look may be a replica that lags behind, and must not hide
+/// a free lock for good.
+const LOOKS: Duration = Duration::from_secs(1);
+
+impl Seen {
+    fn course(&self, now: Instant) -> Course {
+        match (self.held_until, self.asked) {
+            (Some(until), Some(asked)) if now < until && now.since(asked) < LOOKS => Course::LookFirst,
+            _ => Course::Take,
+        }
+    }
+
+    fn busy(&mut self, call: &Call, course: Course, free_in: Option<Duration>) {
+        self.held_until = free_in.map(|free_in| call.began + free_in);
+        if course == Course::Take {
+            self.asked = Some(call.began);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::Clock;
+
+    use super::*;
+
+    #[test]
+    fn it_looks_while_the_lock_should_be_held_and_asks_once_a_second() {
+        let mut seen = Seen::default();
+        let call = Call::begin(&Clock::system(), Duration::from_secs(1));
+        let at = |millis| call.began + Duration::from_millis(millis);
+        assert_eq!(seen.course(at(0)), Course::Take);
+        seen.busy(&call, Course::Take, Some(Duration::from_millis(600)));
+        assert_eq!((seen.course(at(599)), seen.course(at(600))), (Course::LookFirst, Course::Take));
+        seen.busy(&call, Course::LookFirst, Some(Duration::from_secs(5)));
+        assert_eq!((seen.course(at(999)), seen.course(at(1000))), (Course::LookFirst, Course::Take));
+        seen.busy(&call, Course::Take, None);
+        assert_eq!(seen.course(at(1)), Course::Take, "whose end is not known may be free");
     }
 }

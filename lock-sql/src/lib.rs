@@ -22,10 +22,15 @@
 //! What it promises, and on which file systems it doesn't, stands in [`Client::info`] and in `docs/semantics.md` of
 //! the repository.
 
-#[cfg(feature = "sqlite")]
+mod call;
 mod claim;
+mod driver;
+mod row;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod table;
 
 pub use lock_core::{Client, Options, Result};
 #[doc(inline)]

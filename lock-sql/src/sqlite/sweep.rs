@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use sqlx::Row as _;
 
-use super::call::Call;
 use super::errors;
 use super::lane::Late;
-use super::table::Table;
+use super::table::SqliteTable;
+use crate::call::Call;
 use crate::sqlite::lane::Lane;
 
 /// How far the clock has to stand beyond a token that is forgotten; no reading of it may lie further below another.
@@ -38,7 +38,7 @@ WHERE name > ?1 AND name <= ?2 AND token < ?3 AND (boot <> ?4 OR expires <= ?5)"
 
 impl Sweep {
     /// Sweeps beside each hundredth release, which doesn't wait for it.
-    pub(crate) fn after_a_release(&self, table: &Table, call: &Call) {
+    pub(crate) fn after_a_release(&self, table: &SqliteTable, call: &Call) {
         let turn = self.releases.fetch_add(1, Ordering::Relaxed) % RELEASES == RELEASES - 1;
         if turn {
             let call = Call::begin(&call.clock, PATIENCE);

@@ -1,0 +1,26 @@
+//! What MySQL and PostgreSQL have in common: a small pool of connections of our own, each with its estimate of the
+//! server's clock, and what a URL says beside the driver's own options.
+
+mod dialect;
+mod link;
+mod parameters;
+mod pool;
+mod table_name;
+
+pub(crate) use dialect::{Answer, Dialect, Opened, Trouble};
+pub(crate) use link::Moment;
+pub(crate) use parameters::{Certificates, Parameters};
+pub(crate) use pool::{Pool, Purpose};
+pub(crate) use table_name::TableName;
+
+use std::time::Duration;
+
+/// A duration as the server counts it, rounded up: never less than was asked for.
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX)
+}
+
+/// What is left of a lease, of a server that said it in microseconds; `None` if it is over.
+pub(crate) fn left(micros: i64) -> Option<Duration> {
+    u64::try_from(micros).ok().filter(|left| *left > 0).map(Duration::from_micros)
+}
