@@ -39,7 +39,8 @@ pub(crate) fn a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_lea
     run(async {
         let site = Site::on(server.url());
         // To the last second before an hour that the zone has twice, and into it.
-        let to_the_change = "SELECT (extract(epoch FROM timestamptz '2027-10-31 02:59:58+02' - now()))::bigint";
+        let to_the_change =
+            "SELECT (extract(epoch FROM timestamptz '2027-10-31 02:59:58+02' - now()))::bigint";
         let ahead = site.number(to_the_change).await;
         server.step_clock(Step::Forward(Duration::from_secs(ahead.unsigned_abs()))).unwrap();
         let client = site.client().await;
@@ -50,7 +51,10 @@ pub(crate) fn a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_lea
             assert!(busy(&mut other).await.free_in.unwrap() <= TTL);
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
-        let zone: String = sqlx::Row::get(&site.row("SELECT to_char(now() AT TIME ZONE 'Europe/Berlin', 'HH24:MI')").await, 0);
+        let zone: String = sqlx::Row::get(
+            &site.row("SELECT to_char(now() AT TIME ZONE 'Europe/Berlin', 'HH24:MI')").await,
+            0,
+        );
         assert_eq!(zone, "02:00", "the hour begins once more");
         assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
         holder.release().await.unwrap();

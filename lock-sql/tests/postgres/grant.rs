@@ -143,14 +143,16 @@ pub(crate) fn names_are_bytes() -> Outcome {
         let site = Site::new();
         let client = site.client().await;
         let longest = "é".repeat(256);
-        let names = ["a", "A", "á", "a\u{301}", "a ", " a", "ß", "ss", "a'b", "a\\b", "x'61'", "$1", "%", &longest];
+        let names =
+            ["a", "A", "á", "a\u{301}", "a ", " a", "ß", "ss", "a'b", "a\\b", "x'61'", "$1", "%", &longest];
         let mut claims: Vec<_> = names.iter().map(|name| claim(&client, name)).collect();
         for claim in &mut claims {
             granted(claim).await;
         }
         let rows = site.number("SELECT count(*) FROM TABLE_").await;
         assert_eq!(rows, i64::try_from(names.len()).unwrap());
-        let stored: Vec<u8> = site.row("SELECT name FROM TABLE_ ORDER BY octet_length(name) DESC").await.get(0);
+        let stored: Vec<u8> =
+            site.row("SELECT name FROM TABLE_ ORDER BY octet_length(name) DESC").await.get(0);
         assert_eq!(stored, longest.as_bytes());
         for claim in &mut claims {
             assert!(matches!(claim.release().await.unwrap(), Release::Released { .. }));

@@ -131,7 +131,8 @@ pub(crate) fn a_password_is_never_shown() -> Outcome {
             let error = lock_sql::postgres::connect(&url).await.map(drop).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }
-        let client = site.backend_as(site.options().password("s3cret")).open(Options::default()).await.unwrap();
+        let client =
+            site.backend_as(site.options().password("s3cret")).open(Options::default()).await.unwrap();
         assert!(!format!("{client:?} {:?}", client.driver()).contains("s3cret"));
         let mut admin = site.options().connect().await.unwrap();
         admin.execute(AssertSqlSafe("SELECT 1".to_owned())).await.unwrap();

@@ -29,7 +29,8 @@ impl Pgbouncer {
     fn start(site: &Site) -> Result<Pgbouncer, String> {
         let program = program().ok_or("there is no pgbouncer on the PATH")?;
         let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(|e| e.to_string())?;
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).map_err(|e| e.to_string())?;
         let (port, server) = (port.port(), site.options());
         let users = folder.path().join("users");
         std::fs::write(&users, "\"lock\" \"\"\n").map_err(|e| e.to_string())?;
@@ -57,10 +58,12 @@ fn as_another_user(command: &mut Command, folder: &std::path::Path) -> Result<()
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     let id = |what| Command::new("id").args(what).output().map_err(|e| e.to_string());
-    let number = |output: std::process::Output| String::from_utf8_lossy(&output.stdout).trim().parse::<u32>().ok();
+    let number =
+        |output: std::process::Output| String::from_utf8_lossy(&output.stdout).trim().parse::<u32>().ok();
     if number(id(&["-u"][..])?) == Some(0) {
         let nobody = number(id(&["-u", "nobody"][..])?).ok_or("we are root, and there is no user nobody")?;
-        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).map_err(|e| e.to_string())?;
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
+            .map_err(|e| e.to_string())?;
         command.uid(nobody);
     }
     Ok(())

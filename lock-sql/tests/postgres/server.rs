@@ -24,6 +24,11 @@ pub(crate) fn start(settings: &[&str]) -> Owned {
     Owned::start(&servers::Postgres, &settings).expect("another was started before")
 }
 
+/// Starts a server that can be started again with its data.
+pub(crate) fn start_durable() -> Owned {
+    Owned::start(&servers::Postgres, &Settings::default()).expect("another was started before")
+}
+
 /// A test's own table on a server.
 #[derive(Clone)]
 pub(crate) struct Site {

@@ -50,11 +50,14 @@ pub(crate) fn whatever_a_role_sets_changes_nothing() -> Outcome {
         assert!(clients.iter().all(|client| client.info().wakes == Wakes::Pushed));
         // At another isolation level many would have failed, and been asked again.
         let mut undone = site.admin().await;
-        let errors = sqlx::query_scalar::<_, i64>("SELECT xact_rollback FROM pg_stat_database WHERE datname = 'locks'");
+        let errors = sqlx::query_scalar::<_, i64>(
+            "SELECT xact_rollback FROM pg_stat_database WHERE datname = 'locks'",
+        );
         let _: i64 = errors.fetch_one(&mut undone).await.unwrap();
         let mut holder = claim(&clients[0], "b");
         granted(&mut holder).await;
-        let early = format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{}'", site.table);
+        let early =
+            format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{}'", site.table);
         assert!(site.number(&early).await >= 4);
     })
 }

@@ -44,11 +44,12 @@ pub(crate) fn the_servers_certificate_and_name_are_verified() -> Outcome {
     }
     // Whoever comes by the host's name shows a certificate, too.
     let rules = "hostssl all all all trust clientcert=verify-ca\nhostnossl all all 127.0.0.1/32 trust\nlocal all all trust\n";
-    let files = [("server.crt", cert), ("server.key", key), ("root.crt", ours.pem()), ("hba.conf", rules.to_owned())];
+    let files =
+        [("server.crt", cert), ("server.key", key), ("root.crt", ours.pem()), ("hba.conf", rules.to_owned())];
     let settings = Settings {
         persistence: Persistence::None,
         files: files.map(|(name, text)| (name.to_owned(), text.into_bytes())).to_vec(),
-        args: ["ssl=on", "ssl_ca_file=root.crt", "hba_file=hba.conf"]
+        args: ["ssl=on", "ssl_ca_file=root.crt", "hba_file=data/hba.conf"]
             .iter()
             .flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()])
             .collect(),

@@ -7,7 +7,7 @@ use lock_core::{Done, ErrorKind, Options};
 use sqlx::Executor;
 
 use crate::Outcome;
-use crate::server::{Site, TTL, busy, claim, claim_within, granted, run, start, until};
+use crate::server::{Site, TTL, busy, claim, claim_within, granted, run, start, start_durable, until};
 
 /// Makes the table's next `times` writes fail with an error of this code. A sequence is not set back with what failed.
 async fn fail(site: &Site, times: u32, code: &str) {
@@ -143,7 +143,7 @@ pub(crate) fn a_statement_that_is_killed_while_it_waits_takes_nothing_that_stays
 
 pub(crate) fn a_standby_takes_no_locks() -> Outcome {
     run(async {
-        let mut server = start(&[]);
+        let mut server = start_durable();
         let site = Site::on(server.url());
         let client = site.client().await;
         let mut holder = claim(&client, "a");

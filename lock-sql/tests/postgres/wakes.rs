@@ -16,7 +16,10 @@ async fn woken(claim: &mut Box<dyn Claim>) -> bool {
 /// How many connections hear of releases in the table.
 async fn listening(site: &Site) -> i64 {
     let channel = site.number("SELECT 'TABLE_'::regclass::oid::bigint").await;
-    site.number(&format!("SELECT count(*) FROM pg_stat_activity WHERE query = 'LISTEN \"onelock_{channel}\"'")).await
+    site.number(&format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE query = 'LISTEN \"onelock_{channel}\"'"
+    ))
+    .await
 }
 
 async fn connections(site: &Site) -> i64 {
@@ -38,7 +41,11 @@ pub(crate) fn a_release_and_a_break_wake_who_listens() -> Outcome {
         let mut other = claim(&ours, "another");
         granted(&mut other).await;
         other.release().await.unwrap();
-        let quiet = tokio::time::timeout(Duration::from_millis(100), async { waiter.changed().await; waiter.changed().await }).await;
+        let quiet = tokio::time::timeout(Duration::from_millis(100), async {
+            waiter.changed().await;
+            waiter.changed().await
+        })
+        .await;
         assert!(quiet.is_err(), "another lock's release wakes nobody");
         assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(true) });
         assert!(woken(&mut waiter).await);
@@ -87,7 +94,8 @@ pub(crate) fn a_mark_is_kept_up_and_never_shortened() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        let (mut holder, mut waiter, mut other) = (claim(&client, "a"), claim(&client, "a"), claim(&client, "a"));
+        let (mut holder, mut waiter, mut other) =
+            (claim(&client, "a"), claim(&client, "a"), claim(&client, "a"));
         granted(&mut holder).await;
         busy(&mut waiter).await;
         waiter.listen().await.unwrap();
