@@ -3,7 +3,8 @@
 //! A server comes from the first of these that there is:
 //!
 //! 1. a URL in the environment (`LOCK_TEST_REDIS=redis://…`): somebody else's server, which is never hurt;
-//! 2. a program on the `PATH` (`redis-server`, `valkey-server`), started in a temporary folder on a free loopback port.
+//! 2. a program on the `PATH` (`redis-server`, `valkey-server`), started in a temporary folder on a free loopback port;
+//! 3. for some, a program of another system in a folder, started likewise under chroot.
 //!
 //! What is not there is an [`Absence`]: cases that need it are *not run*, unless `LOCK_TEST_REQUIRE=redis,…` names
 //! it: then they fail. Only an [`Owned`] server, one that was started here, can be killed, stopped and paused, so a case
@@ -27,7 +28,11 @@ mod folder;
 mod holder;
 #[cfg(unix)]
 mod kin;
+#[cfg(feature = "servers-sql")]
+mod mysql;
 mod owned;
+#[cfg(feature = "servers-sql")]
+mod pgbouncer;
 #[cfg(feature = "servers-sql")]
 mod postgres;
 #[cfg(unix)]
@@ -41,6 +46,7 @@ mod redis;
 mod requirement;
 #[cfg(feature = "servers-sql")]
 mod sql;
+mod system;
 #[cfg(feature = "servers-sql")]
 mod template;
 mod user;
@@ -50,7 +56,11 @@ use std::path::PathBuf;
 
 pub use executable::{Account, Executable};
 pub use holder::{Command, Finished, Holder, Program, Wait};
+#[cfg(feature = "servers-sql")]
+pub use mysql::MySql;
 pub use owned::{Clock, Owned, Persistence, Settings};
+#[cfg(feature = "servers-sql")]
+pub use pgbouncer::PgBouncer;
 #[cfg(feature = "servers-sql")]
 pub use postgres::Postgres;
 pub use process::{Ended, Process};
@@ -111,7 +121,7 @@ impl Server {
     pub fn source(&self) -> Source {
         match self {
             Server::Given(given) => given.source.clone(),
-            Server::Owned(owned) => Source::Program(owned.program().to_owned()),
+            Server::Owned(owned) => owned.program().source(),
         }
     }
 }
@@ -134,6 +144,8 @@ pub enum Source {
     },
     /// This program, started here.
     Program(PathBuf),
+    /// This program of another system, started here under chroot.
+    Chroot(PathBuf),
 }
 
 impl fmt::Display for Source {
@@ -141,6 +153,7 @@ impl fmt::Display for Source {
         match self {
             Source::Url { variable } => write!(f, "given by {variable}"),
             Source::Program(program) => write!(f, "started from {}", program.display()),
+            Source::Chroot(program) => write!(f, "started from {} under chroot", program.display()),
         }
     }
 }

@@ -15,7 +15,7 @@ fn with_clock(settings: &[&str]) -> Result<Owned, String> {
     let args = settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
     let settings =
         Settings { persistence: Persistence::None, clock: Clock::Own, args, ..Settings::default() };
-    Ok(Owned::start(&servers::Postgres, &settings).expect("another was started before"))
+    Ok(Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before"))
 }
 
 pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() -> Outcome {
