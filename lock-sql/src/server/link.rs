@@ -10,8 +10,10 @@ use crate::call::Call;
 #[derive(Debug)]
 pub(super) struct Link<D: Dialect> {
     connection: D::Connection,
-    /// The server's time minus ours, in microseconds, as of the newest answer.
+    /// The server's time minus ours, in microseconds, as of `heard`.
     offset: i64,
+    /// When an answer last held the server's time.
+    heard: Instant,
     /// When it last answered.
     pub(super) answered: Instant,
 }
@@ -36,7 +38,8 @@ pub(super) enum Ran<R> {
 impl<D: Dialect> Link<D> {
     pub(super) fn new(opened: Opened<D::Connection>, clock: &Clock) -> Link<D> {
         let at = clock.now();
-        Link { connection: opened.connection, offset: opened.now.saturating_sub(micros(at)), answered: at }
+        let offset = opened.now.saturating_sub(micros(at));
+        Link { connection: opened.connection, offset, heard: at, answered: at }
     }
 
     /// Runs the statement that `make` makes of the moment; again if the server undid it, until the call is over.
@@ -47,7 +50,7 @@ impl<D: Dialect> Link<D> {
     ) -> Ran<D::Row> {
         let mut undone = None;
         while !call.left().is_zero() {
-            let moment = Moment { deadline: micros(call.ends).saturating_add(self.offset) };
+            let moment = Moment { deadline: self.deadline(call) };
             match D::run(&mut self.connection, make(moment)).await {
                 Ok(answer) => {
                     self.hear(&call.clock, answer.now);
@@ -66,6 +69,14 @@ impl<D: Dialect> Link<D> {
         )
     }
 
+    /// The end of the call's patience on the server's clock.
+    ///
+    /// The older the estimate, the earlier: the two clocks may go at rates that differ by 1 %.
+    fn deadline(&self, call: &Call) -> i64 {
+        let drift = call.ends.since(self.heard) / 100;
+        micros(call.ends).saturating_add(self.offset).saturating_sub(super::micros(drift))
+    }
+
     /// Takes note of the server's time, which an answer that has just arrived gave.
     ///
     /// It is paired with the moment after the answer: the estimate then stands at the server's clock or behind it, and
@@ -74,6 +85,7 @@ impl<D: Dialect> Link<D> {
     fn hear(&mut self, clock: &Clock, now: Option<i64>) {
         self.answered = clock.now();
         if let Some(now) = now {
+            self.heard = self.answered;
             self.offset = now.saturating_sub(micros(self.answered));
         }
     }
