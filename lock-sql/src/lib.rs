@@ -25,6 +25,8 @@
 mod call;
 mod claim;
 mod driver;
+#[cfg(feature = "mysql")]
+pub mod mysql;
 mod row;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod server;
