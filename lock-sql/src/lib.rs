@@ -25,6 +25,7 @@
 mod call;
 mod claim;
 mod driver;
+mod fence;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 mod row;
@@ -32,8 +33,11 @@ mod row;
 mod server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod sweep;
 mod table;
+mod version;
 
+pub use fence::FenceError;
 pub use lock_core::{Client, Options, Result};
 #[doc(inline)]
 pub use sqlx;

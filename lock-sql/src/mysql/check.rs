@@ -18,7 +18,11 @@ use crate::server::Purpose;
 pub(super) async fn check(table: &MySqlTable, call: &Call) -> Result<Vec<Finding>> {
     let said = ask(table, call).await?;
     Ok(vec![
-        finding("reachable", Level::Good, format!("{} at {}", said.product(), table.pool.dialect().info().server)),
+        finding(
+            "reachable",
+            Level::Good,
+            format!("{} at {}", said.product(), table.pool.dialect().info().server),
+        ),
         rights(table, call).await,
         schema(table, call).await,
         clock(table, call).await,
@@ -80,12 +84,16 @@ impl Said {
             (Some("1" | "3"), Some(n)) => finding(
                 subject,
                 Level::Warning,
-                format!("sync_binlog is {n}: after a crash replicas and the server may not agree on the last grants"),
+                format!(
+                    "sync_binlog is {n}: after a crash replicas and the server may not agree on the last grants"
+                ),
             ),
             (Some(n), _) => finding(
                 subject,
                 Level::Warning,
-                format!("innodb_flush_log_at_trx_commit is {n}: a crash loses the grants of about the last second"),
+                format!(
+                    "innodb_flush_log_at_trx_commit is {n}: a crash loses the grants of about the last second"
+                ),
             ),
             (None, _) => finding(subject, Level::Unknown, "the server doesn't say when it flushes its log"),
         }
@@ -102,7 +110,11 @@ impl Said {
                 settled only when they commit";
             return finding(subject, Level::Warning, message);
         }
-        finding(subject, Level::Good, "takes writes; a replica that is promoted has not had what did not reach it")
+        finding(
+            subject,
+            Level::Good,
+            "takes writes; a replica that is promoted has not had what did not reach it",
+        )
     }
 
     /// SYSDATE in a statement that is carried out once more elsewhere shows another time there.
@@ -122,7 +134,9 @@ impl Said {
 
     fn encryption(&self) -> Finding {
         match self.of("Ssl_cipher").unwrap_or_default() {
-            "" => finding("encryption", Level::Warning, "this connection is not encrypted; see ssl-mode and ca"),
+            "" => {
+                finding("encryption", Level::Warning, "this connection is not encrypted; see ssl-mode and ca")
+            }
             cipher => finding("encryption", Level::Good, format!("this connection is encrypted ({cipher})")),
         }
     }
@@ -136,7 +150,9 @@ async fn rights(table: &MySqlTable, call: &Call) -> Finding {
         match asked {
             Ok(_) => {}
             Err(e) if errors::is_refusal(&e) => missing.push(right),
-            Err(e) if e.kind() == ErrorKind::Rejected => return finding("rights", Level::Unknown, e.message()),
+            Err(e) if e.kind() == ErrorKind::Rejected => {
+                return finding("rights", Level::Unknown, e.message());
+            }
             Err(e) => return finding("rights", Level::Unknown, e.message()),
         }
     }
@@ -145,7 +161,10 @@ async fn rights(table: &MySqlTable, call: &Call) -> Finding {
         ["DELETE"] => finding(
             "rights",
             Level::Warning,
-            format!("this user may not DELETE from {}: rows of names that nobody uses any more stay", table.name),
+            format!(
+                "this user may not DELETE from {}: rows of names that nobody uses any more stay",
+                table.name
+            ),
         ),
         _ => finding(
             "rights",
@@ -176,10 +195,10 @@ async fn clock(table: &MySqlTable, call: &Call) -> Finding {
     let off = ours.abs_diff(server);
     let direction = if server < ours { "behind" } else { "ahead of" };
     let message = format!("the server's clock is {off:.1?} {direction} ours");
-    match off {
-        ..MUCH => finding("clock", Level::Good, message),
-        _ => finding("clock", Level::Warning, format!("{message}: when it is set right, leases end early or late")),
+    if off < MUCH {
+        return finding("clock", Level::Good, message);
     }
+    finding("clock", Level::Warning, format!("{message}: when it is set right, leases end early or late"))
 }
 
 const MUCH: Duration = Duration::from_secs(10);

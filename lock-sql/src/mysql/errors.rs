@@ -51,11 +51,13 @@ pub(super) fn connecting(error: SqlxError) -> Error {
             Error::rejected(message).with_source(error)
         }
         SqlxError::Tls(_) => {
-            let message = format!("TLS could not be agreed on: {error}; see the URL's ca, cert, key and ssl-mode");
+            let message =
+                format!("TLS could not be agreed on: {error}; see the URL's ca, cert, key and ssl-mode");
             Error::rejected(message).with_source(error)
         }
         SqlxError::Io(why) if why.kind() == std::io::ErrorKind::InvalidData => {
-            let message = format!("TLS could not be agreed on: {why}; see the URL's ca, cert, key and ssl-mode");
+            let message =
+                format!("TLS could not be agreed on: {why}; see the URL's ca, cert, key and ssl-mode");
             Error::rejected(message).with_source(error)
         }
         _ => Error::unavailable(Done::No, format!("the server can't be reached: {error}")).with_source(error),
@@ -116,9 +118,9 @@ impl Meaning {
                 "the server refused the user or the password; give both in the URL, \
                  mysql://user:password@host/database",
             ),
-            1044 | 1142 | 1143 | 1227 | 1370 => {
-                Never("this user may not do that; locks need SELECT, INSERT, UPDATE and DELETE on their table")
-            }
+            1044 | 1142 | 1143 | 1227 | 1370 => Never(
+                "this user may not do that; locks need SELECT, INSERT, UPDATE and DELETE on their table",
+            ),
             1046 => Never("the URL names no database; write mysql://host/database, or table=database.table"),
             1049 => Never("the database is missing; create it, or name another"),
             1146 => Never("the table of locks is missing; `lock init --on URL` makes it"),

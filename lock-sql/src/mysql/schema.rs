@@ -52,7 +52,10 @@ pub(super) async fn prepare(table: &MySqlTable, call: &Call) -> Result<Made> {
 pub(super) async fn look(table: &MySqlTable, call: &Call) -> Result<()> {
     match find(table, call).await? {
         Some(found) => must_be_ours(&table.name, &found),
-        None => Err(Error::rejected(format!("the table {} is missing; `lock init --on URL` makes it", table.name))),
+        None => Err(Error::rejected(format!(
+            "the table {} is missing; `lock init --on URL` makes it",
+            table.name
+        ))),
     }
 }
 
@@ -104,7 +107,8 @@ mod tests {
     fn the_table_says_its_version_and_its_engine() {
         let name = TableName::default();
         let created = |options: &str| {
-            let text = format!("CREATE TABLE `onelock_locks` (\n  `name` varbinary(640) NOT NULL\n) {options}");
+            let text =
+                format!("CREATE TABLE `onelock_locks` (\n  `name` varbinary(640) NOT NULL\n) {options}");
             must_be_ours(&name, &text).map_err(|e| e.to_string())
         };
         assert_eq!(created("ENGINE=InnoDB DEFAULT CHARSET=latin1 COMMENT='onelock schema 1'"), Ok(()));

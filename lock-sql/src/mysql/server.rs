@@ -79,10 +79,7 @@ impl Dialect for Server {
         Ok(Opened { connection, now })
     }
 
-    async fn run(
-        connection: &mut MySqlConnection,
-        statement: Statement,
-    ) -> sqlx::Result<Answer<MySqlRow>> {
+    async fn run(connection: &mut MySqlConnection, statement: Statement) -> sqlx::Result<Answer<MySqlRow>> {
         let mut answer = ask(connection, &statement.text).await?;
         let number = answer.last_insert_id;
         match statement {

@@ -99,10 +99,8 @@ impl Statements {
     /// made it.
     pub(super) fn make(&self, key: &[u8]) -> Statement {
         let (table, name) = (&self.table, Hex(key));
-        format!(
-            "INSERT INTO {table} (name, owner, token, expires, label) VALUES ({name}, x'', {NOW}, 0, '')"
-        )
-        .into()
+        format!("INSERT INTO {table} (name, owner, token, expires, label) VALUES ({name}, x'', {NOW}, 0, '')")
+            .into()
     }
 
     /// Answers what is left then.

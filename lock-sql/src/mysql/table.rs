@@ -61,9 +61,8 @@ impl MySqlTable {
     async fn take(&self, call: &Call, key: &Key, request: &Request) -> Result<Found> {
         let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner.clone());
         let (ttl, label) = (request.ttl, request.label.clone());
-        let take = move |moment: crate::server::Moment| {
-            statements.take(&key, &owner, ttl, &label, moment.deadline)
-        };
+        let take =
+            move |moment: crate::server::Moment| statements.take(&key, &owner, ttl, &label, moment.deadline);
         let answer = self.pool.ask(call, Purpose::Enter, take).await?;
         match i64::try_from(answer.last_insert_id) {
             Ok(token @ 1..) => Ok(Found::Taken { token }),
