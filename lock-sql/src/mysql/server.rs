@@ -30,12 +30,8 @@ const SESSION: &str = "SET autocommit = 1, time_zone = '+00:00', innodb_lock_wai
 impl Server {
     pub(super) fn new(options: MySqlConnectOptions, address: &str) -> Server {
         // All that sqlx would set is in SESSION.
-        let options = options
-            .timezone(None)
-            .set_names(false)
-            .pipes_as_concat(false)
-            .no_engine_substitution(false)
-            .disable_statement_logging();
+        let options =
+            options.timezone(None).set_names(false).pipes_as_concat(false).no_engine_substitution(false);
         Server { options, info: RwLock::new(Arc::new(describe(address, &Facts::default()))) }
     }
 
@@ -53,7 +49,8 @@ impl Server {
         // A server may be told to let SYSDATE stand still too: then two readings that a pause lies between are one.
         let greeting = format!(
             "SELECT SLEEP(0.001), SYSDATE(6) = NOW(6) AS still, {NOW} AS now, \
-             @@GLOBAL.innodb_flush_log_at_trx_commit AS flush, @@GLOBAL.read_only AS read_only"
+             CAST(@@GLOBAL.innodb_flush_log_at_trx_commit AS SIGNED) AS flush, \
+             CAST(@@GLOBAL.read_only AS SIGNED) AS read_only"
         );
         let answer = ask(connection, &greeting).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound)?;

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use lock_core::{Client, Error, Location, Options, Prefix, Result};
+use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
 use super::table::MySqlTable;
@@ -114,13 +115,14 @@ fn parse_base(url: &Location) -> Result<MySqlConnectOptions> {
     if url.base().contains('#') {
         return Err(Error::invalid("a MySQL URL has no #fragment; escape the character as %23"));
     }
+    let authority = url.base().split('/').nth(2).unwrap_or_default();
+    if authority.rsplit('@').next().is_none_or(str::is_empty) {
+        return Err(Error::invalid("the URL names no host; write mysql://user:password@host/database"));
+    }
     // Its errors name what is wrong, never the URL.
     let options = MySqlConnectOptions::from_str(url.base())
         .map_err(|e| Error::invalid(format!("no MySQL URL: {e}")).with_source(e))?;
-    match options.get_host().is_empty() {
-        true => Err(Error::invalid("the URL names no host; write mysql://user:password@host/database")),
-        false => Ok(options),
-    }
+    Ok(options.disable_statement_logging())
 }
 
 fn parse_mode(text: &str) -> Result<MySqlSslMode> {
