@@ -28,6 +28,8 @@ mod driver;
 mod fence;
 #[cfg(feature = "mysql")]
 pub mod mysql;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod row;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod server;

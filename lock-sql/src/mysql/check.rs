@@ -1,7 +1,6 @@
 //! `check`: is the server reachable, are we allowed, does it keep what it is told?
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use lock_core::driver::{Finding, Level};
 use lock_core::{ErrorKind, Result};
@@ -9,15 +8,14 @@ use sqlx::Row as _;
 
 use super::errors;
 use super::schema::{self, VERSION};
-use super::statements::NOW;
 use super::table::MySqlTable;
 use crate::call::Call;
-use crate::server::Purpose;
+use crate::server::{Drift, Purpose, finding};
 
 /// One finding per question. An `Err` only if the server can't be reached at all.
 pub(super) async fn check(table: &MySqlTable, call: &Call) -> Result<Vec<Finding>> {
     let said = ask(table, call).await?;
-    Ok(vec![
+    let mut findings = vec![
         finding(
             "reachable",
             Level::Good,
@@ -25,16 +23,13 @@ pub(super) async fn check(table: &MySqlTable, call: &Call) -> Result<Vec<Finding
         ),
         rights(table, call).await,
         schema(table, call).await,
-        clock(table, call).await,
         said.durability(),
         said.replication(),
         said.binary_log(),
         said.encryption(),
-    ])
-}
-
-fn finding(subject: &'static str, level: Level, message: impl Into<String>) -> Finding {
-    Finding { subject, level, message: message.into() }
+    ];
+    findings.extend(table.pool.drift().map(Drift::finding));
+    Ok(findings)
 }
 
 /// The server's variables, by name. One that a version doesn't have is missing.
@@ -181,24 +176,3 @@ async fn schema(table: &MySqlTable, call: &Call) -> Finding {
         Err(e) => finding("schema", Level::Unknown, e.message()),
     }
 }
-
-/// What the clock shows matters little, as leases are counted on it alone; but a token is made of it.
-async fn clock(table: &MySqlTable, call: &Call) -> Finding {
-    let text = format!("SELECT {NOW} AS now");
-    let asked = table.pool.ask(call, Purpose::Enter, move |_| text.clone().into()).await;
-    let ours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let server = match asked.map(|answer| answer.now.and_then(|now| u64::try_from(now).ok())) {
-        Ok(Some(now)) => Duration::from_micros(now),
-        Ok(None) => return finding("clock", Level::Unknown, "the server doesn't say what time it is"),
-        Err(e) => return finding("clock", Level::Unknown, e.message()),
-    };
-    let off = ours.abs_diff(server);
-    let direction = if server < ours { "behind" } else { "ahead of" };
-    let message = format!("the server's clock is {off:.1?} {direction} ours");
-    if off < MUCH {
-        return finding("clock", Level::Good, message);
-    }
-    finding("clock", Level::Warning, format!("{message}: when it is set right, leases end early or late"))
-}
-
-const MUCH: Duration = Duration::from_secs(10);

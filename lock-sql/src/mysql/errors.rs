@@ -15,9 +15,6 @@ pub(super) struct Code(u16);
 impl Code {
     pub(super) const DUPLICATE: Code = Code(1062);
     pub(super) const NO_TABLE: Code = Code(1146);
-    pub(super) const NO_RIGHT: Code = Code(1142);
-    /// In this database.
-    pub(super) const NO_RIGHT_HERE: Code = Code(1044);
 }
 
 /// The server's error behind one of ours.

@@ -8,7 +8,7 @@ use sqlx::Row as _;
 use super::errors::{self, Code};
 use super::table::MySqlTable;
 use crate::call::Call;
-use crate::server::{Purpose, TableName};
+use crate::server::{Purpose, TableName, missing};
 use crate::version;
 
 /// The version of the table that this crate reads and writes.
@@ -61,17 +61,11 @@ pub(super) async fn look(table: &MySqlTable, call: &Call) -> Result<()> {
 
 async fn make(table: &MySqlTable, call: &Call) -> Result<Made> {
     let create = create(&table.name);
-    let made = table.pool.ask(call, Purpose::Enter, move |_| create.clone().into()).await;
-    made.map(|_| Made::Now).map_err(|e| match errors::code_of(&e) {
-        Some(Code::NO_RIGHT | Code::NO_RIGHT_HERE) => Error::rejected(format!(
-            "the table {} is missing, and this user may not make it: have somebody who may run `lock init --on URL`, or \
-             this, as `lock schema --on URL` prints it:\n{};",
-            table.name,
-            self::create(&table.name)
-        ))
-        .with_source(e),
-        _ => e,
-    })
+    match table.pool.ask(call, Purpose::Enter, move |_| create.clone().into()).await {
+        Ok(_) => Ok(Made::Now),
+        Err(e) if errors::is_refusal(&e) => Err(missing(&table.name, e)),
+        Err(e) => Err(e),
+    }
 }
 
 /// What the server says of the table; `None` if there is none.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Attempt, Busy, Finding, Grant, Release, Request, Revocation, Revoked, When};
-use lock_core::{Context, Info, Name, Owner, Prefix, Result};
+use lock_core::{Context, Error, Info, Name, Owner, Prefix, Result};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 
@@ -17,14 +17,14 @@ use super::statements::Statements;
 use super::{check, sweep};
 use crate::call::Call;
 use crate::row::{self, Row};
-use crate::server::{Answer, Pool, Purpose, TableName, left};
+use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Table};
 
 /// The table of locks in one database.
 #[derive(Debug)]
 pub(crate) struct MySqlTable {
-    pub(super) pool: Arc<Pool<Server>>,
+    pub(super) pool: Pool<Server>,
     pub(super) statements: Statements,
     pub(super) name: TableName,
     prefix: Prefix,
@@ -47,7 +47,7 @@ impl MySqlTable {
         let MySql { options, parameters } = mysql;
         let server = Server::new(options, address);
         let table = MySqlTable {
-            pool: Arc::new(Pool::new(server, parameters.connections, context.patience)),
+            pool: Pool::new(server, parameters.connections, context.patience),
             statements: Statements::on(&parameters.table),
             name: parameters.table,
             prefix: parameters.prefix,
@@ -63,7 +63,14 @@ impl MySqlTable {
         let (ttl, label) = (request.ttl, request.label.clone());
         let take =
             move |moment: crate::server::Moment| statements.take(&key, &owner, ttl, &label, moment.deadline);
-        let answer = self.pool.ask(call, Purpose::Enter, take).await?;
+        let answer = match self.pool.ask(call, Purpose::Enter, take).await {
+            Err(e) if is_table_missing(&e) => {
+                // A server that has lost its data gets a table again, as one that never had any.
+                schema::prepare(self, call).await?;
+                return Ok(Found::Nothing);
+            }
+            answer => answer?,
+        };
         match i64::try_from(answer.last_insert_id) {
             Ok(token @ 1..) => Ok(Found::Taken { token }),
             _ => found(&answer),
@@ -94,12 +101,15 @@ impl Table for MySqlTable {
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
         let (statements, key) = (self.statements.clone(), key.clone());
         let answer = self.pool.ask(call, Purpose::Enter, move |_| statements.look(&key)).await;
-        // Whatever became of it, nothing was done.
-        let answer = answer.map_err(errors::harmless)?;
-        Ok(match found(&answer)? {
-            Found::Row(row) => Some(row),
-            _ => None,
-        })
+        match answer {
+            Ok(answer) => Ok(match found(&answer)? {
+                Found::Row(row) => Some(row),
+                _ => None,
+            }),
+            Err(e) if is_table_missing(&e) => Ok(None),
+            // Whatever became of it, nothing was done.
+            Err(e) => Err(errors::harmless(e)),
+        }
     }
 
     async fn attempt(&self, call: &Call, key: &Key, request: &Request, course: Course) -> Result<Attempt> {
@@ -131,13 +141,20 @@ impl Table for MySqlTable {
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
         let (statements, key, owner) = (self.statements.clone(), key.clone(), owner.clone());
         let renew = move |_| statements.renew(&key, &owner, ttl);
-        let answer = self.pool.ask(call, Purpose::Keep, renew).await?;
-        Ok(left(i64::try_from(answer.last_insert_id).unwrap_or(0)))
+        match self.pool.ask(call, Purpose::Keep, renew).await {
+            Ok(answer) => Ok(left(i64::try_from(answer.last_insert_id).unwrap_or(0))),
+            Err(e) if is_table_missing(&e) => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
         let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner.clone());
-        let answer = self.pool.ask(call, Purpose::Keep, move |_| statements.release(&key, &owner)).await?;
+        let answer = match self.pool.ask(call, Purpose::Keep, move |_| statements.release(&key, &owner)).await
+        {
+            Err(e) if is_table_missing(&e) => return Ok(Release::NotHeld),
+            answer => answer?,
+        };
         self.sweep.after_a_release(&call.clock, |call, from| sweep::sweep(self, call, from));
         Ok(match answer.last_insert_id {
             0 => Release::NotHeld,
@@ -171,6 +188,11 @@ impl Table for MySqlTable {
             Made::Before => String::new(),
         })
     }
+}
+
+/// There is nothing of anybody's then.
+fn is_table_missing(error: &Error) -> bool {
+    errors::code_of(error) == Some(Code::NO_TABLE)
 }
 
 /// What a look shows.
