@@ -1,5 +1,6 @@
 //! A MySQL or MariaDB server: how to connect, and to run a statement.
 
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::TryStreamExt;
@@ -14,7 +15,6 @@ use super::statements::{NOW, Number, Statement};
 use crate::server::{Answer, Dialect, Opened, Trouble};
 
 /// A server that connections are opened to.
-#[derive(Debug)]
 pub(crate) struct Server {
     options: MySqlConnectOptions,
     /// What the last connection found.
@@ -62,6 +62,13 @@ impl Server {
                  waited: start it without",
             )),
         })
+    }
+}
+
+impl fmt::Debug for Server {
+    /// Without the options: they show the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.info().server).finish()
     }
 }
 

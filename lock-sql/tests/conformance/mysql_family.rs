@@ -1,6 +1,7 @@
 //! MySQL and MariaDB under the suite.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::servers::{
@@ -41,6 +42,11 @@ impl Harness for Tested {
     /// A client whose statements are told to `statements`: that is sqlx' default.
     async fn open(&self, options: Options) -> Result<Client> {
         MySql::from(options_of(self.server.url())).open(options).await
+    }
+
+    /// A new name takes three round trips and two commits on the disk.
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(600)
     }
 
     /// A new name is looked for, looked at, and gets its row and the grant.
