@@ -18,8 +18,15 @@ pub(crate) const PART: &str = "LOCK_TEST_SERVERS_PART";
 /// It is shown nowhere.
 pub(crate) const PASSWORD: &str = "secret";
 
-pub(crate) const ALL: &[&dyn Subject] =
-    &[&OnRedis, &OnPostgres, &OnMySql(&MySql::MariaDb), &OnMySql(&MySql::MySql)];
+pub(crate) const POSTGRES: &dyn Subject = &OnPostgres(&Postgres::Installed);
+
+pub(crate) const ALL: &[&dyn Subject] = &[
+    &OnRedis,
+    POSTGRES,
+    &OnPostgres(&Postgres::Unstable),
+    &OnMySql(&MySql::MariaDb),
+    &OnMySql(&MySql::MySql),
+];
 
 /// A product under these cases.
 pub(crate) trait Subject: Sync {
@@ -92,11 +99,11 @@ impl Session for redis::Connection {
     }
 }
 
-struct OnPostgres;
+struct OnPostgres(&'static Postgres);
 
 impl Subject for OnPostgres {
     fn product(&self) -> &'static dyn Product {
-        &Postgres
+        self.0
     }
 
     fn arguments(&self) -> &'static [&'static str] {
@@ -132,13 +139,13 @@ impl Session for Sql<PgConnection> {
     }
 
     fn store(&mut self) -> Result<(), Failure> {
-        let create = sqlx::query("CREATE TABLE stored (it int)").execute(&mut self.connection);
+        let create = sqlx::query("CREATE TABLE things (thing int)").execute(&mut self.connection);
         self.runtime.block_on(create)?;
         Ok(())
     }
 
     fn stored(&mut self) -> Result<bool, Failure> {
-        let look = sqlx::query_scalar("SELECT to_regclass('stored') IS NOT NULL");
+        let look = sqlx::query_scalar("SELECT to_regclass('things') IS NOT NULL");
         Ok(self.runtime.block_on(look.fetch_one(&mut self.connection))?)
     }
 }
@@ -183,19 +190,19 @@ impl Session for Sql<MySqlConnection> {
     }
 
     fn store(&mut self) -> Result<(), Failure> {
-        let create = sqlx::query("CREATE TABLE stored (it int)").execute(&mut self.connection);
+        let create = sqlx::query("CREATE TABLE things (thing int)").execute(&mut self.connection);
         self.runtime.block_on(create)?;
         Ok(())
     }
 
     fn stored(&mut self) -> Result<bool, Failure> {
         let look = "SELECT COUNT(*) = 1 FROM information_schema.tables \
-                    WHERE table_schema = DATABASE() AND table_name = 'stored'";
+                    WHERE table_schema = DATABASE() AND table_name = 'things'";
         Ok(self.runtime.block_on(sqlx::query_scalar(look).fetch_one(&mut self.connection))?)
     }
 }
 
-fn runtime() -> io::Result<Runtime> {
+pub(crate) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
@@ -220,6 +227,7 @@ pub(crate) fn play(part: &str) {
     match part {
         "abandon" => abandon(subject),
         "abandon-paused" => abandon_paused(subject),
+        "abandon-at-work" => abandon_at_work(),
         "given" => given(subject),
         _ => panic!("there is no part {part}"),
     }
@@ -236,6 +244,21 @@ fn abandon_paused(subject: &dyn Subject) {
     let server = subject.start().expect("the case has started one just now");
     let _session = subject.connect(server.url()).expect("it is up");
     server.pause().expect("it runs");
+    wait(&server);
+}
+
+/// The same on PostgreSQL, one of whose processes is busy: it notices its parent's death only when it waits.
+fn abandon_at_work() {
+    let server = Owned::start(&Postgres::Installed, &Settings::default()).expect("the case has started one");
+    let runtime = runtime().expect("a thread can wait");
+    let connect = || runtime.block_on(PgConnection::connect(server.url())).expect("it is up");
+    let (mut busy, mut other) = (connect(), connect());
+    let forever = "DO $$ BEGIN PERFORM pg_advisory_lock(1); LOOP END LOOP; END $$";
+    runtime.spawn(async move { sqlx::raw_sql(forever).execute(&mut busy).await });
+    let look = "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory'";
+    crate::until(|| {
+        runtime.block_on(sqlx::query_scalar(look).fetch_one(&mut other)).expect("the other one answers")
+    });
     wait(&server);
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn the_roots_verify_the_server_and_its_name(on: On) {
         let (ca, wrong) = (file("ca.pem", &ours.pem()), file("wrong.pem", &other.pem()));
         let encryption = async |parameters: String| {
             let client = mysql::connect(&server.url(&parameters)).await.unwrap();
-            granted(&mut claim(&client, &parameters, PATIENCE)).await;
+            granted(&mut claim(&client, &format!("a{parameters}"), PATIENCE)).await;
             client.check().await.unwrap().into_iter().find(|f| f.subject == "encryption").unwrap().level
         };
         assert_eq!(encryption(format!("?ca={ca}")).await, Level::Good);
