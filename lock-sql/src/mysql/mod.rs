@@ -11,6 +11,7 @@ mod settings;
 mod statements;
 mod sweep;
 mod table;
+mod waiter;
 
 pub use fence::Fence;
 pub use settings::MySql;

@@ -88,8 +88,8 @@ impl Dialect for Server {
         let number = answer.last_insert_id;
         match statement {
             Statement { otherwise: Some(otherwise), .. } if number == 0 => ask(connection, &otherwise).await,
-            Statement { number: Number::Now, .. } if number != 0 => {
-                answer.now = i64::try_from(number).ok();
+            Statement { number: Number::NowAndOthers, .. } if number != 0 => {
+                answer.now = i64::try_from(number / 2).ok();
                 Ok(answer)
             }
             _ => Ok(answer),

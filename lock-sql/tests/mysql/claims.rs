@@ -65,7 +65,7 @@ pub(crate) fn a_new_name_that_waited_past_its_deadline_is_nobodys(on: On) {
         let client = server.client().await;
         let mut raw = server.raw().await;
         execute(&mut raw, "BEGIN").await;
-        execute(&mut raw, "INSERT INTO onelock_locks VALUES ('a', '', 1, 0, '', NULL)").await;
+        execute(&mut raw, "INSERT INTO onelock_locks VALUES ('a', '', 1, 0, 0, '', NULL)").await;
         let began = Instant::now();
         let error = claim(&client, "a", SHORT).attempt().await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");

@@ -50,13 +50,13 @@ pub(crate) fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay(on:
         let hour = "3600 * 1000000";
         let now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
         let old: Vec<String> =
-            (0..500).map(|n| format!("('old{n}', '', {now} - 25 * {hour}, 0, '', NULL)")).collect();
+            (0..500).map(|n| format!("('old{n}', '', {now} - 25 * {hour}, 0, 0, '', NULL)")).collect();
         server.execute(&format!("INSERT INTO onelock_locks VALUES {}", old.join(", "))).await;
         for (name, token, expires) in [("held", "1000", "9e18"), ("young", "{now} - 23 * {hour}", "0")] {
             let token = token.replace("{now}", now).replace("{hour}", hour);
             server
                 .execute(&format!(
-                    "INSERT INTO onelock_locks VALUES ('{name}', '', {token}, {expires}, '', NULL)"
+                    "INSERT INTO onelock_locks VALUES ('{name}', '', {token}, {expires}, 0, '', NULL)"
                 ))
                 .await;
         }
