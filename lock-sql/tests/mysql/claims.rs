@@ -169,3 +169,26 @@ pub(crate) fn a_process_that_waits_for_long_asks_five_times_a_second_at_most(on:
         until("the waiter has it", async || waiting.is_finished()).await;
     });
 }
+
+/// So that a process lets others have their turns, and pauses for nothing where there are none.
+pub(crate) fn a_release_knows_whether_others_wait(on: On) {
+    run(async {
+        let server = Server::start(on, &[]);
+        let (client, other) = (server.client().await, server.client().await);
+        let mut holder = claim(&client, "a", PATIENCE);
+        granted(&mut holder).await;
+        assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(false) });
+        granted(&mut holder).await;
+        let mut waiters: Vec<_> = (0..5).map(|_| claim(&other, "a", PATIENCE)).collect();
+        let updates = server.status("Com_update").await;
+        for waiter in &mut waiters {
+            waiter.listen().await.unwrap();
+        }
+        // One word is enough: a hundred that all wrote would stand in the way of a renewal.
+        assert_eq!(server.status("Com_update").await - updates, 1);
+        assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(true) });
+        server.execute("UPDATE onelock_locks SET waiting = waiting - 31000000").await;
+        granted(&mut holder).await;
+        assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(false) });
+    });
+}

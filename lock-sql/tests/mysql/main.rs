@@ -44,6 +44,7 @@ tests! {
         a_look_waits_for_no_transaction,
         a_renewal_never_shortens_and_revives_nothing,
         a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time,
+        a_release_knows_whether_others_wait,
         a_process_that_waits_for_long_asks_five_times_a_second_at_most,
     }
     fence {
