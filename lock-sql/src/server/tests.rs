@@ -1,7 +1,7 @@
 //! The pool against a server that does as it is told.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ struct State {
     /// How long the next connection takes.
     opening: Mutex<Duration>,
     steps: Mutex<VecDeque<Step>>,
+    /// Whether answers tell the time.
+    tells_time: AtomicBool,
     deadlines: Mutex<Vec<i64>>,
 }
 
@@ -44,6 +46,7 @@ impl Scripted {
             opened: AtomicU32::new(0),
             opening: Mutex::default(),
             steps: Mutex::default(),
+            tells_time: AtomicBool::new(true),
             deadlines: Mutex::default(),
         }))
     }
@@ -76,7 +79,7 @@ impl Dialect for Scripted {
     async fn run(server: &mut Scripted, deadline: i64) -> sqlx::Result<Answer<()>> {
         server.0.deadlines.lock().unwrap().push(deadline);
         let step = server.0.steps.lock().unwrap().pop_front();
-        let now = Some(server.now());
+        let now = server.0.tells_time.load(Ordering::SeqCst).then(|| server.now());
         let error = |how: &str| Err(sqlx::Error::Protocol(how.to_owned()));
         match step {
             None => {}
@@ -186,6 +189,22 @@ async fn no_deadline_lies_beyond_the_end_of_the_patience() {
         // Rounded up to a microsecond on either side.
         assert!(deadline <= end + 2, "{} us beyond it", deadline - end);
         assert!(deadline > end - 1_000_000, "{} us before it", end - deadline);
+    }
+}
+
+/// The two clocks may go at rates that differ by 1 %.
+#[tokio::test]
+async fn an_old_estimate_makes_a_deadline_earlier() {
+    let (server, pool) = pool(2);
+    server.0.tells_time.store(false, Ordering::SeqCst);
+    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    for old in [ms(300), ms(600)] {
+        server.0.clock.sleep(ms(300)).await;
+        let call = Call::begin(&server.0.clock, PATIENCE);
+        let end = micros(call.ends.since_origin()) + AHEAD;
+        pool.ask(&call, Purpose::Enter, |moment: Moment| moment.deadline).await.unwrap();
+        let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
+        assert!(end - deadline >= micros((old + PATIENCE) / 100), "{} us before it", end - deadline);
     }
 }
 

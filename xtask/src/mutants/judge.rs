@@ -66,11 +66,17 @@ pub(crate) const ALL: &[Judge] = &[
     tests("redis", &["-p", "lock-redis", "--test", "redis"], &["lock-redis"], "lock-redis/tests/redis/"),
     tests(
         "units of lock-sql",
-        &["-p", "lock-sql", "--features", "postgres,tls", "--lib"],
+        &["-p", "lock-sql", "--features", "mysql,postgres,tls", "--lib"],
         &["lock-sql"],
         "lock-sql/src/",
     ),
     tests("sqlite", &["-p", "lock-sql", "--test", "sqlite"], &["lock-sql"], "lock-sql/tests/sqlite/"),
+    tests(
+        "mysql",
+        &["-p", "lock-sql", "--features", "mysql,tls", "--test", "mysql"],
+        &["lock-sql"],
+        "lock-sql/tests/mysql/",
+    ),
     tests(
         "postgres",
         &["-p", "lock-sql", "--features", "postgres,tls", "--test", "postgres"],
@@ -87,6 +93,11 @@ pub(crate) const ALL: &[Judge] = &[
     },
     suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
     suite("sqlite suite", &["-p", "lock-sql", "--test", "conformance"], &["lock-sql"]),
+    suite(
+        "mariadb suite",
+        &["-p", "lock-sql", "--features", "mysql,tls", "--test", "conformance_mariadb"],
+        &["lock-sql"],
+    ),
     suite(
         "postgres suite",
         &["-p", "lock-sql", "--features", "postgres,tls", "--test", "conformance_postgres"],
