@@ -1,28 +1,40 @@
 //! A claim: one owner's business with one row.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Cause, Claim, Grant, Release, Renewal, Request};
-use lock_core::{Error, FencingToken, Result};
+use lock_core::driver::{Attempt, Cause, Claim, Release, Renewal, Request};
+use lock_core::{Instant, Result};
 
-use crate::sqlite::{Call, Listener, Row, Table, Taken};
+use crate::call::Call;
+use crate::row::Row;
+use crate::table::{Course, Key, Listener, Table};
 
 /// One owner's claim on one lock.
 #[derive(Debug)]
-pub(crate) struct SqlClaim {
-    table: Arc<Table>,
+pub(crate) struct SqlClaim<T> {
+    table: Arc<T>,
     request: Request,
-    /// What the row is found by: the prefix and the name.
-    key: Arc<[u8]>,
-    listening: Option<Listener>,
+    key: Key,
+    listening: Option<Box<dyn Listener>>,
+    seen: Seen,
 }
 
-impl SqlClaim {
-    pub(crate) fn new(table: Arc<Table>, request: Request) -> SqlClaim {
+/// What the attempts before this one saw.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Until when it was somebody else's.
+    held_until: Option<Instant>,
+    /// When it was first and last asked for by a statement that takes it, instead of a look.
+    asked: Option<(Instant, Instant)>,
+}
+
+impl<T: Table> SqlClaim<T> {
+    pub(crate) fn new(table: Arc<T>, request: Request) -> SqlClaim<T> {
         let key = table.key(&request.name);
-        SqlClaim { table, request, key, listening: None }
+        SqlClaim { table, request, key, listening: None, seen: Seen::default() }
     }
 
     fn call(&self) -> Call {
@@ -40,31 +52,26 @@ impl SqlClaim {
 }
 
 #[async_trait]
-impl Claim for SqlClaim {
+impl<T: Table> Claim for SqlClaim<T> {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = self.call();
-        let held = self.table.look(&call, &self.key).await?;
-        if let Some(Row { left: Some(left), owner, .. }) = held
-            && owner != self.request.owner.as_bytes()
-        {
-            return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left) }));
-        }
-        match self.table.take(&call, &self.key, &self.request).await? {
-            Some(Taken { token, left }) => {
-                // What wakes a holder is missed by a waiter.
-                self.listening = None;
-                let token = u64::try_from(token).ok().and_then(FencingToken::new);
-                let token =
-                    token.ok_or_else(|| Error::rejected("the lock's row holds an impossible token"))?;
-                Ok(Attempt::Granted(Grant { token, valid_for: left }))
+        let course = self.seen.course(call.began);
+        let outcome = self.table.attempt(&call, &self.key, &self.request, course).await?;
+        match &outcome {
+            // What wakes a holder is missed by a waiter.
+            Attempt::Granted(_) => self.listening = None,
+            Attempt::Busy(busy) => {
+                self.seen.busy(&call, course, busy.free_in);
+                if let Some(listening) = &self.listening {
+                    listening.go_on(&call).await;
+                }
             }
-            // Somebody else was faster.
-            None => Ok(Attempt::Busy(Busy::default())),
         }
+        Ok(outcome)
     }
 
     async fn listen(&mut self) -> Result<()> {
-        self.listening = Some(self.table.wakes().listen(&self.request.name));
+        self.listening = self.table.listen(&self.call(), &self.key, &self.request.name).await?;
         Ok(())
     }
 
@@ -84,13 +91,60 @@ impl Claim for SqlClaim {
     }
 
     async fn release(&mut self) -> Result<Release> {
-        let was_held = self.table.release(&self.call(), &self.key, &self.request.owner).await?;
-        let wakes = self.table.wakes();
-        // Also if nothing was held: a release before this one may have done it, and nobody heard of it.
-        wakes.wake(self.request.name.as_str());
-        Ok(match was_held {
-            true => Release::Released { others: wakes.others(self.request.name.as_str()) },
-            false => Release::NotHeld,
-        })
+        self.table.release(&self.call(), &self.key, &self.request).await
+    }
+}
+
+/// How long a claim is content with looking: what answers a look may be a replica that lags behind, and must not hide
+/// a free lock for good. As long as it has waited already, within these bounds: asking is for more than one statement.
+const LOOKS: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(5);
+
+impl Seen {
+    fn course(&self, now: Instant) -> Course {
+        let (Some(until), Some((first, last))) = (self.held_until, self.asked) else { return Course::Take };
+        let content = last.since(first).clamp(LOOKS.start, LOOKS.end);
+        match now < until && now.since(last) < content {
+            true => Course::LookFirst,
+            false => Course::Take,
+        }
+    }
+
+    fn busy(&mut self, call: &Call, course: Course, free_in: Option<Duration>) {
+        self.held_until = free_in.map(|free_in| call.began + free_in);
+        if course == Course::Take {
+            let first = self.asked.map_or(call.began, |(first, _)| first);
+            self.asked = Some((first, call.began));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::Clock;
+
+    use super::*;
+
+    #[test]
+    fn it_looks_while_the_lock_should_be_held_and_asks_now_and_then() {
+        let mut seen = Seen::default();
+        let began = call().began;
+        let at = |millis| Call { began: began + Duration::from_millis(millis), ..call() };
+        let course = |seen: &Seen, millis| seen.course(at(millis).began);
+        let long = Some(Duration::from_secs(60));
+        assert_eq!(course(&seen, 0), Course::Take);
+        seen.busy(&at(0), Course::Take, Some(Duration::from_millis(600)));
+        assert_eq!((course(&seen, 599), course(&seen, 600)), (Course::LookFirst, Course::Take));
+        seen.busy(&at(500), Course::LookFirst, long);
+        assert_eq!((course(&seen, 999), course(&seen, 1000)), (Course::LookFirst, Course::Take));
+        for (asks, next) in [(1000, 2000), (2000, 4000), (4000, 8000), (8000, 13_000), (13_000, 18_000)] {
+            seen.busy(&at(asks), Course::Take, long);
+            assert_eq!((course(&seen, next - 1), course(&seen, next)), (Course::LookFirst, Course::Take));
+        }
+        seen.busy(&at(18_000), Course::Take, None);
+        assert_eq!(course(&seen, 18_001), Course::Take, "whose end is not known may be free");
+    }
+
+    fn call() -> Call {
+        Call::begin(&Clock::system(), Duration::from_secs(1))
     }
 }

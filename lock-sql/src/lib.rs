@@ -22,11 +22,24 @@
 //! What it promises, and on which file systems it doesn't, stands in [`Client::info`] and in `docs/semantics.md` of
 //! the repository.
 
-#[cfg(feature = "sqlite")]
+mod call;
 mod claim;
+mod driver;
+mod fence;
+#[cfg(feature = "mysql")]
+pub mod mysql;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+mod row;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod sweep;
+mod table;
+mod version;
 
+pub use fence::FenceError;
 pub use lock_core::{Client, Options, Result};
 #[doc(inline)]
 pub use sqlx;

@@ -4,15 +4,15 @@ use lock_core::driver::{Finding, Level};
 use lock_core::{ErrorKind, Result};
 use sqlx::Row as _;
 
-use super::call::Call;
 use super::errors;
 use super::file::File;
 use super::filesystem::FileSystem;
 use super::lane::Late;
 use super::schema;
 use super::settings::Trust;
-use super::table::Table;
+use super::table::SqliteTable;
 use super::time::PROMISE;
+use crate::call::Call;
 
 const ABOUT: &str = "SELECT sqlite_version(), (SELECT journal_mode FROM pragma_journal_mode)";
 
@@ -20,17 +20,17 @@ const ABOUT: &str = "SELECT sqlite_version(), (SELECT journal_mode FROM pragma_j
 const TOUCH: &str = "UPDATE onelock_locks SET token = token WHERE name = x''";
 
 /// One finding per question. An `Err` only if the file can't be opened at all.
-pub(crate) async fn check(table: &Table, file: &File, trust: Trust, call: &Call) -> Result<Vec<Finding>> {
+pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Finding>> {
     let about = table.looks.ask(call, Late::Welcome, |_| sqlx::query(ABOUT)).await?;
     let row = about.rows.first().ok_or_else(|| errors::asking(sqlx::Error::RowNotFound))?;
     let (version, mode): (String, String) =
         (row.try_get(0).map_err(errors::asking)?, row.try_get(1).map_err(errors::asking)?);
     Ok(vec![
-        finding("reachable", Level::Good, format!("SQLite {version}, {}", file.path().display())),
+        finding("reachable", Level::Good, format!("SQLite {version}, {}", table.file.path().display())),
         writable(table, call).await,
         // Every connection looks at the table before it is used.
         finding("schema", Level::Good, format!("the table onelock_locks has version {}", schema::VERSION)),
-        file_system(file, trust),
+        file_system(&table.file, table.trust),
         match mode.as_str() {
             "wal" => finding("journal", Level::Good, "write-ahead log: looks wait for no writer"),
             mode => finding("journal", Level::Warning, format!("the journal mode was changed to {mode:?}")),
@@ -43,7 +43,7 @@ fn finding(subject: &'static str, level: Level, message: impl Into<String>) -> F
     Finding { subject, level, message: message.into() }
 }
 
-async fn writable(table: &Table, call: &Call) -> Finding {
+async fn writable(table: &SqliteTable, call: &Call) -> Finding {
     match table.writes.ask(call, Late::Undone, |_| sqlx::query(TOUCH)).await {
         Ok(_) => finding("writable", Level::Good, "this user may write to the file"),
         Err(e) if e.kind() == ErrorKind::Rejected => finding("writable", Level::Bad, e.message()),

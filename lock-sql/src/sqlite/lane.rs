@@ -15,11 +15,11 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions, Executor, Row};
 use tokio::sync::Mutex;
 
-use super::call::Call;
 use super::errors::{self, Obstacle};
 use super::file::{self, File, Identity};
 use super::schema;
 use super::time::{Now, Time, nanoseconds};
+use crate::call::Call;
 
 /// A statement with its values.
 pub(crate) type Statement = Query<'static, sqlx::Sqlite, SqliteArguments>;

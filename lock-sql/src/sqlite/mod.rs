@@ -1,12 +1,11 @@
 //! SQLite: a file on a local disk, shared by the processes of one machine.
 
-mod call;
 mod check;
-mod driver;
 mod errors;
 mod fence;
 mod file;
 mod filesystem;
+mod info;
 mod lane;
 mod schema;
 mod settings;
@@ -15,11 +14,9 @@ mod table;
 mod time;
 mod wakes;
 
-pub(crate) use call::Call;
-pub use fence::{Fence, FenceError};
+pub use crate::fence::FenceError;
+pub use fence::Fence;
 pub use settings::Sqlite;
-pub(crate) use table::{Row, Table, Taken};
-pub(crate) use wakes::Listener;
 
 use lock_core::{Client, Options, Result};
 

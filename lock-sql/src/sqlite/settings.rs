@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use lock_core::{Client, Error, Location, Options, Prefix, Result};
+use lock_core::{Client, Context, Error, Location, Options, Prefix, Result};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
-use super::driver::SqliteDriver;
+use super::table::SqliteTable;
+use crate::driver::SqlDriver;
 
 /// A SQLite file, and how to open it.
 ///
@@ -88,7 +89,7 @@ impl Sqlite {
             ));
         }
         let file = self.options.get_filename().display().to_string();
-        options.open("sqlite", &file, |context| SqliteDriver::open(self, context)).await
+        options.open("sqlite", &file, |context| open(self, context)).await
     }
 }
 
@@ -97,6 +98,11 @@ impl From<SqliteConnectOptions> for Sqlite {
     fn from(options: SqliteConnectOptions) -> Sqlite {
         Sqlite { options, prefix: Prefix::default(), trust: Trust::Local, patience: None }
     }
+}
+
+async fn open(sqlite: Sqlite, context: Context) -> Result<SqlDriver<SqliteTable>> {
+    let clock = context.clock.clone();
+    Ok(SqlDriver::new(SqliteTable::open(sqlite, context).await?, clock))
 }
 
 fn is_in_memory(options: &SqliteConnectOptions) -> bool {

@@ -3,49 +3,44 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Request, Revocation, Revoked, When};
-use lock_core::{Clock, Error, Name, Owner, Prefix, Result};
+use async_trait::async_trait;
+use lock_core::driver::{Attempt, Busy, Finding, Grant, Release, Request, Revocation, Revoked, When};
+use lock_core::{Context, Error, Info, Name, Owner, Prefix, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
-use super::call::Call;
-use super::errors;
+use super::file::File;
+use super::info::info;
 use super::lane::{Answer, Lane, Late, Route};
-use super::sweep::Sweep;
+use super::settings::{Sqlite, Trust};
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
+use super::{check, errors, schema, sweep};
+use crate::call::Call;
+use crate::row::{self, Row};
+use crate::sweep::Sweep;
+use crate::table::{Course, Key, Listener, Table};
 
 /// The table of locks in one file.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct SqliteTable {
     /// Looks don't wait behind writes.
     pub(super) looks: Lane,
     pub(super) writes: Lane,
     pub(super) time: Time,
+    pub(super) file: File,
+    pub(super) trust: Trust,
+    info: Arc<Info>,
     prefix: Prefix,
     wakes: Arc<Wakes>,
     sweep: Sweep,
 }
 
-/// A lock's row.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) owner: Vec<u8>,
-    pub(crate) token: i64,
-    /// How much longer it is held; `None` if it isn't.
-    pub(crate) left: Option<Duration>,
-    pub(crate) label: String,
-    /// The owner that it was taken from, until somebody else is granted it.
-    revoked: Option<Vec<u8>>,
-    /// Since it was granted.
-    pub(crate) since: Duration,
-}
-
 /// What was granted.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) token: i64,
-    pub(crate) left: Duration,
+struct Taken {
+    token: i64,
+    left: Duration,
 }
 
 const LOOK: &str = "SELECT owner, token, boot, expires, label, revoked FROM onelock_locks WHERE name = ?1";
@@ -77,53 +72,34 @@ const REVOKE_NOW: &str = "
 UPDATE onelock_locks SET owner = x'', label = '', expires = -1, revoked = ?2
 WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
 
-impl Table {
-    pub(crate) async fn open(
-        route: Route,
-        prefix: Prefix,
-        clock: &Clock,
-        patience: Duration,
-    ) -> Result<Table> {
-        let (time, wakes) = (route.time, Wakes::of(route.file.path(), &prefix));
-        let route = Arc::new(route);
-        let table = Table {
+impl SqliteTable {
+    pub(super) async fn open(sqlite: Sqlite, context: Context) -> Result<SqliteTable> {
+        let Sqlite { options, prefix, trust, .. } = sqlite;
+        let file = File::at(options.get_filename())?;
+        if trust == Trust::Local {
+            file.must_be_local()?;
+        }
+        let time = Time::of_this_machine()?;
+        let route = Arc::new(Route { options, file: file.clone(), time });
+        let table = SqliteTable {
             looks: Lane::new(route.clone()),
             writes: Lane::new(route),
             time,
+            info: Arc::new(info(&file)),
+            wakes: Wakes::of(file.path(), &prefix),
+            file,
+            trust,
             prefix,
-            wakes,
             sweep: Sweep::default(),
         };
-        let call = Call::begin(clock, patience);
+        let call = Call::begin(&context.clock, context.patience);
         table.writes.open(&call).await?;
         table.looks.open(&call).await?;
         Ok(table)
     }
 
-    pub(crate) fn key(&self, name: &Name) -> Arc<[u8]> {
-        self.prefix.key(name).into_bytes().into()
-    }
-
-    pub(crate) fn wakes(&self) -> &Arc<Wakes> {
-        &self.wakes
-    }
-
-    /// Writes nothing, and waits for no writer.
-    pub(crate) async fn look(&self, call: &Call, key: &Arc<[u8]>) -> Result<Option<Row>> {
-        let (key, boot) = (key.clone(), self.time.boot());
-        let Answer { rows, now } =
-            self.looks.ask(call, Late::Welcome, move |_| sqlx::query(LOOK).bind(key.to_vec())).await?;
-        let row = rows.first().map(|row| Row::read(row, boot, now)).transpose();
-        row.map_err(errors::asking)
-    }
-
     /// `None` if somebody else holds it.
-    pub(crate) async fn take(
-        &self,
-        call: &Call,
-        key: &Arc<[u8]>,
-        request: &Request,
-    ) -> Result<Option<Taken>> {
+    async fn take(&self, call: &Call, key: &Key, request: &Request) -> Result<Option<Taken>> {
         let (key, boot, ttl) = (key.clone(), self.time.boot(), nanoseconds(request.ttl));
         let (owner, label) = (*request.owner.as_bytes(), request.label.clone());
         let answer = self
@@ -138,15 +114,43 @@ impl Table {
         let left = left(row, 1, answer.now)?.unwrap_or_default();
         Ok(Some(Taken { token, left }))
     }
+}
 
-    /// What is left then; `None` if it isn't this owner's any more.
-    pub(crate) async fn renew(
-        &self,
-        call: &Call,
-        key: &Arc<[u8]>,
-        owner: &Owner,
-        ttl: Duration,
-    ) -> Result<Option<Duration>> {
+#[async_trait]
+impl Table for SqliteTable {
+    fn info(&self) -> Arc<Info> {
+        self.info.clone()
+    }
+
+    fn key(&self, name: &Name) -> Key {
+        self.prefix.key(name).into_bytes().into()
+    }
+
+    async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
+        let (key, boot) = (key.clone(), self.time.boot());
+        let Answer { rows, now } =
+            self.looks.ask(call, Late::Welcome, move |_| sqlx::query(LOOK).bind(key.to_vec())).await?;
+        let row = rows.first().map(|row| read(row, boot, now)).transpose();
+        row.map_err(errors::asking)
+    }
+
+    async fn attempt(&self, call: &Call, key: &Key, request: &Request, _: Course) -> Result<Attempt> {
+        let held = self.look(call, key).await?;
+        if let Some(Row { left: Some(left), owner, .. }) = held
+            && owner != request.owner.as_bytes()
+        {
+            return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left) }));
+        }
+        Ok(match self.take(call, key, request).await? {
+            Some(Taken { token, left }) => {
+                Attempt::Granted(Grant { token: row::token(token)?, valid_for: left })
+            }
+            // Somebody else was faster.
+            None => Attempt::Busy(Busy::default()),
+        })
+    }
+
+    async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
         let (key, owner, boot, ttl) = (key.clone(), *owner.as_bytes(), self.time.boot(), nanoseconds(ttl));
         let answer = self
             .writes
@@ -158,9 +162,8 @@ impl Table {
         answer.rows.first().map_or(Ok(None), |row| left(row, 0, answer.now))
     }
 
-    /// Whether it was held until now.
-    pub(crate) async fn release(&self, call: &Call, key: &Arc<[u8]>, owner: &Owner) -> Result<bool> {
-        let (key, owner, boot) = (key.clone(), *owner.as_bytes(), self.time.boot());
+    async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
+        let (key, owner, boot) = (key.clone(), *request.owner.as_bytes(), self.time.boot());
         let answer = self
             .writes
             .ask(call, Late::Welcome, move |now| {
@@ -168,12 +171,18 @@ impl Table {
                 release.bind(boot.to_vec()).bind(now.shared)
             })
             .await?;
-        self.sweep.after_a_release(self, call);
+        self.sweep.after_a_release(&call.clock, |call, from| sweep::sweep(self, call, from));
         let was_held = answer.rows.first().map_or(Ok(false), |row| row.try_get(0));
-        was_held.map_err(errors::asking)
+        let name = request.name.as_str();
+        // Also if nothing was held: a release before this one may have done it, and nobody heard of it.
+        self.wakes.wake(name);
+        Ok(match was_held.map_err(errors::asking)? {
+            true => Release::Released { others: self.wakes.others(name) },
+            false => Release::NotHeld,
+        })
     }
 
-    pub(crate) async fn revoke(&self, call: &Call, name: &Name, revocation: Revocation) -> Result<Revoked> {
+    async fn revoke(&self, call: &Call, name: &Name, revocation: Revocation) -> Result<Revoked> {
         let (key, boot) = (self.key(name), self.time.boot());
         let Revocation { holder, by, label, when, .. } = revocation;
         let answer = self
@@ -200,27 +209,38 @@ impl Table {
         }
         Ok(left(row, 0, answer.now)?.map_or(Revoked::Free, Revoked::FreeIn))
     }
+
+    async fn listen(&self, _: &Call, _: &Key, name: &Name) -> Result<Option<Box<dyn Listener>>> {
+        Ok(Some(Box::new(self.wakes.listen(name))))
+    }
+
+    async fn check(&self, call: &Call) -> Result<Vec<Finding>> {
+        check::check(self, call).await
+    }
+
+    fn schema(&self) -> String {
+        format!("-- made by whoever opens the file first\n{};", schema::CREATE)
+    }
+
+    async fn init(&self, _: &Call) -> Result<String> {
+        // Whoever opened the file has made it.
+        Ok(String::new())
+    }
 }
 
-impl Row {
-    fn read(row: &SqliteRow, boot: time::Boot, now: time::Now) -> Result<Row, sqlx::Error> {
-        let token: i64 = row.try_get(1)?;
-        // What was held under another boot is over: the clock began anew.
-        let this_boot = row.try_get::<Vec<u8>, _>(2)? == boot;
-        let left = if this_boot { time::left(row.try_get(3)?, now.shared) } else { None };
-        Ok(Row {
-            owner: row.try_get(0)?,
-            token,
-            left,
-            label: row.try_get(4)?,
-            revoked: row.try_get(5)?,
-            since: Duration::from_micros(u64::try_from(now.wall.saturating_sub(token)).unwrap_or(0)),
-        })
-    }
-
-    pub(crate) fn was_revoked_from(&self, owner: &Owner) -> bool {
-        self.revoked.as_deref() == Some(owner.as_bytes())
-    }
+fn read(row: &SqliteRow, boot: time::Boot, now: time::Now) -> Result<Row, sqlx::Error> {
+    let token: i64 = row.try_get(1)?;
+    // What was held under another boot is over: the clock began anew.
+    let this_boot = row.try_get::<Vec<u8>, _>(2)? == boot;
+    let left = if this_boot { time::left(row.try_get(3)?, now.shared) } else { None };
+    Ok(Row {
+        owner: row.try_get(0)?,
+        token,
+        left,
+        label: row.try_get(4)?,
+        revoked: row.try_get(5)?,
+        since: Duration::from_micros(u64::try_from(now.wall.saturating_sub(token)).unwrap_or(0)),
+    })
 }
 
 /// What is left until the end that stands in `column`.

@@ -9,7 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
+use async_trait::async_trait;
 use lock_core::{Hub, Listening, Name, Prefix};
+
+use crate::table::Listener;
 
 type Of = (PathBuf, String);
 
@@ -36,9 +39,9 @@ impl Wakes {
         wakes
     }
 
-    pub(crate) fn listen(self: &Arc<Self>, name: &Name) -> Listener {
+    pub(crate) fn listen(self: &Arc<Self>, name: &Name) -> Waiter {
         self.marks.as_ref().inspect(|marks| marks.enter());
-        Listener { listening: self.hub.listen(name), wakes: self.clone() }
+        Waiter { listening: self.hub.listen(name), wakes: self.clone() }
     }
 
     pub(crate) fn wake(&self, name: &str) {
@@ -56,18 +59,19 @@ impl Wakes {
 
 /// A claim that listens; stops when dropped.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct Waiter {
     listening: Listening,
     wakes: Arc<Wakes>,
 }
 
-impl Listener {
-    pub(crate) async fn woken(&self) {
+#[async_trait]
+impl Listener for Waiter {
+    async fn woken(&self) {
         self.listening.woken().await;
     }
 }
 
-impl Drop for Listener {
+impl Drop for Waiter {
     fn drop(&mut self) {
         self.wakes.marks.as_ref().inspect(|marks| marks.leave());
     }

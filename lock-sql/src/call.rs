@@ -8,12 +8,14 @@ use lock_core::{Clock, Instant};
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) clock: Clock,
-    ends: Instant,
+    pub(crate) began: Instant,
+    pub(crate) ends: Instant,
 }
 
 impl Call {
     pub(crate) fn begin(clock: &Clock, patience: Duration) -> Call {
-        Call { clock: clock.clone(), ends: clock.now() + patience }
+        let began = clock.now();
+        Call { clock: clock.clone(), began, ends: began + patience }
     }
 
     pub(crate) fn left(&self) -> Duration {

@@ -1,0 +1,60 @@
+//! The driver: opens claims, shows holders, takes locks from them. The same for every dialect.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{Claim, Driver, Finding, Inspection, Request, Revocation, Revoked};
+use lock_core::{Clock, Info, Name, Result};
+
+use crate::call::Call;
+use crate::claim::SqlClaim;
+use crate::row::Row;
+use crate::table::Table;
+
+/// Claims locks in one table.
+#[derive(Debug)]
+pub(crate) struct SqlDriver<T> {
+    table: Arc<T>,
+    clock: Clock,
+}
+
+impl<T: Table> SqlDriver<T> {
+    pub(crate) fn new(table: T, clock: Clock) -> SqlDriver<T> {
+        SqlDriver { table: Arc::new(table), clock }
+    }
+}
+
+#[async_trait]
+impl<T: Table> Driver for SqlDriver<T> {
+    fn info(&self) -> Arc<Info> {
+        self.table.info()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        Box::new(SqlClaim::new(self.table.clone(), request))
+    }
+
+    async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
+        let call = Call::begin(&self.clock, patience);
+        let row = self.table.look(&call, &self.table.key(name)).await?;
+        Ok(Inspection { holder: row.and_then(Row::into_holder), waiters: None })
+    }
+
+    async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
+        let call = Call::begin(&self.clock, revocation.patience);
+        self.table.revoke(&call, name, revocation).await
+    }
+
+    async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
+        self.table.check(&Call::begin(&self.clock, patience)).await
+    }
+
+    fn schema(&self) -> String {
+        self.table.schema()
+    }
+
+    async fn init(&self, patience: Duration) -> Result<String> {
+        self.table.init(&Call::begin(&self.clock, patience)).await
+    }
+}

@@ -1,0 +1,48 @@
+//! A lock's row, as every dialect reads it.
+
+use std::time::Duration;
+
+use lock_core::driver::Entry;
+use lock_core::{Error, FencingToken, Owner, OwnerBytes, Result};
+
+/// A lock's row.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) owner: Vec<u8>,
+    pub(crate) token: i64,
+    /// How much longer it is held; `None` if it isn't.
+    pub(crate) left: Option<Duration>,
+    pub(crate) label: String,
+    /// The owner that it was taken from, until somebody else is granted it.
+    pub(crate) revoked: Option<Vec<u8>>,
+    /// Since it was granted.
+    pub(crate) since: Duration,
+}
+
+impl Row {
+    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "MySQL's dialect asks for it"))]
+    pub(crate) fn is_held_by(&self, owner: &Owner) -> bool {
+        self.left.is_some() && self.owner == owner.as_bytes()
+    }
+
+    pub(crate) fn was_revoked_from(&self, owner: &Owner) -> bool {
+        self.revoked.as_deref() == Some(owner.as_bytes())
+    }
+
+    pub(crate) fn into_holder(self) -> Option<Entry> {
+        let left = self.left?;
+        Some(Entry {
+            owner: OwnerBytes::new(self.owner),
+            label: Some(self.label),
+            token: token(self.token).ok(),
+            since: Some(self.since),
+            expires_in: Some(left),
+        })
+    }
+}
+
+/// The token that stands in a row.
+pub(crate) fn token(number: i64) -> Result<FencingToken> {
+    let token = u64::try_from(number).ok().and_then(FencingToken::new);
+    token.ok_or_else(|| Error::rejected("the lock's row holds an impossible token"))
+}

@@ -1,0 +1,32 @@
+//! What a SQLite file guarantees.
+
+use std::time::Duration;
+
+use lock_core::Info;
+use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+
+use super::file::File;
+use super::time::PROMISE;
+use crate::sweep::IDLE;
+
+pub(super) fn info(file: &File) -> Info {
+    Info {
+        backend: "sqlite",
+        server: file.path().display().to_string(),
+        fencing: Fencing::WhileDataIsKept {
+            clock_step: IDLE,
+            kept: "each grant is on the disk before it counts; after the file was lost or restored, tokens rise \
+                   unless the wall clock stands behind the last one"
+                .to_owned(),
+        },
+        lease: Lease::Lock,
+        fair: Fair::No,
+        wakes: Wakes::Polled,
+        min_ttl: Duration::from_millis(50),
+        max_ttl: Duration::from_secs(365 * 24 * 3600),
+        clock: PROMISE,
+        data_loss: "a file that is deleted or replaced frees every lock; its holders are told at their next renewal"
+            .to_owned(),
+        requests_per_hand_over: 3,
+    }
+}
