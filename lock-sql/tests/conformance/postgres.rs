@@ -18,7 +18,7 @@ use sqlx::{ConnectOptions, Executor};
 fn main() -> Verdict {
     // Nothing kills it: what it writes would only cost time.
     let settings = Settings { persistence: Persistence::None, ..Settings::default() };
-    match Server::find_or_start(&servers::Postgres, &settings) {
+    match Server::find_or_start(&servers::Postgres::Installed, &settings) {
         Ok(server) => {
             statements::count();
             lock_conformance::run(Postgres { server })
@@ -140,7 +140,7 @@ fn through(url: &str, address: SocketAddr) -> PgConnectOptions {
 }
 
 fn own(settings: Settings) -> Box<dyn OwnServer> {
-    Box::new(Own(Owned::start(&servers::Postgres, &settings).expect("another was started before")))
+    Box::new(Own(Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before")))
 }
 
 #[derive(Debug)]

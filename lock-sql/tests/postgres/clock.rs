@@ -15,11 +15,11 @@ fn with_clock(settings: &[&str]) -> Result<Owned, String> {
     let args = settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
     let settings =
         Settings { persistence: Persistence::None, clock: Clock::Own, args, ..Settings::default() };
-    Ok(Owned::start(&servers::Postgres, &settings).expect("another was started before"))
+    Ok(Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before"))
 }
 
 pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() -> Outcome {
-    let mut server = with_clock(&[])?;
+    let server = with_clock(&[])?;
     run(async {
         let site = Site::on(server.url());
         let client = site.client().await;
@@ -35,7 +35,7 @@ pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() -> Outcome 
 }
 
 pub(crate) fn a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_leases() -> Outcome {
-    let mut server = with_clock(&["timezone=Europe/Berlin", "log_timezone=Europe/Berlin"])?;
+    let server = with_clock(&["timezone=Europe/Berlin", "log_timezone=Europe/Berlin"])?;
     run(async {
         let site = Site::on(server.url());
         // To the last second before an hour that the zone has twice, and into it.

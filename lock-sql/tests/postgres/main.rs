@@ -98,7 +98,7 @@ tests! {
 }
 
 fn main() -> ExitCode {
-    let absent = match Owned::start(&servers::Postgres, &Settings::default()) {
+    let absent = match Owned::start(&servers::Postgres::Installed, &Settings::default()) {
         Ok(_) => None,
         Err(Absence::NotRun(why)) => Some(why),
         Err(Absence::Failure(why)) => {

@@ -21,12 +21,12 @@ static SHARED: LazyLock<Owned> = LazyLock::new(|| start(&[]));
 pub(crate) fn start(settings: &[&str]) -> Owned {
     let args = settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
     let settings = Settings { persistence: Persistence::None, args, ..Settings::default() };
-    Owned::start(&servers::Postgres, &settings).expect("another was started before")
+    Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before")
 }
 
 /// Starts a server that can be started again with its data.
 pub(crate) fn start_durable() -> Owned {
-    Owned::start(&servers::Postgres, &Settings::default()).expect("another was started before")
+    Owned::start(&servers::Postgres::Installed, &Settings::default()).expect("another was started before")
 }
 
 /// A test's own table on a server.

@@ -55,7 +55,7 @@ pub(crate) fn the_servers_certificate_and_name_are_verified() -> Outcome {
             .collect(),
         ..Settings::default()
     };
-    let server = Owned::start(&servers::Postgres, &settings).expect("another was started before");
+    let server = Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before");
     let file = |name: &str| folder.path().join(name).display().to_string();
     let of_client = format!("cert={}&key={}", file("client"), file("client-key"));
     run(async {

@@ -143,7 +143,7 @@ pub(crate) fn a_statement_that_is_killed_while_it_waits_takes_nothing_that_stays
 
 pub(crate) fn a_standby_takes_no_locks() -> Outcome {
     run(async {
-        let mut server = start_durable();
+        let server = start_durable();
         let site = Site::on(server.url());
         let client = site.client().await;
         let mut holder = claim(&client, "a");
