@@ -4,7 +4,9 @@
 //! backend's `Info` promises and by what the harness can do to its server; what can't run is reported as *not run*.
 
 mod cases;
+mod dice;
 mod harness;
+mod model;
 #[cfg(feature = "servers")]
 mod part;
 pub mod proxy;

@@ -11,6 +11,7 @@ mod fencing;
 #[cfg(all(unix, feature = "servers"))]
 mod inherited;
 mod lease;
+mod model;
 mod names;
 mod network;
 mod outage;
@@ -30,6 +31,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         fencing::CASES,
         waiting::CASES,
         lease::CASES,
+        model::CASES,
         cancellation::CASES,
         breaking::CASES,
         reentrancy::CASES,
