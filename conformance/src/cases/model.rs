@@ -1,7 +1,7 @@
 //! Whatever is asked of a backend, in whatever order, it answers as lock-memory does.
 
-use lock_core::driver::{Fair, Lease, Wakes};
 use lock_core::Random;
+use lock_core::driver::{Fair, Lease, Wakes};
 use tokio::task::JoinSet;
 
 use super::case;
@@ -20,7 +20,7 @@ const STEPS: usize = 100;
 const SEED: &str = "LOCK_TEST_SEED";
 
 async fn random_steps_have_the_models_answers(s: Setting) {
-    let plans = s.size("random plans on the model, too", 18, 3000);
+    let plans = s.size("random plans on the model, too", 12, 2000);
     let seed = seed();
     let mut tasks = JoinSet::new();
     for first in 0..AT_ONCE.min(plans) {

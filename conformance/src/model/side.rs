@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lock_core::driver::{
-    Attempt, Busy, Claim, Entry, Inspection, Mode, Release, Renewal, Request, Revocation, Revoked, Waits, When,
+    Attempt, Busy, Claim, Entry, Inspection, Mode, Release, Renewal, Request, Revocation, Revoked, Waits,
+    When,
 };
 use lock_core::{Cause, Client, ErrorKind, FencingToken, Label, Name, Owner, OwnerBytes, Random, Result};
 

@@ -76,10 +76,8 @@ impl Twilight {
             let left = left(said)?;
             Some(Ends { earliest: *asked + left, latest: *here + left + ROUNDING })
         });
-        let both = ends.reduce(|a, b| Ends {
-            earliest: a.earliest.min(b.earliest),
-            latest: a.latest.max(b.latest),
-        });
+        let both =
+            ends.reduce(|a, b| Ends { earliest: a.earliest.min(b.earliest), latest: a.latest.max(b.latest) });
         self.ends[name] = both.or(self.ends[name]);
     }
 }
