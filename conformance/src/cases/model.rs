@@ -20,7 +20,7 @@ const STEPS: usize = 100;
 const SEED: &str = "LOCK_TEST_SEED";
 
 async fn random_steps_have_the_models_answers(s: Setting) {
-    let plans = s.size("random plans on the model, too", 12, 2000);
+    let plans = s.size("random plans on the model, too", 12, 1000);
     let seed = seed();
     let mut tasks = JoinSet::new();
     for first in 0..AT_ONCE.min(plans) {

@@ -152,10 +152,10 @@ impl Counter {
 
     /// Reads, dawdles, writes back, signs with its token, says so. Each file changes in one step: who is killed leaves
     /// no half of one.
-    fn script(&self) -> String {
-        let folder = self.0.path().display();
+    fn script(&self, dawdle: Duration) -> String {
+        let (folder, dawdle) = (self.0.path().display(), dawdle.as_secs_f64());
         format!(
-            "cd {folder}; n=$(cat value); echo held; sleep 0.05; n=$((n+1)); \
+            "cd {folder}; n=$(cat value); echo held; sleep {dawdle}; n=$((n+1)); \
              echo $n > value.$$ && mv value.$$ value && echo $n $LOCK_TOKEN >> list && echo counted"
         )
     }
@@ -181,7 +181,7 @@ async fn processes_hand_the_lock_over(s: Setting) {
     let name = s.name();
     let counter = Counter::new();
     let holders: Vec<_> =
-        (0..PROCESSES).map(|_| start(&s, &name, Wait::Forever, &counter.script())).collect();
+        (0..PROCESSES).map(|_| start(&s, &name, Wait::Forever, &counter.script(ms(50)))).collect();
     for holder in holders {
         let Finished { ended, stdout, stderr } = finished(holder).await;
         assert_eq!((ended, stdout.len()), (Ended::Status(0), 2), "{stderr}");
@@ -195,7 +195,7 @@ async fn processes_hand_the_lock_over(s: Setting) {
 enum Fate {
     Spared,
     Killed,
-    /// For longer than its lease lasts.
+    /// For longer than its lease lasts, and its command would count after that.
     Stopped,
 }
 
@@ -206,6 +206,10 @@ impl Fate {
             3 => Fate::Stopped,
             _ => Fate::Spared,
         }
+    }
+
+    fn dawdle(self) -> Duration {
+        if self == Fate::Stopped { TTL * 5 / 4 } else { ms(50) }
     }
 
     async fn strikes(self, holder: &Process) {
@@ -227,7 +231,7 @@ async fn a_storm_of_killed_processes_damages_nothing(s: Setting) {
     let counter = Counter::new();
     let mut running = tokio::task::JoinSet::new();
     for fate in (0..PROCESSES).map(Fate::of) {
-        let holder = start(&s, &name, Wait::Forever, &counter.script());
+        let holder = start(&s, &name, Wait::Forever, &counter.script(fate.dawdle()));
         running.spawn(async move {
             let holder = started(holder).await;
             fate.strikes(holder.process()).await;
@@ -237,6 +241,8 @@ async fn a_storm_of_killed_processes_damages_nothing(s: Setting) {
     }
     let outcomes = running.join_all().await;
     assert!(outcomes.iter().all(|(fate, counted)| *fate != Fate::Spared || *counted), "{outcomes:?}");
+    let late = outcomes.iter().any(|(fate, counted)| *fate == Fate::Stopped && *counted);
+    assert!(!late, "a command counts after its lease: {outcomes:?}");
     let counted = outcomes.iter().filter(|(_, counted)| *counted).count();
     // One that was killed may have counted without having said so; none may have overwritten another's count.
     assert!((counted..=PROCESSES).contains(&counter.value()), "{} of {counted}", counter.value());

@@ -71,21 +71,29 @@ pub(crate) async fn compare(s: &Setting, seed: u64, steps: usize) -> Result<Happ
     Err(disagreement(steps, what))
 }
 
-/// Leaves out whatever can be left out.
+/// Leaves out whatever can be left out: what is about another name, then halves, quarters, single steps.
 async fn shrink(s: &Setting, mut steps: Vec<Step>, mut what: String) -> (Vec<Step>, String) {
     let end = Instant::now() + SHRINKING;
-    let mut at = steps.len();
-    while at > 0 && Instant::now() < end {
-        at -= 1;
-        let mut fewer = steps.clone();
-        fewer.remove(at);
+    let name = steps.last().map(|step| step.name());
+    let mut fewer: Vec<_> = steps.iter().copied().filter(|step| Some(step.name()) == name).collect();
+    let mut chunk = fewer.len();
+    let mut at = 0;
+    loop {
         if let Play::Disagreed(last, still) = play(s, &fewer).await {
             fewer.truncate(last + 1);
-            at = at.min(fewer.len());
             (steps, what) = (fewer, still);
+        } else {
+            at += chunk;
         }
+        if at >= steps.len() {
+            (chunk, at) = (chunk / 2, 0);
+        }
+        if chunk == 0 || Instant::now() > end {
+            return (steps, what);
+        }
+        fewer = steps.clone();
+        fewer.drain(at..(at + chunk).min(steps.len()));
     }
-    (steps, what)
 }
 
 async fn play(s: &Setting, steps: &[Step]) -> Play {
