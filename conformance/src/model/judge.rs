@@ -24,9 +24,7 @@ pub(super) fn objection(info: &Info, model: &Said, said: &Said, apart: Duration)
             may_be_lost(*a, holder.as_deref(), *b)
         }
         // A server may not know whether somebody waits, or believe it for too long; it never denies it.
-        (Said::Released { others: a }, Said::Released { others: b }) => {
-            !(*a == Some(true) && *b == Some(false))
-        }
+        (Said::Released { .. }, Said::Released { others, elsewhere }) => !elsewhere || *others != Some(false),
         (Said::NotHeld, Said::NotHeld) | (Said::Listens, Said::Listens) => true,
         (Said::Listens, Said::CannotPush) => info.wakes == Wakes::Polled,
         (Said::Shown { holder: a, waiters: m }, Said::Shown { holder: b, waiters: n }) => {

@@ -36,15 +36,30 @@ impl Terms {
 /// What came of a step.
 #[derive(Clone, Debug)]
 pub(super) enum Said {
-    Granted { token: Rank, left: Duration },
+    Granted {
+        token: Rank,
+        left: Duration,
+    },
     Busy(Busy),
     Listens,
     CannotPush,
-    Held { left: Duration },
-    Lost { cause: Cause, holder: Option<String> },
-    Released { others: Option<bool> },
+    Held {
+        left: Duration,
+    },
+    Lost {
+        cause: Cause,
+        holder: Option<String>,
+    },
+    /// And whether somebody listens on another client.
+    Released {
+        others: Option<bool>,
+        elsewhere: bool,
+    },
     NotHeld,
-    Shown { holder: Option<Shown>, waiters: Option<usize> },
+    Shown {
+        holder: Option<Shown>,
+        waiters: Option<usize>,
+    },
     Revoked(Revoked),
 }
 
@@ -154,7 +169,7 @@ impl Side {
 
     fn claim(&mut self, seat: Seat, term: Term, waits: Waits) -> Box<dyn Claim> {
         self.minted += 1;
-        let client = &self.clients[seat.claimant % self.clients.len()];
+        let client = &self.clients[self.client_of(seat)];
         client.driver().claim(Request {
             name: self.names[seat.name].clone(),
             owner: Owner::mint(&Random::system()),
@@ -167,10 +182,19 @@ impl Side {
         })
     }
 
-    /// The core listens with what it has seen held, and with nothing that it holds.
+    fn client_of(&self, seat: Seat) -> usize {
+        seat.claimant % self.clients.len()
+    }
+
+    /// The core listens with what it has seen held, with nothing that it holds, and for a name with one claim of each
+    /// client: the others queue behind that one.
     async fn listen(&mut self, seat: Seat) -> Result<Option<Said>> {
+        let client = self.client_of(seat);
+        if self.listeners(seat.name).iter().any(|other| self.client_of(*other) == client) {
+            return Ok(None);
+        }
         let Some(seated) = self.seated.get_mut(&seat) else { return Ok(None) };
-        if seated.has_released || seated.listens || seated.token.is_some() {
+        if seated.has_released || seated.token.is_some() {
             return Ok(None);
         }
         match seated.claim.listen().await {
@@ -194,10 +218,12 @@ impl Side {
     }
 
     async fn release(&mut self, seat: Seat) -> Result<Option<Said>> {
+        let client = self.client_of(seat);
+        let elsewhere = self.listeners(seat.name).iter().any(|other| self.client_of(*other) != client);
         let Some(seated) = self.seated.get_mut(&seat) else { return Ok(None) };
         (seated.has_released, seated.listens) = (true, false);
         Ok(Some(match seated.claim.release().await? {
-            Release::Released { others } => Said::Released { others },
+            Release::Released { others } => Said::Released { others, elsewhere },
             Release::NotHeld => Said::NotHeld,
         }))
     }
