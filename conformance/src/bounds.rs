@@ -17,6 +17,7 @@ pub(crate) fn after_a_death(info: &Info, ttl: Duration) -> Duration {
 }
 
 /// The same, if the server was started again in between and answered nobody for `down`.
+#[cfg(feature = "servers")]
 pub(crate) fn after_a_death_and_a_restart(info: &Info, ttl: Duration, down: Duration) -> Duration {
     let found_again = Duration::from_secs(1);
     match info.lease {

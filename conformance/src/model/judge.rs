@@ -23,8 +23,12 @@ pub(super) fn objection(info: &Info, model: &Said, said: &Said, apart: Duration)
         (Said::Lost { cause: a, holder }, Said::Lost { cause: b, .. }) => {
             may_be_lost(*a, holder.as_deref(), *b)
         }
-        // A server may not know whether somebody waits, or believe it for too long; it never denies it.
-        (Said::Released { .. }, Said::Released { others, elsewhere }) => !elsewhere || *others != Some(false),
+        // A server may not know whether somebody waits, or believe it for too long; it never denies it. (In a queue, who
+        // listens without a place does not wait.)
+        (Said::Released { others: model, .. }, Said::Released { others, elsewhere }) => {
+            let waits = *elsewhere && *model == Some(true);
+            !waits || *others != Some(false)
+        }
         (Said::NotHeld, Said::NotHeld) | (Said::Listens, Said::Listens) => true,
         (Said::Listens, Said::CannotPush) => info.wakes == Wakes::Polled,
         (Said::Shown { holder: a, waiters: m }, Said::Shown { holder: b, waiters: n }) => {
