@@ -10,7 +10,7 @@ use crate::runner::Case;
 use crate::setting::Setting;
 
 pub(crate) const CASES: &[Case] =
-    &[case!(random_steps_have_the_models_answers, [B3, B4, B9, B10, B12, B13, B15])];
+    &[case!(random_steps_have_the_models_answers, [B3, B4, B9, B10, B12, B13, B15]; load Heavy)];
 
 /// Plays at the same time.
 const AT_ONCE: usize = 3;
