@@ -57,6 +57,18 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         unreachable!("{}", Need::Residue)
     }
 
+    /// How many things of any kind locks have left on the server, tokens among them: as [`residue`](Self::residue), with
+    /// what carries a token of a name that nobody has any more.
+    async fn kept(&self) -> u64 {
+        unreachable!("{}", Need::Age)
+    }
+
+    /// Makes everything that the server keeps of locks which nobody has so much older, as if it had been written that
+    /// much earlier: sets a clock, or dates rows and ends of keys back. What never ends must stay.
+    async fn age(&self, by: Duration) {
+        unreachable!("{} {by:?}", Need::Age)
+    }
+
     /// Cuts every connection and empties every cache that clients may rely on, scripts among them.
     async fn interrupt(&self) {
         unreachable!("{}", Need::Interrupt)
@@ -96,6 +108,11 @@ pub trait OwnServer: fmt::Debug + Send + Sync {
     fn kill(&mut self);
     /// Starts it again, with the data it had (`Data::Kept`) or without.
     fn start(&mut self, data: Data);
+
+    /// Where the program `lock` finds it.
+    fn url(&self) -> String {
+        unreachable!("{}", Need::OwnProgram)
+    }
 
     /// Sets the clock by which it ends leases, and makes certain that it has moved.
     fn step_clock(&mut self, step: Step) {
@@ -140,6 +157,8 @@ pub enum Need {
     Counters,
     /// [`Harness::residue`]
     Residue,
+    /// [`Harness::kept`] and [`Harness::age`]
+    Age,
     /// [`Harness::interrupt`]
     Interrupt,
     /// [`Harness::address`] and [`Harness::open_through`]
@@ -154,6 +173,8 @@ pub enum Need {
     Process,
     /// [`Harness::url`], and the program `lock`.
     Program,
+    /// [`OwnServer::url`], and the program `lock`.
+    OwnProgram,
 }
 
 impl fmt::Display for Need {
@@ -162,6 +183,7 @@ impl fmt::Display for Need {
             Need::Forget => "make the server forget a holder",
             Need::Counters => "count the server's requests and writes",
             Need::Residue => "count what is left on the server",
+            Need::Age => "make what the server keeps older",
             Need::Interrupt => "cut every connection",
             Need::Proxy => "reach the server through a proxy",
             Need::OwnServer => "start a server of a case's own",
@@ -169,6 +191,7 @@ impl fmt::Display for Need {
             Need::ServerClock => "set the clock by which the server ends leases",
             Need::Process => "reach the server from another process",
             Need::Program => "run the program lock",
+            Need::OwnProgram => "run the program lock on a server of a case's own",
         })
     }
 }

@@ -3,8 +3,11 @@
 //! A backend's `tests/conformance.rs` has a [`Harness`] of a page and calls [`run`]. Cases are chosen by what the
 //! backend's `Info` promises and by what the harness can do to its server; what can't run is reported as *not run*.
 
+mod bounds;
 mod cases;
+mod dice;
 mod harness;
+mod model;
 #[cfg(feature = "servers")]
 mod part;
 pub mod proxy;
@@ -14,6 +17,7 @@ pub mod servers;
 mod setting;
 #[cfg(feature = "sim")]
 pub mod sim;
+mod suspendable;
 
 pub use harness::{Counters, Data, Harness, Need, OwnServer, Step};
 pub use runner::{Verdict, failed, not_run, run};

@@ -37,6 +37,8 @@ pub(crate) struct Order {
 pub(crate) enum Part {
     /// Holds and works until the lock is lost, and then does everything that comes too late.
     Late,
+    /// Waits for the lock that somebody else holds, and says so; holds it then, for ever.
+    Waits,
     /// Forks while it holds, with a runtime whose threads the child has not.
     Forks,
     /// Forks while it holds, inside of a runtime that the child goes on with.
@@ -44,8 +46,12 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    const ALL: [(&'static str, Part); 3] =
-        [("late", Part::Late), ("forks", Part::Forks), ("forks-inside", Part::ForksInside)];
+    const ALL: [(&'static str, Part); 4] = [
+        ("late", Part::Late),
+        ("waits", Part::Waits),
+        ("forks", Part::Forks),
+        ("forks-inside", Part::ForksInside),
+    ];
 
     fn as_str(self) -> &'static str {
         Part::ALL.into_iter().find(|(_, part)| *part == self).map_or("", |(name, _)| name)
@@ -76,6 +82,7 @@ impl Order {
     pub(crate) fn play(&self, harness: &impl Harness) -> Verdict {
         match self.part {
             Part::Late => crate::runner::block_on(stopped::late(self, harness)),
+            Part::Waits => crate::runner::block_on(stopped::waits(self, harness)),
             Part::Forks => forked::forks(self, harness),
             Part::ForksInside => forked::forks_inside(self, harness),
         }

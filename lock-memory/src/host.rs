@@ -50,6 +50,8 @@ pub struct Counters {
     pub writes: u64,
     /// How many things locks have left on the server, but for tokens: holders, waiters, wishes to be told.
     pub kept: u64,
+    /// How many names it remembers for their tokens.
+    pub tokens: u64,
 }
 
 impl<S: Server> Host<S> {
@@ -76,7 +78,8 @@ impl<S: Server> Host<S> {
     pub(crate) fn counters(&self) -> Counters {
         let state = self.state();
         let (requests, server) = (state.requests, &state.server);
-        Counters { requests, writes: server.writes(), kept: server.kept(self.clock.now()) }
+        let kept = server.kept(self.clock.now());
+        Counters { requests, writes: server.writes(), kept, tokens: server.tokens() }
     }
 
     /// Puts the server that `begin` makes of the time in the place of this one, as a restart without its data does.

@@ -1,14 +1,15 @@
 //! Both families of memory under the suite.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Step, Verdict};
 use lock_core::{Client, Name, Options, Result};
 use lock_memory::{Memory, ServerClock, ServerTime};
 
 fn main() -> Verdict {
-    let lease = InProcess { family: "memory, lease family", open: Memory::with_clock, server: Memory::new() };
-    let queue =
-        InProcess { family: "memory, queue family", open: Memory::queue_with_clock, server: Memory::queue() };
+    let lease = InProcess::new("memory, lease family", Memory::with_clock);
+    let queue = InProcess::new("memory, queue family", Memory::queue_with_clock);
     lock_conformance::run(lease).and(lock_conformance::run(queue))
 }
 
@@ -17,6 +18,14 @@ struct InProcess {
     family: &'static str,
     open: fn(ServerClock) -> Memory,
     server: Memory,
+    clock: ServerClock,
+}
+
+impl InProcess {
+    fn new(family: &'static str, open: fn(ServerClock) -> Memory) -> InProcess {
+        let clock = ServerClock::system();
+        InProcess { family, open, server: open(clock.clone()), clock }
+    }
 }
 
 #[async_trait]
@@ -34,11 +43,12 @@ impl Harness for InProcess {
             Need::Forget
             | Need::Counters
             | Need::Residue
+            | Need::Age
             | Need::OwnServer
             | Need::Durable
             | Need::ServerClock => Ok(()),
 
-            Need::Interrupt | Need::Process | Need::Program | Need::Proxy => {
+            Need::Interrupt | Need::Process | Need::Program | Need::OwnProgram | Need::Proxy => {
                 Err(format!("a server in this process: no way to {need}"))
             }
         }
@@ -55,6 +65,15 @@ impl Harness for InProcess {
 
     async fn residue(&self) -> u64 {
         self.server.counters().kept
+    }
+
+    async fn kept(&self) -> u64 {
+        let lock_memory::Counters { kept, tokens, .. } = self.server.counters();
+        kept + tokens
+    }
+
+    async fn age(&self, by: Duration) {
+        self.clock.set(self.clock.now() + by);
     }
 
     async fn own_server(&self) -> Box<dyn OwnServer> {

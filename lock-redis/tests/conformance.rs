@@ -1,6 +1,7 @@
 //! Redis and Valkey under the suite.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::servers::{
@@ -35,13 +36,16 @@ impl Harness for Redis {
 
     fn can(&self, need: Need) -> Result<(), String> {
         match need {
-            Need::Forget | Need::Counters | Need::Residue => Ok(()),
+            Need::Forget | Need::Counters | Need::Residue | Need::Age => Ok(()),
             Need::Process if cfg!(unix) => Ok(()),
             Need::Proxy => split(self.server.url())
                 .map(drop)
                 .ok_or_else(|| "not by TCP without TLS: no proxy can stand in between".to_owned()),
             Need::ServerClock if self.server.owned().is_some() => servers::clock::can_be_set(),
-            Need::Program => Program::find().map(drop).map_err(|absence| absence.to_string()),
+            Need::OwnProgram if self.server.owned().is_none() => {
+                Err("the server was not started here: there is none of a case's own".to_owned())
+            }
+            Need::Program | Need::OwnProgram => Program::find().map(drop).map_err(|a| a.to_string()),
             Need::Interrupt | Need::OwnServer | Need::Durable if self.server.owned().is_some() => Ok(()),
             _ => Err(format!("the server was not started here: the suite does not {need}")),
         }
@@ -86,6 +90,34 @@ impl Harness for Redis {
             redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut admin).await.expect("PUBSUB");
         let locks = keys.iter().filter(|key| !key.ends_with(b":lock~t")).count();
         (locks + channels.len()) as u64
+    }
+
+    async fn kept(&self) -> u64 {
+        let mut admin = self.admin().await;
+        let keys: u64 = redis::cmd("DBSIZE").query_async(&mut admin).await.expect("DBSIZE");
+        let channels: Vec<Vec<u8>> =
+            redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut admin).await.expect("PUBSUB");
+        keys + channels.len() as u64
+    }
+
+    /// A key that ends comes so much nearer to its end; one that doesn't stays as it is. In pieces: nobody is answered
+    /// while a script runs.
+    async fn age(&self, by: Duration) {
+        const AGE: &str = "local found = redis.call('SCAN', ARGV[2], 'COUNT', '1000') \
+             for _, key in ipairs(found[2]) do \
+             local left = redis.call('PTTL', key) \
+             if left >= 0 then redis.call('PEXPIRE', key, left - ARGV[1]) end end \
+             return found[1]";
+        let (mut admin, by) = (self.admin().await, by.as_millis().to_string());
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut age = redis::cmd("EVAL");
+            age.arg(AGE).arg(0).arg(&by).arg(&cursor);
+            cursor = age.query_async(&mut admin).await.expect("EVAL");
+            if cursor == "0" {
+                return;
+            }
+        }
     }
 
     async fn interrupt(&self) {
@@ -181,6 +213,10 @@ impl OwnServer for Own {
 
     fn start(&mut self, data: Data) {
         self.0.restart(data).expect("it starts again");
+    }
+
+    fn url(&self) -> String {
+        self.0.url().to_owned()
     }
 
     fn step_clock(&mut self, step: Step) {

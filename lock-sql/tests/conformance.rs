@@ -7,6 +7,8 @@ mod own;
 #[path = "conformance/statements.rs"]
 mod statements;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use lock_conformance::servers::Program;
 use lock_conformance::{Counters, Harness, Need, OwnServer, Verdict};
@@ -36,8 +38,11 @@ impl Harness for Sqlite {
 
     fn can(&self, need: Need) -> Result<(), String> {
         match need {
-            Need::Forget | Need::Counters | Need::Residue | Need::OwnServer | Need::Durable => Ok(()),
-            Need::Program => Program::find().map(drop).map_err(|absence| absence.to_string()),
+            Need::Forget | Need::Counters | Need::Residue | Need::Age => Ok(()),
+            Need::OwnServer | Need::Durable => Ok(()),
+            Need::Program | Need::OwnProgram => {
+                Program::find().map(drop).map_err(|absence| absence.to_string())
+            }
             Need::Process if cfg!(unix) => Ok(()),
             Need::Process => Err("another process is started on Unix only".to_owned()),
             Need::ServerClock if cfg!(target_os = "linux") => {
@@ -71,6 +76,19 @@ impl Harness for Sqlite {
         let count: i64 =
             sqlx::query_scalar(held).fetch_one(&mut self.database.admin().await).await.expect("SELECT");
         count.unsigned_abs()
+    }
+
+    async fn kept(&self) -> u64 {
+        let rows = "SELECT count(*) FROM onelock_locks";
+        let count: i64 =
+            sqlx::query_scalar(rows).fetch_one(&mut self.database.admin().await).await.expect("SELECT");
+        count.unsigned_abs()
+    }
+
+    async fn age(&self, by: Duration) {
+        let age = "UPDATE onelock_locks SET token = max(1, token - ?)";
+        let by = i64::try_from(by.as_micros()).expect("days");
+        sqlx::query(age).bind(by).execute(&mut self.database.admin().await).await.expect("UPDATE");
     }
 
     async fn own_server(&self) -> Box<dyn OwnServer> {

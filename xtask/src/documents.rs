@@ -47,7 +47,8 @@ fn cases() -> Result<BTreeSet<String>, String> {
     let mut cases = BTreeSet::new();
     for path in files(&folder, "rs")? {
         let topic = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        for rest in behind(&read(&path)?, "    case!(") {
+        let text = read(&path)?;
+        for rest in behind(&text, "    case!(").chain(behind(&text, "[case!(")) {
             let name: String =
                 rest.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             cases.insert(format!("{topic}::{name}"));

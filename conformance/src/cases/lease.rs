@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lock_core::{Cause, Clock, Ending, ErrorKind, Options, Time, Timer};
+use lock_core::{Cause, Ending, ErrorKind, Options};
 
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, ms, until, within};
+use crate::suspendable::Suspendable;
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_live_holder_keeps_it, [B1, B11]),
@@ -269,15 +270,14 @@ async fn a_dedicated_client_outlives_a_stalled_executor(s: Setting) {
 /// The machine sleeps: timers stand still, the server's clock doesn't.
 async fn a_suspend_is_noticed(s: Setting) {
     let name = s.name();
-    let asleep = Arc::new(AtomicU64::new(0));
-    let clock = Clock::new(Suspendable { real: Clock::system(), asleep: asleep.clone() });
-    let client = s.client_with(Options::default().clock(clock)).await;
+    let machine = Suspendable::default();
+    let client = s.client_with(Options::default().clock(machine.clock())).await;
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 10).fixed_lease().build().expect("fine terms");
     let guard = lock.acquire().await.expect("up");
     let lost = guard.lost();
     tokio::pin!(lost);
     assert!(tokio::time::timeout(ms(20), &mut lost).await.is_err());
-    asleep.store((s.ttl() * 11).as_millis() as u64, Ordering::SeqCst);
+    machine.sleeps(s.ttl() * 11);
     assert!(!guard.is_held(), "right at the next call");
     within("it is told within a second or a tenth of the ttl", ms(1200).min(s.ttl() * 3), lost).await;
 }
@@ -285,10 +285,10 @@ async fn a_suspend_is_noticed(s: Setting) {
 /// Nothing that a client's clock says may reach the server: only how long something takes on it.
 async fn clients_whose_clocks_are_hours_apart_agree(s: Setting) {
     let mut clients = Vec::new();
-    for hours in [0_u64, 1, 1000] {
-        let clock =
-            Clock::new(Suspendable { real: Clock::system(), asleep: Arc::new((hours * 3_600_000).into()) });
-        clients.push(s.client_with(Options::default().clock(clock)).await);
+    for hours in [0, 1, 1000] {
+        let machine = Suspendable::default();
+        machine.sleeps(Duration::from_secs(hours * 3600));
+        clients.push(s.client_with(Options::default().clock(machine.clock())).await);
     }
     for (holder, waiter) in [(0, 1), (1, 0), (2, 0), (0, 2), (1, 2), (2, 1)] {
         let name = s.name();
@@ -301,22 +301,5 @@ async fn clients_whose_clocks_are_hours_apart_agree(s: Setting) {
         assert!(!guard.is_held() && next.token() > guard.token());
         assert!(asked.elapsed() > s.ttl() / 2, "it ended after {:?} of {:?}", asked.elapsed(), s.ttl());
         assert_eq!(next.release().await, Ending::Released);
-    }
-}
-
-/// The machine's clock, and the time that it slept.
-#[derive(Debug)]
-struct Suspendable {
-    real: Clock,
-    asleep: Arc<AtomicU64>,
-}
-
-impl Time for Suspendable {
-    fn now(&self) -> lock_core::Instant {
-        self.real.now() + Duration::from_millis(self.asleep.load(Ordering::SeqCst))
-    }
-
-    fn timer(&self, pause: Duration) -> Timer {
-        Box::pin(tokio::time::sleep(pause))
     }
 }

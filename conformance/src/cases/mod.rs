@@ -8,12 +8,17 @@ mod contract;
 mod exclusion;
 mod failure;
 mod fencing;
+mod growth;
 #[cfg(all(unix, feature = "servers"))]
 mod inherited;
 mod lease;
+#[cfg(feature = "servers")]
+mod liveness;
+mod model;
 mod names;
 mod network;
 mod outage;
+mod polling;
 #[cfg(feature = "servers")]
 mod processes;
 mod reentrancy;
@@ -27,9 +32,12 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         contract::CASES,
         exclusion::CASES,
         names::CASES,
+        growth::CASES,
         fencing::CASES,
         waiting::CASES,
+        polling::CASES,
         lease::CASES,
+        model::CASES,
         cancellation::CASES,
         breaking::CASES,
         reentrancy::CASES,
@@ -41,6 +49,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         outage::CASES,
         #[cfg(feature = "servers")]
         processes::CASES,
+        #[cfg(feature = "servers")]
+        liveness::CASES,
         #[cfg(all(unix, feature = "servers"))]
         inherited::CASES,
     ]

@@ -193,7 +193,7 @@ async fn hold_many(s: &Setting, client: &Client, run: &Name, whose: &str) -> Vec
 }
 
 /// Each name is had once, and by nobody at the same time.
-async fn pass_through(s: &Setting, client: &Client, run: &Name, names: usize) {
+pub(super) async fn pass_through(s: &Setting, client: &Client, run: &Name, names: usize) {
     let mut tasks = JoinSet::new();
     for first in 0..TASKS.min(names) {
         let locks = (first..names).step_by(TASKS).map(|n| numbered(s, client, run, "passing", n));

@@ -5,28 +5,39 @@ use std::time::{Duration, Instant};
 use lock_core::{Ending, Fence, FencingToken, Random};
 
 use super::case;
+use crate::bounds;
 use crate::part::{Order, Part, Player};
 use crate::runner::Case;
-use crate::servers::{Command, Ended, Finished, Holder, Program, Wait};
+use crate::servers::{Command, Ended, Finished, Holder, Process, Program, Wait};
 use crate::setting::{Setting, ms, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_killed_holder_frees_the_lock_within_its_ttl, [B5, B20]; needs [Program]),
+    case!(a_killed_holder_frees_the_lock_within_its_ttl, [B5, B20]; needs [Program]; load Heavy),
     case!(a_stopped_holder_loses_the_lock_and_says_so, [B9, B20]; needs [Program]),
     case!(a_holder_stopped_for_longer_than_its_lease_is_told_first_thing, [B9, B11, B20]; needs [Process]),
     case!(a_holder_stopped_for_half_its_lease_keeps_it, [B20]; needs [Process]),
     case!(processes_hand_the_lock_over, [B4, B34]; needs [Program]; load Heavy),
-    case!(a_storm_of_killed_processes_damages_nothing, [B2, B5, B34]; needs [Program]; load Heavy),
+    case!(a_storm_of_killed_processes_damages_nothing, [B2, B5, B13, B34]; needs [Program]; load Heavy),
 ];
 
 /// Long enough for a process to be started in, short enough to be waited for.
-const TTL: Duration = ms(1000);
+pub(super) const TTL: Duration = ms(1000);
 const LONG: Duration = Duration::from_secs(20);
 
 fn start(s: &Setting, name: &lock_core::Name, wait: Wait, script: &str) -> Holder {
-    let command =
-        Command { on: &s.harness.url(), name: name.as_str(), ttl: TTL, wait, run: &["sh", "-c", script] };
     let program = Program::find().expect("asked before");
+    start_on(&program, &s.harness.url(), name, wait, script)
+}
+
+pub(super) fn start_on(
+    program: &Program,
+    url: &str,
+    name: &lock_core::Name,
+    wait: Wait,
+    script: &str,
+) -> Holder {
+    let run = &["sh", "-c", script];
+    let command = Command { on: url, name: name.as_str(), ttl: TTL, wait, run };
     program.run(&command).expect("the program lock starts")
 }
 
@@ -34,7 +45,7 @@ async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     tokio::task::spawn_blocking(work).await.expect("no panic")
 }
 
-async fn started(holder: Holder) -> Holder {
+pub(super) async fn started(holder: Holder) -> Holder {
     off_thread(move || {
         assert_eq!(holder.line(LONG).expect("it prints"), "held");
         holder
@@ -47,17 +58,24 @@ async fn finished(holder: Holder) -> Finished {
 }
 
 async fn a_killed_holder_frees_the_lock_within_its_ttl(s: Setting) {
+    dies_while_another_waits(&s, &Program::find().expect("asked before")).await;
+}
+
+/// The holder is killed without a word; who has waited since before has the lock when its lease ends.
+pub(super) async fn dies_while_another_waits(s: &Setting, program: &Program) {
     let (name, client) = (s.name(), s.client().await);
-    let holder = started(start(&s, &name, Wait::No, "echo held; exec sleep 60")).await;
+    let holder = start_on(program, &s.harness.url(), &name, Wait::No, "echo held; exec sleep 60");
+    let holder = started(holder).await;
     let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
     assert!(lock.try_acquire().await.expect("up").is_none());
-    tokio::time::sleep(TTL * 2).await;
-    assert!(lock.try_acquire().await.expect("up").is_none(), "it is renewed");
-    holder.process().kill().expect("it was running");
+    let mut waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| (Instant::now(), guard)) });
+    assert!(tokio::time::timeout(TTL * 5 / 4, &mut waiter).await.is_err(), "it is renewed");
     let killed = Instant::now();
-    let bound = if s.info.lease == lock_core::driver::Lease::Lock { TTL } else { TTL * 3 } + ms(400);
-    within("the lease ends", bound, lock.acquire()).await.expect("up");
-    assert!(killed.elapsed() > TTL / 2, "nobody else may have released it: {:?}", killed.elapsed());
+    holder.process().kill().expect("it was running");
+    let (granted, _guard) = within("the lease ends", LONG, waiter).await.expect("no panic").expect("up");
+    let (took, bound) = (granted - killed, bounds::after_a_death(&s.info, TTL));
+    assert!(took <= bound, "{took:?} after the holder's death: no more than {bound:?} was promised");
+    assert!(took > TTL / 2, "nobody else may have released it: {took:?}");
 }
 
 async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting) {
@@ -122,40 +140,48 @@ async fn a_holder_stopped_for_half_its_lease_keeps_it(s: Setting) {
     }
 }
 
-/// A counter in a file, without any protection of its own.
-struct Counter(std::path::PathBuf);
+/// A counter in a file, without any protection of its own, and a list of who counted.
+struct Counter(tempfile::TempDir);
 
 impl Counter {
-    fn new(name: &lock_core::Name) -> Counter {
-        let path = std::env::temp_dir().join(format!("lock-{name}"));
-        std::fs::write(&path, "0").expect("the temporary folder is writable");
-        Counter(path)
+    fn new() -> Counter {
+        let counter = Counter(tempfile::tempdir().expect("the temporary folder is writable"));
+        std::fs::write(counter.0.path().join("value"), "0").expect("it is new");
+        counter
     }
 
-    /// Reads, dawdles, writes back, says so.
-    fn script(&self) -> String {
-        let file = self.0.display();
-        format!("n=$(cat {file}); echo held; sleep 0.05; echo $((n+1)) > {file}; echo counted")
+    /// Reads, dawdles, writes back, signs with its token, says so. Each file changes in one step: who is killed leaves
+    /// no half of one.
+    fn script(&self, dawdle: Duration) -> String {
+        let (folder, dawdle) = (self.0.path().display(), dawdle.as_secs_f64());
+        format!(
+            "cd {folder}; n=$(cat value); echo held; sleep {dawdle}; n=$((n+1)); \
+             echo $n > value.$$ && mv value.$$ value && echo $n $LOCK_TOKEN >> list && echo counted"
+        )
     }
 
     fn value(&self) -> usize {
-        let text = std::fs::read_to_string(&self.0).expect("it is there");
+        let text = std::fs::read_to_string(self.0.path().join("value")).expect("it is there");
         text.trim().parse().expect("a number")
     }
-}
 
-impl Drop for Counter {
-    fn drop(&mut self) {
-        let _: Result<(), _> = std::fs::remove_file(&self.0);
+    /// What each counted, and with which token.
+    fn entries(&self) -> Vec<(usize, u64)> {
+        let list = std::fs::read_to_string(self.0.path().join("list")).expect("some have counted");
+        let entry = |line: &str| {
+            let (value, token) = line.split_once(' ')?;
+            Some((value.parse().ok()?, token.parse().ok()?))
+        };
+        list.lines().map(|line| entry(line).unwrap_or_else(|| panic!("{line} is no entry"))).collect()
     }
 }
 
 async fn processes_hand_the_lock_over(s: Setting) {
     const PROCESSES: usize = 16;
     let name = s.name();
-    let counter = Counter::new(&name);
+    let counter = Counter::new();
     let holders: Vec<_> =
-        (0..PROCESSES).map(|_| start(&s, &name, Wait::Forever, &counter.script())).collect();
+        (0..PROCESSES).map(|_| start(&s, &name, Wait::Forever, &counter.script(ms(50)))).collect();
     for holder in holders {
         let Finished { ended, stdout, stderr } = finished(holder).await;
         assert_eq!((ended, stdout.len()), (Ended::Status(0), 2), "{stderr}");
@@ -164,27 +190,63 @@ async fn processes_hand_the_lock_over(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-/// Every third process is killed with the lock in hand.
-async fn a_storm_of_killed_processes_damages_nothing(s: Setting) {
-    const PROCESSES: usize = 12;
-    let name = s.name();
-    let counter = Counter::new(&name);
-    let mut running = tokio::task::JoinSet::new();
-    for n in 0..PROCESSES {
-        let holder = start(&s, &name, Wait::Forever, &counter.script());
-        running.spawn(async move {
-            let doomed = n % 3 == 0;
-            let holder = started(holder).await;
-            if doomed {
-                holder.process().kill().expect("it holds the lock");
+/// What befalls the program `lock` in the storm, with the lock in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Spared,
+    Killed,
+    /// For longer than its lease lasts, and its command would count after that.
+    Stopped,
+}
+
+impl Fate {
+    fn of(n: usize) -> Fate {
+        match n % 6 {
+            0 => Fate::Killed,
+            3 => Fate::Stopped,
+            _ => Fate::Spared,
+        }
+    }
+
+    fn dawdle(self) -> Duration {
+        if self == Fate::Stopped { TTL * 5 / 4 } else { ms(50) }
+    }
+
+    async fn strikes(self, holder: &Process) {
+        match self {
+            Fate::Spared => {}
+            Fate::Killed => holder.kill().expect("it holds the lock"),
+            Fate::Stopped => {
+                holder.pause().expect("it holds the lock");
+                tokio::time::sleep(TTL * 3 / 2).await;
+                holder.resume().expect("it was stopped");
             }
+        }
+    }
+}
+
+async fn a_storm_of_killed_processes_damages_nothing(s: Setting) {
+    const PROCESSES: usize = 15;
+    let name = s.name();
+    let counter = Counter::new();
+    let mut running = tokio::task::JoinSet::new();
+    for fate in (0..PROCESSES).map(Fate::of) {
+        let holder = start(&s, &name, Wait::Forever, &counter.script(fate.dawdle()));
+        running.spawn(async move {
+            let holder = started(holder).await;
+            fate.strikes(holder.process()).await;
             let counted = finished(holder).await.stdout.iter().any(|line| line == "counted");
-            (doomed, counted)
+            (fate, counted)
         });
     }
     let outcomes = running.join_all().await;
+    assert!(outcomes.iter().all(|(fate, counted)| *fate != Fate::Spared || *counted), "{outcomes:?}");
+    let late = outcomes.iter().any(|(fate, counted)| *fate == Fate::Stopped && *counted);
+    assert!(!late, "a command counts after its lease: {outcomes:?}");
     let counted = outcomes.iter().filter(|(_, counted)| *counted).count();
-    assert!(outcomes.iter().all(|(doomed, counted)| *doomed || *counted), "{outcomes:?}");
     // One that was killed may have counted without having said so; none may have overwritten another's count.
     assert!((counted..=PROCESSES).contains(&counter.value()), "{} of {counted}", counter.value());
+    let entries = counter.entries();
+    assert!(entries.len() >= counted, "{entries:?} of {counted}");
+    assert!(entries.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "counts and tokens rise: {entries:?}");
 }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::case;
+use crate::bounds;
 use crate::runner::Case;
 use crate::setting::{Setting, ms, within};
 
@@ -18,7 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_wait_that_runs_out_names_the_holder, [B15]),
     case!(a_waiter_has_it_after_a_release, [B4]),
     case!(a_waiter_has_it_after_a_drop, [B4]),
-    case!(a_waiter_has_it_after_its_holder_died, [B4, B5]),
+    case!(a_waiter_has_it_after_its_holder_died, [B4, B5]; load Heavy),
     case!(a_waiter_goes_by_its_holders_ttl, [B5, B12]; if |info| info.lease == Lease::Lock),
     case!(no_wake_up_is_lost_over_many_hand_overs, [B4, B31]; load Heavy),
     case!(waiters_of_one_process_come_in_their_order, [B30]),
@@ -73,10 +74,7 @@ async fn a_waiter_has_it_after_its_holder_died(s: Setting) {
     std::mem::forget(dead);
     let other = s.client().await;
     let lock = s.lock(&other, &name).build().expect("fine terms");
-    let bound = match s.info.lease {
-        Lease::Lock => s.ttl() + ms(400),
-        Lease::Session => s.ttl() * 3 + ms(1000),
-    };
+    let bound = bounds::after_a_death(&s.info, s.ttl());
     let guard = within("the lease ends", bound, lock.acquire()).await.expect("up");
     assert!(guard.token() > token);
 }

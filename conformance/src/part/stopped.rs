@@ -1,4 +1,4 @@
-//! A process that is stopped while it holds, and then goes on.
+//! A process that is stopped while it holds or waits, and then goes on.
 
 use std::time::Duration;
 
@@ -24,6 +24,17 @@ pub(super) async fn late(order: &Order, harness: &impl Harness) {
     let renewed = guard.renew(order.ttl).await.is_ok();
     let ending = guard.release().await;
     println!("{kind:?}, held: {held}, worked late: {late}, {cause:?}, renewed: {renewed}, {ending:?}");
+}
+
+/// Waits, and holds what it gets until it is killed.
+pub(super) async fn waits(order: &Order, harness: &impl Harness) {
+    let client = harness.open(Options::default()).await.expect("the case has reached it");
+    let lock = client.lock(order.name.as_str()).ttl(order.ttl).build().expect("fine terms");
+    assert!(lock.try_acquire().await.expect("up").is_none(), "somebody else holds it");
+    println!("waits");
+    let guard = lock.acquire().await.expect("up");
+    println!("{HOLDS}{}", guard.token());
+    guard.lost().await;
 }
 
 impl Order {

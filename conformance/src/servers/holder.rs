@@ -14,7 +14,10 @@ use super::requirement::Absence;
 
 /// The program `lock`.
 #[derive(Clone, Debug)]
-pub struct Program(PathBuf);
+pub struct Program {
+    path: PathBuf,
+    time_zone: Option<&'static str>,
+}
 
 impl Program {
     /// The one that `LOCK_BIN` names, else the one beside the running test program (`target/debug/lock`).
@@ -24,21 +27,27 @@ impl Program {
         }
         if let Some(path) = std::env::var_os(LOCK_BIN).filter(|path| !path.is_empty()).map(PathBuf::from) {
             let missing = || Absence::Failure(format!("{LOCK_BIN} names no file: {}", path.display()));
-            return if path.is_file() { Ok(Program(path)) } else { Err(missing()) };
+            return if path.is_file() { Ok(Program::at(path)) } else { Err(missing()) };
         }
         let beside = beside_this_program().filter(|path| path.is_file());
         let why = "the program lock is not built (cargo build -p lock-cli)";
-        beside.map(Program).ok_or_else(|| Absence::NotRun(why.to_owned()))
+        beside.map(Program::at).ok_or_else(|| Absence::NotRun(why.to_owned()))
     }
 
     /// The one in this file.
     pub fn at(path: impl Into<PathBuf>) -> Program {
-        Program(path.into())
+        Program { path: path.into(), time_zone: None }
+    }
+
+    /// The same where the clocks say something else: `<+14>-14`, as POSIX writes the value of `TZ`.
+    pub fn in_time_zone(self, time_zone: &'static str) -> Program {
+        Program { time_zone: Some(time_zone), ..self }
     }
 
     /// Starts `lock run`.
     pub fn run(&self, command: &Command<'_>) -> io::Result<Holder> {
-        let mut lock = std::process::Command::new(&self.0);
+        let mut lock = std::process::Command::new(&self.path);
+        lock.envs(self.time_zone.map(|time_zone| ("TZ", time_zone)));
         lock.args(["run", "--on", command.on, "--name", command.name]);
         lock.args(["--ttl", &millis(command.ttl)]);
         match command.wait {

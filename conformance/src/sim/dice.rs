@@ -1,48 +1,12 @@
-//! The one source of chance: a seed decides everything that happens in a history.
+//! Dice as a client's source of randomness.
 
 use std::sync::{Mutex, PoisonError};
 
 use lock_core::RandomSource;
 
-/// Splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
-#[derive(Clone, Debug)]
-pub(super) struct Dice(u64);
+pub(super) use crate::dice::Dice;
 
-impl Dice {
-    pub(super) fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    /// Other dice, which depend on these but not the other way round.
-    pub(super) fn fork(&mut self) -> Dice {
-        Dice(self.throw())
-    }
-
-    pub(super) fn throw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let x = self.0;
-        let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ (x >> 31)
-    }
-
-    /// One of `least..most`.
-    pub(super) fn within(&mut self, least: u64, most: u64) -> u64 {
-        least + self.throw() % (most - least)
-    }
-
-    /// One of `0..most`.
-    pub(super) fn below(&mut self, most: usize) -> usize {
-        (self.throw() % most as u64) as usize
-    }
-
-    /// True so many times in a thousand.
-    pub(super) fn chance(&mut self, in_a_thousand: u64) -> bool {
-        self.throw() % 1000 < in_a_thousand
-    }
-}
-
-/// Dice as a client's source of randomness.
+/// Throws dice for a client.
 pub(super) struct Seeded(Mutex<Dice>);
 
 impl Seeded {

@@ -110,6 +110,10 @@ impl Server for LeaseServer {
         let kept = |lock: &Lock| usize::from(lock.held(now).is_some()) + lock.listeners.len();
         self.locks.values().map(kept).sum::<usize>() as u64
     }
+
+    fn tokens(&self) -> u64 {
+        self.locks.len() as u64
+    }
 }
 
 impl LeaseServer {

@@ -45,6 +45,9 @@ pub trait Server: Debug + Send + 'static {
 
     /// How many things locks have left here at the time `now`, but for tokens.
     fn kept(&self, now: ServerTime) -> u64;
+
+    /// How many names it remembers for their tokens.
+    fn tokens(&self) -> u64;
 }
 
 /// What came of a request.

@@ -60,6 +60,10 @@ impl OwnServer for Own {
         fs::rename(self.database.data(), self.database.away()).expect("the folder is there");
     }
 
+    fn url(&self) -> String {
+        self.database.url()
+    }
+
     fn start(&mut self, data: Data) {
         match data {
             Data::Kept => fs::rename(self.database.away(), self.database.data()).expect("the folder is away"),

@@ -104,6 +104,8 @@ pub(crate) const ALL: &[Judge] = &[
         &["lock-sql"],
     ),
     suite("redis suite", &["-p", "lock-redis", "--test", "conformance"], &["lock-core", "lock-redis"]),
+    suite_with_program("sqlite processes", &["-p", "lock-sql", "--test", "conformance"]),
+    suite_with_program("redis processes", &["-p", "lock-redis", "--test", "conformance"]),
 ];
 
 const MEMORY: &[&str] = &["lock-memory"];
@@ -120,6 +122,12 @@ const fn tests(
 
 const fn suite(name: &'static str, target: &'static [&'static str], sees: &'static [&'static str]) -> Judge {
     Judge { name, target, kind: Kind::Suite, starts: None, sees, source: "conformance/src/cases/" }
+}
+
+/// The suite with the cases that start the program `lock`.
+const fn suite_with_program(name: &'static str, target: &'static [&'static str]) -> Judge {
+    let suite = suite(name, target, &["lock-cli"]);
+    Judge { starts: Some("lock-cli"), ..suite }
 }
 
 /// How long a program may take to be built, from nothing.

@@ -1,0 +1,96 @@
+//! Whoever waits has the lock in time, whatever has become of those who held it or waited before.
+
+use std::time::{Duration, Instant};
+
+use lock_core::{Ending, Options};
+
+use super::case;
+use super::processes::{TTL, dies_while_another_waits, start_on, started};
+use crate::bounds;
+use crate::harness::Data;
+use crate::part::{Order, Part, Player};
+use crate::runner::Case;
+use crate::servers::{Program, Wait};
+use crate::setting::{Setting, ms, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_killed_holder_frees_the_lock_though_the_server_restarts, [B5, B31]; needs [OwnServer, Durable, OwnProgram]; load Heavy),
+    case!(a_killed_holder_in_another_time_zone_frees_the_lock_in_time, [B6, B7]; needs [Program]; load Heavy),
+    case!(dead_and_stopped_waiters_keep_nobody_waiting, [B5]; needs [Process]; load Heavy),
+];
+
+const LONG: Duration = Duration::from_secs(20);
+
+async fn a_killed_holder_frees_the_lock_though_the_server_restarts(s: Setting) {
+    let name = s.name();
+    let mut server = s.harness.own_server().await;
+    let program = Program::find().expect("asked before");
+    let holder = start_on(&program, &server.url(), &name, Wait::No, "echo held; exec sleep 60");
+    let holder = started(holder).await;
+    let client = server.open(Options::default()).await.expect("it is up");
+    let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
+    assert!(lock.try_acquire().await.expect("up").is_none());
+    let waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| (Instant::now(), guard)) });
+    tokio::time::sleep(TTL / 2).await;
+    let killed = Instant::now();
+    holder.process().kill().expect("it was running");
+    server.kill();
+    let died = Instant::now();
+    tokio::time::sleep(ms(200)).await;
+    server.start(Data::Kept);
+    let down = died.elapsed();
+    let (granted, _guard) =
+        within("the lease ends", LONG, waiter).await.expect("no panic").expect("it waits");
+    let (took, bound) = (granted - killed, bounds::after_a_death_and_a_restart(&s.info, TTL, down));
+    assert!(
+        took <= bound,
+        "{took:?}, of which {down:?} without a server: no more than {bound:?} was promised"
+    );
+    assert!(took > TTL / 2, "the server has kept the lease: {took:?}");
+}
+
+/// Clocks that say fourteen hours more, and eleven less, than Greenwich's: no end of a lease is written in local time.
+async fn a_killed_holder_in_another_time_zone_frees_the_lock_in_time(s: Setting) {
+    let there = |zone| Program::find().expect("asked before").in_time_zone(zone);
+    let (ahead, behind) = (there("<+14>-14"), there("<-11>+11"));
+    tokio::join!(dies_while_another_waits(&s, &ahead), dies_while_another_waits(&s, &behind));
+}
+
+/// Two of those in front are killed, one is stopped, one has given up; who came last has the lock.
+async fn dead_and_stopped_waiters_keep_nobody_waiting(s: Setting) {
+    let (name, client, last) = (s.name(), s.client().await, s.client().await);
+    let guard = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+    let guard = guard.acquire().await.expect("nobody else has it");
+    let killed = [waiting(&s, &name).await, waiting(&s, &name).await];
+    let mut stopped = waiting(&s, &name).await;
+    let lock = last.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
+    let given_up = lock.clone();
+    let given_up = tokio::spawn(async move { given_up.acquire().await.map(drop) });
+    // They have looked and found it held. Whether they listen by now makes no difference to who comes last.
+    tokio::time::sleep(ms(100)).await;
+    for player in &killed {
+        player.process().kill().expect("it waits");
+    }
+    stopped.process().pause().expect("it waits");
+    given_up.abort();
+    let survivor = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(ms(100)).await;
+    let released = Instant::now();
+    assert_eq!(guard.release().await, Ending::Released);
+    let next = within("who came last has it", LONG, survivor).await.expect("no panic").expect("up");
+    // The stopped one may have been granted it before it could hear of that.
+    let (took, bound) = (released.elapsed(), bounds::after_a_death(&s.info, TTL));
+    assert!(took <= bound, "{took:?} after the release: no more than {bound:?} was promised");
+    stopped.process().resume().expect("it was stopped");
+    let token = next.token();
+    assert_eq!(next.release().await, Ending::Released);
+    assert!(stopped.holds().await > token, "it goes on waiting when it runs again");
+}
+
+/// A process that has found the lock held, and waits.
+async fn waiting(s: &Setting, name: &lock_core::Name) -> Player {
+    let order = Order { part: Part::Waits, name: name.to_string(), ttl: TTL };
+    let mut player = order.start(&*s.harness).expect("this program starts once more");
+    assert_eq!(player.says().await, "waits");
+    player
+}

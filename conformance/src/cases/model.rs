@@ -1,0 +1,66 @@
+//! Whatever is asked of a backend, in whatever order, it answers as lock-memory does.
+
+use lock_core::Random;
+use lock_core::driver::{Fair, Lease, Wakes};
+use tokio::task::JoinSet;
+
+use super::case;
+use crate::model::{self, Happened};
+use crate::runner::Case;
+use crate::setting::Setting;
+
+pub(crate) const CASES: &[Case] =
+    &[case!(random_steps_have_the_models_answers, [B3, B4, B9, B10, B12, B13, B15]; load Heavy)];
+
+/// Plays at the same time.
+const AT_ONCE: usize = 3;
+const STEPS: usize = 100;
+
+/// Shows a run again.
+const SEED: &str = "LOCK_TEST_SEED";
+
+async fn random_steps_have_the_models_answers(s: Setting) {
+    let plans = s.size("random plans on the model, too", 12, 1000);
+    let seed = seed();
+    let mut tasks = JoinSet::new();
+    for first in 0..AT_ONCE.min(plans) {
+        let s = s.clone();
+        tasks.spawn(async move {
+            let mut happened = Happened::new();
+            for n in (first..plans).step_by(AT_ONCE) {
+                match model::compare(&s, seed + n as u64, STEPS).await {
+                    Ok(also) => happened.extend(also),
+                    Err(disagreement) => panic!("{disagreement}{SEED}={} shows it again", seed + n as u64),
+                }
+            }
+            happened
+        });
+    }
+    let happened: Happened = tasks.join_all().await.into_iter().flatten().collect();
+    let never: Vec<_> = expected(&s).into_iter().filter(|what| !happened.contains(what)).collect();
+    assert!(never.is_empty(), "seed {seed}: this never happened: {never:?}; of {happened:?}");
+}
+
+fn seed() -> u64 {
+    if let Some(seed) = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()) {
+        return seed;
+    }
+    let mut bytes = [0; 4];
+    Random::system().fill(&mut bytes);
+    u32::from_be_bytes(bytes).into()
+}
+
+/// What a run has to have seen.
+fn expected(s: &Setting) -> Vec<&'static str> {
+    let mut all = vec!["granted", "granted again", "busy", "held", "released", "not held"];
+    all.extend(["shown", "nobody shown", "gone", "revoked"]);
+    all.extend(["revoked at the deadline", "revoked now", "nothing revoked"]);
+    if s.info.lease == Lease::Lock {
+        // In a queue, who does not hold is not told who does.
+        all.extend(["taken", "outlived"]);
+    }
+    if s.info.wakes == Wakes::Pushed && s.info.fair == Fair::No {
+        all.extend(["listens", "woken"]);
+    }
+    all
+}

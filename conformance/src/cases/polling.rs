@@ -1,0 +1,111 @@
+//! Waiting where nobody is told: looking often enough, and not more often.
+
+use std::time::{Duration, Instant};
+
+use lock_core::driver::{Attempt, Waits, Wakes};
+use lock_core::{Ending, Info, Options};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::case;
+use crate::bounds;
+use crate::runner::Case;
+use crate::setting::{Setting, ms, within};
+use crate::suspendable::Suspendable;
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_look_comes_within_an_eighth_of_the_wait, [B4, B30]; needs [Forget]; load Heavy; if is_polled),
+    case!(who_has_waited_long_asks_seldom, [B30]; needs [Counters]; load Heavy; if is_polled),
+];
+
+fn is_polled(info: &Info) -> bool {
+    info.wakes == Wakes::Polled
+}
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// Makes the lock free without a word, which is what a release by another process is to who polls.
+async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting) {
+    let mut tasks = JoinSet::new();
+    for wait in [50, 200, 700, 1500, 2000, 2200].map(ms) {
+        for _ in 0..2 {
+            tasks.spawn(delay_after(s.clone(), wait));
+        }
+    }
+    let (done, measured) = watch::channel(());
+    let asking = tokio::spawn(asking(s.clone(), measured));
+    let delays = tasks.join_all().await;
+    drop(done);
+    let asking = asking.await.expect("no panic");
+    for (waited, delay) in delays {
+        let bound = bounds::poll(waited) + asking;
+        assert!(
+            delay <= bound,
+            "{delay:?} after a wait of {waited:?}: no more than {bound:?} was promised, {asking:?} of it to ask"
+        );
+    }
+}
+
+/// How long was waited when the lock became free, and how long it took from there.
+async fn delay_after(s: Setting, wait: Duration) -> (Duration, Duration) {
+    let (name, holder, waiter) = (s.name(), s.client().await, s.client().await);
+    let mut held = s.claim(&holder, &name, LONG, Waits::No);
+    assert!(matches!(held.attempt().await, Ok(Attempt::Granted(_))), "nobody else has it");
+    let lock = waiter.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+    let asked = Instant::now();
+    let waiting = tokio::spawn(async move {
+        let guard = lock.acquire().await.expect("up");
+        (Instant::now(), guard)
+    });
+    tokio::time::sleep(wait).await;
+    assert!(!waiting.is_finished());
+    s.harness.forget(&name).await;
+    let freed = Instant::now();
+    let (granted, guard) = within("the next look", ms(1000), waiting).await.expect("no panic");
+    assert_eq!(guard.release().await, Ending::Released);
+    (freed - asked, granted.saturating_duration_since(freed))
+}
+
+/// How long it takes on this machine, at the worst, to wake at a given time and to acquire a free lock: a look at the
+/// right moment takes as long.
+async fn asking(s: Setting, until: watch::Receiver<()>) -> Duration {
+    const PAUSE: Duration = ms(10);
+    let client = s.client().await;
+    let lock = s.lock(&client, &s.name()).build().expect("fine terms");
+    let mut longest = Duration::ZERO;
+    while until.has_changed().is_ok() {
+        let began = Instant::now();
+        tokio::time::sleep(PAUSE).await;
+        let guard = lock.acquire().await.expect("up");
+        longest = longest.max(began.elapsed().saturating_sub(PAUSE));
+        assert_eq!(guard.release().await, Ending::Released);
+    }
+    longest
+}
+
+/// Ten seconds of sleep are ten seconds of waiting.
+async fn who_has_waited_long_asks_seldom(s: Setting) {
+    const SECONDS: u32 = 3;
+    let (name, machine) = (s.name(), Suspendable::default());
+    let holder = s.client().await;
+    let mut held = s.claim(&holder, &name, LONG * 2, Waits::No);
+    assert!(matches!(held.attempt().await, Ok(Attempt::Granted(_))), "nobody else has it");
+    let waiter = s.client_with(Options::default().clock(machine.clock())).await;
+    let lock = waiter.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+    let waiting = tokio::spawn(async move { lock.acquire().await.expect("up").release().await });
+    tokio::time::sleep(ms(100)).await;
+    machine.sleeps(Duration::from_secs(10));
+    // Whoever slept looks at once.
+    tokio::time::sleep(ms(500)).await;
+    // To ask how much was asked may be to ask.
+    let counted = s.harness.counters().await.requests;
+    let before = s.harness.counters().await.requests;
+    tokio::time::sleep(Duration::from_secs(SECONDS.into())).await;
+    let asked = s.harness.counters().await.requests - before - (before - counted);
+    assert!(!waiting.is_finished());
+    assert!(asked >= u64::from(SECONDS), "it hardly looks: {asked} times in {SECONDS} s");
+    let most = u64::from(bounds::ASKS_A_SECOND * SECONDS);
+    assert!(asked <= most, "{asked} requests in {SECONDS} s: no more than {most} were promised");
+    held.release().await.expect("up");
+    assert_eq!(within("the next look", ms(1000), waiting).await.expect("no panic"), Ending::Released);
+}

@@ -1,0 +1,73 @@
+//! Whether a backend may say what it said where the model said what it said: the one place for what the contract leaves
+//! open.
+
+use std::time::Duration;
+
+use lock_core::Cause;
+use lock_core::driver::{Info, Lease, Revoked, Wakes};
+
+use super::side::{REVOKER, Said};
+
+/// Why a backend may not say this; `None` if it may. `apart` is how far apart the same moment may lie on the two.
+pub(super) fn objection(info: &Info, model: &Said, said: &Said, apart: Duration) -> Option<String> {
+    let agrees = match (model, said) {
+        (Said::Granted { token: a, left }, Said::Granted { token: b, left: also }) => {
+            a == b && same_left(info, *left, *also, apart)
+        }
+        // When the lease ends is told where the server says so, and too early only costs a look.
+        (Said::Busy(a), Said::Busy(b)) => {
+            let in_time = a.free_in.zip(b.free_in).is_none_or(|(a, b)| b <= a + apart);
+            a.queued == b.queued && (in_time || info.lease == Lease::Session)
+        }
+        (Said::Held { left }, Said::Held { left: also }) => same_left(info, *left, *also, apart),
+        (Said::Lost { cause: a, holder }, Said::Lost { cause: b, .. }) => {
+            may_be_lost(*a, holder.as_deref(), *b)
+        }
+        // A server may not know whether somebody waits, or believe it for too long; it never denies it. (In a queue, who
+        // listens without a place does not wait.)
+        (Said::Released { others: model, .. }, Said::Released { others, elsewhere }) => {
+            let waits = *elsewhere && *model == Some(true);
+            !waits || *others != Some(false)
+        }
+        (Said::NotHeld, Said::NotHeld) | (Said::Listens, Said::Listens) => true,
+        (Said::Listens, Said::CannotPush) => info.wakes == Wakes::Polled,
+        (Said::Shown { holder: a, waiters: m }, Said::Shown { holder: b, waiters: n }) => {
+            let queue = n.is_none() || m == n;
+            queue
+                && match (a, b) {
+                    (None, None) => true,
+                    (Some(a), Some(b)) => {
+                        let lefts = a.left.zip(b.left);
+                        a.label == b.label
+                            && b.has_last_token.is_none_or(|last| Some(last) == a.has_last_token)
+                            && lefts.is_none_or(|(a, b)| same_left(info, a, b, apart))
+                    }
+                    _ => false,
+                }
+        }
+        (Said::Revoked(a), Said::Revoked(b)) => match (a, b) {
+            (Revoked::FreeIn(a), Revoked::FreeIn(b)) => same_left(info, *a, *b, apart),
+            _ => a == b,
+        },
+        _ => false,
+    };
+    (!agrees).then(|| format!("it says {said:?}, the model {model:?}; the two may be {apart:?} apart"))
+}
+
+/// A session's time is its own.
+fn same_left(info: &Info, model: Duration, said: Duration, apart: Duration) -> bool {
+    info.lease == Lease::Session || model.abs_diff(said) <= apart
+}
+
+/// Who holds is what a server surely knows. From whom the lock was taken it may have forgotten, once that lease has
+/// ended; and it may remember of a revoke that there was one, but not of whom.
+fn may_be_lost(model: Cause, holder: Option<&str>, said: Cause) -> bool {
+    match (model, holder) {
+        (Cause::Revoked, Some(REVOKER)) => said == Cause::Revoked,
+        (Cause::Revoked, Some(_)) => matches!(said, Cause::Revoked | Cause::Taken),
+        (Cause::Revoked, None) => matches!(said, Cause::Revoked | Cause::Gone),
+        (Cause::Taken, Some(REVOKER)) => matches!(said, Cause::Revoked | Cause::Taken),
+        (Cause::Gone | Cause::Session, _) => matches!(said, Cause::Gone | Cause::Session),
+        (model, _) => said == model,
+    }
+}

@@ -1,0 +1,214 @@
+//! A backend against its model: the same random steps on both, the same answers from both.
+//!
+//! The model is lock-memory, a pure function of its state, the time and the request. Time is the hard part: a step near
+//! the end of a lease may fall before it on one server and behind it on the other. So no step begins near an end; and
+//! if one has met an end all the same, because the machine was busy, its play is void and is begun anew.
+
+mod judge;
+mod plan;
+mod side;
+mod twilight;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use lock_core::driver::{Fair, Info, Lease, Revoked, Wakes};
+use lock_core::{Options, Result};
+use lock_memory::Memory;
+
+use self::plan::{NAMES, Step};
+use self::side::{Said, Side, Terms};
+use self::twilight::Twilight;
+use crate::setting::Setting;
+
+/// How often a play may be void.
+const PLAYS: usize = 5;
+/// How long a plan that showed something may be shortened.
+const SHRINKING: Duration = Duration::from_secs(8);
+
+/// Something on which the two disagree.
+#[derive(Debug)]
+pub(crate) struct Disagreement {
+    seed: u64,
+    steps: Vec<Step>,
+    what: String,
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {}, at the last of", self.seed, self.what)?;
+        self.steps.iter().try_for_each(|step| writeln!(f, "  {step:?}"))
+    }
+}
+
+/// What happened in plays that came to their end: a model shows nothing that never happened.
+pub(crate) type Happened = BTreeSet<&'static str>;
+
+/// How a play ended.
+enum Play {
+    Agreed(Happened),
+    /// At this step.
+    Disagreed(usize, String),
+    Void,
+}
+
+/// Plays the plan of this seed.
+pub(crate) async fn compare(s: &Setting, seed: u64, steps: usize) -> Result<Happened, Box<Disagreement>> {
+    let steps = plan::plan(seed, steps);
+    let disagreement = |steps, what| Box::new(Disagreement { seed, steps, what });
+    for _ in 0..PLAYS {
+        match play(s, &steps).await {
+            Play::Agreed(happened) => return Ok(happened),
+            Play::Disagreed(at, what) => {
+                let (steps, what) = shrink(s, steps[..=at].to_vec(), what).await;
+                return Err(disagreement(steps, what));
+            }
+            Play::Void => {}
+        }
+    }
+    let what = format!("{PLAYS} plays are void: steps take so long that leases end in the middle of them");
+    Err(disagreement(steps, what))
+}
+
+/// Leaves out whatever can be left out: what is about another name, then halves, quarters, single steps.
+async fn shrink(s: &Setting, mut steps: Vec<Step>, mut what: String) -> (Vec<Step>, String) {
+    let end = Instant::now() + SHRINKING;
+    let name = steps.last().map(|step| step.name());
+    let mut fewer: Vec<_> = steps.iter().copied().filter(|step| Some(step.name()) == name).collect();
+    let mut chunk = fewer.len();
+    let mut at = 0;
+    loop {
+        if let Play::Disagreed(last, still) = play(s, &fewer).await {
+            fewer.truncate(last + 1);
+            (steps, what) = (fewer, still);
+        } else {
+            at += chunk;
+        }
+        if at >= steps.len() {
+            (chunk, at) = (chunk / 2, 0);
+        }
+        if chunk == 0 || Instant::now() > end {
+            return (steps, what);
+        }
+        fewer = steps.clone();
+        fewer.drain(at..(at + chunk).min(steps.len()));
+    }
+}
+
+async fn play(s: &Setting, steps: &[Step]) -> Play {
+    let terms = Terms { short: s.ttl(), long: (s.ttl() * 100).min(s.info.max_ttl) };
+    let names: Vec<_> = (0..NAMES).map(|_| s.name()).collect();
+    let memory = model_of(&s.info);
+    let (mut clients, mut models) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        clients.push(s.client().await);
+        models.push(memory.client_with(Options::default()).await.expect("a server in this process"));
+    }
+    let mut stage = Stage {
+        info: &s.info,
+        backend: Side::new(clients, names.clone(), terms),
+        model: Side::new(models, names, terms),
+        twilight: Twilight::new(terms.short),
+        happened: Happened::new(),
+    };
+    let mut end = None;
+    for (at, step) in steps.iter().enumerate() {
+        end = match stage.step(*step).await {
+            Ok(true) => continue,
+            Ok(false) => Some(Play::Void),
+            Err(what) => Some(Play::Disagreed(at, what)),
+        };
+        break;
+    }
+    stage.backend.clear().await;
+    end.unwrap_or(Play::Agreed(stage.happened))
+}
+
+/// Of the same family.
+fn model_of(info: &Info) -> Memory {
+    match (info.lease, info.fair) {
+        (Lease::Lock, Fair::No) => Memory::new(),
+        _ => Memory::queue(),
+    }
+}
+
+/// Both servers, and what is known of the time on them.
+struct Stage<'a> {
+    info: &'a Info,
+    backend: Side,
+    model: Side,
+    twilight: Twilight,
+    happened: Happened,
+}
+
+impl Stage<'_> {
+    /// Takes the step on both. Whether it met no end of a lease; `Err` says on what they disagree.
+    async fn step(&mut self, step: Step) -> Result<bool, String> {
+        let name = step.name();
+        match step {
+            Step::Outlive(name) => {
+                if self.twilight.outlive(name).await {
+                    self.happened.insert("outlived");
+                }
+                return Ok(true);
+            }
+            _ => self.twilight.wait(name).await,
+        }
+        let began = Instant::now();
+        let said = self.backend.take(step).await.map_err(|e| format!("an error: {e:?}"))?;
+        let between = Instant::now();
+        let model = self.model.take(step).await.expect("a server in this process has no trouble");
+        let ended = Instant::now();
+        if self.twilight.met(name, began, ended) {
+            return Ok(false);
+        }
+        let (Some(said), Some(model)) = (said, model) else { return Ok(true) };
+        let leases = self.info.lease == Lease::Lock;
+        let apart = self.twilight.apart(name, ended - began);
+        if let Some(objection) = judge::objection(self.info, &model, &said, apart) {
+            return Err(objection);
+        }
+        if leases {
+            self.twilight.heard(name, [(&said, began, between), (&model, between, ended)]);
+        }
+        self.happened.insert(what_happened(&said));
+        if matches!(said, Said::Released { .. } | Said::Revoked(Revoked::Free)) {
+            self.news(name).await?;
+        }
+        Ok(true)
+    }
+
+    /// A release by anybody is heard by all who listen, where the server pushes.
+    async fn news(&mut self, name: usize) -> Result<(), String> {
+        if self.info.wakes != Wakes::Pushed || self.info.fair != Fair::No {
+            return Ok(());
+        }
+        for seat in self.backend.listeners(name) {
+            if !self.backend.hears(seat).await {
+                return Err(format!("{seat:?} was not woken"));
+            }
+            self.happened.insert("woken");
+        }
+        Ok(())
+    }
+}
+
+fn what_happened(said: &Said) -> &'static str {
+    match said {
+        Said::Granted { token: side::Rank::Same, .. } => "granted again",
+        Said::Granted { .. } => "granted",
+        Said::Busy(_) => "busy",
+        Said::Listens => "listens",
+        Said::CannotPush => "can't push",
+        Said::Held { .. } => "held",
+        Said::Lost { cause, .. } => cause.as_str(),
+        Said::Released { .. } => "released",
+        Said::NotHeld => "not held",
+        Said::Shown { holder: Some(_), .. } => "shown",
+        Said::Shown { holder: None, .. } => "nobody shown",
+        Said::Revoked(Revoked::FreeIn(_)) => "revoked at the deadline",
+        Said::Revoked(Revoked::Free) => "revoked now",
+        Said::Revoked(Revoked::NotHeld) => "nothing revoked",
+    }
+}

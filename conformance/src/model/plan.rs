@@ -1,0 +1,82 @@
+//! What is done to both servers. A plan is made of a seed, and any part of a plan is a plan too: a step names the place
+//! of a claim, and does nothing where that place is empty.
+
+use lock_core::driver::{Waits, When};
+
+use crate::dice::Dice;
+
+pub(super) const NAMES: usize = 2;
+/// Who may claim a name at the same time.
+const CLAIMANTS: usize = 3;
+
+/// Where a claim sits: one of those who claim one of the names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Seat {
+    pub(super) name: usize,
+    pub(super) claimant: usize,
+}
+
+/// How long a lease is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Term {
+    /// It is waited for until it has ended.
+    Short,
+    /// It doesn't end while the plan is played.
+    Long,
+}
+
+/// Whom a revoke means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Who holds now.
+    Present,
+    /// Who held once, and was shown then.
+    Earlier,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// A new owner, if the seat is empty or its owner has released; else the same once more.
+    Attempt(Seat, Term, Waits),
+    Listen(Seat),
+    Renew(Seat, Term),
+    Release(Seat),
+    Inspect(usize),
+    Revoke(usize, Whose, When),
+    /// Waits until the lease of this name has ended, if it is a short one.
+    Outlive(usize),
+}
+
+impl Step {
+    pub(super) fn name(self) -> usize {
+        match self {
+            Step::Attempt(seat, ..) | Step::Listen(seat) | Step::Renew(seat, _) | Step::Release(seat) => {
+                seat.name
+            }
+            Step::Inspect(name) | Step::Revoke(name, ..) | Step::Outlive(name) => name,
+        }
+    }
+}
+
+pub(super) fn plan(seed: u64, steps: usize) -> Vec<Step> {
+    let mut dice = Dice::new(seed);
+    (0..steps).map(|_| step(&mut dice)).collect()
+}
+
+fn step(dice: &mut Dice) -> Step {
+    let name = dice.below(NAMES);
+    let seat = Seat { name, claimant: dice.below(CLAIMANTS) };
+    let term = if dice.chance(600) { Term::Short } else { Term::Long };
+    let waits = if dice.chance(500) { Waits::Queued } else { Waits::No };
+    let when = if dice.chance(500) { When::Now } else { When::HoldersDeadline };
+    let whose = if dice.chance(700) { Whose::Present } else { Whose::Earlier };
+    match dice.below(100) {
+        0..35 => Step::Attempt(seat, term, waits),
+        35..50 => Step::Renew(seat, term),
+        50..70 => Step::Release(seat),
+        70..78 => Step::Listen(seat),
+        78..88 => Step::Inspect(name),
+        88..95 => Step::Revoke(name, whose, when),
+        _ => Step::Outlive(name),
+    }
+}
