@@ -30,8 +30,18 @@ pub const REDIS: Listing = Listing {
     homebrew: "redis",
 };
 
+/// MongoDB, as a standalone server or as the members of a replica set.
+pub const MONGODB: Listing = Listing {
+    name: "mongodb",
+    variable: "LOCK_TEST_MONGODB",
+    programs: &["mongod"],
+    debian_package: "mongodb-server",
+    debian_service: "mongodb",
+    homebrew: "mongodb-community",
+};
+
 /// Every server that the suite knows.
-pub const ALL: &[&Listing] = &[&REDIS];
+pub const ALL: &[&Listing] = &[&REDIS, &MONGODB];
 
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";

@@ -19,6 +19,7 @@ pub mod catalogue;
 pub mod clock;
 mod folder;
 mod holder;
+mod mongodb;
 mod owned;
 #[cfg(unix)]
 mod process;
@@ -34,6 +35,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use holder::{Command, Finished, Holder, Program, Wait};
+pub use mongodb::{MongoDb, ReplicaSet, StandaloneMongoDb};
 pub use owned::{Clock, Owned, Persistence, Settings};
 pub use process::{Ended, Process};
 pub use product::{Place, Product};
@@ -120,6 +122,16 @@ impl fmt::Display for Source {
             Source::Program(program) => write!(f, "started from {}", program.display()),
         }
     }
+}
+
+/// Where the programs of a server are looked for: on the `PATH`, then where `cargo xtask test` puts what no package
+/// manager has (`target/servers/NAME/bin`).
+fn path(listing: &catalogue::Listing) -> std::ffi::OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let this = std::env::current_exe().unwrap_or_default();
+    let ours = this.ancestors().map(|folder| folder.join("servers").join(listing.name).join("bin"));
+    let folders = std::env::split_paths(&path).chain(ours.filter(|folder| folder.is_dir()));
+    std::env::join_paths(folders).unwrap_or(path.clone())
 }
 
 /// Somebody else's server.

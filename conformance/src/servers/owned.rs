@@ -80,7 +80,7 @@ impl Owned {
             let why = format!("the server of {} is not ours to stop or to configure", listing.variable);
             return Err(Absence::NotRun(why));
         }
-        let Some(program) = listing.program(&std::env::var_os("PATH").unwrap_or_default()) else {
+        let Some(program) = listing.program(&super::path(listing)) else {
             let programs = listing.programs.join(" or ");
             let why = format!("there is no {programs} on the PATH, and no URL in {}", listing.variable);
             return Err(required.absent(listing, &why));
@@ -128,6 +128,11 @@ impl Owned {
     /// Where clients connect.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Where nobody but this server answers.
+    pub(super) fn own_url(&self) -> String {
+        self.product.own_url(&self.place)
     }
 
     /// Its port on 127.0.0.1.
@@ -250,8 +255,9 @@ fn spawn(
     let process = Process::spawn(&mut command)?;
     let deadline = Instant::now() + LIMIT;
     loop {
-        let refusal = match product.greet(&product.own_url(place)) {
-            Ok(version) => return Ok((process, version)),
+        let refusal = match product.greet(&product.own_url(place)).and_then(|v| Ok((v, product.settle(place)?))) {
+            Ok((version, true)) => return Ok((process, version)),
+            Ok((_, false)) => io::Error::other("it does not serve yet"),
             Err(refusal) => refusal,
         };
         let state = match process.ended()? {

@@ -38,6 +38,11 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
     /// The error never shows a password.
     fn greet(&self, url: &str) -> io::Result<String>;
 
+    /// Makes of a server that answers one that serves, a replica set for one; whether it does. Asked again until it does.
+    fn settle(&self, _place: &Place) -> io::Result<bool> {
+        Ok(true)
+    }
+
     /// What the clock by which it ends leases says: how a case is certain that it was set.
     fn time(&self, _url: &str) -> io::Result<SystemTime> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "it can't be asked for its time"))
