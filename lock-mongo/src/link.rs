@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Done, Error, Result};
+use lock_core::{Clock, Done, Error, Result};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{Acknowledgment, ClientOptions, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Collection, Database};
@@ -38,16 +38,18 @@ pub(crate) struct Hello {
     pub(crate) set: Option<String>,
 }
 
-/// The protocol of MongoDB 4.4, the first that answers the time with a `findAndModify`.
-const OLDEST_WIRE_VERSION: i32 = 9;
-
 impl Link {
     /// Prepares to connect; nothing is asked yet.
-    pub(crate) fn open(options: &ClientOptions, place: &Place, profile: &Arc<Profile>) -> Result<Link> {
+    pub(crate) fn open(
+        options: &ClientOptions,
+        place: &Place,
+        profile: &Arc<Profile>,
+        clock: &Clock,
+    ) -> Result<Link> {
         let primary = Arc::<Primary>::default();
         let mut options = options.clone();
         let others = options.sdam_event_handler.take();
-        options.sdam_event_handler = Some(Primary::follow(primary.clone(), profile.clone(), others));
+        options.sdam_event_handler = Some(Primary::follow(primary.clone(), profile.clone(), clock.clone(), others));
         let client = Client::with_options(options).map_err(errors::asking)?;
         let database = client.database(&place.database);
         let locks = database.collection(&place.collection);
@@ -75,10 +77,6 @@ impl Link {
 
 impl Hello {
     pub(crate) fn parse(answer: &Document) -> Result<Hello> {
-        let version = answer.get_i32("maxWireVersion").unwrap_or_default();
-        if version < OLDEST_WIRE_VERSION {
-            return Err(Error::rejected("the server is older than MongoDB 4.4, the first that locks can be kept on"));
-        }
         let now = answer.get_datetime("localTime").map_err(|e| {
             Error::unavailable(Done::No, "the server did not tell its time").with_source(e)
         })?;

@@ -100,7 +100,7 @@ impl Server {
     ) -> Result<Server> {
         let options = bounded(options, context.patience);
         let profile = Arc::new(Profile::new(address));
-        let link = Link::open(&options, &place, &profile)?;
+        let link = Link::open(&options, &place, &profile, &context.clock)?;
         let current = Current(Arc::new(Mutex::new(Arc::new(link))));
         let wakes = Wakes::new(current.clone(), profile.clone(), prefix.clone(), context.clone());
         let Context { clock, random, .. } = context;
@@ -119,8 +119,8 @@ impl Server {
     /// Looks at the collection, once, and makes it if it isn't there.
     pub(crate) async fn prepare(&self, call: Call<'_>) -> Result<()> {
         let prepare = || async {
-            self.hello(call).await?;
-            schema::prepare(self, call).await
+            schema::prepare(self, call).await?;
+            self.link().primary.check_version()
         };
         self.prepared.get_or_try_init(prepare).await.copied()
     }
@@ -220,7 +220,7 @@ impl Server {
         let mut current = self.current.lock();
         if Arc::ptr_eq(&current, link) {
             // The options have made a link before.
-            if let Ok(fresh) = Link::open(&self.options, &self.place, &self.profile) {
+            if let Ok(fresh) = Link::open(&self.options, &self.place, &self.profile, &self.clock) {
                 *current = Arc::new(fresh);
             }
         }

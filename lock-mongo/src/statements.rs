@@ -3,8 +3,8 @@
 //! `$$NOW` is the server's clock, read once as the statement begins. So a statement that waits inside the server, for
 //! a lock or for disk, ends what it grants as early as if it had not waited. It counts in milliseconds.
 //!
-//! A stage sees the document as it was before it. `$cond` with a branch that names a field as it is leaves that field
-//! alone; a document that comes out as it went in is not written.
+//! A stage sees the document as the one before left it, a new one with nothing but its `_id`. A document that comes out
+//! as it went in is not written.
 
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, DateTime, Document, doc};
@@ -18,34 +18,25 @@ pub(crate) const NEVER: DateTime = DateTime::from_millis(0);
 /// An attempt's pipeline: takes the lock if it is free, extends it if it is `me` who has it, else changes nothing. After
 /// `deadline` it changes nothing in any case.
 pub(crate) fn attempt(me: &Bson, label: &str, ttl: i64, deadline: DateTime) -> Vec<Document> {
-    let in_time = doc! { "$lte": ["$$NOW", deadline] };
-    let free = doc! { "$lte": [{ "$ifNull": ["$expires", NEVER] }, "$$NOW"] };
-    let take = doc! { "$and": [&in_time, &free] };
-    let again = doc! { "$and": [in_time, { "$not": free }, { "$eq": ["$owner", me] }] };
-    let token = doc! { "$max": [
-        { "$add": [{ "$ifNull": ["$token", 0_i64] }, 1_i64] },
-        { "$multiply": [{ "$toLong": "$$NOW" }, 1000_i64] },
-    ] };
-    let until = doc! { "$add": ["$$NOW", ttl] };
-    let set = doc! {
-        "owner": if_else(&take, me.clone(), "$owner"),
-        "label": if_else(&take, doc! { "$literal": label }, "$label"),
-        "token": if_else(&take, token, "$token"),
-        "revoked": if_else(&take, "$$REMOVE", "$revoked"),
-        "expires": if_else(
-            &take,
-            until.clone(),
-            if_else(&again, doc! { "$max": ["$expires", until] }, "$expires"),
-        ),
+    let is_late = doc! { "$gt": ["$$NOW", deadline] };
+    let taken = doc! {
+        "_id": "$_id",
+        "owner": me,
+        "label": { "$literal": label },
+        "token": { "$max": [{ "$add": ["$token", 1_i64] }, { "$multiply": [{ "$toLong": "$$NOW" }, 1000_i64] }] },
+        "expires": { "$add": ["$$NOW", ttl] },
     };
-    vec![doc! { "$set": set }, forget()]
+    let extended = doc! { "$mergeObjects": ["$$ROOT", { "expires": until(ttl) }] };
+    let unless_free = doc! { "$cond": [{ "$eq": ["$owner", me] }, extended, "$$ROOT"] };
+    // A field that isn't there is less than any date.
+    let in_time = doc! { "$cond": [{ "$lte": ["$expires", "$$NOW"] }, taken, unless_free] };
+    vec![doc! { "$replaceWith": { "$cond": [is_late, "$$ROOT", in_time] } }, forget()]
 }
 
 /// A renewal's pipeline: `me` keeps what it holds for `ttl` more, never for less than it had.
 pub(crate) fn renew(me: &Bson, ttl: i64) -> Vec<Document> {
     let held = doc! { "$and": [{ "$eq": ["$owner", me] }, is_live()] };
-    let until = doc! { "$max": ["$expires", { "$add": ["$$NOW", ttl] }] };
-    vec![doc! { "$set": { "expires": if_else(&held, until, "$expires") } }, forget()]
+    vec![doc! { "$set": { "expires": { "$cond": [held, until(ttl), "$expires"] } } }, forget()]
 }
 
 /// A release's pipeline, for a document of the owner's. The token stays.
@@ -54,14 +45,11 @@ pub(crate) fn release() -> Vec<Document> {
 }
 
 /// A revoke's pipeline, for a document of `holder`'s: it can't renew any more, and the lock is free when it would have
-/// been.
+/// been. What is over already is left alone.
 pub(crate) fn revoke(holder: &Bson, by: &Bson, label: &str) -> Vec<Document> {
-    let live = is_live();
-    vec![doc! { "$set": {
-        "owner": if_else(&live, by.clone(), "$owner"),
-        "label": if_else(&live, doc! { "$literal": label }, "$label"),
-        "revoked": if_else(&live, holder.clone(), "$revoked"),
-    } }]
+    let revoked = doc! { "owner": by, "label": { "$literal": label }, "revoked": holder };
+    let outcome = doc! { "$cond": [is_live(), { "$mergeObjects": ["$$ROOT", revoked] }, "$$ROOT"] };
+    vec![doc! { "$replaceWith": outcome }]
 }
 
 /// What is answered of a document, and the server's time with it.
@@ -78,14 +66,15 @@ pub(crate) fn bytes(bytes: &[u8]) -> Bson {
 /// in it, so that a document that stays as it was stays so in this as well. One that a refused attempt left behind has
 /// no token, and goes at once.
 fn forget() -> Document {
-    let token = doc! { "$toDate": { "$divide": [{ "$ifNull": ["$token", 0_i64] }, 1000] } };
-    doc! { "$set": { "forget": { "$max": [{ "$add": [token, KEPT] }, "$expires"] } } }
+    let token = doc! { "$toDate": { "$divide": ["$token", 1000] } };
+    doc! { "$set": { "forget": { "$max": [{ "$add": [token, KEPT] }, "$expires", NEVER] } } }
 }
 
 fn is_live() -> Document {
     doc! { "$gt": ["$expires", "$$NOW"] }
 }
 
-fn if_else(condition: &Document, then: impl Into<Bson>, otherwise: impl Into<Bson>) -> Document {
-    doc! { "$cond": [condition, then.into(), otherwise.into()] }
+/// The end of a lease from now on, and no earlier than it was.
+fn until(ttl: i64) -> Document {
+    doc! { "$max": ["$expires", { "$add": ["$$NOW", ttl] }] }
 }

@@ -47,9 +47,9 @@ impl Harness for MongoDb {
         lock_mongo::connect_with(self.server.url(), options).await
     }
 
-    /// Each write waits for the disk, and a case's own servers are three or six at a time beside the others'.
+    /// Each write waits for the disk; and a request is more than a thousand bytes, which a slow network takes its time for.
     fn ttl(&self) -> Duration {
-        Duration::from_millis(800)
+        Duration::from_millis(1200)
     }
 
     fn can(&self, need: Need) -> Result<(), String> {
