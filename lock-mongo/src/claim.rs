@@ -9,7 +9,7 @@ use lock_core::{Done, Error, Listening, Result};
 use mongodb::bson::{Bson, DateTime, doc};
 use mongodb::options::ReturnDocument;
 
-use crate::lane::Lane;
+use crate::lane::{Lane, Order};
 use crate::record::Record;
 use crate::server::{Call, Missing, Server, Write};
 use crate::statements;
@@ -44,6 +44,7 @@ impl MongoClaim {
                 pipeline: statements::attempt(&self.owner, label, ttl, deadline),
                 missing: Missing::Made,
                 answer: ReturnDocument::After,
+                order: Order::Kept,
             };
             let record = self.server.write(call, &mut self.lane, attempt).await?.ok_or_else(no_document)?;
             match (record.left(), record.token) {
@@ -108,6 +109,7 @@ impl Claim for MongoClaim {
             pipeline: statements::renew(&self.owner, millis(ttl)),
             missing: Missing::LeftOut,
             answer: ReturnDocument::After,
+            order: Order::Free,
         };
         let owner = self.request.owner;
         Ok(match self.write(renew).await? {
@@ -128,6 +130,7 @@ impl Claim for MongoClaim {
             missing: Missing::LeftOut,
             // What had ended by itself was not given up.
             answer: ReturnDocument::Before,
+            order: Order::Kept,
         };
         Ok(match self.write(release).await?.and_then(|record| record.left()) {
             Some(_) => Release::Released { others: None },

@@ -11,7 +11,7 @@ use mongodb::options::ReturnDocument;
 
 use crate::check;
 use crate::claim::MongoClaim;
-use crate::lane::Lane;
+use crate::lane::{Lane, Order};
 use crate::schema::{self, Standing};
 use crate::server::{Call, Missing, Server, Write};
 use crate::settings::{Mongo, Opening};
@@ -67,6 +67,7 @@ impl Driver for MongoDriver {
             pipeline,
             missing: Missing::LeftOut,
             answer: ReturnDocument::Before,
+            order: Order::Kept,
         };
         let before = self.0.write(call, &mut Lane::default(), revoke).await?;
         Ok(match (before.and_then(|record| record.left()), when) {

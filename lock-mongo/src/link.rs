@@ -98,10 +98,15 @@ pub(crate) fn majority() -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build()
 }
 
+const HEARTBEAT: Duration = Duration::from_secs(2);
+
 /// How long the driver may look for a server, and for a connection, where the user has not said.
 pub(crate) fn bounded(mut options: ClientOptions, patience: Duration) -> ClientOptions {
-    options.server_selection_timeout.get_or_insert(patience);
+    // Less than a call may take: the driver then says what is wrong with the servers, and that nothing was asked.
+    options.server_selection_timeout.get_or_insert(patience / 5 * 4);
     options.connect_timeout.get_or_insert(patience);
+    // The driver's own is 10 s. As long may a primary that was out of order for a moment be taken for lost.
+    options.heartbeat_freq.get_or_insert(HEARTBEAT);
     // The driver's own is 10, which 64 locks that are taken at once would stand in line for.
     options.max_pool_size.get_or_insert(100);
     options.retry_writes = Some(true);

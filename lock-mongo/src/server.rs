@@ -9,7 +9,7 @@ use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 use tokio::sync::OnceCell;
 
 use crate::errors::{self, is_duplicate};
-use crate::lane::Lane;
+use crate::lane::{Lane, Order};
 use crate::link::{Hello, Link, Place, bounded, majority, of_the_primary};
 use crate::profile::Profile;
 use crate::primary::Term;
@@ -55,6 +55,8 @@ pub(crate) struct Write {
     pub(crate) missing: Missing,
     /// Which state of the document is answered.
     pub(crate) answer: ReturnDocument,
+    /// Whether it has to come after what the claim has sent before.
+    pub(crate) order: Order,
 }
 
 /// What becomes of a write to a document that isn't there.
@@ -150,26 +152,26 @@ impl Server {
 
     /// Writes to a lock's document, in the claim's session; what is answered of the document.
     pub(crate) async fn write(&self, call: Call<'_>, lane: &mut Lane, write: Write) -> Result<Option<Record>> {
-        let (link, asked_in) = self.link_and_term();
         // Half of what is left is for the request itself.
-        let mut lane = lane.borrow(call.clock, call.left() / 2).await;
+        let mut borrowed = lane.borrow(call.clock, write.order, call.left() / 2).await;
+        let link = borrowed.link(self.link());
+        let asked_in = link.primary.term();
         let left = call.left();
         if left.is_zero() {
             return Err(call.out_of_time(Done::No));
         }
         let asked = link.clone();
-        let answer = self
-            .ask(call, &link, async move {
-                let session = lane.session(&asked).await?;
-                let first = update(&asked, session, &write, left).await;
-                match first {
-                    // Two made the document at once, and it was the other's: it is there now.
-                    Err(e) if is_duplicate(&e) => update(&asked, session, &write, left).await,
-                    outcome => outcome,
-                }
-            })
-            .await?;
-        self.read(call, &link, asked_in, answer.as_ref())
+        let answer = self.ask(call, &link, async move {
+            let session = borrowed.session(&asked).await?;
+            match update(&asked, session, &write, left).await {
+                // Two made the document at once, and it was the other's: it is there now.
+                Err(e) if is_duplicate(&e) => update(&asked, session, &write, left).await,
+                outcome => outcome,
+            }
+        });
+        let answer = answer.await;
+        lane.was_answered(!answer.as_ref().is_err_and(Error::may_have_been_done));
+        self.read(call, &link, asked_in, answer?.as_ref())
     }
 
     /// Asks the driver, in a task of its own: its futures must not be dropped half-way. A link that has answered nobody
