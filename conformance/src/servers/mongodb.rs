@@ -148,8 +148,13 @@ trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 fn connect(url: &str) -> io::Result<Box<dyn Stream>> {
+    connect_for(url, PATIENCE)
+}
+
+/// A connection whose answers may take as long as `patience`.
+fn connect_for(url: &str, patience: Duration) -> io::Result<Box<dyn Stream>> {
     if let Some(path) = url.strip_prefix("unix://") {
-        return connect_to_socket(Path::new(path));
+        return connect_to_socket(Path::new(path), patience);
     }
     let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("no URL of MongoDB's"))?;
     let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
@@ -158,10 +163,10 @@ fn connect(url: &str) -> io::Result<Box<dyn Stream>> {
     for host in hosts.split(',') {
         let address = if host.contains(':') { host.to_owned() } else { format!("{host}:27017") };
         for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
+            match TcpStream::connect_timeout(&address, patience) {
                 Ok(stream) => {
-                    stream.set_read_timeout(Some(PATIENCE))?;
-                    stream.set_write_timeout(Some(PATIENCE))?;
+                    stream.set_read_timeout(Some(patience))?;
+                    stream.set_write_timeout(Some(patience))?;
                     return Ok(Box::new(stream));
                 }
                 Err(e) => refused = e,
@@ -172,15 +177,15 @@ fn connect(url: &str) -> io::Result<Box<dyn Stream>> {
 }
 
 #[cfg(unix)]
-fn connect_to_socket(path: &Path) -> io::Result<Box<dyn Stream>> {
+fn connect_to_socket(path: &Path, patience: Duration) -> io::Result<Box<dyn Stream>> {
     let stream = std::os::unix::net::UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     Ok(Box::new(stream))
 }
 
 #[cfg(not(unix))]
-fn connect_to_socket(_: &Path) -> io::Result<Box<dyn Stream>> {
+fn connect_to_socket(_: &Path, _: Duration) -> io::Result<Box<dyn Stream>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

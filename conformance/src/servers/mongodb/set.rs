@@ -11,7 +11,7 @@ use super::super::owned::{Owned, Settings};
 use super::super::product::{Place, Product};
 use super::super::requirement::Absence;
 use super::wire::{self, Document};
-use super::{MongoDb, SET, connect, initiate, own_url};
+use super::{MongoDb, SET, connect, connect_for, initiate, own_url};
 
 /// How long an election may take: the old primary has to be missed first.
 const ELECTION: Duration = Duration::from_secs(30);
@@ -103,7 +103,7 @@ impl ReplicaSet {
             .with("replSetStepDown", seconds)
             .with("secondaryCatchUpPeriodSecs", 1)
             .with("force", true);
-        wire::ask(&mut connect(&self.members[primary].own_url())?, command)?;
+        wire::ask(&mut connect_for(&self.members[primary].own_url(), ELECTION)?, command)?;
         Ok(primary)
     }
 
