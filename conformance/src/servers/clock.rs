@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use super::executable::Executable;
 use super::folder::Folder;
 use crate::harness::Step;
 
@@ -22,6 +23,8 @@ pub fn can_be_set() -> Result<(), String> {
 /// The wall clock of one server and of its children.
 #[derive(Debug)]
 pub(super) struct WallClock {
+    /// The library, where the server can see it.
+    library: PathBuf,
     offset: File,
     /// What the file holds, in nanoseconds.
     nanos: Mutex<i64>,
@@ -30,19 +33,22 @@ pub(super) struct WallClock {
 
 impl WallClock {
     /// The machine's, until it is set.
-    pub(super) fn new() -> io::Result<WallClock> {
-        can_be_set().map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
-        let folder = Folder::new()?;
+    pub(super) fn new(server: &Executable) -> io::Result<WallClock> {
+        let compiled = library().map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
+        let folder = Folder::new_in(&server.temporary())?;
+        // Not ours alone: the server may be another user's, and there is no secret in it.
+        #[cfg(unix)]
+        fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let library = folder.path().join("shim.so");
+        fs::copy(compiled, &library)?;
         let mut offset = OpenOptions::new().write(true).create_new(true).open(path(&folder))?;
         offset.write_all(&0_i64.to_ne_bytes())?;
-        Ok(WallClock { offset, nanos: Mutex::default(), folder })
+        Ok(WallClock { library, offset, nanos: Mutex::default(), folder })
     }
 
     /// Gives it to the server that `command` starts.
-    pub(super) fn give_to(&self, command: &mut Command) -> io::Result<()> {
-        let library = library().map_err(io::Error::other)?;
-        command.env("LD_PRELOAD", library).env(OFFSET, path(&self.folder));
-        Ok(())
+    pub(super) fn give_to(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", &self.library).env(OFFSET, path(&self.folder));
     }
 
     /// Sets it, from what it says now.

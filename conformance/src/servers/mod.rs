@@ -3,7 +3,8 @@
 //! A server comes from the first of these that there is:
 //!
 //! 1. a URL in the environment (`LOCK_TEST_REDIS=redis://…`): somebody else's server, which is never hurt;
-//! 2. a program on the `PATH` (`redis-server`, `valkey-server`), started in a temporary folder on a free loopback port.
+//! 2. a program on the `PATH` (`redis-server`, `valkey-server`), started in a temporary folder on a free loopback port;
+//! 3. for some, a program of another system in a folder, started likewise under chroot.
 //!
 //! What is not there is an [`Absence`]: cases that need it are *not run*, unless `LOCK_TEST_REQUIRE=redis,…` names
 //! it: then they fail. Only an [`Owned`] server, one that was started here, can be killed, stopped and paused, so a case
@@ -17,10 +18,24 @@
 
 pub mod catalogue;
 pub mod clock;
+mod executable;
+#[cfg(unix)]
+mod family;
+#[cfg(not(unix))]
+#[path = "family_elsewhere.rs"]
+mod family;
 mod folder;
 mod holder;
+#[cfg(unix)]
+mod kin;
 mod mongodb;
+#[cfg(feature = "servers-sql")]
+mod mysql;
 mod owned;
+#[cfg(feature = "servers-sql")]
+mod pgbouncer;
+#[cfg(feature = "servers-sql")]
+mod postgres;
 #[cfg(unix)]
 mod process;
 #[cfg(not(unix))]
@@ -30,15 +45,28 @@ mod product;
 pub mod record;
 mod redis;
 mod requirement;
+#[cfg(feature = "servers-sql")]
+mod sql;
+mod system;
+#[cfg(feature = "servers-sql")]
+mod template;
+mod user;
 
 use std::fmt;
 use std::path::PathBuf;
 
+pub use executable::{Account, Executable};
 pub use holder::{Command, Finished, Holder, Program, Wait};
 pub use mongodb::{MongoDb, ReplicaSet, StandaloneMongoDb};
+#[cfg(feature = "servers-sql")]
+pub use mysql::MySql;
 pub use owned::{Clock, Owned, Persistence, Settings};
+#[cfg(feature = "servers-sql")]
+pub use pgbouncer::PgBouncer;
+#[cfg(feature = "servers-sql")]
+pub use postgres::Postgres;
 pub use process::{Ended, Process};
-pub use product::{Place, Product};
+pub use product::{Farewell, Place, Product};
 pub use redis::Redis;
 pub use requirement::{Absence, Requirement};
 
@@ -90,7 +118,7 @@ impl Server {
     pub fn source(&self) -> Source {
         match self {
             Server::Given(given) => given.source.clone(),
-            Server::Owned(owned) => Source::Program(owned.program().to_owned()),
+            Server::Owned(owned) => owned.program().source(),
         }
     }
 }
@@ -113,6 +141,8 @@ pub enum Source {
     },
     /// This program, started here.
     Program(PathBuf),
+    /// This program of another system, started here under chroot.
+    Chroot(PathBuf),
 }
 
 impl fmt::Display for Source {
@@ -120,18 +150,9 @@ impl fmt::Display for Source {
         match self {
             Source::Url { variable } => write!(f, "given by {variable}"),
             Source::Program(program) => write!(f, "started from {}", program.display()),
+            Source::Chroot(program) => write!(f, "started from {} under chroot", program.display()),
         }
     }
-}
-
-/// Where the programs of a server are looked for: on the `PATH`, then where `cargo xtask test` puts what no package
-/// manager has (`target/servers/NAME/bin`).
-fn path(listing: &catalogue::Listing) -> std::ffi::OsString {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let this = std::env::current_exe().unwrap_or_default();
-    let ours = this.ancestors().map(|folder| folder.join("servers").join(listing.name).join("bin"));
-    let folders = std::env::split_paths(&path).chain(ours.filter(|folder| folder.is_dir()));
-    std::env::join_paths(folders).unwrap_or(path.clone())
 }
 
 /// Somebody else's server.

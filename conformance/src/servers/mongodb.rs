@@ -8,9 +8,11 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::catalogue::{self, Listing};
+use super::executable::Executable;
 use super::owned::Settings;
 use super::product::{Place, Product};
 pub use set::ReplicaSet;
@@ -26,6 +28,8 @@ pub struct StandaloneMongoDb;
 
 /// The set's name.
 const SET: &str = "locks";
+/// How long an election may take: the old primary has to be missed first.
+const ELECTION: Duration = Duration::from_secs(30);
 /// How long a server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -34,11 +38,11 @@ impl Product for MongoDb {
         &catalogue::MONGODB
     }
 
-    fn prepare(&self, _: &Path, place: &Place) -> io::Result<()> {
+    fn prepare(&self, _: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
         std::fs::create_dir_all(data(place))
     }
 
-    fn command(&self, program: &Path, place: &Place, settings: &Settings) -> Command {
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
         let mut command = command(program, place, settings);
         command.args(["--replSet", SET]);
         command
@@ -56,16 +60,21 @@ impl Product for MongoDb {
         greet(url)
     }
 
-    fn settle(&self, place: &Place) -> io::Result<bool> {
+    /// A set of one elects itself.
+    fn started(&self, place: &Place) -> io::Result<()> {
         let mut stream = connect(&own_url(place))?;
-        let hello = wire::ask(&mut stream, Document::default().with("hello", 1))?;
-        if hello.is("isWritablePrimary") {
-            return Ok(true);
+        let deadline = Instant::now() + ELECTION;
+        while Instant::now() < deadline {
+            let hello = wire::ask(&mut stream, Document::default().with("hello", 1))?;
+            if hello.is("isWritablePrimary") {
+                return Ok(());
+            }
+            if hello.get("setName").is_none() {
+                initiate(&mut stream, &[place.port])?;
+            }
+            thread::sleep(Duration::from_millis(5));
         }
-        if hello.get("setName").is_none() {
-            initiate(&mut stream, &[place.port])?;
-        }
-        Ok(false)
+        Err(no_primary())
     }
 
     fn time(&self, url: &str) -> io::Result<SystemTime> {
@@ -78,11 +87,11 @@ impl Product for StandaloneMongoDb {
         &catalogue::MONGODB
     }
 
-    fn prepare(&self, _: &Path, place: &Place) -> io::Result<()> {
+    fn prepare(&self, _: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
         std::fs::create_dir_all(data(place))
     }
 
-    fn command(&self, program: &Path, place: &Place, settings: &Settings) -> Command {
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
         command(program, place, settings)
     }
 
@@ -104,8 +113,8 @@ impl Product for StandaloneMongoDb {
 }
 
 /// Both keep a journal, which locks ask to be written before each answer: there is no server without persistence.
-fn command(program: &Path, place: &Place, settings: &Settings) -> Command {
-    let mut command = Command::new(program);
+fn command(program: &Executable, place: &Place, settings: &Settings) -> Command {
+    let mut command = program.command();
     command.args(["--port", &place.port.to_string(), "--bind_ip", "127.0.0.1"]);
     command.arg("--dbpath").arg(data(place)).arg("--unixSocketPrefix").arg(&place.folder);
     command.args(["--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64"]);
@@ -113,7 +122,7 @@ fn command(program: &Path, place: &Place, settings: &Settings) -> Command {
     command.args(["--setParameter", "enableTestCommands=1"]);
     command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
     command.args(&settings.args);
-    if let Some(libraries) = libraries(program) {
+    if let Some(libraries) = libraries(program.path()) {
         command.env("LD_LIBRARY_PATH", libraries);
     }
     command
@@ -141,6 +150,10 @@ fn socket(place: &Place) -> PathBuf {
 /// Its socket stands in its folder: nobody else serves it. Not a URL of MongoDB's: only we read it.
 fn own_url(place: &Place) -> String {
     format!("unix://{}", socket(place).display())
+}
+
+fn no_primary() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no primary within {ELECTION:?}"))
 }
 
 trait Stream: Read + Write {}

@@ -1,20 +1,17 @@
 //! A replica set of three members, which may be hurt one by one.
 
 use std::io;
-use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::super::catalogue::{self, Listing};
+use super::super::executable::Executable;
 use super::super::owned::{Owned, Settings};
 use super::super::product::{Place, Product};
 use super::super::requirement::Absence;
 use super::wire::{self, Document};
-use super::{MongoDb, SET, connect, connect_for, initiate, own_url};
-
-/// How long an election may take: the old primary has to be missed first.
-const ELECTION: Duration = Duration::from_secs(30);
+use super::{ELECTION, MongoDb, SET, connect, connect_for, initiate, no_primary, own_url};
 
 /// A replica set of three servers that were started here. Dropping it kills them.
 #[derive(Debug)]
@@ -31,11 +28,11 @@ impl Product for Member {
         &catalogue::MONGODB
     }
 
-    fn prepare(&self, program: &Path, place: &Place) -> io::Result<()> {
-        MongoDb.prepare(program, place)
+    fn prepare(&self, program: &Executable, place: &Place, settings: &Settings) -> io::Result<()> {
+        MongoDb.prepare(program, place, settings)
     }
 
-    fn command(&self, program: &Path, place: &Place, settings: &Settings) -> Command {
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
         MongoDb.command(program, place, settings)
     }
 
@@ -92,7 +89,7 @@ impl ReplicaSet {
             }
             thread::sleep(Duration::from_millis(20));
         }
-        Err(io::Error::new(io::ErrorKind::TimedOut, format!("no primary within {ELECTION:?}")))
+        Err(no_primary())
     }
 
     /// Makes the primary step down, for `pause` at least; returns when it has. Its successor is yet to be elected.

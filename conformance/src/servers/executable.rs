@@ -1,0 +1,95 @@
+//! A server's program as it is installed here, and who runs it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Source;
+use super::catalogue::Found;
+use super::system::System;
+use super::user::User;
+
+/// Who runs a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Account {
+    /// Whoever runs the tests.
+    Ours,
+    /// The same, unless that is root: then `nobody`. For servers that refuse to run as root.
+    Unprivileged,
+}
+
+/// A server's program, and who runs it.
+#[derive(Clone, Debug)]
+pub struct Executable {
+    path: PathBuf,
+    system: Option<System>,
+    user: Option<User>,
+}
+
+impl Executable {
+    pub(super) fn new(found: Found, account: Account) -> io::Result<Executable> {
+        let user = match account {
+            Account::Ours => None,
+            Account::Unprivileged => User::unprivileged()?,
+        };
+        let system = found.system.as_deref().map(System::new).transpose()?;
+        Ok(Executable { path: found.program, system, user })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A command that runs it.
+    pub fn command(&self) -> Command {
+        if let Some(system) = &self.system {
+            return system.command(self.user.as_ref(), &self.path);
+        }
+        let mut command = Command::new(&self.path);
+        if let Some(user) = &self.user {
+            user.runs(&mut command);
+        }
+        command
+    }
+
+    /// Where it comes from.
+    pub(super) fn source(&self) -> Source {
+        match self.system {
+            None => Source::Program(self.path.clone()),
+            Some(_) => Source::Chroot(self.path.clone()),
+        }
+    }
+
+    /// Where it finds temporary folders.
+    pub(super) fn temporary(&self) -> PathBuf {
+        self.system.as_ref().map_or_else(std::env::temp_dir, System::temporary)
+    }
+
+    /// Another program of the same installation: `initdb` beside `postgres`, also where that is a link to it, and what
+    /// is in `bin` for a server in `sbin`.
+    pub fn sibling(&self, name: &str) -> io::Result<Executable> {
+        let path = self.path.canonicalize()?;
+        let bin = path.parent().and_then(Path::parent).map(|prefix| prefix.join("bin").join(name));
+        let mut places = [Some(path.with_file_name(name)), bin].into_iter().flatten();
+        match places.find(|path| path.is_file()) {
+            Some(path) => Ok(Executable { path, ..self.clone() }),
+            None => {
+                let why = format!("there is no {name} beside {}", self.path.display());
+                Err(io::Error::new(io::ErrorKind::NotFound, why))
+            }
+        }
+    }
+
+    /// Gives a file or a folder of ours to whoever runs it.
+    pub(super) fn give(&self, path: &Path) -> io::Result<()> {
+        self.user.as_ref().map_or(Ok(()), |user| user.owns(path))
+    }
+}
+
+impl fmt::Display for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
+}
