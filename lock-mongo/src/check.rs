@@ -36,10 +36,13 @@ fn finding(subject: &'static str, level: Level, message: impl Into<String>) -> F
 async fn reachable(server: &Server, call: Call<'_>) -> Finding {
     let (link, address) = (server.link(), server.profile.get().server.clone());
     let asking = link.clone();
-    let answer = server.ask(call, &link, async move { asking.database().run_command(doc! { "buildInfo": 1 }).await });
+    let answer =
+        server.ask(call, &link, async move { asking.database().run_command(doc! { "buildInfo": 1 }).await });
     match answer.await.map(|answer| answer.get_str("version").unwrap_or("of unknown version").to_owned()) {
         Ok(version) => finding("reachable", Level::Good, format!("MongoDB {version} at {address}")),
-        Err(e) => finding("reachable", Level::Unknown, format!("a server answers at {address}: {}", e.message())),
+        Err(e) => {
+            finding("reachable", Level::Unknown, format!("a server answers at {address}: {}", e.message()))
+        }
     }
 }
 
@@ -111,7 +114,9 @@ fn clock(drift: Option<Drift>) -> Finding {
         true => finding(
             "clock",
             Level::Warning,
-            format!("{message}: it is set while locks are held, or goes too fast or too slow; leases are off by as much"),
+            format!(
+                "{message}: it is set while locks are held, or goes too fast or too slow; leases are off by as much"
+            ),
         ),
         false => finding("clock", Level::Good, message),
     }

@@ -115,7 +115,7 @@ impl Claim for MongoClaim {
         Ok(match self.write(renew).await? {
             Some(record) => match record.left() {
                 Some(valid_for) if record.is_of(&owner) => Renewal::Held { valid_for },
-                Some(_) if record.was_revoked_from(&owner) => Renewal::Lost(Cause::Revoked),
+                _ if record.was_revoked_from(&owner) => Renewal::Lost(Cause::Revoked),
                 Some(_) => Renewal::Lost(Cause::Taken),
                 None => Renewal::Lost(Cause::Gone),
             },

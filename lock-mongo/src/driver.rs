@@ -60,7 +60,7 @@ impl Driver for MongoDriver {
             When::HoldersDeadline => {
                 statements::revoke(&holder, &statements::bytes(by.as_bytes()), label.as_str())
             }
-            When::Now => statements::release(),
+            When::Now => statements::revoke_now(&holder),
         };
         let revoke = Write {
             filter: doc! { "_id": self.0.key(name), "owner": holder },

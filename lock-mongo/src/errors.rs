@@ -3,7 +3,9 @@
 use std::io;
 
 use lock_core::{Done, Error};
-use mongodb::error::{Error as MongoError, ErrorKind, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR, WriteFailure};
+use mongodb::error::{
+    Error as MongoError, ErrorKind, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR, WriteFailure,
+};
 
 /// What went wrong with a request.
 pub(crate) fn asking(error: MongoError) -> Error {
@@ -15,9 +17,10 @@ fn classify(error: &MongoError) -> Error {
     match &*error.kind {
         ErrorKind::Command(command) => said_by_server(command.code, &said, error),
         ErrorKind::Write(WriteFailure::WriteError(write)) => said_by_server(write.code, &said, error),
-        ErrorKind::Write(WriteFailure::WriteConcernError(_)) => {
-            Error::unavailable(Done::Unknown, format!("a majority of the set has not acknowledged it: {said}"))
-        }
+        ErrorKind::Write(WriteFailure::WriteConcernError(_)) => Error::unavailable(
+            Done::Unknown,
+            format!("a majority of the set has not acknowledged it: {said}"),
+        ),
         ErrorKind::Authentication { .. } => Error::rejected(format!("{LOGIN}: {said}")),
         ErrorKind::ServerSelection { message, .. } if message.contains("certificate") => {
             Error::rejected(format!("{CERTIFICATE}: {said}"))
@@ -35,11 +38,14 @@ fn classify(error: &MongoError) -> Error {
             Error::unavailable(Done::No, format!("the server can't be reached: {said}"))
         }
         ErrorKind::InvalidArgument { .. } | ErrorKind::InvalidTlsConfig { .. } => Error::invalid(said),
-        ErrorKind::IncompatibleServer { .. } | ErrorKind::SessionsNotSupported => {
-            Error::rejected(format!("the server can't do what locks need; it has to be MongoDB 4.4 or later: {said}"))
-        }
+        ErrorKind::IncompatibleServer { .. } | ErrorKind::SessionsNotSupported => Error::rejected(format!(
+            "the server can't do what locks need; it has to be MongoDB 4.4 or later: {said}"
+        )),
         ErrorKind::Shutdown => Error::unavailable(Done::No, said),
-        _ => Error::unavailable(Done::Unknown, format!("the connection broke before the server's answer came: {said}")),
+        _ => Error::unavailable(
+            Done::Unknown,
+            format!("the connection broke before the server's answer came: {said}"),
+        ),
     }
 }
 
@@ -62,8 +68,12 @@ fn said_by_server(code: i32, said: &str, error: &MongoError) -> Error {
 /// In one line, as the server or the driver has it; of a driver's error the kind alone says what happened.
 pub(crate) fn words(error: &MongoError) -> String {
     match &*error.kind {
-        ErrorKind::Command(command) => format!("{} ({} {})", command.message, command.code_name, command.code),
-        ErrorKind::Write(WriteFailure::WriteConcernError(e)) => format!("{} ({} {})", e.message, e.code_name, e.code),
+        ErrorKind::Command(command) => {
+            format!("{} ({} {})", command.message, command.code_name, command.code)
+        }
+        ErrorKind::Write(WriteFailure::WriteConcernError(e)) => {
+            format!("{} ({} {})", e.message, e.code_name, e.code)
+        }
         kind => kind.to_string(),
     }
 }
@@ -97,11 +107,9 @@ fn code(error: &MongoError) -> Option<i32> {
     }
 }
 
-const LOGIN: &str =
-    "the server refused the user or the password; give both, and where the user is kept, in the URL: \
+const LOGIN: &str = "the server refused the user or the password; give both, and where the user is kept, in the URL: \
      mongodb://user:password@host/?authSource=admin";
-const CERTIFICATE: &str =
-    "the server's certificate, or ours, was refused; ?ca= names the roots to trust, ?cert= our own certificate and key";
+const CERTIFICATE: &str = "the server's certificate, or ours, was refused; ?ca= names the roots to trust, ?cert= our own certificate and key";
 
 /// What the server refuses before it does anything: a duplicate, a conflict with another's write, an attempt whose
 /// claim has been released (TransactionTooOld), a lock inside the server that was not had in time.
@@ -110,7 +118,8 @@ const NOT_DONE: &[i32] = &[11000, 112, 225, 24, 46];
 /// What passes, and may have been done: no or another primary, a server that ends or was interrupted, time that ran out
 /// on the server, other members that can't be reached, a full disk.
 const PASSING: &[i32] = &[
-    6, 7, 50, 64, 89, 91, 100, 134, 189, 262, 9001, 10058, 10107, 11600, 11601, 11602, 13435, 13436, 14031, 148,
+    6, 7, 50, 64, 89, 91, 100, 134, 189, 262, 9001, 10058, 10107, 11600, 11601, 11602, 13435, 13436, 14031,
+    148,
 ];
 
 /// What does not, and what to do.
@@ -126,7 +135,10 @@ const LASTING: &[(&[i32], &str)] = &[
         "the server does not understand the request; it has to be MongoDB 4.4 or later",
     ),
     (&[85, 86], "the collection of locks has an index of another version"),
-    (&[14, 2, 16554, 16556, 34471, 16020], "no lock client has written this document; take another collection or name"),
+    (
+        &[14, 2, 16554, 16556, 34471, 16020],
+        "no lock client has written this document; take another collection or name",
+    ),
 ];
 
 #[cfg(test)]
@@ -147,7 +159,9 @@ mod tests {
         for code in PASSING {
             assert_eq!(said(*code).kind(), Kind::Unavailable { done: Done::Unknown }, "{code}");
         }
-        for (code, advice) in [(18, "password"), (13, "readWrite"), (40324, "4.4"), (14, "another collection")] {
+        for (code, advice) in
+            [(18, "password"), (13, "readWrite"), (40324, "4.4"), (14, "another collection")]
+        {
             let error = said(code);
             assert_eq!(error.kind(), Kind::Rejected, "{code}");
             assert!(error.message().contains(advice), "{error}");

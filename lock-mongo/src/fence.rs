@@ -50,7 +50,10 @@ pub enum FenceError {
 impl Fence {
     /// The fence of `resource`: any name that stands for what is written in `database`.
     pub fn new(database: &Database, resource: impl AsRef<[u8]>) -> Fence {
-        Fence { fences: database.collection("onelock_fences"), resource: statements::bytes(resource.as_ref()) }
+        Fence {
+            fences: database.collection("onelock_fences"),
+            resource: statements::bytes(resource.as_ref()),
+        }
     }
 
     /// Accepts `token` in the transaction that `session` is in, unless a later one was accepted before: then
@@ -66,7 +69,8 @@ impl Fence {
             .return_document(ReturnDocument::After)
             .session(session)
             .await?;
-        let highest = answer.and_then(|fence| fence.get_i64("token").ok()).and_then(|token| u64::try_from(token).ok());
+        let highest =
+            answer.and_then(|fence| fence.get_i64("token").ok()).and_then(|token| u64::try_from(token).ok());
         match highest.and_then(FencingToken::new) {
             Some(highest) if highest > token => Err(FenceError::Stale(Stale { offered: token, highest })),
             _ => Ok(()),
@@ -93,7 +97,9 @@ impl std::fmt::Display for FenceError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             FenceError::Stale(stale) => stale.fmt(f),
-            FenceError::Mongo(error) => write!(f, "the fence could not be checked: {}", crate::errors::words(error)),
+            FenceError::Mongo(error) => {
+                write!(f, "the fence could not be checked: {}", crate::errors::words(error))
+            }
         }
     }
 }

@@ -49,7 +49,8 @@ impl Link {
         let primary = Arc::<Primary>::default();
         let mut options = options.clone();
         let others = options.sdam_event_handler.take();
-        options.sdam_event_handler = Some(Primary::follow(primary.clone(), profile.clone(), clock.clone(), others));
+        options.sdam_event_handler =
+            Some(Primary::follow(primary.clone(), profile.clone(), clock.clone(), others));
         let client = Client::with_options(options).map_err(errors::asking)?;
         let database = client.database(&place.database);
         let locks = database.collection(&place.collection);
@@ -77,9 +78,9 @@ impl Link {
 
 impl Hello {
     pub(crate) fn parse(answer: &Document) -> Result<Hello> {
-        let now = answer.get_datetime("localTime").map_err(|e| {
-            Error::unavailable(Done::No, "the server did not tell its time").with_source(e)
-        })?;
+        let now = answer
+            .get_datetime("localTime")
+            .map_err(|e| Error::unavailable(Done::No, "the server did not tell its time").with_source(e))?;
         Ok(Hello {
             now: now.timestamp_millis(),
             members: answer.get_array("hosts").map_or(1, Vec::len),

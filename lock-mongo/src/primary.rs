@@ -149,9 +149,9 @@ impl Primary {
     /// `Rejected` if the server is too old.
     pub(crate) fn check_version(&self) -> Result<()> {
         match self.state().wire_version {
-            Some(version) if version < OLDEST_WIRE_VERSION => {
-                Err(Error::rejected("the server is older than MongoDB 4.4, the first that locks can be kept on"))
-            }
+            Some(version) if version < OLDEST_WIRE_VERSION => Err(Error::rejected(
+                "the server is older than MongoDB 4.4, the first that locks can be kept on",
+            )),
             _ => Ok(()),
         }
     }
@@ -209,9 +209,15 @@ mod tests {
         primary.state().hear(member(2), &clock, 9_000_000);
         assert!(millis(&primary, &clock).is_some_and(|now| (1_000_000..2_000_000).contains(&now)));
         primary.state().elect(member(2));
-        assert!(millis(&primary, &clock).is_some_and(|now| now >= 9_000_000), "another member, another clock");
+        assert!(
+            millis(&primary, &clock).is_some_and(|now| now >= 9_000_000),
+            "another member, another clock"
+        );
         primary.hear(&clock, before, 1_000_000);
-        assert!(millis(&primary, &clock).is_some_and(|now| now >= 9_000_000), "the answer of the old one came late");
+        assert!(
+            millis(&primary, &clock).is_some_and(|now| now >= 9_000_000),
+            "the answer of the old one came late"
+        );
         primary.state().elect(member(3));
         assert_eq!(millis(&primary, &clock), None, "nobody has heard this one");
     }

@@ -37,7 +37,11 @@ const CLOCK: &str = "the wall clock of the primary (of the standalone server). T
 
 impl Profile {
     pub(crate) fn new(address: String) -> Profile {
-        Profile(RwLock::new(State { kind: None, deaf: false, info: Arc::new(describe(address, None, false)) }))
+        Profile(RwLock::new(State {
+            kind: None,
+            deaf: false,
+            info: Arc::new(describe(address, None, false)),
+        }))
     }
 
     pub(crate) fn get(&self) -> Arc<Info> {

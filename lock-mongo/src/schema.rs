@@ -81,7 +81,9 @@ fn name() -> String {
 }
 
 fn standing(indexes: &[String]) -> Result<Standing> {
-    let Some(version) = indexes.iter().find_map(|name| name.strip_prefix(MARK)) else { return Ok(Standing::Missing) };
+    let Some(version) = indexes.iter().find_map(|name| name.strip_prefix(MARK)) else {
+        return Ok(Standing::Missing);
+    };
     match version.parse::<u32>() {
         Ok(VERSION) => Ok(Standing::Ours),
         Ok(newer) if newer > VERSION => Err(Error::rejected(format!(
@@ -110,7 +112,8 @@ mod tests {
     #[test]
     fn the_version_says_who_has_to_change() {
         let said = |names: &[&str]| {
-            standing(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).map_err(|e| e.to_string())
+            standing(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+                .map_err(|e| e.to_string())
         };
         assert_eq!(said(&["_id_", "onelock schema 1"]), Ok(Standing::Ours));
         assert_eq!(said(&["_id_", "mine"]), Ok(Standing::Missing));

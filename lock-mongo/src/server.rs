@@ -11,8 +11,8 @@ use tokio::sync::OnceCell;
 use crate::errors::{self, is_duplicate};
 use crate::lane::{Lane, Order};
 use crate::link::{Hello, Link, Place, bounded, majority, of_the_primary};
-use crate::profile::Profile;
 use crate::primary::Term;
+use crate::profile::Profile;
 use crate::record::Record;
 use crate::schema;
 use crate::statements::{self, shown};
@@ -106,7 +106,17 @@ impl Server {
         let current = Current(Arc::new(Mutex::new(Arc::new(link))));
         let wakes = Wakes::new(current.clone(), profile.clone(), prefix.clone(), context.clone());
         let Context { clock, random, .. } = context;
-        Ok(Server { options, place, prefix, clock, random, profile, wakes, current, prepared: OnceCell::new() })
+        Ok(Server {
+            options,
+            place,
+            prefix,
+            clock,
+            random,
+            profile,
+            wakes,
+            current,
+            prepared: OnceCell::new(),
+        })
     }
 
     pub(crate) fn link(&self) -> Arc<Link> {
@@ -144,14 +154,24 @@ impl Server {
         let (locks, key, left) = (link.locks().clone(), self.key(name), call.left());
         let look = async move {
             let filter = mongodb::bson::doc! { "_id": key };
-            locks.find_one(filter).projection(shown()).max_time(left).selection_criteria(of_the_primary()).await
+            locks
+                .find_one(filter)
+                .projection(shown())
+                .max_time(left)
+                .selection_criteria(of_the_primary())
+                .await
         };
         let answer = self.ask(call, &link, look).await.map_err(not_done)?;
         self.read(call, &link, asked_in, answer.as_ref())
     }
 
     /// Writes to a lock's document, in the claim's session; what is answered of the document.
-    pub(crate) async fn write(&self, call: Call<'_>, lane: &mut Lane, write: Write) -> Result<Option<Record>> {
+    pub(crate) async fn write(
+        &self,
+        call: Call<'_>,
+        lane: &mut Lane,
+        write: Write,
+    ) -> Result<Option<Record>> {
         // Half of what is left is for the request itself.
         let mut borrowed = lane.borrow(call.clock, write.order, call.left() / 2).await;
         let link = borrowed.link(self.link());
@@ -243,7 +263,11 @@ async fn update(
         .max_time(left)
         .build();
     let pipeline = write.pipeline.clone();
-    link.locks().find_one_and_update(write.filter.clone(), pipeline).with_options(options).session(session).await
+    link.locks()
+        .find_one_and_update(write.filter.clone(), pipeline)
+        .with_options(options)
+        .session(session)
+        .await
 }
 
 /// A question changes nothing, whatever became of it.

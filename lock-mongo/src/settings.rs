@@ -67,7 +67,9 @@ impl Mongo {
         take_certificates(&mut ours, &mut connection)?;
         let place = Place {
             database: connection.default_database.clone().unwrap_or_else(|| DATABASE.to_owned()),
-            collection: ours.take("collection").map_or(Ok(COLLECTION.to_owned()), |name| collection_name(&name))?,
+            collection: ours
+                .take("collection")
+                .map_or(Ok(COLLECTION.to_owned()), |name| collection_name(&name))?,
         };
         let mongo = Mongo {
             reach: Reach::Url(Box::new(connection)),
@@ -144,7 +146,8 @@ impl Mongo {
         let options = match self.reach {
             Reach::Options(options) => *options,
             Reach::Url(url) => {
-                detached(clock, patience, async { ClientOptions::parse(*url).await.map_err(errors::asking) }).await?
+                detached(clock, patience, async { ClientOptions::parse(*url).await.map_err(errors::asking) })
+                    .await?
             }
         };
         Ok((options, self.place))
@@ -183,7 +186,8 @@ impl std::fmt::Debug for Mongo {
 fn split(url: &str) -> Result<(Location, String)> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let is_ours = |part: &&str| OURS.contains(&part.split('=').next().unwrap_or(part));
-    let (ours, theirs): (Vec<&str>, Vec<&str>) = query.split('&').filter(|part| !part.is_empty()).partition(is_ours);
+    let (ours, theirs): (Vec<&str>, Vec<&str>) =
+        query.split('&').filter(|part| !part.is_empty()).partition(is_ours);
     let slash = match base.split_once("://") {
         Some((_, rest)) if !rest.contains('/') => "/",
         _ => "",
@@ -237,7 +241,9 @@ fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<
         }
         (None, None) => None,
         (None, Some(_)) => {
-            return Err(Error::invalid("key goes with cert: a PEM file with the client's certificate and its key"));
+            return Err(Error::invalid(
+                "key goes with cert: a PEM file with the client's certificate and its key",
+            ));
         }
     };
     let client = client.map(|path| pem("cert", path, &["CERTIFICATE", "PRIVATE KEY"])).transpose()?;
@@ -267,7 +273,8 @@ fn pem(parameter: &str, path: String, what: &[&str]) -> Result<PathBuf> {
 }
 
 fn collection_name(name: &str) -> Result<String> {
-    let is_bad = name.is_empty() || name.len() > 100 || name.starts_with("system.") || name.contains(['$', '\0']);
+    let is_bad =
+        name.is_empty() || name.len() > 100 || name.starts_with("system.") || name.contains(['$', '\0']);
     match is_bad {
         true => Err(Error::invalid(format!("{name:?} can't be a collection's name"))),
         false => Ok(name.to_owned()),
@@ -332,7 +339,14 @@ mod tests {
 
     #[test]
     fn what_would_weaken_a_lock_is_refused() {
-        for weaker in ["w=1", "journal=false", "wtimeoutMS=5", "readConcernLevel=local", "readPreference=nearest", "retryWrites=false"] {
+        for weaker in [
+            "w=1",
+            "journal=false",
+            "wtimeoutMS=5",
+            "readConcernLevel=local",
+            "readPreference=nearest",
+            "retryWrites=false",
+        ] {
             let error = Mongo::from_url(&format!("mongodb://h/?{weaker}")).expect_err(weaker);
             assert!(error.kind() == ErrorKind::Invalid && error.message().contains("majority"), "{error}");
         }
@@ -344,7 +358,12 @@ mod tests {
             let mongo = Mongo::from_url(url).unwrap();
             assert!(!format!("{mongo:?} {}", mongo.address()).contains("hunter2"));
         }
-        for bad in ["mongodb://u:hunter2@h:99999", "mongodb://u:hunter2@h?x=1", "mongodb://u:hunter2@", "mongodb://u:hun:ter2@h"] {
+        for bad in [
+            "mongodb://u:hunter2@h:99999",
+            "mongodb://u:hunter2@h?x=1",
+            "mongodb://u:hunter2@",
+            "mongodb://u:hun:ter2@h",
+        ] {
             let error = opened(bad).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("ter2"), "{error:?}");
         }
@@ -357,6 +376,9 @@ mod tests {
         let mongo = Mongo::from(own).prefix("a:").unwrap().collection("c").unwrap();
         assert_eq!(mongo.address(), "h:1/app");
         assert!(mongo.clone().database("a.b").is_err());
-        assert_eq!(mongo.database("b").unwrap().place, Place { database: "b".into(), collection: "c".into() });
+        assert_eq!(
+            mongo.database("b").unwrap().place,
+            Place { database: "b".into(), collection: "c".into() }
+        );
     }
 }

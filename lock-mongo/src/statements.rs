@@ -52,6 +52,13 @@ pub(crate) fn revoke(holder: &Bson, by: &Bson, label: &str) -> Vec<Document> {
     vec![doc! { "$replaceWith": outcome }]
 }
 
+/// The same, and the lock is free at once. The holder is still told why it lost it.
+pub(crate) fn revoke_now(holder: &Bson) -> Vec<Document> {
+    let mut pipeline = release();
+    pipeline.push(doc! { "$set": { "revoked": holder } });
+    pipeline
+}
+
 /// What is answered of a document, and the server's time with it.
 pub(crate) fn shown() -> Document {
     doc! { "_id": 0, "owner": 1, "label": 1, "token": 1, "expires": 1, "revoked": 1, "now": "$$NOW" }

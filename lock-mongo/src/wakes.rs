@@ -62,5 +62,6 @@ impl Wakes {
     }
 }
 
-const STANDALONE: &str = "a standalone server has no change streams; waiting falls back to looking again and again";
+const STANDALONE: &str =
+    "a standalone server has no change streams; waiting falls back to looking again and again";
 const REFUSED: &str = "the server refuses a change stream; waiting falls back to looking again and again";

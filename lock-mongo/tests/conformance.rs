@@ -83,7 +83,8 @@ impl Harness for MongoDb {
     }
 
     async fn forget(&self, name: &Name) {
-        let gone = doc! { "$set": { "expires": mongodb::bson::DateTime::from_millis(1) }, "$unset": { "owner": 1 } };
+        let gone =
+            doc! { "$set": { "expires": mongodb::bson::DateTime::from_millis(1) }, "$unset": { "owner": 1 } };
         self.locks().await.update_one(doc! { "_id": key(name) }, gone).await.expect("an update");
     }
 

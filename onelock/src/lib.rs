@@ -27,6 +27,7 @@
 //! | URL | feature | server |
 //! |---|---|---|
 //! | `memory://`, `memory+queue://` | `memory` (default) | none: this process |
+//! | `mongodb://`, `mongodb+srv://` (with `mongodb-srv`) | `mongodb` | a MongoDB replica set, or one server |
 //! | `redis://`, `unix://`, `rediss://` (with `tls`), `valkey://`, … | `redis` | one Redis or Valkey |
 //! | `sqlite:///path/locks.db`, `sqlite:locks.db` | `sqlite` | none: a file, for the processes of one machine |
 //!
@@ -45,6 +46,9 @@ pub use lock_core::{
 #[cfg(feature = "memory")]
 #[doc(inline)]
 pub use lock_memory as memory;
+#[cfg(feature = "mongodb")]
+#[doc(inline)]
+pub use lock_mongo as mongodb;
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use lock_redis as redis;

@@ -216,10 +216,12 @@ fn time(url: &str) -> io::Result<SystemTime> {
 
 /// Makes a replica set of the servers at these ports. Its elections are quick, so that cases with a failover are.
 fn initiate(stream: &mut impl Stream, ports: &[u16]) -> io::Result<()> {
-    let members = ports.iter().zip(0..).map(|(port, id)| {
-        Document::default().with("_id", id).with("host", format!("127.0.0.1:{port}"))
-    });
-    let settings = Document::default().with("electionTimeoutMillis", 1000).with("heartbeatIntervalMillis", 250);
+    let members = ports
+        .iter()
+        .zip(0..)
+        .map(|(port, id)| Document::default().with("_id", id).with("host", format!("127.0.0.1:{port}")));
+    let settings =
+        Document::default().with("electionTimeoutMillis", 1000).with("heartbeatIntervalMillis", 250);
     let config = Document::default()
         .with("_id", SET)
         .with("members", Document::list(members))

@@ -15,7 +15,9 @@ async fn restricted(privileges: &[&str]) -> (Server, String) {
     let server = Server::start(&StandaloneMongoDb, &["--auth"]);
     let root = doc! { "createUser": "root", "pwd": "toor", "roles": ["root"] };
     server.admin(root).await;
-    let url = |user: &str| server.0.url().replace("mongodb://", &format!("mongodb://{user}@")) + "/?authSource=admin";
+    let url = |user: &str| {
+        server.0.url().replace("mongodb://", &format!("mongodb://{user}@")) + "/?authSource=admin"
+    };
     let admin = mongodb::Client::with_uri_str(url("root:toor")).await.unwrap().database("admin");
     let actions: Vec<String> = privileges.iter().map(|action| (*action).to_owned()).collect();
     let role = doc! {
@@ -50,7 +52,10 @@ pub(crate) fn a_wrong_password_is_told_and_not_shown() {
         let (_server, url) = restricted(&["find"]).await;
         let error = lock_mongo::connect(&url.replace("hunter2", "hunter3")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
-        assert!(error.message().contains("password") && !format!("{error} {error:?}").contains("hunter"), "{error:?}");
+        assert!(
+            error.message().contains("password") && !format!("{error} {error:?}").contains("hunter"),
+            "{error:?}"
+        );
     });
 }
 

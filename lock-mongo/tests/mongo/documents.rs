@@ -24,7 +24,8 @@ pub(crate) fn a_lock_is_a_document_under_its_bytes() {
             assert_eq!(held.get_str("label").unwrap(), "$owner", "a label is no expression");
             let fields: Vec<&String> = held.keys().collect();
             assert_eq!(fields, ["_id", "owner", "label", "token", "expires", "forget"]);
-            let (Some(Bson::Binary(owner)), Some(Bson::Int64(_))) = (held.get("owner"), held.get("token")) else {
+            let (Some(Bson::Binary(owner)), Some(Bson::Int64(_))) = (held.get("owner"), held.get("token"))
+            else {
                 panic!("{held}");
             };
             assert_eq!(owner.bytes.len(), 16);
@@ -53,7 +54,10 @@ pub(crate) fn the_index_forgets_a_day_after_the_token() {
             let options = index.options.unwrap();
             names.push((options.name.unwrap(), options.expire_after));
         }
-        assert!(names.contains(&("onelock schema 1".to_owned(), Some(std::time::Duration::ZERO))), "{names:?}");
+        assert!(
+            names.contains(&("onelock schema 1".to_owned(), Some(std::time::Duration::ZERO))),
+            "{names:?}"
+        );
 
         let token = granted(&mut claim(&client, "a", LONG)).await.token.get();
         let forget = |document: &Document| document.get_datetime("forget").unwrap().timestamp_millis();
@@ -83,7 +87,11 @@ pub(crate) fn what_no_lock_client_has_written_is_rejected() {
         let client = server.client().await;
         let locks = server.locks().await;
         let later = DateTime::from_millis(1 << 45);
-        let foreign = [doc! { "token": "x" }, doc! { "owner": 1, "expires": later }, doc! { "token": 1.5, "expires": later }];
+        let foreign = [
+            doc! { "token": "x" },
+            doc! { "owner": 1, "expires": later },
+            doc! { "token": 1.5, "expires": later },
+        ];
         for (n, mut foreign) in foreign.into_iter().enumerate() {
             let name = format!("foreign {n}");
             foreign.extend(doc! { "_id": key(&name) });

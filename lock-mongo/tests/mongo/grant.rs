@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use lock_conformance::Step;
 use lock_conformance::proxy::{Fault, Proxy, Way};
 use lock_conformance::servers::{Clock, MongoDb, StandaloneMongoDb};
-use lock_conformance::Step;
 use lock_core::driver::{Attempt, Release, Renewal};
 use lock_core::{Client, Done, ErrorKind};
 use lock_mongo::mongodb::bson::{DateTime, Document, doc};
 
-use crate::server::{LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, key, open, run, until};
+use crate::server::{
+    LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, key, open, run, until,
+};
 
 /// A client behind a proxy, with everything done that is done for the first time.
 async fn through(server: &Server) -> (Proxy, Client) {
@@ -40,8 +42,13 @@ pub(crate) fn a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing() {
         held_up(&proxy, &mut late).await;
         assert_eq!(late.release().await.unwrap(), Release::NotHeld);
         proxy.deliver(Way::ToServer);
-        until("it was refused", LONG, || async { document(&locks, "a").await.is_some() }).await;
-        let left = document(&locks, "a").await.unwrap();
+        let left = std::cell::RefCell::default();
+        until("it was refused", LONG, || async {
+            left.replace(document(&locks, "a").await);
+            left.borrow().is_some()
+        })
+        .await;
+        let left = left.take().unwrap();
         assert!(left.get("owner").is_none() && left.get("token").is_none(), "{left}");
         until("what it left is gone", LONG, || async { document(&locks, "a").await.is_none() }).await;
     });
@@ -103,6 +110,12 @@ pub(crate) fn of_many_who_make_a_document_one_wins() {
             let winners = outcomes.iter().filter(|outcome| matches!(outcome, Attempt::Granted(_))).count();
             assert_eq!(winners, 1, "{outcomes:?}");
         }
+        // Newer servers try again by themselves.
+        let collision = doc! { "failCommands": ["findAndModify"], "errorCode": 11000 };
+        server
+            .admin(doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": collision })
+            .await;
+        granted(&mut claim(&clients[0], "one more", LONG)).await;
     });
 }
 
@@ -113,7 +126,8 @@ pub(crate) fn a_busy_look_is_not_in_the_oplog() {
         granted(&mut claim(&theirs, "a", LONG)).await;
         let raw = server.raw().await;
         let oplog = raw.database("local").collection::<Document>("oplog.rs");
-        let entries = || async { oplog.count_documents(doc! { "ns": "onelock.onelock_locks" }).await.unwrap() };
+        let entries =
+            || async { oplog.count_documents(doc! { "ns": "onelock.onelock_locks" }).await.unwrap() };
         let mut other = claim(&ours, "a", LONG);
         let before = entries().await;
         for _ in 0..20 {
@@ -134,7 +148,8 @@ pub(crate) fn an_answer_that_the_server_kept_is_understood() {
                 "failCommands": ["findAndModify"],
                 "writeConcernError": { "code": 64, "errmsg": "so it says", "errorLabels": ["RetryableWriteError"] },
             };
-            let fail = doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": done_and_denied };
+            let fail =
+                doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": done_and_denied };
             server.admin(fail).await;
         };
         let mut claim = claim(&client, "a", LONG);
@@ -143,10 +158,35 @@ pub(crate) fn an_answer_that_the_server_kept_is_understood() {
         assert!(grant.valid_for > LONG / 2 && grant.valid_for <= LONG + PATIENCE, "{grant:?}");
         assert_eq!(granted(&mut claim).await.token, grant.token, "once");
         twice().await;
-        assert!(matches!(claim.renew(LONG).await.unwrap(), Renewal::Held { valid_for } if valid_for > LONG / 2));
+        assert!(
+            matches!(claim.renew(LONG).await.unwrap(), Renewal::Held { valid_for } if valid_for > LONG / 2)
+        );
         twice().await;
         assert_eq!(claim.release().await.unwrap(), Release::Released { others: None });
         assert_eq!(claim.release().await.unwrap(), Release::NotHeld);
+    });
+}
+
+pub(crate) fn every_write_waits_for_a_majority_and_its_journal() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        let database = server.raw().await.database("onelock");
+        database.run_command(doc! { "profile": 2 }).await.unwrap();
+        let mut claim = claim(&client, "a", LONG);
+        granted(&mut claim).await;
+        claim.renew(LONG).await.unwrap();
+        claim.release().await.unwrap();
+        let profile = database.collection::<Document>("system.profile");
+        let mut writes = profile.find(doc! { "command.findAndModify": "onelock_locks" }).await.unwrap();
+        let mut seen = 0;
+        while writes.advance().await.unwrap() {
+            let write = writes.deserialize_current().unwrap();
+            let concern = write.get_document("command").unwrap().get_document("writeConcern").unwrap();
+            assert_eq!((concern.get_str("w"), concern.get_bool("j")), (Ok("majority"), Ok(true)), "{write}");
+            seen += 1;
+        }
+        assert_eq!(seen, 3);
     });
 }
 
@@ -158,7 +198,9 @@ pub(crate) fn what_a_majority_has_not_acknowledged_is_unknown() {
             "failCommands": ["findAndModify"],
             "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" },
         };
-        server.admin(doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": denied }).await;
+        server
+            .admin(doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": denied })
+            .await;
         let mut claim = claim(&client, "a", LONG);
         let error = claim.attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");

@@ -50,6 +50,7 @@ tests! {
         of_many_who_make_a_document_one_wins,
         a_busy_look_is_not_in_the_oplog,
         an_answer_that_the_server_kept_is_understood,
+        every_write_waits_for_a_majority_and_its_journal,
         what_a_majority_has_not_acknowledged_is_unknown,
     }
     set {

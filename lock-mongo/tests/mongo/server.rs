@@ -100,7 +100,11 @@ pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
     }
 }
 
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, mut there: impl FnMut() -> F) {
+pub(crate) async fn until<F: Future<Output = bool>>(
+    what: &str,
+    limit: Duration,
+    mut there: impl FnMut() -> F,
+) {
     let start = Instant::now();
     while !there().await {
         assert!(start.elapsed() < limit, "{what}: not within {limit:?}");

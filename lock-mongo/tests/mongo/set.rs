@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lock_conformance::servers::{ReplicaSet, Settings};
 use lock_conformance::Data;
+use lock_conformance::servers::{ReplicaSet, Settings};
 use lock_core::{Client, Ending, FencingToken, Options};
 
 use crate::server::run;
@@ -45,7 +45,11 @@ async fn work(client: Client, name: String, history: History, stop: Arc<AtomicBo
         let sure = guard.valid_for();
         let to = Instant::now().min(Instant::now() + sure);
         if guard.is_held() {
-            history.lock().unwrap().entry(name.clone()).or_default().push(Held { from, to, token: guard.token() });
+            history.lock().unwrap().entry(name.clone()).or_default().push(Held {
+                from,
+                to,
+                token: guard.token(),
+            });
         }
         let _: Ending = guard.release().await;
     }
@@ -78,7 +82,8 @@ async fn lose_primaries(set: Arc<ReplicaSet>, how: fn(&ReplicaSet) -> usize) {
         tasks.spawn(work(client, name, history.clone(), stop.clone()));
     }
     let holder = client(&set).await;
-    let long = holder.lock("held throughout").ttl(Duration::from_secs(60)).build().unwrap().acquire().await.unwrap();
+    let long =
+        holder.lock("held throughout").ttl(Duration::from_secs(60)).build().unwrap().acquire().await.unwrap();
     for _ in 0..3 {
         let (hurt, before) = (set.clone(), check(&history));
         let gone = blocking(move || how(&hurt)).await;
@@ -123,6 +128,7 @@ pub(crate) fn a_killed_primary_costs_no_exclusion() {
 
 pub(crate) fn a_primary_that_steps_down_costs_no_lock() {
     run(async {
-        lose_primaries(blocking(set).await, |set| set.step_down(Duration::from_secs(5)).expect("it does")).await;
+        lose_primaries(blocking(set).await, |set| set.step_down(Duration::from_secs(5)).expect("it does"))
+            .await;
     });
 }

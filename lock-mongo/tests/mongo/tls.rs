@@ -27,7 +27,8 @@ fn write_certificates(folder: &Path) {
     write("ca.pem", &root.pem());
     for who in ["server", "client"] {
         let key = key();
-        let certificate = parameters(who, &["127.0.0.1", "localhost"]).signed_by(&key, &root).expect("a signature");
+        let certificate =
+            parameters(who, &["127.0.0.1", "localhost"]).signed_by(&key, &root).expect("a signature");
         write(&format!("{who}.pem"), &(certificate.pem() + &key.serialize_pem()));
     }
 }

@@ -21,7 +21,8 @@ async fn calm(claim: &mut Box<dyn Claim>) {
 /// How many change streams are open on the server.
 async fn streams(server: &Server) -> usize {
     let status = server.admin(doc! { "serverStatus": 1 }).await;
-    let cursors = status.get_document("metrics").unwrap().get_document("cursor").unwrap().get_document("open").unwrap();
+    let cursors =
+        status.get_document("metrics").unwrap().get_document("cursor").unwrap().get_document("open").unwrap();
     usize::try_from(cursors.get_i64("total").unwrap()).unwrap()
 }
 
@@ -38,7 +39,10 @@ pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
             waiter.listen().await.unwrap();
             calm(&mut waiter).await;
             holder.renew(LONG).await.unwrap();
-            assert!(tokio::time::timeout(Duration::from_millis(300), waiter.changed()).await.is_err(), "by a renewal");
+            assert!(
+                tokio::time::timeout(Duration::from_millis(300), waiter.changed()).await.is_err(),
+                "by a renewal"
+            );
             holder.release().await.unwrap();
             assert!(woken(&mut waiter).await, "by a release");
             granted(&mut waiter).await;
@@ -48,8 +52,13 @@ pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
             calm(&mut holder).await;
             let seen = theirs.driver().inspect(&name(&lock), PATIENCE).await.unwrap().holder.unwrap();
             let by = Owner::mint(&Random::system());
-            let revocation =
-                Revocation { holder: seen.owner, by, label: Label::new("x"), when: When::Now, patience: PATIENCE };
+            let revocation = Revocation {
+                holder: seen.owner,
+                by,
+                label: Label::new("x"),
+                when: When::Now,
+                patience: PATIENCE,
+            };
             theirs.driver().revoke(&name(&lock), revocation).await.unwrap();
             assert!(woken(&mut holder).await, "by a revoke");
             granted(&mut holder).await;

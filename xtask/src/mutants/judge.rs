@@ -74,9 +74,12 @@ pub(crate) const ALL: &[Judge] = &[
         sees: &["lock-sql"],
         source: "lock-sql/tests/machine",
     },
+    tests("units of lock-mongo", &["-p", "lock-mongo", "--lib"], &["lock-mongo"], "lock-mongo/src/"),
+    tests("mongo", &["-p", "lock-mongo", "--test", "mongo"], &["lock-mongo"], "lock-mongo/tests/mongo/"),
     suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
     suite("sqlite suite", &["-p", "lock-sql", "--test", "conformance"], &["lock-sql"]),
     suite("redis suite", &["-p", "lock-redis", "--test", "conformance"], &["lock-core", "lock-redis"]),
+    suite("mongodb suite", &["-p", "lock-mongo", "--test", "conformance"], &["lock-mongo"]),
 ];
 
 const MEMORY: &[&str] = &["lock-memory"];

@@ -69,7 +69,8 @@ impl ReplicaSet {
 
     /// Where clients connect: all members are named.
     pub fn url(&self) -> String {
-        let hosts: Vec<String> = self.members.iter().map(|member| format!("127.0.0.1:{}", member.port())).collect();
+        let hosts: Vec<String> =
+            self.members.iter().map(|member| format!("127.0.0.1:{}", member.port())).collect();
         format!("mongodb://{}/?replicaSet={SET}", hosts.join(","))
     }
 
@@ -82,8 +83,9 @@ impl ReplicaSet {
     pub fn primary(&self) -> io::Result<usize> {
         let deadline = Instant::now() + ELECTION;
         while Instant::now() < deadline {
-            let primaries: Vec<usize> =
-                (0..self.members.len()).filter(|n| self.hello(*n).is_ok_and(|hello| hello.is("isWritablePrimary"))).collect();
+            let primaries: Vec<usize> = (0..self.members.len())
+                .filter(|n| self.hello(*n).is_ok_and(|hello| hello.is("isWritablePrimary")))
+                .collect();
             if let [primary] = primaries[..] {
                 return Ok(primary);
             }

@@ -250,7 +250,10 @@ mod tests {
             .with("g", Value::Double(1.0));
         let read = Reader(&encode(&document)).document().unwrap();
         assert_eq!(read, document);
-        assert_eq!((read.int("a"), read.text("b"), read.is("c"), read.is("g")), (Some(1), Some("ä"), true, true));
+        assert_eq!(
+            (read.int("a"), read.text("b"), read.is("c"), read.is("g")),
+            (Some(1), Some("ä"), true, true)
+        );
     }
 
     #[test]
