@@ -27,6 +27,7 @@
 //! | URL | feature | server |
 //! |---|---|---|
 //! | `memory://`, `memory+queue://` | `memory` (default) | none: this process |
+//! | `mongodb://`, `mongodb+srv://` (with `mongodb-srv`) | `mongodb` | a MongoDB replica set, or one server |
 //! | `redis://`, `unix://`, `rediss://` (with `tls`), `valkey://`, … | `redis` | one Redis or Valkey |
 //! | `mysql://`, `mariadb://` | `mysql` | MySQL 8.0 or MariaDB 10.5, or later |
 //! | `postgres://`, `postgresql://` | `postgres` | PostgreSQL 12 or later |
@@ -47,6 +48,9 @@ pub use lock_core::{
 #[cfg(feature = "memory")]
 #[doc(inline)]
 pub use lock_memory as memory;
+#[cfg(feature = "mongodb")]
+#[doc(inline)]
+pub use lock_mongo as mongodb;
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use lock_redis as redis;

@@ -91,6 +91,8 @@ pub(crate) const ALL: &[Judge] = &[
         sees: &["lock-sql"],
         source: "lock-sql/tests/machine",
     },
+    tests("units of lock-mongo", &["-p", "lock-mongo", "--lib"], &["lock-mongo"], "lock-mongo/src/"),
+    tests("mongo", &["-p", "lock-mongo", "--test", "mongo"], &["lock-mongo"], "lock-mongo/tests/mongo/"),
     suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
     suite("sqlite suite", &["-p", "lock-sql", "--test", "conformance"], &["lock-sql"]),
     suite(
@@ -106,6 +108,7 @@ pub(crate) const ALL: &[Judge] = &[
     suite("redis suite", &["-p", "lock-redis", "--test", "conformance"], &["lock-core", "lock-redis"]),
     suite_with_program("sqlite processes", &["-p", "lock-sql", "--test", "conformance"]),
     suite_with_program("redis processes", &["-p", "lock-redis", "--test", "conformance"]),
+    suite("mongodb suite", &["-p", "lock-mongo", "--test", "conformance"], &["lock-mongo"]),
 ];
 
 const MEMORY: &[&str] = &["lock-memory"];

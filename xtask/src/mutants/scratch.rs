@@ -85,7 +85,7 @@ impl Scratch {
     pub(crate) fn program(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         // What can't be run is no verdict.
-        command.current_dir(&self.tree).env("LOCK_TEST_REQUIRE", "redis").env("RUST_BACKTRACE", "0");
+        command.current_dir(&self.tree).env("LOCK_TEST_REQUIRE", "redis,mongodb").env("RUST_BACKTRACE", "0");
         command
     }
 
