@@ -16,7 +16,7 @@ pub(crate) struct Target {
     _kept: Kept,
 }
 
-type Kept = Option<Box<dyn Any + Send>>;
+type Kept = Option<Box<dyn Any + Send + Sync>>;
 
 /// What can be named in place of a URL.
 #[derive(Clone, Copy, Debug)]
