@@ -1,22 +1,34 @@
-# Installs a Debian package for its programs alone: its service is neither started nor enabled.
-# Run as root: sh -c "$(cat debian.sh)" sh PACKAGE SERVICE
+# Installs Debian packages for their programs alone: their service, if they have one, is neither started nor enabled.
+# Run as root: sh -c "$(cat debian.sh)" sh SERVICE PACKAGE…
 set -eu
-package=$1 service=$2
+service=$1
+shift
 policy=/usr/sbin/policy-rc.d
+clusters=/etc/postgresql-common/createcluster.d/none-by-lock.conf
 export DEBIAN_FRONTEND=noninteractive
+
+undo() {
+    [ -z "${ours-}" ] || rm -f "$policy"
+    rm -f "$clusters"
+}
+trap undo EXIT
+trap 'exit 1' HUP INT TERM
 
 # Packages ask this file whether they may start their services. A machine that has one keeps its own.
 if [ ! -e "$policy" ]; then
-    trap 'rm -f "$policy"' EXIT
-    trap 'exit 1' HUP INT TERM
+    ours=yes
     printf '#!/bin/sh\nexit 101\n' >"$policy"
     chmod 755 "$policy"
 fi
+# PostgreSQL's ask this one whether they make a database cluster.
+mkdir -p "${clusters%/*}"
+echo 'create_main_cluster = false' >"$clusters"
 
 # A source that can't be reached may not be the one that is needed: the next command tells.
 apt-get update -qq || true
-apt-get install --yes --quiet --no-install-recommends -o DPkg::Lock::Timeout=120 "$package"
+apt-get install --yes --quiet --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
 
+[ -n "$service" ] || exit 0
 # Against a start at the next boot, which the policy does not govern; and if the machine's own policy let it start now.
 if command -v systemctl >/dev/null; then
     systemctl --root=/ --quiet disable "$service"

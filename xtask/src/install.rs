@@ -1,81 +1,99 @@
 //! How this machine installs a server.
 
 use std::env::{consts, split_paths, var_os};
-use std::fmt;
 use std::process::Command;
 
-use crate::catalogue::Listing;
+use crate::catalogue::{Listing, Origin};
 use crate::steps::command;
 
-/// What installs packages here.
+/// What this machine can install with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Installer {
-    /// apt-get, run as root.
-    Debian(Root),
-    /// brew, which starts no service by itself.
-    Homebrew,
+pub(crate) struct Machine {
+    /// How commands become root's, if they can.
+    root: Option<Root>,
+    apt: bool,
+    /// It starts no service by itself.
+    homebrew: bool,
 }
 
 /// How a command becomes root's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Root {
+enum Root {
     /// We are.
     Already,
     /// By sudo.
     Sudo,
 }
 
-impl Installer {
-    /// The one of this machine, if there is one that we know and may use.
-    pub(crate) fn here() -> Option<Installer> {
-        Installer::choose(is_program, is_root())
-    }
-
-    fn choose(is_program: impl Fn(&str) -> bool, is_root: bool) -> Option<Installer> {
-        if is_program("apt-get") {
-            match is_root {
-                true => Some(Installer::Debian(Root::Already)),
-                false => is_program("sudo").then_some(Installer::Debian(Root::Sudo)),
-            }
-        } else {
-            is_program("brew").then_some(Installer::Homebrew)
-        }
-    }
-
-    /// Installs a server's programs, and nothing that runs by itself.
-    pub(crate) fn install(self, server: &Listing) -> Result<(), String> {
-        command(&mut self.command(server))
-    }
-
-    fn command(self, server: &Listing) -> Command {
-        let mut command = Command::new(match self {
-            Installer::Debian(Root::Already) => "sh",
-            Installer::Debian(Root::Sudo) => "sudo",
-            Installer::Homebrew => "brew",
-        });
-        match self {
-            Installer::Debian(root) => {
-                command.args((root == Root::Sudo).then_some("sh"));
-                command.args([
-                    "-c",
-                    include_str!("debian.sh"),
-                    "sh",
-                    server.debian_package,
-                    server.debian_service,
-                ])
-            }
-            Installer::Homebrew => command.args(["install", server.homebrew]),
-        };
-        command
-    }
-
+/// How a server's programs are installed, and nothing that runs by itself.
+#[derive(Debug)]
+pub(crate) struct Installation {
+    command: Command,
     /// What a person would type.
-    pub(crate) fn describe(self, server: &Listing) -> impl fmt::Display {
-        match self {
-            Installer::Debian(Root::Already) => format!("apt-get install {}", server.debian_package),
-            Installer::Debian(Root::Sudo) => format!("sudo apt-get install {}", server.debian_package),
-            Installer::Homebrew => format!("brew install {}", server.homebrew),
+    pub(crate) described: String,
+}
+
+impl Machine {
+    pub(crate) fn here() -> Machine {
+        Machine::with(is_program, is_root())
+    }
+
+    fn with(is_program: impl Fn(&str) -> bool, is_root: bool) -> Machine {
+        let root = match is_root {
+            true => Some(Root::Already),
+            false => is_program("sudo").then_some(Root::Sudo),
+        };
+        Machine { root, apt: is_program("apt-get"), homebrew: is_program("brew") }
+    }
+
+    /// The preferred way to get a server here; if there is none, what would have to be there.
+    pub(crate) fn installation(self, server: &Listing) -> Result<Installation, String> {
+        let mut wanted = Vec::new();
+        for origin in server.origins {
+            match self.by(origin) {
+                Ok(installation) => return Ok(installation),
+                Err(needs) => wanted.push(needs),
+            }
         }
+        Err(wanted.join(", or "))
+    }
+
+    fn by(self, origin: &Origin) -> Result<Installation, String> {
+        match origin {
+            Origin::Debian { packages, service } if self.apt => {
+                let words = [&["sh", service.unwrap_or_default()], *packages].concat();
+                let typed = format!("apt-get install {}", packages.join(" "));
+                self.as_root(include_str!("debian.sh"), &words, typed)
+            }
+            Origin::Debian { .. } => Err("apt-get".to_owned()),
+            Origin::Homebrew(formula) if self.homebrew => {
+                let mut command = Command::new("brew");
+                command.args(["install", formula]);
+                Ok(Installation { command, described: format!("brew install {formula}") })
+            }
+            Origin::Homebrew(_) => Err("brew".to_owned()),
+        }
+    }
+
+    /// Runs a script as root: the first of its words is its name.
+    fn as_root(self, script: &str, words: &[&str], typed: String) -> Result<Installation, String> {
+        let (mut command, described) = match self.root {
+            Some(Root::Already) => (Command::new("sh"), typed),
+            Some(Root::Sudo) => {
+                let mut command = Command::new("sudo");
+                command.arg("sh");
+                (command, format!("sudo {typed}"))
+            }
+            None => return Err(format!("root, for `{typed}`")),
+        };
+        command.arg("-c").arg(script).args(words);
+        Ok(Installation { command, described })
+    }
+}
+
+impl Installation {
+    pub(crate) fn run(&mut self) -> Result<(), String> {
+        command(&mut self.command)
     }
 }
 
@@ -91,32 +109,43 @@ fn is_root() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Installer, Root};
-    use crate::catalogue::REDIS;
+    use super::Machine;
+    use crate::catalogue::{POSTGRES, REDIS};
+
+    fn machine(programs: &[&str], is_root: bool) -> Machine {
+        Machine::with(|name| programs.contains(&name), is_root)
+    }
+
+    /// The words of the command that installs Redis.
+    fn words(machine: Machine) -> Vec<String> {
+        let command = machine.installation(&REDIS).unwrap().command;
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        words.map(|word| word.to_str().unwrap().to_owned()).collect()
+    }
 
     #[test]
     fn the_machine_decides_how_to_install() {
-        let choose = |programs: &[&str], is_root| Installer::choose(|name| programs.contains(&name), is_root);
-        assert_eq!(choose(&["apt-get", "sudo"], true), Some(Installer::Debian(Root::Already)));
-        assert_eq!(choose(&["apt-get", "sudo"], false), Some(Installer::Debian(Root::Sudo)));
-        assert_eq!(choose(&["apt-get"], false), None);
-        assert_eq!(choose(&["brew"], false), Some(Installer::Homebrew));
-        assert_eq!(choose(&["sudo"], true), None);
+        let how = |programs: &[&str], is_root| {
+            machine(programs, is_root).installation(&POSTGRES).map(|installation| installation.described)
+        };
+        assert_eq!(how(&["apt-get", "sudo"], true).unwrap(), "apt-get install postgresql");
+        assert_eq!(how(&["apt-get", "sudo"], false).unwrap(), "sudo apt-get install postgresql");
+        assert_eq!(how(&["brew"], false).unwrap(), "brew install postgresql@17");
+        assert_eq!(how(&["apt-get"], false).unwrap_err(), "root, for `apt-get install postgresql`, or brew");
+        assert_eq!(how(&["sudo"], true).unwrap_err(), "apt-get, or brew");
     }
 
     #[test]
     fn sudo_runs_the_very_script_that_root_runs() {
-        let words = |installer: Installer| {
-            let command = installer.command(&REDIS);
-            let words = std::iter::once(command.get_program()).chain(command.get_args());
-            words.map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>()
-        };
-        let root = words(Installer::Debian(Root::Already));
-        assert_eq!(words(Installer::Debian(Root::Sudo)), [vec!["sudo".to_owned()], root.clone()].concat());
+        let root = words(machine(&["apt-get"], true));
+        assert_eq!(
+            words(machine(&["apt-get", "sudo"], false)),
+            [vec!["sudo".to_owned()], root.clone()].concat()
+        );
         assert_eq!(
             (&*root[0], &*root[1], &root[3..]),
             ("sh", "-c", &["sh", "redis-server", "redis-server"].map(String::from)[..])
         );
-        assert_eq!(words(Installer::Homebrew), ["brew", "install", "redis"]);
+        assert_eq!(words(machine(&["brew"], false)), ["brew", "install", "redis"]);
     }
 }

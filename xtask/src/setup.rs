@@ -4,7 +4,7 @@ use std::env::var_os;
 use std::io::{self, IsTerminal, Write};
 
 use crate::catalogue::{ALL, Listing};
-use crate::install::Installer;
+use crate::install::Machine;
 
 /// Whether servers may be installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,19 +29,18 @@ fn is_missing(server: &Listing) -> bool {
 }
 
 fn offer(server: &Listing, consent: Consent) -> Result<(), String> {
-    let programs = server.programs.join(" or ");
+    let programs = server.programs();
     println!("{}: there is no {programs} on the PATH, and no URL in {}", server.name, server.variable);
-    let Some(installer) = Installer::here() else {
-        return Err(format!("install {programs}, or give a URL in {}", server.variable));
-    };
-    let command = installer.describe(server);
-    if consent == Consent::Asked
-        && !ask(&format!("Run `{command}`? Its service will neither start nor be enabled."))
+    let mut installation = Machine::here().installation(server).map_err(|needs| {
+        format!("it can't be installed here (that takes {needs}); give a URL in {}", server.variable)
+    })?;
+    let command = installation.described.clone();
+    if consent == Consent::Asked && !ask(&format!("Run `{command}`? No service will be started or enabled."))
     {
         return Err(format!("not installed; --yes does it, or run: {command}"));
     }
-    println!("Running `{command}`; its service will neither start nor be enabled.");
-    installer.install(server).map_err(|why| format!("`{command}` failed: {why}"))?;
+    println!("Running `{command}`; no service will be started or enabled.");
+    installation.run().map_err(|why| format!("`{command}` failed: {why}"))?;
     if is_missing(server) { Err(format!("`{command}` brought no {programs}")) } else { Ok(()) }
 }
 

@@ -3,6 +3,12 @@
 //! Plain data without dependencies: `xtask` includes this very file, so that what the suite looks for and what
 //! `cargo xtask test` installs can't drift apart.
 
+use std::env::consts::EXE_SUFFIX;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 /// A server that the suite can run on.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Listing {
@@ -11,27 +17,78 @@ pub struct Listing {
     /// The environment variable that may hold the URL of a running one.
     pub variable: &'static str,
     /// Programs that can be started, the preferred one first.
-    pub programs: &'static [&'static str],
-    /// Debian's package.
-    pub debian_package: &'static str,
-    /// The service that Debian's package brings along.
-    pub debian_service: &'static str,
-    /// Homebrew's formula.
-    pub homebrew: &'static str,
+    pub programs: &'static [Program],
+    /// Folders that may hold them without being on the `PATH`. A `*` stands for any part of a name; of several folders
+    /// the one with the highest number comes first.
+    pub folders: &'static [&'static str],
+    /// Ways to get them, the preferred one first.
+    pub origins: &'static [Origin],
+}
+
+/// The name of a program, and what tells it from another product's program of the same name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its file's name.
+    pub name: &'static str,
+    /// Whose it is.
+    pub mark: Mark,
+}
+
+/// How a program is told from its namesakes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// There are none.
+    None,
+    /// This is in what it answers to `--version`.
+    Says(&'static str),
+    /// This is not.
+    SaysNot(&'static str),
+}
+
+/// A way to get a server.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Packages of the Debian that runs here.
+    Debian {
+        /// Their names.
+        packages: &'static [&'static str],
+        /// The service that they bring along.
+        service: Option<&'static str>,
+    },
+    /// A formula of Homebrew's.
+    Homebrew(&'static str),
 }
 
 /// Redis, or Valkey in its place.
 pub const REDIS: Listing = Listing {
     name: "redis",
     variable: "LOCK_TEST_REDIS",
-    programs: &["redis-server", "valkey-server"],
-    debian_package: "redis-server",
-    debian_service: "redis-server",
-    homebrew: "redis",
+    programs: &[Program::named("redis-server"), Program::named("valkey-server")],
+    folders: &[],
+    origins: &[
+        Origin::Debian { packages: &["redis-server"], service: Some("redis-server") },
+        Origin::Homebrew("redis"),
+    ],
+};
+
+/// PostgreSQL.
+pub const POSTGRES: Listing = Listing {
+    name: "postgres",
+    variable: "LOCK_TEST_POSTGRES",
+    programs: &[Program::named("postgres")],
+    folders: &[
+        "/usr/lib/postgresql/*/bin",
+        "/opt/homebrew/opt/postgresql@*/bin",
+        "/usr/local/opt/postgresql@*/bin",
+    ],
+    origins: &[
+        Origin::Debian { packages: &["postgresql"], service: Some("postgresql") },
+        Origin::Homebrew("postgresql@17"),
+    ],
 };
 
 /// Every server that the suite knows.
-pub const ALL: &[&Listing] = &[&REDIS];
+pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES];
 
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";
@@ -40,12 +97,59 @@ pub const RECORD: &str = "LOCK_TEST_RECORD";
 pub const LOCK_BIN: &str = "LOCK_BIN";
 
 impl Listing {
-    /// The first of its programs in the folders of `path`, written like `PATH`.
-    pub fn program(&self, path: &std::ffi::OsStr) -> Option<std::path::PathBuf> {
-        let folders: Vec<_> = std::env::split_paths(path).collect();
-        let names = self.programs.iter().map(|program| format!("{program}{}", std::env::consts::EXE_SUFFIX));
-        names
-            .flat_map(|name| folders.iter().map(move |folder| folder.join(&name)))
-            .find(|file| file.is_file())
+    /// The first of its programs in the folders of `path`, written like `PATH`, and in its own.
+    pub fn program(&self, path: &OsStr) -> Option<PathBuf> {
+        let mut folders: Vec<_> = std::env::split_paths(path).collect();
+        folders.extend(self.folders.iter().flat_map(|pattern| matching(pattern)));
+        let found = self.programs.iter().flat_map(|program| {
+            folders.iter().map(move |folder| (program, folder.join(format!("{}{EXE_SUFFIX}", program.name))))
+        });
+        found
+            .filter(|(_, file)| file.is_file())
+            .find(|(program, file)| program.mark.is_on(file))
+            .map(|it| it.1)
     }
+
+    /// The names of its programs, for people.
+    pub fn programs(&self) -> String {
+        self.programs.iter().map(|program| program.name).collect::<Vec<_>>().join(" or ")
+    }
+}
+
+impl Program {
+    /// One that has no namesakes.
+    const fn named(name: &'static str) -> Program {
+        Program { name, mark: Mark::None }
+    }
+}
+
+impl Mark {
+    fn is_on(&self, program: &Path) -> bool {
+        let says = |what| {
+            let answer = Command::new(program).arg("--version").output();
+            answer.is_ok_and(|answer| String::from_utf8_lossy(&answer.stdout).contains(what))
+        };
+        match self {
+            Mark::None => true,
+            Mark::Says(what) => says(what),
+            Mark::SaysNot(what) => !says(what),
+        }
+    }
+}
+
+/// The folders that a pattern with one `*` stands for, the highest number first.
+fn matching(pattern: &str) -> Vec<PathBuf> {
+    let Some((before, after)) = pattern.split_once('*') else { return vec![PathBuf::from(pattern)] };
+    let (parent, prefix) = before.rsplit_once('/').unwrap_or((".", before));
+    let (suffix, below) = after.split_once('/').unwrap_or((after, ""));
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    let mut found: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let star = name.strip_prefix(prefix)?.strip_suffix(suffix)?;
+            Some((star.parse().unwrap_or(0), entry.path().join(below)))
+        })
+        .collect();
+    found.sort_by(|one, other| other.cmp(one));
+    found.into_iter().map(|(_, folder)| folder).collect()
 }

@@ -32,7 +32,7 @@ impl WallClock {
     /// The machine's, until it is set.
     pub(super) fn new() -> io::Result<WallClock> {
         can_be_set().map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
-        let folder = Folder::new()?;
+        let folder = readable()?;
         let mut offset = OpenOptions::new().write(true).create_new(true).open(path(&folder))?;
         offset.write_all(&0_i64.to_ne_bytes())?;
         Ok(WallClock { offset, nanos: Mutex::default(), folder })
@@ -57,6 +57,14 @@ impl WallClock {
         *nanos = set;
         Ok(())
     }
+}
+
+/// A folder that servers of other users may look into: there is no secret in it.
+fn readable() -> io::Result<Folder> {
+    let folder = Folder::new()?;
+    #[cfg(unix)]
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    Ok(folder)
 }
 
 fn path(folder: &Folder) -> PathBuf {
@@ -96,7 +104,7 @@ impl Library {
             return Err("a server's clock is set on Linux only".to_owned());
         }
         let failed = |what: &str| format!("no library that sets a server's clock: {what}");
-        let folder = Folder::new().map_err(|e| failed(&e.to_string()))?;
+        let folder = readable().map_err(|e| failed(&e.to_string()))?;
         let (source, path) = (folder.path().join("shim.c"), folder.path().join("shim.so"));
         fs::write(&source, SOURCE).map_err(|e| failed(&e.to_string()))?;
         let mut compiler = Command::new("cc");

@@ -17,9 +17,19 @@
 
 pub mod catalogue;
 pub mod clock;
+mod executable;
+#[cfg(unix)]
+mod family;
+#[cfg(not(unix))]
+#[path = "family_elsewhere.rs"]
+mod family;
 mod folder;
 mod holder;
+#[cfg(unix)]
+mod kin;
 mod owned;
+#[cfg(feature = "servers-sql")]
+mod postgres;
 #[cfg(unix)]
 mod process;
 #[cfg(not(unix))]
@@ -29,14 +39,22 @@ mod product;
 pub mod record;
 mod redis;
 mod requirement;
+#[cfg(feature = "servers-sql")]
+mod sql;
+#[cfg(feature = "servers-sql")]
+mod template;
+mod user;
 
 use std::fmt;
 use std::path::PathBuf;
 
+pub use executable::{Account, Executable};
 pub use holder::{Command, Finished, Holder, Program, Wait};
 pub use owned::{Clock, Owned, Persistence, Settings};
+#[cfg(feature = "servers-sql")]
+pub use postgres::Postgres;
 pub use process::{Ended, Process};
-pub use product::{Place, Product};
+pub use product::{Farewell, Place, Product};
 pub use redis::Redis;
 pub use requirement::{Absence, Requirement};
 

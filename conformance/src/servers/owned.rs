@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
 use std::hash::BuildHasher;
-use std::io;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::clock::WallClock;
+use super::executable::Executable;
+use super::family::Family;
 use super::folder::Folder;
-use super::process::Process;
 use super::product::{Place, Product};
 use super::record;
 use super::requirement::{Absence, Requirement};
@@ -52,20 +53,23 @@ pub struct Settings {
     pub clock: Clock,
     /// Further arguments of the program.
     pub args: Vec<String>,
+    /// Files that it finds in its data folder, by their names: certificates and their keys, for example. Only the
+    /// server and we can read them.
+    pub files: Vec<(String, Vec<u8>)>,
 }
 
 /// A server that was started here. Dropping it kills it and removes its folder.
 #[derive(Debug)]
 pub struct Owned {
     product: &'static dyn Product,
-    program: PathBuf,
+    program: Executable,
     settings: Settings,
     place: Place,
     url: String,
     version: String,
     clock: Option<WallClock>,
     // Before the folder: it is dropped first.
-    process: Mutex<Option<Process>>,
+    process: Mutex<Option<Family>>,
     folder: Folder,
 }
 
@@ -81,7 +85,7 @@ impl Owned {
             return Err(Absence::NotRun(why));
         }
         let Some(program) = listing.program(&std::env::var_os("PATH").unwrap_or_default()) else {
-            let programs = listing.programs.join(" or ");
+            let programs = listing.programs();
             let why = format!("there is no {programs} on the PATH, and no URL in {}", listing.variable);
             return Err(required.absent(listing, &why));
         };
@@ -92,6 +96,7 @@ impl Owned {
     }
 
     fn launch(product: &'static dyn Product, program: &Path, settings: &Settings) -> io::Result<Owned> {
+        let program = Executable::new(program.to_owned(), product.account())?;
         let clock = match settings.clock {
             Clock::Machines => None,
             Clock::Own => Some(WallClock::new()?),
@@ -99,13 +104,13 @@ impl Owned {
         loop {
             let folder = Folder::new()?;
             let place = Place { folder: folder.path().to_owned(), port: free_port()? };
-            product.prepare(program, &place)?;
-            match spawn(product, program, settings, &place, clock.as_ref()) {
+            prepare(product, &program, settings, &place)?;
+            match spawn(product, &program, settings, &place, clock.as_ref()) {
                 Ok((process, version)) => {
                     let url = product.url(&place);
-                    let (program, settings) = (program.to_owned(), settings.clone());
+                    let settings = settings.clone();
                     let process = Mutex::new(Some(process));
-                    record::ran_on(&version, &super::Source::Program(program.clone()));
+                    record::ran_on(&version, &super::Source::Program(program.path().to_owned()));
                     return Ok(Owned {
                         product,
                         program,
@@ -145,9 +150,14 @@ impl Owned {
         &self.place.folder
     }
 
+    /// The folder with its data, and with [files](Settings::files) for it.
+    pub fn data(&self) -> PathBuf {
+        self.product.data(&self.place)
+    }
+
     /// The program that was started.
     pub fn program(&self) -> &Path {
-        &self.program
+        self.program.path()
     }
 
     /// What it calls itself, and its version.
@@ -157,7 +167,7 @@ impl Owned {
 
     /// The id of its process; `None` if it is down.
     pub fn process_id(&self) -> Option<u32> {
-        self.process().as_ref().map(Process::id)
+        self.process().as_ref().map(Family::id)
     }
 
     /// Kills it (-9); returns once it is dead.
@@ -169,7 +179,7 @@ impl Owned {
     /// Asks it to end, and waits until it has.
     pub fn stop(&self) -> io::Result<()> {
         let process = self.process().take().ok_or_else(is_down)?;
-        process.terminate(LIMIT).map(drop)
+        process.stop(self.product.farewell(), LIMIT).map(drop)
     }
 
     /// Starts it again on the same port with the same settings, killing it first if it runs; returns once it answers.
@@ -186,7 +196,7 @@ impl Owned {
             }
             (Data::Lost, _) => {
                 self.folder.clear()?;
-                self.product.prepare(&self.program, &self.place)?;
+                prepare(self.product, &self.program, &self.settings, &self.place)?;
             }
         }
         let clock = self.clock.as_ref();
@@ -223,7 +233,7 @@ impl Owned {
         Err(io::Error::other(format!("set {step:?} from {before:?}, its clock says {after:?}")))
     }
 
-    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+    fn process(&self) -> MutexGuard<'_, Option<Family>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -232,14 +242,40 @@ fn is_down() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the server is down")
 }
 
+/// Makes the folder what the server needs before its first start.
+fn prepare(
+    product: &'static dyn Product,
+    program: &Executable,
+    settings: &Settings,
+    place: &Place,
+) -> io::Result<()> {
+    program.give(&place.folder)?;
+    product.prepare(program, place)?;
+    for (name, content) in &settings.files {
+        let path = product.data(place).join(name);
+        put(&path, content)?;
+        program.give(&path)?;
+    }
+    Ok(())
+}
+
+/// Writes a file that its owner alone may read.
+fn put(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(content)
+}
+
 /// Starts the process, and waits until the server answers.
 fn spawn(
     product: &'static dyn Product,
-    program: &Path,
+    program: &Executable,
     settings: &Settings,
     place: &Place,
     clock: Option<&WallClock>,
-) -> io::Result<(Process, String)> {
+) -> io::Result<(Family, String)> {
     let log = place.folder.join("log");
     let file = File::create(&log)?;
     let mut command = product.command(program, place, settings);
@@ -247,11 +283,14 @@ fn spawn(
         clock.give_to(&mut command)?;
     }
     command.stdin(std::process::Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let process = Process::spawn(&mut command)?;
+    let process = Family::spawn(&mut command)?;
     let deadline = Instant::now() + LIMIT;
     loop {
         let refusal = match product.greet(&product.own_url(place)) {
-            Ok(version) => return Ok((process, version)),
+            Ok(version) => {
+                product.started(place)?;
+                return Ok((process, version));
+            }
             Err(refusal) => refusal,
         };
         let state = match process.ended()? {
@@ -262,14 +301,14 @@ fn spawn(
                 continue;
             }
         };
-        return Err(io::Error::other(format!("{state}; its log ends with: {}", last_lines(&log))));
+        let log = fs::read(log).unwrap_or_default();
+        let said = last_lines(&String::from_utf8_lossy(&log));
+        return Err(io::Error::other(format!("{state}; its log ends with: {said}")));
     }
 }
 
-/// The last lines of a log, in one.
-fn last_lines(log: &Path) -> String {
-    let text = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+/// The last lines of what a program said, in one.
+pub(super) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(4)..].join(" | ")
 }

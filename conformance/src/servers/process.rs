@@ -34,7 +34,7 @@ pub struct Process {
 impl Process {
     pub(super) fn spawn(command: &mut Command) -> io::Result<Process> {
         let mut child = command.process_group(0).spawn()?;
-        match LastWill::kill_group(&child) {
+        match LastWill::kill_all(&child) {
             Ok(last_will) => Ok(Process { child, _last_will: last_will }),
             Err(error) => {
                 child.kill()?;
@@ -62,8 +62,13 @@ impl Process {
 
     /// Asks it to end (SIGTERM), and waits for that until `limit`.
     pub fn terminate(&self, limit: Duration) -> io::Result<Ended> {
-        kill_process(self.pid(), Signal::TERM)?;
-        self.wait(limit)?.ok_or_else(|| io::Error::other(format!("process {} ignores SIGTERM", self.id())))
+        self.ask_to_end(Signal::TERM, limit)
+    }
+
+    /// The same by another signal.
+    pub(super) fn ask_to_end(&self, by: Signal, limit: Duration) -> io::Result<Ended> {
+        kill_process(self.pid(), by)?;
+        self.wait(limit)?.ok_or_else(|| io::Error::other(format!("process {} ignores {by:?}", self.id())))
     }
 
     /// Stops it (SIGSTOP), and waits until it stands still. An error if it has ended.
@@ -112,7 +117,7 @@ impl Process {
         }
     }
 
-    fn pid(&self) -> Pid {
+    pub(super) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 }
@@ -135,17 +140,29 @@ pub(super) struct LastWill {
 }
 
 impl LastWill {
-    fn kill_group(child: &Child) -> io::Result<LastWill> {
-        LastWill::new("kill -s KILL -- \"-$1\"", child.id().to_string().as_ref())
+    /// The process, its group, and the children that it has in other groups. Stopped, it gets no more of them.
+    fn kill_all(child: &Child) -> io::Result<LastWill> {
+        let action = "{
+            kill -s STOP $1
+            children=$(pgrep -P $1 || grep -lsx \"PPid:.$1\" /proc/[0-9]*/status | tr -cd '0-9\\n')
+            kill -s KILL $children
+            kill -s KILL -- -$1
+        }";
+        LastWill::new(action, &[child.id().to_string().as_ref()])
+    }
+
+    pub(super) fn kill(processes: &[Pid]) -> io::Result<LastWill> {
+        let ids: Vec<String> = processes.iter().map(|id| id.as_raw_nonzero().to_string()).collect();
+        LastWill::new("kill -s KILL \"$@\"", &ids.iter().map(AsRef::as_ref).collect::<Vec<_>>())
     }
 
     pub(super) fn remove(folder: &Path) -> io::Result<LastWill> {
-        LastWill::new("rm -rf -- \"$1\"", folder.as_ref())
+        LastWill::new("rm -rf -- \"$1\"", &[folder.as_ref()])
     }
 
-    fn new(action: &str, on: &OsStr) -> io::Result<LastWill> {
+    fn new(action: &str, on: &[&OsStr]) -> io::Result<LastWill> {
         let mut shell = Command::new("/bin/sh");
-        shell.arg("-c").arg(format!("read -r withdrawn || {action}")).arg("last-will").arg(on);
+        shell.arg("-c").arg(format!("read -r withdrawn || {action}")).arg("last-will").args(on);
         // A group of its own: Ctrl-C at a terminal must not end it first.
         shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(LastWill { shell: shell.spawn()? })

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::SystemTime;
 
 use super::catalogue::Listing;
+use super::executable::{Account, Executable};
 use super::owned::Settings;
 
 /// A product that can serve locks: how to start it, and how to tell that it serves.
@@ -14,13 +15,33 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
     /// Its entry in the catalogue.
     fn listing(&self) -> &'static Listing;
 
+    /// Who runs it.
+    fn account(&self) -> Account {
+        Account::Ours
+    }
+
+    /// The folder with its data, from where relative paths in its arguments lead.
+    fn data(&self, place: &Place) -> PathBuf {
+        place.folder.clone()
+    }
+
     /// Makes of a fresh folder what the server needs before its first start.
-    fn prepare(&self, _program: &Path, _place: &Place) -> io::Result<()> {
+    fn prepare(&self, _program: &Executable, _place: &Place) -> io::Result<()> {
         Ok(())
     }
 
     /// The command that starts the server there, in the foreground. What it prints is kept as its log.
-    fn command(&self, program: &Path, place: &Place, settings: &Settings) -> Command;
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command;
+
+    /// What is to be done each time once it serves.
+    fn started(&self, _place: &Place) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// How it is asked to end.
+    fn farewell(&self) -> Farewell {
+        Farewell::Terminate
+    }
 
     /// Where clients connect to a server that was started there.
     fn url(&self, place: &Place) -> String;
@@ -42,6 +63,15 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
     fn time(&self, _url: &str) -> io::Result<SystemTime> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "it can't be asked for its time"))
     }
+}
+
+/// The signal by which a server ends at once and in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// SIGTERM.
+    Terminate,
+    /// SIGINT.
+    Interrupt,
 }
 
 /// Where a server runs that was started here.

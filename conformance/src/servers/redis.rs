@@ -1,11 +1,12 @@
 //! Redis, and Valkey, which speaks and is started alike.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::catalogue::{self, Listing};
+use super::executable::Executable;
 use super::owned::{Persistence, Settings};
 use super::product::{Place, Product};
 
@@ -18,8 +19,8 @@ impl Product for Redis {
         &catalogue::REDIS
     }
 
-    fn command(&self, program: &Path, place: &Place, settings: &Settings) -> Command {
-        let mut command = Command::new(program);
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
+        let mut command = program.command();
         command.args(["--port", &place.port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
         command.arg("--dir").arg(&place.folder).arg("--unixsocket").arg(socket(place));
         command.args(["--save", ""]);

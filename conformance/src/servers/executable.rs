@@ -1,0 +1,68 @@
+//! A server's program as it is installed here, and who runs it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::user::User;
+
+/// Who runs a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Account {
+    /// Whoever runs the tests.
+    Ours,
+    /// The same, unless that is root: then `nobody`. For servers that refuse to run as root.
+    Unprivileged,
+}
+
+/// A server's program, and who runs it.
+#[derive(Clone, Debug)]
+pub struct Executable {
+    path: PathBuf,
+    user: Option<User>,
+}
+
+impl Executable {
+    pub(super) fn new(path: PathBuf, account: Account) -> io::Result<Executable> {
+        let user = match account {
+            Account::Ours => None,
+            Account::Unprivileged => User::unprivileged()?,
+        };
+        Ok(Executable { path, user })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A command that runs it.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        if let Some(user) = &self.user {
+            user.runs(&mut command);
+        }
+        command
+    }
+
+    /// Another program of the same installation: `initdb` beside `postgres`, also where that is a link to it.
+    pub fn sibling(&self, name: &str) -> io::Result<Executable> {
+        let path = self.path.canonicalize()?.with_file_name(name);
+        match path.is_file() {
+            true => Ok(Executable { path, user: self.user.clone() }),
+            false => Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no {}", path.display()))),
+        }
+    }
+
+    /// Gives a file or a folder of ours to whoever runs it.
+    pub(super) fn give(&self, path: &Path) -> io::Result<()> {
+        self.user.as_ref().map_or(Ok(()), |user| user.owns(path))
+    }
+}
+
+impl fmt::Display for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
+}

@@ -1,0 +1,135 @@
+//! A server's process together with those that it has forked.
+//!
+//! PostgreSQL serves each connection in a process of its own, each in a process group of its own: signals to the
+//! server's process or to its group don't reach them.
+
+use std::io;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::kin::{self, State};
+use super::process::{Ended, LastWill, Process};
+use super::product::Farewell;
+
+/// How long signals may take to have their effect.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// A server's process and its children. Dropping it kills all.
+#[derive(Debug)]
+pub(super) struct Family {
+    parent: Process,
+    paused: Mutex<Option<Paused>>,
+}
+
+/// The children that were stopped.
+#[derive(Debug)]
+struct Paused {
+    children: Vec<Pid>,
+    // What is stopped can't notice that its parent is dead.
+    _last_will: LastWill,
+}
+
+impl Family {
+    pub(super) fn spawn(command: &mut Command) -> io::Result<Family> {
+        Ok(Family { parent: Process::spawn(command)?, paused: Mutex::default() })
+    }
+
+    /// The id of the server's process.
+    pub(super) fn id(&self) -> u32 {
+        self.parent.id()
+    }
+
+    /// Kills all (-9), and waits until they are dead.
+    pub(super) fn kill(&self) -> io::Result<()> {
+        let children = self.kill_children();
+        self.parent.kill()?;
+        children
+    }
+
+    /// Asks the server to end, and waits for that until `limit`.
+    pub(super) fn stop(&self, by: Farewell, limit: Duration) -> io::Result<Ended> {
+        let signal = match by {
+            Farewell::Terminate => Signal::TERM,
+            Farewell::Interrupt => Signal::INT,
+        };
+        self.parent.ask_to_end(signal, limit)
+    }
+
+    /// Stops all (SIGSTOP), and waits until they stand still.
+    pub(super) fn pause(&self) -> io::Result<()> {
+        let mut paused = self.paused();
+        self.parent.pause()?;
+        // From here on none is forked, and none that ends is reaped: their ids stay theirs.
+        let children = kin::children(self.parent.pid())?;
+        let last_will = LastWill::kill(&children)?;
+        for child in &children {
+            signal(*child, Signal::STOP)?;
+        }
+        let stopped = settle(&children, |state| state.is_stopped() || state.is_dead());
+        *paused = Some(Paused { children, _last_will: last_will });
+        stopped
+    }
+
+    /// Lets all go on (SIGCONT).
+    pub(super) fn resume(&self) -> io::Result<()> {
+        if let Some(paused) = self.paused().take() {
+            for child in paused.children {
+                signal(child, Signal::CONT)?;
+            }
+        }
+        self.parent.resume()
+    }
+
+    /// How the server ended; `None` if it runs.
+    pub(super) fn ended(&self) -> io::Result<Option<Ended>> {
+        self.parent.ended()
+    }
+
+    /// While the server is stopped: it could mourn them, or have others.
+    fn kill_children(&self) -> io::Result<()> {
+        self.parent.pause()?;
+        let children = kin::children(self.parent.pid())?;
+        for child in &children {
+            signal(*child, Signal::KILL)?;
+        }
+        settle(&children, State::is_dead)
+    }
+
+    fn paused(&self) -> MutexGuard<'_, Option<Paused>> {
+        self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        // It can't fail in a way that something could be done about; the parent kills itself.
+        let _ = self.kill();
+    }
+}
+
+/// Sends a signal; who has ended needs none.
+fn signal(to: Pid, signal: Signal) -> io::Result<()> {
+    match kill_process(to, signal) {
+        Err(rustix::io::Errno::SRCH) => Ok(()),
+        sent => Ok(sent?),
+    }
+}
+
+/// Waits until each is in such a state.
+fn settle(processes: &[Pid], such: impl Fn(State) -> bool) -> io::Result<()> {
+    let start = Instant::now();
+    for process in processes {
+        while !such(kin::state(*process)?) {
+            if start.elapsed() > LIMIT {
+                let process = process.as_raw_nonzero();
+                return Err(io::Error::other(format!("process {process} ignores a signal")));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    Ok(())
+}

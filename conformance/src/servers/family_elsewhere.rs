@@ -1,0 +1,42 @@
+//! Where there is no Unix, no server is started.
+
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use super::process::{Ended, Process};
+use super::product::Farewell;
+
+/// There is none.
+#[derive(Debug)]
+pub(super) enum Family {}
+
+impl Family {
+    pub(super) fn spawn(command: &mut Command) -> io::Result<Family> {
+        match Process::spawn(command)? {}
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        match *self {}
+    }
+
+    pub(super) fn kill(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(super) fn stop(&self, _: Farewell, _: Duration) -> io::Result<Ended> {
+        match *self {}
+    }
+
+    pub(super) fn pause(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(super) fn resume(&self) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(super) fn ended(&self) -> io::Result<Option<Ended>> {
+        match *self {}
+    }
+}

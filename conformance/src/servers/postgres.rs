@@ -1,0 +1,121 @@
+//! PostgreSQL.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use sqlx::{Connection, PgConnection};
+
+use super::catalogue::{self, Listing};
+use super::executable::{Account, Executable};
+use super::owned::{Persistence, Settings};
+use super::product::{Farewell, Place, Product};
+use super::{sql, template};
+
+/// The superuser, who needs no password on this machine.
+const USER: &str = "lock";
+/// The database that the URL names.
+const DATABASE: &str = "locks";
+
+/// PostgreSQL, one server.
+#[derive(Debug)]
+pub struct Postgres;
+
+impl Product for Postgres {
+    fn listing(&self) -> &'static Listing {
+        &catalogue::POSTGRES
+    }
+
+    fn account(&self) -> Account {
+        Account::Unprivileged
+    }
+
+    fn data(&self, place: &Place) -> PathBuf {
+        place.folder.join("data")
+    }
+
+    fn prepare(&self, program: &Executable, place: &Place) -> io::Result<()> {
+        template::copy(program, &self.data(place), |data| {
+            let mut initdb = program.sibling("initdb")?.command();
+            initdb.args(["--auth=trust", "--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions"]);
+            template::run(initdb.arg("--username").arg(USER).arg("--pgdata").arg(data).current_dir("/"))?;
+            name_database(program, data)
+        })
+    }
+
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
+        let mut command = program.command();
+        command.arg("-D").arg(self.data(place)).arg("-k").arg(&place.folder);
+        command.args(["-h", "127.0.0.1", "-p", &place.port.to_string()]).current_dir(&place.folder);
+        // In files of the data folder: what is in the system's shared memory would outlive a killed server.
+        command.args(["-c", "dynamic_shared_memory_type=mmap", "-c", "max_connections=300"]);
+        let persistence: &[&str] = match settings.persistence {
+            Persistence::EveryWrite => &["fsync=on", "synchronous_commit=on"],
+            Persistence::None => &["fsync=off", "synchronous_commit=off", "full_page_writes=off"],
+        };
+        for setting in persistence {
+            command.args(["-c", setting]);
+        }
+        command.args(&settings.args);
+        command
+    }
+
+    /// The segment by which a server sees whether another runs on its data is in the system's shared memory nonetheless.
+    /// Removed now, it lasts as long as its processes, however they end.
+    fn started(&self, place: &Place) -> io::Result<()> {
+        let written = fs::read_to_string(self.data(place).join("postmaster.pid"))?;
+        // Its 7th line has the key and the id, where there is such a segment.
+        let id = written.lines().nth(6).and_then(|line| line.split_whitespace().nth(1));
+        id.map_or(Ok(()), |id| template::run(Command::new("ipcrm").args(["-m", id])))
+    }
+
+    /// Fast: SIGTERM would wait for the clients to go.
+    fn farewell(&self) -> Farewell {
+        Farewell::Interrupt
+    }
+
+    fn url(&self, place: &Place) -> String {
+        format!("postgres://{USER}@127.0.0.1:{}/{DATABASE}", place.port)
+    }
+
+    fn socket(&self, place: &Place) -> Option<PathBuf> {
+        Some(place.folder.join(format!(".s.PGSQL.{}", place.port)))
+    }
+
+    fn own_url(&self, place: &Place) -> String {
+        let (port, folder) = (place.port, place.folder.display());
+        format!("postgres://{USER}@localhost:{port}/{DATABASE}?host={folder}")
+    }
+
+    fn greet(&self, url: &str) -> io::Result<String> {
+        sql::ask(async {
+            let mut connection = PgConnection::connect(url).await?;
+            let version: String =
+                sqlx::query_scalar("SHOW server_version").fetch_one(&mut connection).await?;
+            connection.close().await?;
+            Ok(format!("postgres {}", version.split(' ').next().unwrap_or_default()))
+        })
+    }
+
+    fn time(&self, url: &str) -> io::Result<SystemTime> {
+        let micros = sql::ask(async {
+            let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+            let mut connection = PgConnection::connect(url).await?;
+            sqlx::query_scalar(now).fetch_one(&mut connection).await
+        });
+        micros.map(sql::time)
+    }
+}
+
+/// Calls the first database by the name that the URL has. Without a server: a database made beside it would double what
+/// is copied.
+fn name_database(program: &Executable, data: &Path) -> io::Result<()> {
+    let statement = data.join("rename.sql");
+    fs::write(&statement, format!("ALTER DATABASE postgres RENAME TO {DATABASE}\n"))?;
+    let mut alone = program.command();
+    alone.args(["--single", "-F", "-D"]).arg(data).arg("template1").stdin(fs::File::open(&statement)?);
+    template::run(alone.stdout(Stdio::null()).current_dir("/"))?;
+    fs::remove_file(statement)
+}

@@ -1,0 +1,26 @@
+//! Questions to SQL servers, asked from threads without async.
+
+use std::future::Future;
+use std::io;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long a question may take.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Waits for the answer for a second at most. On a thread of its own: ours may belong to a runtime.
+pub(super) fn ask<T: Send>(question: impl Future<Output = sqlx::Result<T>> + Send) -> io::Result<T> {
+    let ask = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {LIMIT:?}"));
+        let answer = runtime.block_on(async { tokio::time::timeout(LIMIT, question).await });
+        // Its errors name users and databases, never a password.
+        answer.map_err(late)?.map_err(io::Error::other)
+    };
+    thread::scope(|scope| scope.spawn(ask).join()).unwrap_or_else(|_| Err(io::Error::other("it panicked")))
+}
+
+/// What a clock says, from microseconds since 1970.
+pub(super) fn time(micros: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(micros.unsigned_abs())
+}

@@ -1,0 +1,56 @@
+//! The user who runs servers that refuse to run as root.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// Another user than ours.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(unix), expect(dead_code, reason = "there is no other user"))]
+pub(super) struct User {
+    user: u32,
+    group: u32,
+}
+
+#[cfg(unix)]
+impl User {
+    /// `nobody`, if we are root.
+    pub(super) fn unprivileged() -> io::Result<Option<User>> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(None);
+        }
+        Ok(Some(User { user: id("-u")?, group: id("-g")? }))
+    }
+
+    /// Lets it run a command, as a process that is still our child.
+    pub(super) fn runs(&self, command: &mut Command) {
+        use std::os::unix::process::CommandExt;
+        command.uid(self.user).gid(self.group);
+    }
+
+    /// Makes it the owner of a file or a folder.
+    pub(super) fn owns(&self, path: &Path) -> io::Result<()> {
+        std::os::unix::fs::chown(path, Some(self.user), Some(self.group))
+    }
+}
+
+/// What `id` says of nobody.
+#[cfg(unix)]
+fn id(what: &str) -> io::Result<u32> {
+    let output = Command::new("id").args([what, "nobody"]).output()?;
+    let number = String::from_utf8_lossy(&output.stdout).trim().parse();
+    number.map_err(|_| io::Error::new(io::ErrorKind::Unsupported, "we are root, and there is no user nobody"))
+}
+
+#[cfg(not(unix))]
+impl User {
+    pub(super) fn unprivileged() -> io::Result<Option<User>> {
+        Ok(None)
+    }
+
+    pub(super) fn runs(&self, _: &mut Command) {}
+
+    pub(super) fn owns(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}

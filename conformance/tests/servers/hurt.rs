@@ -1,0 +1,156 @@
+//! A server starts, and can be hurt.
+
+use std::fs;
+use std::io::Read;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use lock_conformance::servers::{self, Clock, Owned, Persistence, Server, Settings};
+use lock_conformance::{Data, Step};
+
+use crate::subjects::{self, Subject};
+use crate::{LIMIT, Stop, refuses};
+
+pub(crate) fn answers(on: &'static dyn Subject) -> Result<(), Stop> {
+    let settings = Settings { args: on.arguments().map(str::to_owned).into(), ..Settings::default() };
+    let server = Server::Owned(Box::new(Owned::start(on.product(), &settings)?));
+    assert_eq!(on.connect(server.url())?.setting()?, "77");
+
+    let owned = server.owned().expect("it was started here");
+    assert!(owned.socket().is_some_and(|socket| socket.exists()), "it has no socket");
+    let text = server.to_string();
+    assert!(text.contains(server.version()) && text.contains("started from /"), "{text}");
+    let (name, version) = server.version().split_once(' ').unwrap_or_default();
+    assert!(!name.is_empty() && version.starts_with(char::is_numeric), "{text}");
+    Ok(())
+}
+
+pub(crate) fn two_servers(on: &'static dyn Subject) -> Result<(), Stop> {
+    let (one, two) = (on.start()?, on.start()?);
+    on.connect(one.url())?.store()?;
+    assert!(!on.connect(two.url())?.stored()?);
+    Ok(())
+}
+
+pub(crate) fn files(on: &'static dyn Subject) -> Result<(), Stop> {
+    let file = ("secret".to_owned(), b"of the server's".to_vec());
+    let settings = Settings { files: vec![file], ..Settings::default() };
+    let server = Owned::start(on.product(), &settings)?;
+    server.restart(Data::Lost)?;
+    let path = server.data().join("secret");
+    assert_eq!(fs::read(&path)?, b"of the server's");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let (file, folder) = (fs::metadata(&path)?, fs::metadata(server.data())?);
+        assert_eq!((file.mode() & 0o777, file.uid()), (0o600, folder.uid()));
+    }
+    Ok(())
+}
+
+/// Also on a connection that was open before.
+pub(crate) fn pause(on: &'static dyn Subject) -> Result<(), Stop> {
+    let server = on.start()?;
+    let mut session = on.connect(server.url())?;
+    for _ in 0..3 {
+        server.pause()?;
+        let (tell, told) = channel();
+        let asking = thread::spawn(move || {
+            let answer = session.stored();
+            let _ = tell.send(());
+            (session, answer)
+        });
+        let silence = told.recv_timeout(Duration::from_millis(200));
+        assert_eq!(silence, Err(RecvTimeoutError::Timeout), "a stopped server can't answer");
+        server.resume()?;
+        told.recv_timeout(LIMIT).expect("resumed, it answers");
+        let (back, answer) = asking.join().expect("it panics nowhere");
+        assert!(!answer?);
+        session = back;
+    }
+    Ok(())
+}
+
+pub(crate) fn kill_kept(on: &'static dyn Subject) -> Result<(), Stop> {
+    let server = on.start()?;
+    on.connect(server.url())?.store()?;
+    let before = (server.process_id(), server.port());
+    server.kill()?;
+    assert!(refuses(server.port()), "killed, it still listens");
+    assert_eq!(server.process_id(), None);
+    assert!(server.kill().is_err() && server.pause().is_err(), "a dead server can't be hurt");
+    server.restart(Data::Kept)?;
+    assert!(on.connect(server.url())?.stored()?);
+    assert!(server.process_id().is_some() && server.process_id() != before.0 && server.port() == before.1);
+    Ok(())
+}
+
+pub(crate) fn kill_lost(on: &'static dyn Subject) -> Result<(), Stop> {
+    let server = on.start()?;
+    let mut session = on.connect(server.url())?;
+    session.store()?;
+    server.kill()?;
+    assert!(session.stored().is_err(), "a part of it still serves a connection");
+    server.restart(Data::Lost)?;
+    assert!(!on.connect(server.url())?.stored()?);
+    Ok(())
+}
+
+pub(crate) fn stop_kept(on: &'static dyn Subject) -> Result<(), Stop> {
+    let server = on.start()?;
+    // A server that would wait for its clients would never end.
+    let mut session = on.connect(server.url())?;
+    session.store()?;
+    server.stop()?;
+    assert!(refuses(server.port()), "stopped, it still listens");
+    let log = fs::read_to_string(server.folder().join("log"))?;
+    assert!(log.contains(on.goodbye()), "it was not asked to end: {log}");
+    server.restart(Data::Kept)?;
+    assert!(on.connect(server.url())?.stored()?);
+    Ok(())
+}
+
+pub(crate) fn no_persistence(on: &'static dyn Subject) -> Result<(), Stop> {
+    let settings = Settings { persistence: Persistence::None, ..Settings::default() };
+    let server = Owned::start(on.product(), &settings)?;
+    on.connect(server.url())?.store()?;
+    assert!(server.restart(Data::Kept).is_err(), "there is nothing to keep");
+    server.restart(Data::Lost)?;
+    assert!(!on.connect(server.url())?.stored()?);
+    Ok(())
+}
+
+pub(crate) fn own_clock(on: &'static dyn Subject) -> Result<(), Stop> {
+    if let Err(why) = servers::clock::can_be_set() {
+        return Err(Stop::NotRun(why));
+    }
+    const HOUR: Duration = Duration::from_secs(3600);
+    let settings = Settings { clock: Clock::Own, ..Settings::default() };
+    let server = Owned::start(on.product(), &settings)?;
+    server.step_clock(Step::Back(HOUR))?;
+    let back = on.product().time(server.url())?;
+    assert!(back < SystemTime::now() - HOUR / 2, "an hour back, it says {back:?}");
+    server.step_clock(Step::Forward(HOUR * 2))?;
+    server.restart(Data::Kept)?;
+    let ahead = on.product().time(server.url())?;
+    assert!(ahead > SystemTime::now() + HOUR / 2, "a restart sets no clock, and it says {ahead:?}");
+    assert!(on.start()?.step_clock(Step::Forward(HOUR)).is_err(), "the machine's clock is not ours to set");
+    Ok(())
+}
+
+pub(crate) fn cannot_be_hurt(on: &'static dyn Subject) -> Result<(), Stop> {
+    let server = on.start()?;
+    // No server asks for it.
+    let (scheme, rest) = server.url().split_once("://").expect("it is a URL");
+    let rest = rest
+        .split_once('@')
+        .map_or(format!("default:secret@{rest}"), |(user, rest)| format!("{user}:secret@{rest}"));
+    let mut child = subjects::start("given", on, Some(&format!("{scheme}://{rest}")))?;
+    let mut said = String::new();
+    child.stdout.take().expect("it is piped").read_to_string(&mut said)?;
+    assert!(child.wait()?.success(), "{said}");
+    let variable = on.product().listing().variable;
+    assert!(said.contains(&format!("given by {variable}")) && !said.contains("secret"), "{said}");
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! The servers that the suite runs on, tested themselves: each harm really happens, and nothing is left behind.
+
+mod holders;
+mod hurt;
+mod left;
+mod subjects;
+
+use std::env;
+use std::io;
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use lock_conformance::servers::{Absence, record};
+
+use subjects::Subject;
+
+/// Long enough for any machine; only a failing case takes it.
+const LIMIT: Duration = Duration::from_secs(20);
+
+type Case = fn(&'static dyn Subject) -> Result<(), Stop>;
+
+/// Why a case ended early.
+enum Stop {
+    NotRun(String),
+    Failed(Failed),
+}
+
+impl From<Absence> for Stop {
+    fn from(absence: Absence) -> Stop {
+        match absence {
+            Absence::NotRun(why) => Stop::NotRun(why),
+            Absence::Failure(why) => Stop::Failed(why.into()),
+        }
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure(error.to_string())
+    }
+}
+
+/// Something that a case did not expect.
+#[derive(Debug)]
+struct Failure(String);
+
+impl From<Failure> for Stop {
+    fn from(Failure(why): Failure) -> Stop {
+        Stop::Failed(why.into())
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        Stop::Failed(error.into())
+    }
+}
+
+/// What every server is asked for.
+const CASES: [(&str, Case); 13] = [
+    ("a_started_server_answers_at_its_url_and_its_socket", hurt::answers),
+    ("two_servers_are_two", hurt::two_servers),
+    ("a_file_for_the_server_is_in_its_data_folder", hurt::files),
+    ("a_paused_server_answers_when_it_is_resumed", hurt::pause),
+    ("a_killed_server_restarts_with_its_data", hurt::kill_kept),
+    ("a_killed_server_restarts_without_its_data", hurt::kill_lost),
+    ("a_stopped_server_restarts_with_its_data", hurt::stop_kept),
+    ("a_server_without_persistence_keeps_nothing", hurt::no_persistence),
+    ("a_server_with_a_clock_of_its_own_goes_by_it", hurt::own_clock),
+    ("a_given_server_cannot_be_hurt", hurt::cannot_be_hurt),
+    ("a_drop_or_a_panic_leaves_neither_process_nor_folder", left::by_a_drop),
+    ("a_killed_test_leaves_neither_process_nor_folder", left::by_the_killed),
+    ("a_killed_server_leaves_no_shared_memory", left::in_shared_memory),
+];
+
+fn main() {
+    if let Ok(part) = env::var(subjects::PART) {
+        return subjects::play(&part);
+    }
+    let mut trials = vec![trial("a_holder_is_a_process_like_any_other".to_owned(), holders::holder)];
+    for subject in subjects::ALL {
+        let product = subject.product().listing().name;
+        trials.extend(CASES.map(|(name, case)| trial(format!("{product}::{name}"), move || case(*subject))));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn trial(name: String, case: impl FnOnce() -> Result<(), Stop> + Send + 'static) -> Trial {
+    Trial::ignorable_test(name.clone(), move || match case() {
+        Ok(()) => Ok(Completion::Completed),
+        Err(Stop::NotRun(why)) => {
+            record::not_run(&name, &why);
+            Ok(Completion::ignored_with(why))
+        }
+        Err(Stop::Failed(failed)) => Err(failed),
+    })
+}
+
+fn refuses(port: u16) -> bool {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err()
+}
+
+/// The processes that work in a folder; none where that can't be seen.
+fn processes_in(folder: &Path) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let works_there =
+        |id: &u32| std::fs::read_link(format!("/proc/{id}/cwd")).is_ok_and(|there| there.starts_with(folder));
+    ids.filter(works_there).collect()
+}
+
+fn until(mut there: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !there() {
+        assert!(start.elapsed() < LIMIT, "not within {LIMIT:?}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,184 @@
+//! Each product, and how these cases talk with it.
+
+use std::env;
+use std::io::{self, Read};
+use std::process::{Child, Command, Stdio};
+
+use lock_conformance::servers::{Absence, Owned, Postgres, Product, Redis, Server, Settings, catalogue};
+use sqlx::{Connection, PgConnection};
+use tokio::runtime::Runtime;
+
+use crate::{Failure, LIMIT};
+
+/// The part that this program plays when a case starts it once more.
+pub(crate) const PART: &str = "LOCK_TEST_SERVERS_PART";
+
+pub(crate) const ALL: &[&dyn Subject] = &[&OnRedis, &OnPostgres];
+
+/// A product under these cases.
+pub(crate) trait Subject: Sync {
+    fn product(&self) -> &'static dyn Product;
+
+    /// Arguments that make [`Session::setting`] say 77.
+    fn arguments(&self) -> [&'static str; 2];
+
+    /// What its log has when it ended because it was asked to.
+    fn goodbye(&self) -> &'static str;
+
+    fn connect(&self, url: &str) -> Result<Box<dyn Session>, Failure>;
+
+    fn start(&self) -> Result<Owned, Absence> {
+        Owned::start(self.product(), &Settings::default())
+    }
+}
+
+/// A connection.
+pub(crate) trait Session: Send {
+    fn setting(&mut self) -> Result<String, Failure>;
+
+    /// Stores something.
+    fn store(&mut self) -> Result<(), Failure>;
+
+    /// Whether it is there.
+    fn stored(&mut self) -> Result<bool, Failure>;
+}
+
+struct OnRedis;
+
+impl Subject for OnRedis {
+    fn product(&self) -> &'static dyn Product {
+        &Redis
+    }
+
+    fn arguments(&self) -> [&'static str; 2] {
+        ["--maxclients", "77"]
+    }
+
+    fn goodbye(&self) -> &'static str {
+        "bye bye"
+    }
+
+    fn connect(&self, url: &str) -> Result<Box<dyn Session>, Failure> {
+        Ok(Box::new(redis::Client::open(url)?.get_connection_with_timeout(LIMIT)?))
+    }
+}
+
+impl Session for redis::Connection {
+    fn setting(&mut self) -> Result<String, Failure> {
+        let (_, limit): (String, String) = redis::cmd("CONFIG").arg("GET").arg("maxclients").query(self)?;
+        Ok(limit)
+    }
+
+    fn store(&mut self) -> Result<(), Failure> {
+        Ok(redis::cmd("SET").arg("key").arg("value").exec(self)?)
+    }
+
+    fn stored(&mut self) -> Result<bool, Failure> {
+        Ok(redis::cmd("EXISTS").arg("key").query(self)?)
+    }
+}
+
+struct OnPostgres;
+
+impl Subject for OnPostgres {
+    fn product(&self) -> &'static dyn Product {
+        &Postgres
+    }
+
+    fn arguments(&self) -> [&'static str; 2] {
+        ["-c", "max_connections=77"]
+    }
+
+    fn goodbye(&self) -> &'static str {
+        "database system is shut down"
+    }
+
+    fn connect(&self, url: &str) -> Result<Box<dyn Session>, Failure> {
+        let runtime = runtime()?;
+        let connection = runtime.block_on(PgConnection::connect(url))?;
+        Ok(Box::new(Sql { runtime, connection }))
+    }
+}
+
+/// A connection, with what drives it.
+struct Sql<C> {
+    runtime: Runtime,
+    connection: C,
+}
+
+impl Session for Sql<PgConnection> {
+    fn setting(&mut self) -> Result<String, Failure> {
+        let show = sqlx::query_scalar("SHOW max_connections").fetch_one(&mut self.connection);
+        Ok(self.runtime.block_on(show)?)
+    }
+
+    fn store(&mut self) -> Result<(), Failure> {
+        let create = sqlx::query("CREATE TABLE stored (it int)").execute(&mut self.connection);
+        self.runtime.block_on(create)?;
+        Ok(())
+    }
+
+    fn stored(&mut self) -> Result<bool, Failure> {
+        let look = sqlx::query_scalar("SELECT to_regclass('stored') IS NOT NULL");
+        Ok(self.runtime.block_on(look.fetch_one(&mut self.connection))?)
+    }
+}
+
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// Starts this program once more, in another part, for this product.
+pub(crate) fn start(part: &str, subject: &dyn Subject, given: Option<&str>) -> io::Result<Child> {
+    let listing = subject.product().listing();
+    let mut command = Command::new(env::current_exe()?);
+    // What it finds is no server that cases ran on.
+    command.env_remove(catalogue::RECORD).env(PART, format!("{part} {}", listing.name));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).env_remove(listing.variable);
+    if let Some(url) = given {
+        command.env(listing.variable, url);
+    }
+    command.spawn()
+}
+
+/// What this program does when a case has started it once more.
+pub(crate) fn play(part: &str) {
+    let (part, name) = part.split_once(' ').expect("a part, and a product");
+    let subject = ALL.iter().find(|subject| subject.product().listing().name == name);
+    let subject = *subject.expect("a case names what it runs on");
+    match part {
+        "abandon" => abandon(subject),
+        "abandon-paused" => abandon_paused(subject),
+        "given" => given(subject),
+        _ => panic!("there is no part {part}"),
+    }
+}
+
+/// Starts a server and waits to be killed.
+fn abandon(subject: &dyn Subject) {
+    let server = subject.start().expect("the case has started one just now");
+    wait(&server);
+}
+
+/// The same; and the server stands still, with a connection.
+fn abandon_paused(subject: &dyn Subject) {
+    let server = subject.start().expect("the case has started one just now");
+    let _session = subject.connect(server.url()).expect("it is up");
+    server.pause().expect("it runs");
+    wait(&server);
+}
+
+fn wait(server: &Owned) {
+    println!("{}\n{}", server.port(), server.folder().display());
+    // Ends with the case, if that forgets to kill it.
+    let _ = io::stdin().read(&mut [0]);
+}
+
+/// Finds the server that the environment names.
+fn given(subject: &dyn Subject) {
+    let server = Server::find(subject.product()).expect("it is up");
+    assert!(server.owned().is_none());
+    let variable = subject.product().listing().variable;
+    assert!(matches!(subject.start(), Err(Absence::NotRun(why)) if why.contains(variable)));
+    println!("{server} {server:?}");
+}
