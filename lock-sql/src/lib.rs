@@ -25,13 +25,17 @@
 mod call;
 mod claim;
 mod driver;
+mod fence;
 mod row;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod sweep;
 mod table;
+mod version;
 
+pub use fence::FenceError;
 pub use lock_core::{Client, Options, Result};
 #[doc(inline)]
 pub use sqlx;

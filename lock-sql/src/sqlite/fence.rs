@@ -1,8 +1,10 @@
 //! The resource's side of fencing, for what is kept in a SQLite database: a check in the user's own transaction.
 
-use lock_core::{FencingToken, Stale};
+use lock_core::FencingToken;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Executor, Row};
+
+use crate::fence::{self, FenceError};
 
 /// A resource in a database of the user's, which takes writes only from holders that nobody has come after.
 ///
@@ -25,16 +27,6 @@ use sqlx::{Executor, Row};
 #[derive(Clone, Debug)]
 pub struct Fence {
     resource: Vec<u8>,
-}
-
-/// Why a token was not accepted, or may not have been.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum FenceError {
-    /// A later holder has written: the lock was lost in the meantime. Roll the transaction back.
-    Stale(Stale),
-    /// The database failed.
-    Sqlx(sqlx::Error),
 }
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_fences (
@@ -74,38 +66,10 @@ impl Fence {
         connection: &mut SqliteConnection,
         token: FencingToken,
     ) -> Result<(), FenceError> {
-        let offered = i64::try_from(token.get()).map_err(|e| sqlx::Error::Encode(e.into()))?;
-        let accept = sqlx::query(ACCEPT).bind(self.resource.clone()).bind(offered);
+        let accept = sqlx::query(ACCEPT).bind(self.resource.clone()).bind(fence::to_column(token)?);
         // To its last step: outside a transaction it takes effect only there.
         let rows = accept.fetch_all(connection).await?;
         let highest: i64 = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
-        match u64::try_from(highest).ok().and_then(FencingToken::new) {
-            Some(highest) if highest > token => Err(FenceError::Stale(Stale { offered: token, highest })),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl From<sqlx::Error> for FenceError {
-    fn from(error: sqlx::Error) -> FenceError {
-        FenceError::Sqlx(error)
-    }
-}
-
-impl std::fmt::Display for FenceError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            FenceError::Stale(stale) => stale.fmt(f),
-            FenceError::Sqlx(error) => write!(f, "the fence could not be checked: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for FenceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            FenceError::Stale(stale) => Some(stale),
-            FenceError::Sqlx(error) => Some(error),
-        }
+        fence::judge(token, highest)
     }
 }

@@ -6,8 +6,8 @@ use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 
 use super::file::File;
-use super::sweep::IDLE;
 use super::time::PROMISE;
+use crate::sweep::IDLE;
 
 pub(super) fn info(file: &File) -> Info {
     Info {

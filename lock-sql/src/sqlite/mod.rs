@@ -14,7 +14,8 @@ mod table;
 mod time;
 mod wakes;
 
-pub use fence::{Fence, FenceError};
+pub use crate::fence::FenceError;
+pub use fence::Fence;
 pub use settings::Sqlite;
 
 use lock_core::{Client, Options, Result};

@@ -13,12 +13,12 @@ use super::file::File;
 use super::info::info;
 use super::lane::{Answer, Lane, Late, Route};
 use super::settings::{Sqlite, Trust};
-use super::sweep::Sweep;
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
-use super::{check, errors, schema};
+use super::{check, errors, schema, sweep};
 use crate::call::Call;
 use crate::row::{self, Row};
+use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
 
 /// The table of locks in one file.
@@ -172,7 +172,7 @@ impl Table for SqliteTable {
                 release.bind(boot.to_vec()).bind(now.shared)
             })
             .await?;
-        self.sweep.after_a_release(self, call);
+        self.sweep.after_a_release(&call.clock, |call, from| sweep::sweep(self, call, from));
         let was_held = answer.rows.first().map_or(Ok(false), |row| row.try_get(0));
         let name = request.name.as_str();
         // Also if nothing was held: a release before this one may have done it, and nobody heard of it.

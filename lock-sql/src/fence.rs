@@ -1,0 +1,50 @@
+//! Why a fence in a database did not accept a token: the same in every dialect.
+
+use lock_core::{FencingToken, Stale};
+
+/// Why a token was not accepted, or may not have been.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FenceError {
+    /// A later holder has written: the lock was lost in the meantime. Roll the transaction back.
+    Stale(Stale),
+    /// The database failed.
+    Sqlx(sqlx::Error),
+}
+
+/// A token as a column of 64 bits with a sign keeps it.
+pub(crate) fn to_column(token: FencingToken) -> sqlx::Result<i64> {
+    i64::try_from(token.get()).map_err(|e| sqlx::Error::Encode(e.into()))
+}
+
+/// Whether `offered` was accepted, by the highest token that the table holds since.
+pub(crate) fn judge(offered: FencingToken, highest: i64) -> Result<(), FenceError> {
+    match u64::try_from(highest).ok().and_then(FencingToken::new) {
+        Some(highest) if highest > offered => Err(FenceError::Stale(Stale { offered, highest })),
+        _ => Ok(()),
+    }
+}
+
+impl From<sqlx::Error> for FenceError {
+    fn from(error: sqlx::Error) -> FenceError {
+        FenceError::Sqlx(error)
+    }
+}
+
+impl std::fmt::Display for FenceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FenceError::Stale(stale) => stale.fmt(f),
+            FenceError::Sqlx(error) => write!(f, "the fence could not be checked: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FenceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FenceError::Stale(stale) => Some(stale),
+            FenceError::Sqlx(error) => Some(error),
+        }
+    }
+}
