@@ -59,7 +59,12 @@ impl<T: Table> Claim for SqlClaim<T> {
         match &outcome {
             // What wakes a holder is missed by a waiter.
             Attempt::Granted(_) => self.listening = None,
-            Attempt::Busy(busy) => self.seen.busy(&call, course, busy.free_in),
+            Attempt::Busy(busy) => {
+                self.seen.busy(&call, course, busy.free_in);
+                if let Some(listening) = &self.listening {
+                    listening.go_on(&call).await;
+                }
+            }
         }
         Ok(outcome)
     }

@@ -26,6 +26,8 @@ mod call;
 mod claim;
 mod driver;
 mod fence;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod row;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod server;

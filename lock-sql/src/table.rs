@@ -61,4 +61,7 @@ pub(crate) enum Course {
 pub(crate) trait Listener: fmt::Debug + Send + Sync {
     /// Resolves at the next wake-up, or at once if one came since the last. Cancel safe.
     async fn woken(&self);
+
+    /// After each further look that found the lock held: keeps up what tells a release that somebody waits.
+    async fn go_on(&self, _call: &Call) {}
 }

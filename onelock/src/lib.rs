@@ -28,6 +28,7 @@
 //! |---|---|---|
 //! | `memory://`, `memory+queue://` | `memory` (default) | none: this process |
 //! | `redis://`, `unix://`, `rediss://` (with `tls`), `valkey://`, … | `redis` | one Redis or Valkey |
+//! | `postgres://`, `postgresql://` | `postgres` | PostgreSQL 12 or later |
 //! | `sqlite:///path/locks.db`, `sqlite:locks.db` | `sqlite` | none: a file, for the processes of one machine |
 //!
 //! What is promised, and under which assumptions, stands in `docs/semantics.md` of the repository, and in
@@ -48,6 +49,9 @@ pub use lock_memory as memory;
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use lock_redis as redis;
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use lock_sql::postgres;
 #[cfg(feature = "sqlite")]
 #[doc(inline)]
 pub use lock_sql::sqlite;

@@ -2,8 +2,18 @@
 
 use onelock::{Error, ErrorKind};
 
-const SCHEMES: [&str; 8] =
-    ["memory", "memory+queue", "redis", "rediss", "redis+unix", "unix", "valkey", "sqlite"];
+const SCHEMES: [&str; 10] = [
+    "memory",
+    "memory+queue",
+    "redis",
+    "rediss",
+    "redis+unix",
+    "unix",
+    "valkey",
+    "postgres",
+    "postgresql",
+    "sqlite",
+];
 
 async fn refused(url: &str) -> Error {
     onelock::connect(url).await.expect_err(url)
@@ -67,6 +77,7 @@ async fn a_backend_that_is_not_built_in_names_its_feature() {
     for (feature, built_in) in [
         ("memory", cfg!(feature = "memory")),
         ("redis", cfg!(feature = "redis")),
+        ("postgres", cfg!(feature = "postgres")),
         ("sqlite", cfg!(feature = "sqlite")),
     ] {
         if built_in {

@@ -3,6 +3,7 @@
 
 use lock_core::{Clock, Done, Error, Instant};
 
+use super::clock::Drift;
 use super::dialect::{Answer, Dialect, Opened, Trouble};
 use crate::call::Call;
 
@@ -14,6 +15,8 @@ pub(super) struct Link<D: Dialect> {
     offset: i64,
     /// When it last answered.
     pub(super) answered: Instant,
+    /// When it was opened, and the estimate of then.
+    opened: (Instant, i64),
 }
 
 /// What a statement has to know of the moment in which it is sent.
@@ -36,7 +39,14 @@ pub(super) enum Ran<R> {
 impl<D: Dialect> Link<D> {
     pub(super) fn new(opened: Opened<D::Connection>, clock: &Clock) -> Link<D> {
         let at = clock.now();
-        Link { connection: opened.connection, offset: opened.now.saturating_sub(micros(at)), answered: at }
+        let offset = opened.now.saturating_sub(micros(at));
+        Link { connection: opened.connection, offset, answered: at, opened: (at, offset) }
+    }
+
+    /// How the server's clock has gone since the connection was opened.
+    pub(super) fn drift(&self) -> Drift {
+        let (at, offset) = self.opened;
+        Drift { over: self.answered.since(at), micros: self.offset.saturating_sub(offset) }
     }
 
     /// Runs the statement that `make` makes of the moment; again if the server undid it, until the call is over.

@@ -1,12 +1,14 @@
 //! What MySQL and PostgreSQL have in common: a small pool of connections of our own, each with its estimate of the
 //! server's clock, and what a URL says beside the driver's own options.
 
+mod clock;
 mod dialect;
 mod link;
 mod parameters;
 mod pool;
 mod table_name;
 
+pub(crate) use clock::Drift;
 pub(crate) use dialect::{Answer, Dialect, Opened, Trouble};
 pub(crate) use link::Moment;
 pub(crate) use parameters::{Certificates, Parameters};
@@ -14,6 +16,9 @@ pub(crate) use pool::{Pool, Purpose};
 pub(crate) use table_name::TableName;
 
 use std::time::Duration;
+
+use lock_core::Error;
+use lock_core::driver::{Finding, Level};
 
 /// A duration as the server counts it, rounded up: never less than was asked for.
 pub(crate) fn micros(duration: Duration) -> i64 {
@@ -23,4 +28,19 @@ pub(crate) fn micros(duration: Duration) -> i64 {
 /// What is left of a lease, of a server that said it in microseconds; `None` if it is over.
 pub(crate) fn left(micros: i64) -> Option<Duration> {
     u64::try_from(micros).ok().filter(|left| *left > 0).map(Duration::from_micros)
+}
+
+/// What `check` found.
+pub(crate) fn finding(subject: &'static str, level: Level, message: impl Into<String>) -> Finding {
+    Finding { subject, level, message: message.into() }
+}
+
+/// There is no table of locks, and this user was refused to make it.
+pub(crate) fn missing(table: &TableName, refusal: Error) -> Error {
+    let message = format!(
+        "there is no table {table}, and this user may not make it ({}); let one who may run `lock init --on URL`, or what \
+         `lock schema --on URL` prints",
+        refusal.message()
+    );
+    Error::rejected(message).with_source(refusal)
 }

@@ -10,11 +10,12 @@ use std::time::Duration;
 use lock_core::{Clock, Done, Error, Result, detached};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::clock::Drift;
 use super::dialect::{Answer, Dialect};
 use super::link::{Link, Moment, Ran};
 use crate::call::Call;
 
-/// Connections to one server.
+/// Connections to one server. Cheap to clone.
 #[derive(Debug)]
 pub(crate) struct Pool<D: Dialect>(Arc<Shared<D>>);
 
@@ -47,6 +48,12 @@ type Permit = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 /// would cost a call all of its patience: another is opened instead.
 const SILENCE: Duration = Duration::from_secs(30);
 
+impl<D: Dialect> Clone for Pool<D> {
+    fn clone(&self) -> Pool<D> {
+        Pool(self.0.clone())
+    }
+}
+
 impl<D: Dialect> Pool<D> {
     /// At most so many `connections`, of which there are two at least.
     pub(crate) fn new(dialect: D, connections: usize, patience: Duration) -> Pool<D> {
@@ -62,6 +69,11 @@ impl<D: Dialect> Pool<D> {
 
     pub(crate) fn dialect(&self) -> &D {
         &self.0.dialect
+    }
+
+    /// How the server's clock has gone since the oldest of the idle connections was opened.
+    pub(crate) fn drift(&self) -> Option<Drift> {
+        self.0.idle().iter().map(Link::drift).max_by_key(|drift| drift.over)
     }
 
     /// Runs the statement that `make` makes of the moment in which it is sent.

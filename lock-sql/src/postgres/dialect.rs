@@ -1,0 +1,42 @@
+//! What the pool needs to know of PostgreSQL.
+
+use std::sync::Arc;
+
+use lock_core::Result;
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use super::errors;
+use super::session::{Session, Sessions, Tenure};
+use super::statement::{Form, Statement};
+use crate::server::{Answer, Dialect, Opened, Trouble};
+
+/// PostgreSQL.
+#[derive(Debug)]
+pub(crate) struct PostgresDialect {
+    pub(crate) sessions: Arc<Sessions>,
+}
+
+impl Dialect for PostgresDialect {
+    type Connection = Session;
+    type Statement = Statement;
+    type Row = PgRow;
+
+    async fn connect(&self) -> Result<Opened<Session>> {
+        self.sessions.open().await
+    }
+
+    async fn run(session: &mut Session, statement: Statement) -> sqlx::Result<Answer<PgRow>> {
+        let rows = match (session.tenure, statement.form) {
+            (Tenure::Own, Form::Prepared) => statement.prepared().fetch_all(&mut session.connection).await?,
+            (tenure, _) => statement.run_whole(tenure.preface(), &mut session.connection).await?,
+        };
+        // The first column of every answer.
+        let now = rows.first().map(|row| row.try_get(0)).transpose()?;
+        Ok(Answer { affected: rows.len() as u64, last_insert_id: 0, now, rows })
+    }
+
+    fn trouble(error: sqlx::Error) -> Trouble {
+        errors::asking(error)
+    }
+}

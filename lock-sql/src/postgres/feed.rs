@@ -1,0 +1,262 @@
+//! The task behind the wake-ups: listens, hears, reconnects.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lock_core::{Clock, Context, Hub, Prefix, Random};
+use sqlx::Executor as _;
+use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
+use tokio::sync::{mpsc, oneshot};
+
+use super::session::{Sessions, knows_mark};
+use super::{errors, payload};
+
+/// After the connection broke, before it is tried again; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// How often a connection on which somebody listens is asked whether it is still there.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// A claim wants to hear of releases in a table.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) table: i64,
+    pub(super) reply: oneshot::Sender<Result<(), Trouble>>,
+}
+
+/// Why nothing is heard.
+#[derive(Clone, Debug)]
+pub(super) enum Trouble {
+    /// A pooler stands in between.
+    Lent,
+    Broken(String),
+}
+
+/// The table whose releases are heard at present. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heard(Arc<Mutex<Option<i64>>>);
+
+impl Heard {
+    pub(super) fn is(&self, table: i64) -> bool {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) == Some(table)
+    }
+
+    /// What was heard before.
+    fn set(&self, table: Option<i64>) -> Option<i64> {
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), table)
+    }
+}
+
+/// Hears for all claims of a client, from the first listen until nobody can want anything any more.
+#[derive(Debug)]
+pub(super) struct Feed {
+    sessions: Arc<Sessions>,
+    prefix: Prefix,
+    clock: Clock,
+    random: Random,
+    patience: Duration,
+    hub: Hub,
+    heard: Heard,
+    orders: mpsc::UnboundedReceiver<Order>,
+}
+
+/// What is to be heard, and who waits for that.
+#[derive(Default)]
+struct Wanted {
+    table: Option<i64>,
+    replies: Vec<oneshot::Sender<Result<(), Trouble>>>,
+}
+
+impl Wanted {
+    /// The newest order knows best which table there is.
+    fn add(&mut self, order: Order) {
+        self.table = Some(order.table);
+        self.replies.push(order.reply);
+    }
+
+    fn answer(&mut self, outcome: &Result<(), Trouble>) {
+        for reply in self.replies.drain(..) {
+            // Who asked may have gone.
+            let _: Result<(), _> = reply.send(outcome.clone());
+        }
+    }
+}
+
+/// Why a connection is left.
+enum Left {
+    /// Nobody can want anything of it any more.
+    Ended,
+    Trouble(Trouble),
+}
+
+impl Feed {
+    pub(super) fn new(
+        sessions: Arc<Sessions>,
+        prefix: Prefix,
+        context: Context,
+        hub: Hub,
+        heard: Heard,
+        orders: mpsc::UnboundedReceiver<Order>,
+    ) -> Feed {
+        let Context { clock, random, patience } = context;
+        Feed { sessions, prefix, clock, random, patience, hub, heard, orders }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut wanted = Wanted::default();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if wanted.replies.is_empty() && self.hub.listened().is_empty() {
+                let Some(order) = self.orders.recv().await else { return };
+                wanted.add(order);
+            }
+            let trouble = match self.connect().await {
+                Ok(mut listener) => {
+                    pause = FIRST_PAUSE;
+                    match self.feed(&mut listener, &mut wanted).await {
+                        Left::Ended => return,
+                        Left::Trouble(trouble) => trouble,
+                    }
+                }
+                Err(trouble) => trouble,
+            };
+            wanted.answer(&Err(trouble));
+            if self.heard.set(None).is_some() {
+                // Nothing is heard from now on: who listens has to look.
+                self.hub.wake_all();
+            }
+            if !self.rest(pause, &mut wanted).await {
+                return;
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// A connection of its own: sqlx hands notifications only to a listener, and makes one only of a pool.
+    async fn connect(&self) -> Result<PgListener, Trouble> {
+        let (options, mark) = self.sessions.greeting();
+        let Some(mark) = mark else { return Err(Trouble::Lent) };
+        let connecting = async {
+            let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(self.patience);
+            let pool = pool
+                .max_lifetime(None)
+                .idle_timeout(None)
+                .test_before_acquire(false)
+                .connect_lazy_with(options);
+            let mut listener = PgListener::connect_with(&pool).await?;
+            listener.eager_reconnect(false);
+            let own = knows_mark(&mut listener, &mark).await?;
+            Ok((listener, own))
+        };
+        match self.clock.timeout(self.patience, connecting).await {
+            Some(Ok((listener, true))) => Ok(listener),
+            Some(Ok((_, false))) => {
+                self.sessions.learn_lent();
+                Err(Trouble::Lent)
+            }
+            Some(Err(e)) if errors::is_unknown_parameter(&e) => {
+                self.sessions.learn_lent();
+                Err(Trouble::Lent)
+            }
+            Some(Err(e)) => Err(Trouble::Broken(errors::connecting(e).message().to_owned())),
+            None => Err(Trouble::Broken(format!("no connection for wake-ups within {:?}", self.patience))),
+        }
+    }
+
+    /// Feeds from one connection until it breaks.
+    async fn feed(&mut self, listener: &mut PgListener, wanted: &mut Wanted) -> Left {
+        let mut channel = None;
+        let mut heartbeat = self.clock.now() + HEARTBEAT;
+        loop {
+            if let Err(trouble) = self.listen(listener, wanted, &mut channel).await {
+                return Left::Trouble(trouble);
+            }
+            let heard = tokio::select! {
+                biased;
+                message = listener.try_recv() => self.hear(message),
+                order = self.orders.recv() => match order {
+                    Some(order) => {
+                        wanted.add(order);
+                        Ok(())
+                    }
+                    None => return Left::Ended,
+                },
+                () = self.clock.sleep_until(heartbeat) => {
+                    heartbeat = self.clock.now() + HEARTBEAT;
+                    self.beat(listener).await
+                }
+            };
+            if let Err(trouble) = heard {
+                return Left::Trouble(trouble);
+            }
+        }
+    }
+
+    /// Listens to what is wanted, and answers those who wait for it.
+    async fn listen(
+        &self,
+        listener: &mut PgListener,
+        wanted: &mut Wanted,
+        channel: &mut Option<i64>,
+    ) -> Result<(), Trouble> {
+        let Some(table) = wanted.table else { return Ok(()) };
+        if *channel != Some(table) {
+            self.bounded(listener.unlisten_all()).await?;
+            self.bounded(listener.listen(&payload::channel(table))).await?;
+            *channel = Some(table);
+            self.heard.set(Some(table));
+            // What was told while nobody heard it is lost.
+            self.hub.wake_all();
+        }
+        wanted.answer(&Ok(()));
+        Ok(())
+    }
+
+    fn hear(&self, message: sqlx::Result<Option<PgNotification>>) -> Result<(), Trouble> {
+        match message {
+            Ok(Some(message)) => {
+                if let Some(name) = payload::read(message.payload(), &self.prefix) {
+                    self.hub.wake(&name);
+                }
+                Ok(())
+            }
+            Ok(None) => Err(Trouble::Broken("the connection for wake-ups broke".to_owned())),
+            Err(e) => Err(Trouble::Broken(errors::connecting(e).message().to_owned())),
+        }
+    }
+
+    /// A connection that died in silence would be waited on for ever.
+    async fn beat(&self, listener: &mut PgListener) -> Result<(), Trouble> {
+        if self.hub.listened().is_empty() {
+            return Ok(());
+        }
+        self.bounded(async { listener.execute("SELECT 1").await.map(drop) }).await
+    }
+
+    async fn bounded(&self, request: impl Future<Output = sqlx::Result<()>>) -> Result<(), Trouble> {
+        match self.clock.timeout(self.patience, request).await {
+            Some(Ok(())) => Ok(()),
+            Some(Err(e)) => Err(Trouble::Broken(errors::connecting(e).message().to_owned())),
+            None => Err(Trouble::Broken(format!(
+                "no answer to the connection for wake-ups within {:?}",
+                self.patience
+            ))),
+        }
+    }
+
+    /// Waits before the next connection, and takes orders meanwhile. `false` if nobody can want anything any more.
+    async fn rest(&mut self, pause: Duration, wanted: &mut Wanted) -> bool {
+        let until = self.clock.now() + pause / 2 + self.random.up_to(pause / 2);
+        loop {
+            tokio::select! {
+                biased;
+                order = self.orders.recv() => match order {
+                    Some(order) => wanted.add(order),
+                    None => return false,
+                },
+                () = self.clock.sleep_until(until) => return true,
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What a PostgreSQL server guarantees.
+
+use std::time::Duration;
+
+use lock_core::Info;
+use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+
+use crate::sweep::IDLE;
+
+/// What it promises at `server`, by whether its releases are heard.
+pub(super) fn info(server: String, wakes: Wakes) -> Info {
+    Info {
+        backend: "postgres",
+        server,
+        fencing: Fencing::WhileDataIsKept {
+            clock_step: IDLE,
+            kept: "each grant is on the server's disk before it counts, unless the server runs with fsync=off; after a \
+                   loss of data, as by the promotion of a standby that lags behind, tokens rise unless the server's clock \
+                   stands behind the last one"
+                .to_owned(),
+        },
+        lease: Lease::Lock,
+        fair: Fair::No,
+        wakes,
+        min_ttl: Duration::from_millis(50),
+        max_ttl: Duration::from_secs(365 * 24 * 3600),
+        clock: "the server's wall clock: set forward, it ends leases early; set back, it lets those of dead holders last \
+                longer; its time zone doesn't matter",
+        data_loss: "a grant that a promoted standby has not received is gone: the lock is free for others there until its \
+                    holder's next renewal tells it; with synchronous_standby_names there is none such"
+            .to_owned(),
+        requests_per_hand_over: 2,
+    }
+}

@@ -1,0 +1,32 @@
+//! What a notification says: which lock was released, in hexadecimal digits. A text would have to be one in the
+//! database's encoding, and names are any.
+
+use lock_core::Prefix;
+
+/// The channel of a table's releases. Tables are told by their number: a name may be short of its schema.
+pub(super) fn channel(table: i64) -> String {
+    format!("onelock_{table}")
+}
+
+/// The name of the lock, if it has our prefix.
+pub(super) fn read(payload: &str, prefix: &Prefix) -> Option<String> {
+    let digits = payload.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> =
+        digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
+    let key = String::from_utf8(bytes?).ok()?;
+    prefix.strip(&key).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_names_a_lock_with_our_prefix() {
+        let prefix = Prefix::new("a:").unwrap();
+        assert_eq!(read("613ac3a9", &prefix).as_deref(), Some("é"));
+        for other in ["62c3a9", "613", "613a", "zz", "613aff", ""] {
+            assert!(read(other, &prefix).is_none_or(|name| name.is_empty()), "{other}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A statement with its values, and how it is sent.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Executor};
+
+/// A statement of ours with its values. Nothing of a user's stands in its text but the table's name, which needs no
+/// escaping.
+#[derive(Clone, Debug)]
+pub(crate) struct Statement {
+    sql: Arc<str>,
+    values: Vec<Value>,
+    pub(crate) form: Form,
+}
+
+/// How a text can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// It is one statement, often used.
+    Prepared,
+    /// It may be several, and is sent as it is.
+    Script,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    Bytes(Vec<u8>),
+    Number(i64),
+}
+
+impl Statement {
+    pub(crate) fn new(sql: &Arc<str>) -> Statement {
+        Statement { sql: sql.clone(), values: Vec::new(), form: Form::Prepared }
+    }
+
+    /// Statements without values, done all or none.
+    pub(crate) fn script(sql: &str) -> Statement {
+        Statement { sql: sql.into(), values: Vec::new(), form: Form::Script }
+    }
+
+    /// The next of `$1`, `$2`, …
+    pub(crate) fn bytes(mut self, value: &[u8]) -> Statement {
+        self.values.push(Value::Bytes(value.to_vec()));
+        self
+    }
+
+    /// The next of `$1`, `$2`, …
+    pub(crate) fn number(mut self, value: i64) -> Statement {
+        self.values.push(Value::Number(value));
+        self
+    }
+
+    /// As a prepared statement: the server has parsed it at its first use on this connection.
+    pub(crate) fn prepared(self) -> Query<'static, sqlx::Postgres, PgArguments> {
+        let query = sqlx::query(AssertSqlSafe(self.sql));
+        self.values.into_iter().fold(query, |query, value| match value {
+            Value::Bytes(bytes) => query.bind(bytes),
+            Value::Number(number) => query.bind(number),
+        })
+    }
+
+    /// As text without parameters, values in a form that needs no quoting under any setting.
+    fn literal(&self) -> String {
+        let mut parts = self.sql.split('$');
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+            let value = part[..end].parse::<usize>().ok().and_then(|n| self.values.get(n.checked_sub(1)?));
+            match value {
+                Some(Value::Number(number)) => write!(text, "({number})::bigint").ok(),
+                Some(Value::Bytes(bytes)) => {
+                    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                    write!(text, "decode('{hex}', 'hex')").ok()
+                }
+                None => write!(text, "${}", &part[..end]).ok(),
+            };
+            text.push_str(&part[end..]);
+        }
+        text
+    }
+
+    /// Runs it behind `preface` in one message, which is one transaction: whatever stands between us and the server
+    /// gives it to one session of the server's.
+    pub(crate) async fn run_whole(
+        &self,
+        preface: &str,
+        connection: &mut PgConnection,
+    ) -> sqlx::Result<Vec<PgRow>> {
+        let text = format!("{preface}{}", self.literal());
+        connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(text))).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_in_the_text_need_no_quoting() {
+        let sql: Arc<str> = "SELECT $1, $2 + $3, '$', $10, $0 WHERE a = $2".into();
+        let statement = Statement::new(&sql).bytes(b"a'\\\0").number(-7).number(8);
+        assert_eq!(
+            statement.literal(),
+            "SELECT decode('61275c00', 'hex'), (-7)::bigint + (8)::bigint, '$', $10, $0 WHERE a = (-7)::bigint"
+        );
+    }
+}

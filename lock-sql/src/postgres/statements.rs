@@ -1,0 +1,133 @@
+//! The statements, as texts for the configured table. `docs/protocols/postgres.md` says why each is as it is.
+
+use std::sync::Arc;
+
+use crate::server::TableName;
+
+/// The server's time in microseconds, read where it stands: not when the transaction or the statement began.
+macro_rules! now {
+    () => {
+        "(date_part('epoch', clock_timestamp()) * 1000000)::bigint"
+    };
+}
+pub(super) use now;
+
+/// The statements for one table.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    pub(crate) look: Arc<str>,
+    pub(crate) take: Arc<str>,
+    pub(crate) renew: Arc<str>,
+    pub(crate) release: Arc<str>,
+    pub(crate) mark: Arc<str>,
+    pub(crate) revoke_at_the_end: Arc<str>,
+    pub(crate) revoke_now: Arc<str>,
+    pub(crate) sweep: Arc<str>,
+}
+
+impl Statements {
+    pub(crate) fn of(table: &TableName) -> Statements {
+        let of = |text: &str| text.replace("{now}", now!()).replace("{table}", &table.quoted('"')).into();
+        Statements {
+            look: of(LOOK),
+            take: of(TAKE),
+            renew: of(RENEW),
+            release: of(RELEASE),
+            mark: of(MARK),
+            revoke_at_the_end: of(REVOKE_AT_THE_END),
+            revoke_now: of(REVOKE_NOW),
+            sweep: of(SWEEP),
+        }
+    }
+}
+
+/// One row in any case, for the server's time.
+const LOOK: &str = "
+SELECT {now}, l.owner, l.token, l.expires, l.label, l.revoked
+FROM (SELECT 1) AS one LEFT JOIN {table} AS l ON l.name = $1";
+
+/// Name, owner, ttl, deadline, label. Looks and takes in one statement: a lock that somebody else holds is told from
+/// what the look saw, and nothing is written or waited for.
+///
+/// Whatever decides about a row that is there reads the clock where it decides: it may have waited for the row's lock.
+const TAKE: &str = "
+WITH seen AS MATERIALIZED (SELECT owner, expires FROM {table} WHERE name = $1),
+taken AS (
+  INSERT INTO {table} AS l (name, owner, token, expires, label)
+  SELECT $1, $2, now.n, now.n + $3, $5 FROM (SELECT {now} AS n) AS now
+  WHERE {now} <= $4 AND NOT EXISTS (SELECT 1 FROM seen WHERE owner <> $2 AND expires > {now})
+  ON CONFLICT (name) DO UPDATE SET
+    token = CASE WHEN l.owner = excluded.owner AND l.expires > {now} THEN l.token
+      ELSE greatest(l.token + 1, excluded.token) END,
+    expires = CASE WHEN l.owner = excluded.owner THEN greatest(l.expires, excluded.expires) ELSE excluded.expires END,
+    owner = excluded.owner, label = excluded.label, revoked = NULL
+  WHERE {now} <= $4 AND (l.owner = excluded.owner OR l.expires <= {now})
+  RETURNING token, expires)
+SELECT {now}, taken.token, taken.expires, seen.expires, seen.owner <> $2, {now} > $4
+FROM (SELECT 1) AS one LEFT JOIN taken ON true LEFT JOIN seen ON true";
+
+/// Name, owner, ttl.
+const RENEW: &str = "
+UPDATE {table} SET expires = greatest(expires, {now} + $3)
+WHERE name = $1 AND owner = $2 AND expires > {now}
+RETURNING {now}, expires";
+
+/// Name, owner. Tells whether it was held until now, and notifies in the same transaction if somebody waits: a
+/// transaction that notifies nobody doesn't take the one lock of the server's that all that notify take.
+const RELEASE: &str = "
+WITH released AS (
+  UPDATE {table} SET owner = '', label = '', expires = CASE WHEN expires > {now} THEN -1 ELSE -2 END
+  WHERE name = $1 AND owner = $2
+  RETURNING tableoid, expires, waiting > {now} AS wanted)
+SELECT {now}, expires = -1, wanted,
+  CASE WHEN wanted THEN pg_notify('onelock_' || tableoid, encode($1, 'hex')) IS NULL END
+FROM released";
+
+/// Name, how long the mark lasts. Never shortened, and not written if enough is left of it. Answers which channel is the
+/// table's.
+const MARK: &str = "
+WITH marked AS (
+  UPDATE {table} SET waiting = {now} + $2 WHERE name = $1 AND waiting < {now} + $2 / 2)
+SELECT {now}, to_regclass('{table}')::oid::bigint";
+
+/// Name, holder, its successor until the end, label.
+const REVOKE_AT_THE_END: &str = "
+UPDATE {table} SET owner = $3, label = $4, revoked = $2
+WHERE name = $1 AND owner = $2 AND expires > {now}
+RETURNING {now}, expires";
+
+/// Name, holder.
+const REVOKE_NOW: &str = "
+WITH released AS (
+  UPDATE {table} SET owner = '', label = '', expires = -1, revoked = $2
+  WHERE name = $1 AND owner = $2 AND expires > {now}
+  RETURNING tableoid, waiting > {now} AS wanted)
+SELECT {now}, 0::bigint, CASE WHEN wanted THEN pg_notify('onelock_' || tableoid, encode($1, 'hex')) IS NULL END
+FROM released";
+
+/// Behind which name, how many, how long a row must have been idle. Who is in the way is left for another time.
+const SWEEP: &str = "
+WITH seen AS (SELECT name FROM {table} WHERE name > $1 ORDER BY name LIMIT $2),
+idle AS (
+  SELECT l.name FROM {table} AS l JOIN seen ON seen.name = l.name
+  WHERE l.token < {now} - $3 AND l.expires < {now} - $3 FOR UPDATE OF l SKIP LOCKED),
+gone AS (DELETE FROM {table} AS l USING idle WHERE l.name = idle.name)
+SELECT {now}, count(*), (SELECT name FROM seen ORDER BY name DESC LIMIT 1) FROM seen";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_statement_names_the_table() {
+        let statements = Statements::of(&"ops.locks".parse().unwrap());
+        let Statements { look, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep } =
+            &statements;
+        for text in [look, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep] {
+            assert!(
+                text.contains("\"ops\".\"locks\"") && !text.contains('{') && !text.contains("onelock_locks"),
+                "{text}"
+            );
+        }
+    }
+}

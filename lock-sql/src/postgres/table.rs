@@ -1,0 +1,306 @@
+//! What is asked of the table of locks: each call one statement.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{
+    Attempt, Busy, Finding, Grant, Release, Request, Revocation, Revoked, Wakes as Waking, When,
+};
+use lock_core::{Context, Done, Error, ErrorKind, Info, Name, Owner, Prefix, Result};
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use super::dialect::PostgresDialect;
+use super::info::info;
+use super::schema::{self, Prepared};
+use super::session::Sessions;
+use super::settings::Postgres;
+use super::statement::Statement;
+use super::statements::Statements;
+use super::wakes::{Waiter, Wakes};
+use super::{check, errors};
+use crate::call::Call;
+use crate::row::{self, Row};
+use crate::server::{Answer, Moment, Pool, Purpose, TableName, left, micros};
+use crate::sweep::{IDLE, ROWS, Sweep, Swept};
+use crate::table::{Course, Key, Listener, Table};
+
+/// The table of locks on one server.
+#[derive(Debug)]
+pub(crate) struct PostgresTable {
+    pub(super) pool: Pool<PostgresDialect>,
+    pub(super) name: TableName,
+    statements: Arc<Statements>,
+    prefix: Prefix,
+    sessions: Arc<Sessions>,
+    wakes: Wakes,
+    sweep: Sweep,
+    pub(super) pushed: Arc<Info>,
+    polled: Arc<Info>,
+}
+
+/// How long a release is told that somebody waits. A claim that waits looks again within 5 s, and asks for more then.
+const MARK: Duration = Duration::from_secs(20);
+/// How old a mark may grow before it is asked for again: more than half of it is left then.
+pub(super) const REFRESHED: Duration = Duration::from_secs(3);
+
+/// How claims leave word that they wait.
+#[derive(Clone, Debug)]
+pub(super) struct Marks {
+    pool: Pool<PostgresDialect>,
+    statements: Arc<Statements>,
+}
+
+impl Marks {
+    /// Leaves the mark, or finds one; the number of the table.
+    pub(super) async fn leave(&self, call: &Call, key: &Key) -> Result<i64> {
+        let (key, text) = (key.clone(), self.statements.mark.clone());
+        let mark = move |_| Statement::new(&text).bytes(&key).number(micros(MARK));
+        let answer = self.pool.ask(call, Purpose::Enter, mark).await?;
+        let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
+        row.try_get(1).map_err(errors::reading)
+    }
+}
+
+impl PostgresTable {
+    pub(super) async fn open(postgres: Postgres, context: Context, server: String) -> Result<PostgresTable> {
+        let Postgres { options, parameters } = postgres;
+        let sessions = Arc::new(Sessions::new(options, context.random.clone()));
+        let dialect = PostgresDialect { sessions: sessions.clone() };
+        let table = PostgresTable {
+            pool: Pool::new(dialect, parameters.connections, context.patience),
+            statements: Arc::new(Statements::of(&parameters.table)),
+            name: parameters.table,
+            wakes: Wakes::new(sessions.clone(), parameters.prefix.clone(), context.clone()),
+            prefix: parameters.prefix,
+            sessions,
+            sweep: Sweep::default(),
+            pushed: Arc::new(info(server.clone(), Waking::Pushed)),
+            polled: Arc::new(info(server, Waking::Polled)),
+        };
+        schema::prepare(&table.pool, &Call::begin(&context.clock, context.patience), &table.name).await?;
+        Ok(table)
+    }
+
+    /// Whether releases are heard on this server.
+    pub(super) async fn hears(&self, call: &Call) -> Result<bool> {
+        if self.sessions.are_lent() {
+            return Ok(false);
+        }
+        // A mark that finds no row; it answers which channel is the table's.
+        let table = self.marks().leave(call, &Key::default()).await?;
+        self.hear(call, table).await
+    }
+
+    async fn hear(&self, call: &Call, table: i64) -> Result<bool> {
+        match self.wakes.hear(call, table).await {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn marks(&self) -> Marks {
+        Marks { pool: self.pool.clone(), statements: self.statements.clone() }
+    }
+
+    async fn ask(
+        &self,
+        call: &Call,
+        purpose: Purpose,
+        text: &Arc<str>,
+        key: &Key,
+        bind: impl Fn(Statement) -> Statement + Send + Sync + 'static,
+    ) -> Result<Answer<PgRow>> {
+        let (text, key) = (text.clone(), key.clone());
+        self.pool.ask(call, purpose, move |_| bind(Statement::new(&text).bytes(&key))).await
+    }
+
+    async fn take(&self, call: &Call, key: &Key, request: &Request) -> Result<Taken> {
+        let (text, key, owner) = (self.statements.take.clone(), key.clone(), *request.owner.as_bytes());
+        let (ttl, label) = (micros(request.ttl), request.label.clone());
+        let take = move |moment: Moment| {
+            let take = Statement::new(&text).bytes(&key).bytes(&owner).number(ttl).number(moment.deadline);
+            take.bytes(label.as_str().as_bytes())
+        };
+        let answer = self.pool.ask(call, Purpose::Enter, take).await?;
+        let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
+        Taken::read(row).map_err(errors::reading)
+    }
+
+    fn sweep(&self, call: Call, from: Vec<u8>) -> impl Future<Output = Result<Swept>> + Send + use<> {
+        let (pool, text) = (self.pool.clone(), self.statements.sweep.clone());
+        async move {
+            let sweep = move |_| Statement::new(&text).bytes(&from).number(ROWS).number(micros(IDLE));
+            let answer = pool.ask(&call, Purpose::Enter, sweep).await?;
+            let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
+            let read = || Ok(Swept { rows: row.try_get(1)?, last: row.try_get(2)? });
+            read().map_err(errors::reading)
+        }
+    }
+}
+
+/// What became of one try to take a lock.
+#[derive(Debug)]
+enum Taken {
+    Granted {
+        token: i64,
+        left: Duration,
+    },
+    /// By somebody else.
+    Held {
+        left: Duration,
+    },
+    /// It was free when it was looked at.
+    LostRace,
+    /// Nothing was done.
+    Late,
+}
+
+impl Taken {
+    fn read(row: &PgRow) -> sqlx::Result<Taken> {
+        let now: i64 = row.try_get(0)?;
+        let rest = |column: usize| {
+            Ok::<_, sqlx::Error>(
+                row.try_get::<Option<i64>, _>(column)?.and_then(|at| left(at.saturating_sub(now))),
+            )
+        };
+        if let Some(token) = row.try_get(1)? {
+            return Ok(Taken::Granted { token, left: rest(2)?.unwrap_or_default() });
+        }
+        let by_another = row.try_get::<Option<bool>, _>(4)?.unwrap_or(false);
+        Ok(match rest(3)?.filter(|_| by_another) {
+            Some(left) => Taken::Held { left },
+            None if row.try_get(5)? => Taken::Late,
+            None => Taken::LostRace,
+        })
+    }
+}
+
+#[async_trait]
+impl Table for PostgresTable {
+    fn info(&self) -> Arc<Info> {
+        match self.sessions.are_lent() {
+            true => self.polled.clone(),
+            false => self.pushed.clone(),
+        }
+    }
+
+    fn key(&self, name: &Name) -> Key {
+        self.prefix.key(name).into_bytes().into()
+    }
+
+    async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
+        let answer = self.ask(call, Purpose::Keep, &self.statements.look, key, |look| look).await?;
+        let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
+        read(row).map_err(errors::reading)
+    }
+
+    async fn attempt(&self, call: &Call, key: &Key, request: &Request, _: Course) -> Result<Attempt> {
+        loop {
+            return Ok(match self.take(call, key, request).await? {
+                Taken::Granted { token, left } => {
+                    Attempt::Granted(Grant { token: row::token(token)?, valid_for: left })
+                }
+                Taken::Held { left } => Attempt::Busy(Busy { queued: false, free_in: Some(left) }),
+                Taken::LostRace => Attempt::Busy(Busy::default()),
+                // The answer held the server's time: the next deadline is made of that.
+                Taken::Late if !call.left().is_zero() => continue,
+                Taken::Late => return Err(late()),
+            });
+        }
+    }
+
+    async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
+        let (owner, ttl) = (*owner.as_bytes(), micros(ttl));
+        let renew = move |renew: Statement| renew.bytes(&owner).number(ttl);
+        let answer = self.ask(call, Purpose::Keep, &self.statements.renew, key, renew).await?;
+        answer.rows.first().map_or(Ok(None), rest)
+    }
+
+    async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
+        let owner = *request.owner.as_bytes();
+        let release = move |release: Statement| release.bytes(&owner);
+        let answer = self.ask(call, Purpose::Keep, &self.statements.release, key, release).await?;
+        self.sweep.after_a_release(&call.clock, |call, from| self.sweep(call, from));
+        let Some(row) = answer.rows.first() else { return Ok(Release::NotHeld) };
+        let read = || Ok((row.try_get(1)?, row.try_get(2)?));
+        let (was_held, others): (bool, bool) = read().map_err(errors::reading)?;
+        Ok(match was_held {
+            true => Release::Released { others: Some(others) },
+            false => Release::NotHeld,
+        })
+    }
+
+    async fn revoke(&self, call: &Call, name: &Name, revocation: Revocation) -> Result<Revoked> {
+        let Revocation { holder, by, label, when, .. } = revocation;
+        let text = match when {
+            When::HoldersDeadline => &self.statements.revoke_at_the_end,
+            When::Now => &self.statements.revoke_now,
+        };
+        let revoke = move |revoke: Statement| {
+            let revoke = revoke.bytes(holder.as_bytes());
+            match when {
+                When::HoldersDeadline => revoke.bytes(by.as_bytes()).bytes(label.as_str().as_bytes()),
+                When::Now => revoke,
+            }
+        };
+        let answer = self.ask(call, Purpose::Keep, text, &self.key(name), revoke).await?;
+        let Some(row) = answer.rows.first() else { return Ok(Revoked::NotHeld) };
+        Ok(rest(row)?.map_or(Revoked::Free, Revoked::FreeIn))
+    }
+
+    async fn listen(&self, call: &Call, key: &Key, name: &Name) -> Result<Option<Box<dyn Listener>>> {
+        if self.sessions.are_lent() {
+            return Ok(None);
+        }
+        let listening = self.wakes.listen(name);
+        let (marks, marked) = (self.marks(), call.clock.now());
+        let table = marks.leave(call, key).await?;
+        if !self.hear(call, table).await? {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Waiter { listening, key: key.clone(), marks, marked: Mutex::new(marked) })))
+    }
+
+    async fn check(&self, call: &Call) -> Result<Vec<Finding>> {
+        check::check(self, call).await
+    }
+
+    fn schema(&self) -> String {
+        format!("{};", schema::create(&self.name))
+    }
+
+    async fn init(&self, call: &Call) -> Result<String> {
+        Ok(match schema::prepare(&self.pool, call, &self.name).await? {
+            Prepared::Created => format!("created the table {}", self.name),
+            Prepared::Found => String::new(),
+        })
+    }
+}
+
+fn late() -> Error {
+    Error::unavailable(Done::No, "the request reached the server after its deadline")
+}
+
+fn read(row: &PgRow) -> sqlx::Result<Option<Row>> {
+    let now: i64 = row.try_get(0)?;
+    let Some(owner) = row.try_get(1)? else { return Ok(None) };
+    let (token, expires, label): (i64, i64, Vec<u8>) = (row.try_get(2)?, row.try_get(3)?, row.try_get(4)?);
+    Ok(Some(Row {
+        owner,
+        token,
+        left: left(expires.saturating_sub(now)),
+        label: String::from_utf8_lossy(&label).into_owned(),
+        revoked: row.try_get(5)?,
+        since: Duration::from_micros(u64::try_from(now.saturating_sub(token)).unwrap_or(0)),
+    }))
+}
+
+/// What is left of a lease that ends at the time in the second column.
+fn rest(row: &PgRow) -> Result<Option<Duration>> {
+    let read = || Ok((row.try_get::<i64, _>(0)?, row.try_get::<i64, _>(1)?));
+    let (now, expires) = read().map_err(errors::reading)?;
+    Ok(left(expires.saturating_sub(now)))
+}
