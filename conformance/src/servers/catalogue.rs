@@ -87,8 +87,29 @@ pub const POSTGRES: Listing = Listing {
     ],
 };
 
+/// MariaDB.
+pub const MARIADB: Listing = Listing {
+    name: "mariadb",
+    variable: "LOCK_TEST_MARIADB",
+    programs: &[Program::named("mariadbd"), Program { name: "mysqld", mark: Mark::Says("MariaDB") }],
+    folders: &["/usr/sbin", "/opt/homebrew/opt/mariadb/bin", "/usr/local/opt/mariadb/bin"],
+    origins: &[
+        Origin::Debian { packages: &["mariadb-server-core", "mariadb-client-core"], service: None },
+        Origin::Homebrew("mariadb"),
+    ],
+};
+
+/// MySQL itself.
+pub const MYSQL: Listing = Listing {
+    name: "mysql",
+    variable: "LOCK_TEST_MYSQL",
+    programs: &[Program { name: "mysqld", mark: Mark::SaysNot("MariaDB") }],
+    folders: &["/usr/sbin", "/opt/homebrew/opt/mysql/bin", "/usr/local/opt/mysql/bin"],
+    origins: &[Origin::Homebrew("mysql")],
+};
+
 /// Every server that the suite knows.
-pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES];
+pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &MARIADB, &MYSQL];
 
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";

@@ -46,12 +46,18 @@ impl Executable {
         command
     }
 
-    /// Another program of the same installation: `initdb` beside `postgres`, also where that is a link to it.
+    /// Another program of the same installation: `initdb` beside `postgres`, also where that is a link to it, and what
+    /// is in `bin` for a server in `sbin`.
     pub fn sibling(&self, name: &str) -> io::Result<Executable> {
-        let path = self.path.canonicalize()?.with_file_name(name);
-        match path.is_file() {
-            true => Ok(Executable { path, user: self.user.clone() }),
-            false => Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no {}", path.display()))),
+        let path = self.path.canonicalize()?;
+        let bin = path.parent().and_then(Path::parent).map(|prefix| prefix.join("bin").join(name));
+        let mut places = [Some(path.with_file_name(name)), bin].into_iter().flatten();
+        match places.find(|path| path.is_file()) {
+            Some(path) => Ok(Executable { path, user: self.user.clone() }),
+            None => {
+                let why = format!("there is no {name} beside {}", self.path.display());
+                Err(io::Error::new(io::ErrorKind::NotFound, why))
+            }
         }
     }
 

@@ -27,6 +27,8 @@ mod folder;
 mod holder;
 #[cfg(unix)]
 mod kin;
+#[cfg(feature = "servers-sql")]
+mod mysql;
 mod owned;
 #[cfg(feature = "servers-sql")]
 mod postgres;
@@ -50,6 +52,8 @@ use std::path::PathBuf;
 
 pub use executable::{Account, Executable};
 pub use holder::{Command, Finished, Holder, Program, Wait};
+#[cfg(feature = "servers-sql")]
+pub use mysql::MySql;
 pub use owned::{Clock, Owned, Persistence, Settings};
 #[cfg(feature = "servers-sql")]
 pub use postgres::Postgres;

@@ -13,7 +13,10 @@ use crate::subjects::{self, Subject};
 use crate::{LIMIT, Stop, refuses};
 
 pub(crate) fn answers(on: &'static dyn Subject) -> Result<(), Stop> {
-    let settings = Settings { args: on.arguments().map(str::to_owned).into(), ..Settings::default() };
+    let settings = Settings {
+        args: on.arguments().iter().map(|&argument| argument.to_owned()).collect(),
+        ..Settings::default()
+    };
     let server = Server::Owned(Box::new(Owned::start(on.product(), &settings)?));
     assert_eq!(on.connect(server.url())?.setting()?, "77");
 
@@ -141,16 +144,12 @@ pub(crate) fn own_clock(on: &'static dyn Subject) -> Result<(), Stop> {
 
 pub(crate) fn cannot_be_hurt(on: &'static dyn Subject) -> Result<(), Stop> {
     let server = on.start()?;
-    // No server asks for it.
-    let (scheme, rest) = server.url().split_once("://").expect("it is a URL");
-    let rest = rest
-        .split_once('@')
-        .map_or(format!("default:secret@{rest}"), |(user, rest)| format!("{user}:secret@{rest}"));
-    let mut child = subjects::start("given", on, Some(&format!("{scheme}://{rest}")))?;
+    let url = on.with_password(server.url())?;
+    let mut child = subjects::start("given", on, Some(&url))?;
     let mut said = String::new();
     child.stdout.take().expect("it is piped").read_to_string(&mut said)?;
     assert!(child.wait()?.success(), "{said}");
     let variable = on.product().listing().variable;
-    assert!(said.contains(&format!("given by {variable}")) && !said.contains("secret"), "{said}");
+    assert!(said.contains(&format!("given by {variable}")) && !said.contains(subjects::PASSWORD), "{said}");
     Ok(())
 }

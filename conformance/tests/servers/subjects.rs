@@ -4,8 +4,10 @@ use std::env;
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
 
-use lock_conformance::servers::{Absence, Owned, Postgres, Product, Redis, Server, Settings, catalogue};
-use sqlx::{Connection, PgConnection};
+use lock_conformance::servers::{
+    Absence, MySql, Owned, Postgres, Product, Redis, Server, Settings, catalogue,
+};
+use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 use tokio::runtime::Runtime;
 
 use crate::{Failure, LIMIT};
@@ -13,19 +15,26 @@ use crate::{Failure, LIMIT};
 /// The part that this program plays when a case starts it once more.
 pub(crate) const PART: &str = "LOCK_TEST_SERVERS_PART";
 
-pub(crate) const ALL: &[&dyn Subject] = &[&OnRedis, &OnPostgres];
+/// It is shown nowhere.
+pub(crate) const PASSWORD: &str = "secret";
+
+pub(crate) const ALL: &[&dyn Subject] =
+    &[&OnRedis, &OnPostgres, &OnMySql(&MySql::MariaDb), &OnMySql(&MySql::MySql)];
 
 /// A product under these cases.
 pub(crate) trait Subject: Sync {
     fn product(&self) -> &'static dyn Product;
 
     /// Arguments that make [`Session::setting`] say 77.
-    fn arguments(&self) -> [&'static str; 2];
+    fn arguments(&self) -> &'static [&'static str];
 
     /// What its log has when it ended because it was asked to.
     fn goodbye(&self) -> &'static str;
 
     fn connect(&self, url: &str) -> Result<Box<dyn Session>, Failure>;
+
+    /// A URL of the same server that has the [`PASSWORD`].
+    fn with_password(&self, url: &str) -> Result<String, Failure>;
 
     fn start(&self) -> Result<Owned, Absence> {
         Owned::start(self.product(), &Settings::default())
@@ -50,8 +59,8 @@ impl Subject for OnRedis {
         &Redis
     }
 
-    fn arguments(&self) -> [&'static str; 2] {
-        ["--maxclients", "77"]
+    fn arguments(&self) -> &'static [&'static str] {
+        &["--maxclients", "77"]
     }
 
     fn goodbye(&self) -> &'static str {
@@ -60,6 +69,11 @@ impl Subject for OnRedis {
 
     fn connect(&self, url: &str) -> Result<Box<dyn Session>, Failure> {
         Ok(Box::new(redis::Client::open(url)?.get_connection_with_timeout(LIMIT)?))
+    }
+
+    /// Redis takes any password of a user who needs none.
+    fn with_password(&self, url: &str) -> Result<String, Failure> {
+        Ok(url.replace("redis://", &format!("redis://default:{PASSWORD}@")))
     }
 }
 
@@ -85,8 +99,8 @@ impl Subject for OnPostgres {
         &Postgres
     }
 
-    fn arguments(&self) -> [&'static str; 2] {
-        ["-c", "max_connections=77"]
+    fn arguments(&self) -> &'static [&'static str] {
+        &["-c", "max_connections=77"]
     }
 
     fn goodbye(&self) -> &'static str {
@@ -97,6 +111,11 @@ impl Subject for OnPostgres {
         let runtime = runtime()?;
         let connection = runtime.block_on(PgConnection::connect(url))?;
         Ok(Box::new(Sql { runtime, connection }))
+    }
+
+    /// PostgreSQL doesn't ask for one.
+    fn with_password(&self, url: &str) -> Result<String, Failure> {
+        Ok(url.replace("lock@", &format!("lock:{PASSWORD}@")))
     }
 }
 
@@ -121,6 +140,58 @@ impl Session for Sql<PgConnection> {
     fn stored(&mut self) -> Result<bool, Failure> {
         let look = sqlx::query_scalar("SELECT to_regclass('stored') IS NOT NULL");
         Ok(self.runtime.block_on(look.fetch_one(&mut self.connection))?)
+    }
+}
+
+struct OnMySql(&'static MySql);
+
+impl Subject for OnMySql {
+    fn product(&self) -> &'static dyn Product {
+        self.0
+    }
+
+    fn arguments(&self) -> &'static [&'static str] {
+        &["--max-connections=77"]
+    }
+
+    fn goodbye(&self) -> &'static str {
+        "Shutdown complete"
+    }
+
+    fn connect(&self, url: &str) -> Result<Box<dyn Session>, Failure> {
+        let runtime = runtime()?;
+        let connection = runtime.block_on(MySqlConnection::connect(url))?;
+        Ok(Box::new(Sql { runtime, connection }))
+    }
+
+    fn with_password(&self, url: &str) -> Result<String, Failure> {
+        let user = AssertSqlSafe(format!("CREATE USER other IDENTIFIED BY '{PASSWORD}'"));
+        let runtime = runtime()?;
+        runtime.block_on(async {
+            let mut connection = MySqlConnection::connect(url).await?;
+            sqlx::query(user).execute(&mut connection).await?;
+            sqlx::query("GRANT ALL ON *.* TO other").execute(&mut connection).await
+        })?;
+        Ok(url.replace("lock@", &format!("other:{PASSWORD}@")))
+    }
+}
+
+impl Session for Sql<MySqlConnection> {
+    fn setting(&mut self) -> Result<String, Failure> {
+        let show = sqlx::query_scalar("SELECT CAST(@@max_connections AS CHAR)");
+        Ok(self.runtime.block_on(show.fetch_one(&mut self.connection))?)
+    }
+
+    fn store(&mut self) -> Result<(), Failure> {
+        let create = sqlx::query("CREATE TABLE stored (it int)").execute(&mut self.connection);
+        self.runtime.block_on(create)?;
+        Ok(())
+    }
+
+    fn stored(&mut self) -> Result<bool, Failure> {
+        let look = "SELECT COUNT(*) = 1 FROM information_schema.tables \
+                    WHERE table_schema = DATABASE() AND table_name = 'stored'";
+        Ok(self.runtime.block_on(sqlx::query_scalar(look).fetch_one(&mut self.connection))?)
     }
 }
 

@@ -1,0 +1,167 @@
+//! MySQL, and MariaDB, which speaks alike but is made and set differently.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use sqlx::{Connection, MySqlConnection};
+
+use super::catalogue::{self, Listing};
+use super::executable::Executable;
+use super::owned::{Persistence, Settings};
+use super::product::{Place, Product};
+use super::{sql, template};
+
+/// The user, who may do all and needs no password on this machine.
+const USER: &str = "lock";
+/// The database that the URL names.
+const DATABASE: &str = "locks";
+/// It doesn't refuse to run as root, if it is told so. Others can't be told.
+const AS_ROOT: &str = "--user=root";
+
+/// One server of the MySQL family.
+#[derive(Debug)]
+pub enum MySql {
+    /// MySQL itself.
+    MySql,
+    /// MariaDB.
+    MariaDb,
+}
+
+impl Product for MySql {
+    fn listing(&self) -> &'static Listing {
+        match self {
+            MySql::MySql => &catalogue::MYSQL,
+            MySql::MariaDb => &catalogue::MARIADB,
+        }
+    }
+
+    fn data(&self, place: &Place) -> PathBuf {
+        place.folder.join("data")
+    }
+
+    fn prepare(&self, program: &Executable, place: &Place) -> io::Result<()> {
+        template::copy(program, &self.data(place), |data| {
+            let beginning = data.with_extension("sql");
+            fs::write(&beginning, first_statements())?;
+            self.initialize(program, data, &beginning)
+        })
+    }
+
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
+        let mut command = program.command();
+        let folder = place.folder.display();
+        command.args(["--no-defaults", AS_ROOT, "--bind-address=127.0.0.1", "--skip-name-resolve"]);
+        command.args(self.storage()).current_dir(&place.folder);
+        command.arg(format!("--port={}", place.port)).arg(format!("--socket={folder}/mysql.sock"));
+        command.arg(format!("--datadir={folder}/data")).arg(format!("--tmpdir={folder}"));
+        command.arg(format!("--pid-file={folder}/pid"));
+        command.args(["--performance-schema=OFF", "--skip-log-bin", "--max-connections=500"]);
+        command.args(match settings.persistence {
+            Persistence::EveryWrite => &["--innodb-flush-log-at-trx-commit=1"][..],
+            Persistence::None => &["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0"],
+        });
+        command.args(&settings.args);
+        command
+    }
+
+    fn url(&self, place: &Place) -> String {
+        format!("mysql://{USER}@127.0.0.1:{}/{DATABASE}", place.port)
+    }
+
+    fn socket(&self, place: &Place) -> Option<PathBuf> {
+        Some(place.folder.join("mysql.sock"))
+    }
+
+    fn own_url(&self, place: &Place) -> String {
+        format!("mysql://{USER}@localhost/{DATABASE}?socket={}/mysql.sock", place.folder.display())
+    }
+
+    fn greet(&self, url: &str) -> io::Result<String> {
+        let version: String = sql::ask(async {
+            let mut connection = MySqlConnection::connect(url).await?;
+            let version = sqlx::query_scalar("SELECT VERSION()").fetch_one(&mut connection).await?;
+            connection.close().await?;
+            Ok(version)
+        })?;
+        Ok(name(&version))
+    }
+
+    fn time(&self, url: &str) -> io::Result<SystemTime> {
+        let micros = sql::ask(async {
+            let now = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)";
+            let mut connection = MySqlConnection::connect(url).await?;
+            sqlx::query_scalar(now).fetch_one(&mut connection).await
+        });
+        micros.map(sql::time)
+    }
+}
+
+impl MySql {
+    /// Makes the data folder, and has these statements done in it.
+    fn initialize(&self, program: &Executable, data: &Path, statements: &Path) -> io::Result<()> {
+        let mut command = match self {
+            MySql::MySql => {
+                let mut command = program.command();
+                command.args(["--no-defaults", "--initialize-insecure", "--skip-log-bin"]);
+                command.arg(format!("--init-file={}", statements.display()));
+                command
+            }
+            MySql::MariaDb => {
+                let mut command = program.sibling("mariadb-install-db")?.command();
+                command.args(["--no-defaults", "--skip-test-db"]);
+                command.arg(format!("--extra-file={}", statements.display()));
+                command
+            }
+        };
+        command.args(self.storage()).args([AS_ROOT, "--innodb-flush-log-at-trx-commit=0"]);
+        template::run(command.arg(format!("--datadir={}", data.display())).current_dir("/"))
+    }
+
+    /// The same when the folder is made and when it is served: small, so that a copy costs little.
+    fn storage(&self) -> &'static [&'static str] {
+        match self {
+            MySql::MySql => &[
+                "--innodb-buffer-pool-size=32M",
+                "--innodb-redo-log-capacity=16M",
+                "--innodb-use-native-aio=OFF",
+                "--secure-file-priv=NULL",
+                "--mysqlx=OFF",
+            ],
+            MySql::MariaDb => &[
+                "--innodb-buffer-pool-size=32M",
+                "--innodb-log-file-size=16M",
+                "--innodb-use-native-aio=OFF",
+            ],
+        }
+    }
+}
+
+/// The user comes twice: `%` is everywhere but `localhost`, which stands for the socket.
+fn first_statements() -> String {
+    let user = |host| {
+        format!("CREATE USER '{USER}'@'{host}';\nGRANT ALL ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;\n")
+    };
+    // They are done by a server that has not read its users yet.
+    format!("FLUSH PRIVILEGES;\nCREATE DATABASE {DATABASE};\n{}{}", user("%"), user("localhost"))
+}
+
+/// `mariadb 10.11.19`, from what the server calls its version.
+fn name(version: &str) -> String {
+    let product = if version.contains("MariaDB") { "mariadb" } else { "mysql" };
+    format!("{product} {}", version.split('-').next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name;
+
+    #[test]
+    fn a_version_tells_mariadb_from_mysql() {
+        assert_eq!(name("10.11.19-MariaDB-0+deb12u1"), "mariadb 10.11.19");
+        assert_eq!(name("9.7.4-2"), "mysql 9.7.4");
+        assert_eq!(name("8.4.6"), "mysql 8.4.6");
+    }
+}
