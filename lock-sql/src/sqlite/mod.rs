@@ -22,7 +22,7 @@ use lock_core::{Client, Options, Result};
 
 /// The very statements, for the benchmark's floor. Not for users: they change with the table.
 #[doc(hidden)]
-pub mod statements {
+pub mod floor {
     pub use super::table::{LOOK, RELEASE, TAKE};
 }
 

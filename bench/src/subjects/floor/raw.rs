@@ -18,6 +18,11 @@ pub(super) trait Calls: Send + Sync + 'static {
     /// Whether it was granted.
     async fn take(&self, claim: &mut Self::Claim) -> Outcome<bool>;
 
+    /// Leaves word that it waits, where a release tells only those who do. Older than the look behind it.
+    async fn mark(&self) -> Outcome<()> {
+        Ok(())
+    }
+
     /// An error if it was not held.
     async fn release(&self, claim: &mut Self::Claim) -> Outcome<()>;
 }
@@ -66,8 +71,11 @@ impl<C: Calls> Holder<C> {
 impl<C: Calls> Side for Holder<C> {
     async fn acquire(&mut self) -> Outcome<()> {
         let mut claim = self.calls.claim().await?;
-        while !self.calls.take(&mut claim).await? {
-            self.pushes.next().await?;
+        if !self.calls.take(&mut claim).await? {
+            self.calls.mark().await?;
+            while !self.calls.take(&mut claim).await? {
+                self.pushes.next().await?;
+            }
         }
         self.holds = Some(claim);
         Ok(())

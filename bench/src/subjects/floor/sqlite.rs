@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lock_core::{Owner, Random};
-use lock_sql::sqlite::statements::{LOOK, RELEASE, TAKE};
+use lock_sql::sqlite::floor::{LOOK, RELEASE, TAKE};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use tokio::sync::Mutex;
