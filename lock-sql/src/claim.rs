@@ -1,5 +1,6 @@
 //! A claim: one owner's business with one row.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +27,8 @@ pub(crate) struct SqlClaim<T> {
 struct Seen {
     /// Until when it was somebody else's.
     held_until: Option<Instant>,
-    /// When it was last asked for by a statement that takes it, instead of a look.
-    asked: Option<Instant>,
+    /// When it was first and last asked for by a statement that takes it, instead of a look.
+    asked: Option<(Instant, Instant)>,
 }
 
 impl<T: Table> SqlClaim<T> {
@@ -95,21 +96,24 @@ impl<T: Table> Claim for SqlClaim<T> {
 }
 
 /// How long a claim is content with looking: what answers a look may be a replica that lags behind, and must not hide
-/// a free lock for good.
-const LOOKS: Duration = Duration::from_secs(1);
+/// a free lock for good. As long as it has waited already, within these bounds: asking is for more than one statement.
+const LOOKS: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(5);
 
 impl Seen {
     fn course(&self, now: Instant) -> Course {
-        match (self.held_until, self.asked) {
-            (Some(until), Some(asked)) if now < until && now.since(asked) < LOOKS => Course::LookFirst,
-            _ => Course::Take,
+        let (Some(until), Some((first, last))) = (self.held_until, self.asked) else { return Course::Take };
+        let content = last.since(first).clamp(LOOKS.start, LOOKS.end);
+        match now < until && now.since(last) < content {
+            true => Course::LookFirst,
+            false => Course::Take,
         }
     }
 
     fn busy(&mut self, call: &Call, course: Course, free_in: Option<Duration>) {
         self.held_until = free_in.map(|free_in| call.began + free_in);
         if course == Course::Take {
-            self.asked = Some(call.began);
+            let first = self.asked.map_or(call.began, |(first, _)| first);
+            self.asked = Some((first, call.began));
         }
     }
 }
@@ -121,16 +125,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_looks_while_the_lock_should_be_held_and_asks_once_a_second() {
+    fn it_looks_while_the_lock_should_be_held_and_asks_now_and_then() {
         let mut seen = Seen::default();
-        let call = Call::begin(&Clock::system(), Duration::from_secs(1));
-        let at = |millis| call.began + Duration::from_millis(millis);
-        assert_eq!(seen.course(at(0)), Course::Take);
-        seen.busy(&call, Course::Take, Some(Duration::from_millis(600)));
-        assert_eq!((seen.course(at(599)), seen.course(at(600))), (Course::LookFirst, Course::Take));
-        seen.busy(&call, Course::LookFirst, Some(Duration::from_secs(5)));
-        assert_eq!((seen.course(at(999)), seen.course(at(1000))), (Course::LookFirst, Course::Take));
-        seen.busy(&call, Course::Take, None);
-        assert_eq!(seen.course(at(1)), Course::Take, "whose end is not known may be free");
+        let began = call().began;
+        let at = |millis| Call { began: began + Duration::from_millis(millis), ..call() };
+        let course = |seen: &Seen, millis| seen.course(at(millis).began);
+        let long = Some(Duration::from_secs(60));
+        assert_eq!(course(&seen, 0), Course::Take);
+        seen.busy(&at(0), Course::Take, Some(Duration::from_millis(600)));
+        assert_eq!((course(&seen, 599), course(&seen, 600)), (Course::LookFirst, Course::Take));
+        seen.busy(&at(500), Course::LookFirst, long);
+        assert_eq!((course(&seen, 999), course(&seen, 1000)), (Course::LookFirst, Course::Take));
+        for (asks, next) in [(1000, 2000), (2000, 4000), (4000, 8000), (8000, 13_000), (13_000, 18_000)] {
+            seen.busy(&at(asks), Course::Take, long);
+            assert_eq!((course(&seen, next - 1), course(&seen, next)), (Course::LookFirst, Course::Take));
+        }
+        seen.busy(&at(18_000), Course::Take, None);
+        assert_eq!(course(&seen, 18_001), Course::Take, "whose end is not known may be free");
+    }
+
+    fn call() -> Call {
+        Call::begin(&Clock::system(), Duration::from_secs(1))
     }
 }

@@ -26,6 +26,8 @@ mod call;
 mod claim;
 mod driver;
 mod fence;
+#[cfg(feature = "mysql")]
+pub mod mysql;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod row;

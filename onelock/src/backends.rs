@@ -26,6 +26,7 @@ macro_rules! backends {
 backends! {
     "memory" ["memory", "memory+queue"] => lock_memory::connect;
     "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis::connect_with;
+    "mysql" ["mysql", "mariadb"] => lock_sql::mysql::connect_with;
     "postgres" ["postgres", "postgresql"] => lock_sql::postgres::connect_with;
     "sqlite" ["sqlite"] => lock_sql::sqlite::connect_with;
 }

@@ -28,6 +28,7 @@
 //! |---|---|---|
 //! | `memory://`, `memory+queue://` | `memory` (default) | none: this process |
 //! | `redis://`, `unix://`, `rediss://` (with `tls`), `valkey://`, … | `redis` | one Redis or Valkey |
+//! | `mysql://`, `mariadb://` | `mysql` | MySQL 8.0 or MariaDB 10.5, or later |
 //! | `postgres://`, `postgresql://` | `postgres` | PostgreSQL 12 or later |
 //! | `sqlite:///path/locks.db`, `sqlite:locks.db` | `sqlite` | none: a file, for the processes of one machine |
 //!
@@ -49,6 +50,9 @@ pub use lock_memory as memory;
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use lock_redis as redis;
+#[cfg(feature = "mysql")]
+#[doc(inline)]
+pub use lock_sql::mysql;
 #[cfg(feature = "postgres")]
 #[doc(inline)]
 pub use lock_sql::postgres;

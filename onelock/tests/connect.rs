@@ -2,7 +2,7 @@
 
 use onelock::{Error, ErrorKind};
 
-const SCHEMES: [&str; 10] = [
+const SCHEMES: [&str; 12] = [
     "memory",
     "memory+queue",
     "redis",
@@ -10,6 +10,8 @@ const SCHEMES: [&str; 10] = [
     "redis+unix",
     "unix",
     "valkey",
+    "mysql",
+    "mariadb",
     "postgres",
     "postgresql",
     "sqlite",
@@ -77,6 +79,7 @@ async fn a_backend_that_is_not_built_in_names_its_feature() {
     for (feature, built_in) in [
         ("memory", cfg!(feature = "memory")),
         ("redis", cfg!(feature = "redis")),
+        ("mysql", cfg!(feature = "mysql")),
         ("postgres", cfg!(feature = "postgres")),
         ("sqlite", cfg!(feature = "sqlite")),
     ] {

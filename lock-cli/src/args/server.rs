@@ -17,7 +17,7 @@ pub(crate) struct Server {
     #[arg(long, value_name = "PATH")]
     on_file: Option<PathBuf>,
 
-    /// The server: sqlite:///path/of/file, redis://host:6379/0, rediss://…, postgres://user@host/database, unix:///path/of/socket, memory://
+    /// The server: sqlite:///path/of/file, redis://host:6379/0, rediss://…, postgres://user@host/database, mysql://…, unix:///path/of/socket, memory://
     ///
     /// It shows in `ps`: a URL with a password belongs into $LOCK_URL or a file. Without any of the three the server is
     /// a SQLite file in your state folder.

@@ -11,8 +11,10 @@ use crate::call::Call;
 #[derive(Debug)]
 pub(super) struct Link<D: Dialect> {
     connection: D::Connection,
-    /// The server's time minus ours, in microseconds, as of the newest answer.
+    /// The server's time minus ours, in microseconds, as of `heard`.
     offset: i64,
+    /// When an answer last held the server's time.
+    heard: Instant,
     /// When it last answered.
     pub(super) answered: Instant,
     /// When it was opened, and the estimate of then.
@@ -40,13 +42,13 @@ impl<D: Dialect> Link<D> {
     pub(super) fn new(opened: Opened<D::Connection>, clock: &Clock) -> Link<D> {
         let at = clock.now();
         let offset = opened.now.saturating_sub(micros(at));
-        Link { connection: opened.connection, offset, answered: at, opened: (at, offset) }
+        Link { connection: opened.connection, offset, heard: at, answered: at, opened: (at, offset) }
     }
 
     /// How the server's clock has gone since the connection was opened.
     pub(super) fn drift(&self) -> Drift {
         let (at, offset) = self.opened;
-        Drift { over: self.answered.since(at), micros: self.offset.saturating_sub(offset) }
+        Drift { over: self.heard.since(at), micros: self.offset.saturating_sub(offset) }
     }
 
     /// Runs the statement that `make` makes of the moment; again if the server undid it, until the call is over.
@@ -57,7 +59,7 @@ impl<D: Dialect> Link<D> {
     ) -> Ran<D::Row> {
         let mut undone = None;
         while !call.left().is_zero() {
-            let moment = Moment { deadline: micros(call.ends).saturating_add(self.offset) };
+            let moment = Moment { deadline: self.deadline(call) };
             match D::run(&mut self.connection, make(moment)).await {
                 Ok(answer) => {
                     self.hear(&call.clock, answer.now);
@@ -76,6 +78,14 @@ impl<D: Dialect> Link<D> {
         )
     }
 
+    /// The end of the call's patience on the server's clock.
+    ///
+    /// The older the estimate, the earlier: the two clocks may go at rates that differ by 1 %.
+    fn deadline(&self, call: &Call) -> i64 {
+        let drift = call.ends.since(self.heard) / 100;
+        micros(call.ends).saturating_add(self.offset).saturating_sub(super::micros(drift))
+    }
+
     /// Takes note of the server's time, which an answer that has just arrived gave.
     ///
     /// It is paired with the moment after the answer: the estimate then stands at the server's clock or behind it, and
@@ -84,6 +94,7 @@ impl<D: Dialect> Link<D> {
     fn hear(&mut self, clock: &Clock, now: Option<i64>) {
         self.answered = clock.now();
         if let Some(now) = now {
+            self.heard = self.answered;
             self.offset = now.saturating_sub(micros(self.answered));
         }
     }

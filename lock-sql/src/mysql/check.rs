@@ -1,0 +1,178 @@
+//! `check`: is the server reachable, are we allowed, does it keep what it is told?
+
+use std::collections::HashMap;
+
+use lock_core::driver::{Finding, Level};
+use lock_core::{ErrorKind, Result};
+use sqlx::Row as _;
+
+use super::errors;
+use super::schema::{self, VERSION};
+use super::table::MySqlTable;
+use crate::call::Call;
+use crate::server::{Drift, Purpose, finding};
+
+/// One finding per question. An `Err` only if the server can't be reached at all.
+pub(super) async fn check(table: &MySqlTable, call: &Call) -> Result<Vec<Finding>> {
+    let said = ask(table, call).await?;
+    let mut findings = vec![
+        finding(
+            "reachable",
+            Level::Good,
+            format!("{} at {}", said.product(), table.pool.dialect().info().server),
+        ),
+        rights(table, call).await,
+        schema(table, call).await,
+        said.durability(),
+        said.replication(),
+        said.binary_log(),
+        said.encryption(),
+    ];
+    findings.extend(table.pool.drift().map(Drift::finding));
+    Ok(findings)
+}
+
+/// The server's variables, by name. One that a version doesn't have is missing.
+struct Said(HashMap<String, String>);
+
+const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', \
+    'sync_binlog', 'log_bin', 'binlog_format', 'read_only', 'super_read_only', 'wsrep_on')";
+
+const CIPHER: &str = "SHOW SESSION STATUS LIKE 'Ssl_cipher'";
+
+async fn ask(table: &MySqlTable, call: &Call) -> Result<Said> {
+    let mut said = HashMap::new();
+    for text in [VARIABLES, CIPHER] {
+        let answer = table.pool.ask(call, Purpose::Enter, move |_| text.to_owned().into()).await?;
+        for row in &answer.rows {
+            let read = || Ok((row.try_get::<String, _>(0)?, row.try_get(1)?));
+            said.extend([read().map_err(errors::asking)?]);
+        }
+    }
+    Ok(Said(said))
+}
+
+impl Said {
+    fn of(&self, variable: &str) -> Option<&str> {
+        self.0.get(variable).map(String::as_str)
+    }
+
+    fn is_on(&self, variable: &str) -> bool {
+        self.of(variable).is_some_and(|value| value.eq_ignore_ascii_case("ON") || value == "1")
+    }
+
+    fn product(&self) -> String {
+        let version = self.of("version").unwrap_or_default();
+        match version.split_once("-MariaDB") {
+            Some((number, _)) => format!("MariaDB {number}"),
+            None => format!("MySQL {version}"),
+        }
+    }
+
+    fn durability(&self) -> Finding {
+        let subject = "durability";
+        let log = self.is_on("log_bin").then(|| self.of("sync_binlog")).flatten();
+        match (self.of("innodb_flush_log_at_trx_commit"), log) {
+            (Some("1" | "3"), None | Some("1")) => {
+                finding(subject, Level::Good, "each grant is on the disk before it is answered")
+            }
+            (Some("1" | "3"), Some(n)) => finding(
+                subject,
+                Level::Warning,
+                format!(
+                    "sync_binlog is {n}: after a crash replicas and the server may not agree on the last grants"
+                ),
+            ),
+            (Some(n), _) => finding(
+                subject,
+                Level::Warning,
+                format!(
+                    "innodb_flush_log_at_trx_commit is {n}: a crash loses the grants of about the last second"
+                ),
+            ),
+            (None, _) => finding(subject, Level::Unknown, "the server doesn't say when it flushes its log"),
+        }
+    }
+
+    fn replication(&self) -> Finding {
+        let subject = "replication";
+        if self.is_on("read_only") || self.is_on("super_read_only") {
+            let message = "the server is read-only: a replica, or a primary that steps down; give the primary's address";
+            return finding(subject, Level::Bad, message);
+        }
+        if self.is_on("wsrep_on") {
+            let message = "a Galera cluster: give all clients the same node, or a row that two nodes grant at once is \
+                settled only when they commit";
+            return finding(subject, Level::Warning, message);
+        }
+        finding(
+            subject,
+            Level::Good,
+            "takes writes; a replica that is promoted has not had what did not reach it",
+        )
+    }
+
+    /// SYSDATE in a statement that is carried out once more elsewhere shows another time there.
+    fn binary_log(&self) -> Finding {
+        let subject = "binary log";
+        match (self.is_on("log_bin"), self.of("binlog_format")) {
+            (true, Some("STATEMENT")) => finding(
+                subject,
+                Level::Warning,
+                "binlog_format is STATEMENT: a replica compares deadlines with its own clock, and may have no trace of a \
+                 grant; set MIXED or ROW",
+            ),
+            (true, _) => finding(subject, Level::Good, "replicas are told of rows"),
+            (false, _) => finding(subject, Level::Good, "off"),
+        }
+    }
+
+    fn encryption(&self) -> Finding {
+        match self.of("Ssl_cipher").unwrap_or_default() {
+            "" => {
+                finding("encryption", Level::Warning, "this connection is not encrypted; see ssl-mode and ca")
+            }
+            cipher => finding("encryption", Level::Good, format!("this connection is encrypted ({cipher})")),
+        }
+    }
+}
+
+/// Tries each statement that a lock needs, where it finds nothing.
+async fn rights(table: &MySqlTable, call: &Call) -> Finding {
+    let mut missing = Vec::new();
+    for (right, statement) in table.statements.rights() {
+        let asked = table.pool.ask(call, Purpose::Enter, move |_| statement.clone()).await;
+        match asked {
+            Ok(_) => {}
+            Err(e) if errors::is_refusal(&e) => missing.push(right),
+            Err(e) if e.kind() == ErrorKind::Rejected => {
+                return finding("rights", Level::Unknown, e.message());
+            }
+            Err(e) => return finding("rights", Level::Unknown, e.message()),
+        }
+    }
+    match missing[..] {
+        [] => finding("rights", Level::Good, "all that a lock needs is allowed"),
+        ["DELETE"] => finding(
+            "rights",
+            Level::Warning,
+            format!(
+                "this user may not DELETE from {}: rows of names that nobody uses any more stay",
+                table.name
+            ),
+        ),
+        _ => finding(
+            "rights",
+            Level::Bad,
+            format!("this user may not {} on {}: GRANT it", missing.join(", "), table.name),
+        ),
+    }
+}
+
+async fn schema(table: &MySqlTable, call: &Call) -> Finding {
+    match schema::look(table, call).await {
+        Ok(()) => finding("schema", Level::Good, format!("the table {} has version {VERSION}", table.name)),
+        Err(e) if e.kind() == ErrorKind::Rejected => finding("schema", Level::Bad, e.message()),
+        Err(e) => finding("schema", Level::Unknown, e.message()),
+    }
+}

@@ -1,0 +1,169 @@
+//! What the server's errors mean: may the statement have been carried out, will it pass, what is to be done.
+
+use std::error::Error as _;
+
+use lock_core::{Done, Error};
+use sqlx::Error as SqlxError;
+use sqlx::mysql::MySqlDatabaseError;
+
+use crate::server::Trouble;
+
+/// The number of a server's error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Code(u16);
+
+impl Code {
+    pub(super) const DUPLICATE: Code = Code(1062);
+    pub(super) const NO_TABLE: Code = Code(1146);
+}
+
+/// The server's error behind one of ours.
+pub(super) fn code_of(error: &Error) -> Option<Code> {
+    number(error.source()?.downcast_ref()?).map(Code)
+}
+
+/// Whether the server said that this user may not do it.
+pub(super) fn is_refusal(error: &Error) -> bool {
+    matches!(code_of(error), Some(Code(1044 | 1142 | 1143 | 1227 | 1370)))
+}
+
+/// Of a statement that only looks: whatever became of it, nothing was done.
+pub(super) fn harmless(error: Error) -> Error {
+    match error.may_have_been_done() {
+        true => Error::unavailable(Done::No, error.message().to_owned()).with_source(error),
+        false => error,
+    }
+}
+
+/// While connecting: no lock was touched.
+pub(super) fn connecting(error: SqlxError) -> Error {
+    if let Some(number) = number(&error) {
+        return said(number, error, Done::No);
+    }
+    match &error {
+        SqlxError::Configuration(why) => Error::invalid(format!("{why}")).with_source(error),
+        SqlxError::Tls(why) if why.to_string().contains("RSA") => {
+            let message = "the server takes this user's password only over TLS or a Unix socket, and offers no TLS (or \
+                this build has none: its feature `tls`); or identify the user by mysql_native_password";
+            Error::rejected(message).with_source(error)
+        }
+        SqlxError::Tls(_) => {
+            let message =
+                format!("TLS could not be agreed on: {error}; see the URL's ca, cert, key and ssl-mode");
+            Error::rejected(message).with_source(error)
+        }
+        SqlxError::Io(why) if why.kind() == std::io::ErrorKind::InvalidData => {
+            let message =
+                format!("TLS could not be agreed on: {why}; see the URL's ca, cert, key and ssl-mode");
+            Error::rejected(message).with_source(error)
+        }
+        _ => Error::unavailable(Done::No, format!("the server can't be reached: {error}")).with_source(error),
+    }
+}
+
+/// While a statement runs.
+pub(super) fn asking(error: SqlxError) -> Error {
+    match number(&error) {
+        Some(number) => said(number, error, Done::Unknown),
+        None => {
+            let message = format!("the connection broke before the server's answer came: {error}");
+            Error::unavailable(Done::Unknown, message).with_source(error)
+        }
+    }
+}
+
+/// What becomes of the statement and of its connection.
+pub(super) fn trouble(error: SqlxError) -> Trouble {
+    match number(&error).map(Meaning::of) {
+        Some(Meaning::InTheWay) => Trouble::Undone(asking(error)),
+        Some(Meaning::NotHere(_) | Meaning::Goes) | None => Trouble::Broken(asking(error)),
+        Some(_) => Trouble::Refused(asking(error)),
+    }
+}
+
+/// What the number of a server's error means for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    /// Others were in the way, and the server undid the statement.
+    InTheWay,
+    /// The server is not the one to ask. Behind its address may be another by now.
+    NotHere(&'static str),
+    /// The server goes, or has ended the connection, with or without having done it.
+    Goes,
+    /// Not done, and it passes.
+    NotNow(&'static str),
+    /// Not done, and somebody has to change something.
+    Never(&'static str),
+    /// Nothing that we know of.
+    Other,
+}
+
+impl Meaning {
+    fn of(number: u16) -> Meaning {
+        use Meaning::{Goes, InTheWay, Never, NotHere, NotNow, Other};
+        match number {
+            // A lock waited for in vain, a deadlock, a row changed since it was read.
+            1205 | 1213 | 1020 => InTheWay,
+            1290 | 1792 | 1836 => NotHere("the server is read-only: a replica, or a primary that steps down"),
+            1047 => NotHere("this node of the cluster is not in order"),
+            1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1927 | 3169 | 4031 => Goes,
+            1040 | 1203 | 1226 => NotNow("the server takes no more connections or statements"),
+            1021 | 1114 => NotNow("the server's disk is full"),
+            1037 | 1038 | 1041 => NotNow("the server has no memory left"),
+            1129 => NotNow("the server has blocked this host after many errors (FLUSH HOSTS)"),
+            1045 | 1130 | 1251 | 1524 | 1698 | 1820 | 1862 | 3118 | 3955 | 4151 => Never(
+                "the server refused the user or the password; give both in the URL, \
+                 mysql://user:password@host/database",
+            ),
+            1044 | 1142 | 1143 | 1227 | 1370 => Never(
+                "this user may not do that; locks need SELECT, INSERT, UPDATE and DELETE on their table",
+            ),
+            1046 => Never("the URL names no database; write mysql://host/database, or table=database.table"),
+            1049 => Never("the database is missing; create it, or name another"),
+            1146 => Never("the table of locks is missing; `lock init --on URL` makes it"),
+            1054 | 1136 | 1264 | 1292 | 1364 | 1366 | 1406 | 1690 | 3819 | 4025 => {
+                Never("the table of locks is not what it was, or holds what no lock client has written")
+            }
+            1064 | 1193 | 1305 => Never("the server is too old, or neither MySQL nor MariaDB"),
+            _ => Other,
+        }
+    }
+}
+
+fn number(error: &SqlxError) -> Option<u16> {
+    error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number)
+}
+
+fn said(number: u16, error: SqlxError, otherwise: Done) -> Error {
+    let ours = match Meaning::of(number) {
+        Meaning::InTheWay => {
+            let message = format!("other statements were in the way until the call's time was over: {error}");
+            Error::unavailable(Done::No, message)
+        }
+        Meaning::NotHere(why) | Meaning::NotNow(why) => {
+            Error::unavailable(Done::No, format!("{why}: {error}"))
+        }
+        Meaning::Never(why) => Error::rejected(format!("{why}: {error}")),
+        Meaning::Goes | Meaning::Other => {
+            Error::unavailable(otherwise, format!("the server failed: {error}"))
+        }
+    };
+    ours.with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use lock_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_that_broke_says_nothing_of_what_was_done() {
+        let broken = || SqlxError::Io(io::ErrorKind::ConnectionReset.into());
+        assert_eq!(asking(broken()).kind(), ErrorKind::Unavailable { done: Done::Unknown });
+        assert_eq!(connecting(broken()).kind(), ErrorKind::Unavailable { done: Done::No });
+        assert!(matches!(trouble(broken()), Trouble::Broken(_)));
+    }
+}

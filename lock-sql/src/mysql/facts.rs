@@ -1,0 +1,42 @@
+//! What a server says of itself when a connection is opened.
+
+use sqlx::mysql::MySqlRow;
+use sqlx::{Result, Row};
+
+/// What a server says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) flush: Flush,
+    /// Whether it is a replica, or a primary that steps down.
+    pub(super) writable: Writable,
+}
+
+/// When a committed transaction is on the disk: `innodb_flush_log_at_trx_commit`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Flush {
+    /// Before it is answered.
+    AtCommit,
+    /// About a second later.
+    #[default]
+    Later,
+}
+
+/// Whether the server takes writes from everybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Writable {
+    #[default]
+    Yes,
+    /// `read_only` is set.
+    No,
+}
+
+impl Facts {
+    pub(super) fn read(row: &MySqlRow) -> Result<Facts> {
+        let flag = |column| row.try_get::<i64, _>(column);
+        Ok(Facts {
+            // MariaDB has 3 too, which flushes more than 1.
+            flush: if matches!(flag("flush")?, 1 | 3) { Flush::AtCommit } else { Flush::Later },
+            writable: if flag("read_only")? == 0 { Writable::Yes } else { Writable::No },
+        })
+    }
+}

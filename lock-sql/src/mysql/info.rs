@@ -1,0 +1,66 @@
+//! What a MySQL or MariaDB server guarantees.
+
+use std::time::Duration;
+
+use lock_core::Info;
+use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+
+use super::facts::{Facts, Flush, Writable};
+use crate::sweep::IDLE;
+
+const CLOCK: &str = "the server's wall clock. Two holders are possible for as long as it is set forward (by hand, by an \
+    NTP step, by a virtual machine's resume), or as a promoted replica's clock is ahead of its primary's. Its rate and \
+    the client's must agree within 1 %";
+
+pub(super) fn describe(server: &str, facts: &Facts) -> Info {
+    let losses = losses(facts);
+    Info {
+        backend: "mysql",
+        server: server.to_owned(),
+        fencing: Fencing::WhileDataIsKept {
+            clock_step: IDLE,
+            kept: format!(
+                "{losses}; after a loss of data, or the promotion of a replica that lags, only if the new clock is not \
+                 behind the last token; not between a primary and the replica that replaced it while both take writes"
+            ),
+        },
+        lease: Lease::Lock,
+        fair: Fair::No,
+        wakes: Wakes::Polled,
+        min_ttl: Duration::from_millis(50),
+        max_ttl: Duration::from_secs(365 * 24 * 3600),
+        clock: CLOCK,
+        data_loss: format!(
+            "a lock that the server has forgotten can be granted again while its holder believes in it, and only the \
+             token tells the two apart: {losses}; a promoted replica has not had what did not reach it"
+        ),
+        requests_per_hand_over: 3,
+    }
+}
+
+fn losses(facts: &Facts) -> String {
+    let flush = match facts.flush {
+        Flush::AtCommit => "each grant is on the disk before it is answered",
+        Flush::Later => {
+            "a crash loses the grants of about the last second (innodb_flush_log_at_trx_commit is not 1)"
+        }
+    };
+    match facts.writable {
+        Writable::Yes => flush.to_owned(),
+        Writable::No => format!("{flush}; read_only is set: a replica, or a primary that steps down"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_a_crash_loses() {
+        let facts = Facts { flush: Flush::AtCommit, ..Facts::default() };
+        assert!(describe("h", &facts).data_loss.contains("on the disk before"));
+        assert!(describe("h", &Facts::default()).fencing.to_string().contains("the last second"));
+        let facts = Facts { writable: Writable::No, ..Facts::default() };
+        assert!(describe("h", &facts).data_loss.contains("read_only"));
+    }
+}

@@ -1,0 +1,31 @@
+//! MySQL and MariaDB.
+
+mod check;
+mod errors;
+mod facts;
+mod fence;
+mod info;
+mod schema;
+mod server;
+mod settings;
+mod statements;
+mod sweep;
+mod table;
+
+pub use fence::Fence;
+pub use settings::MySql;
+
+use lock_core::{Client, Options, Result};
+
+pub use crate::fence::FenceError;
+
+/// Opens a client of the server that `url` names, with everything by default. See [`MySql::from_url`] for URLs, and
+/// [`MySql::open`] for errors.
+pub async fn connect(url: &str) -> Result<Client> {
+    connect_with(url, Options::default()).await
+}
+
+/// Opens a client of the server that `url` names. A patience in the URL comes before one in the options.
+pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
+    MySql::from_url(url)?.open(options).await
+}

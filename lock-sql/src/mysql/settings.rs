@@ -1,0 +1,243 @@
+//! How a server is reached: from a URL, or from sqlx' own options.
+
+use std::str::FromStr;
+
+use lock_core::{Client, Error, Location, Options, Prefix, Result};
+use sqlx::ConnectOptions;
+use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
+
+use super::table::MySqlTable;
+use crate::driver::SqlDriver;
+use crate::server::{Certificates, Parameters};
+
+/// A MySQL or MariaDB server, and how to reach it.
+///
+/// ```no_run
+/// # async fn example() -> lock_core::Result<()> {
+/// use lock_sql::{Options, mysql::MySql, sqlx::mysql::MySqlConnectOptions};
+/// let own = MySqlConnectOptions::new().host("db.example").username("billing").database("billing");
+/// let client = MySql::from(own).prefix("billing:")?.open(Options::default()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct MySql {
+    pub(super) options: MySqlConnectOptions,
+    pub(super) parameters: Parameters,
+}
+
+/// The driver's own, beside ours.
+const DRIVERS: [&str; 2] = ["ssl-mode", "socket"];
+
+impl MySql {
+    /// Reads a URL: `mysql://user:password@host[:port]/database`; `mariadb://` says the same.
+    ///
+    /// Parameters: `prefix` (stands before every name on the server), `table` (the table of locks, `onelock_locks`, with
+    /// another database before a dot if need be), `connections` (how many at most, 8), `patience` (how long one call may
+    /// take); `ca` (a PEM file of the roots to trust: the server's certificate and host name are then verified), `cert` and
+    /// `key` (PEM files of the client's certificate); the driver's own `ssl-mode` (`DISABLED`, `PREFERRED`, `REQUIRED`,
+    /// `VERIFY_CA`, `VERIFY_IDENTITY`) and `socket` (the path of a Unix socket). Without any of TLS, it is used where the
+    /// server offers it, and nothing is verified. `Invalid` for any other, for a file that can't be read, or for what is no
+    /// URL of these.
+    pub fn from_url(url: &str) -> Result<MySql> {
+        let mut url = Location::parse(url)?;
+        let mut options = parse_base(&url)?;
+        let parameters = Parameters::take(&mut url)?;
+        let certificates = Certificates::take(&mut url)?;
+        let mode = url.take("ssl-mode").map(|mode| parse_mode(&mode)).transpose()?;
+        options = encrypted(options, mode, certificates)?;
+        if let Some(socket) = url.take("socket") {
+            options = options.socket(socket);
+        }
+        url.finish(&format!("{}, {}", Parameters::KNOWN, DRIVERS.join(", ")))?;
+        Ok(MySql { options, parameters })
+    }
+
+    /// Puts `prefix` before every name on the server. `Invalid` as [`Prefix::new`] says.
+    pub fn prefix(mut self, prefix: &str) -> Result<MySql> {
+        self.parameters.prefix = Prefix::new(prefix)?;
+        Ok(self)
+    }
+
+    /// Keeps the locks in another table than `onelock_locks`: `table` or `database.table`, of letters, digits and `_`.
+    /// `Invalid` for any other.
+    pub fn table(mut self, table: &str) -> Result<MySql> {
+        self.parameters.table = table.parse()?;
+        Ok(self)
+    }
+
+    /// Opens a client. The table of locks is created if it isn't there and this user may create it.
+    ///
+    /// `Unavailable` if the server can't be reached; `Rejected` if it refuses us, the database or the table is missing, or
+    /// the table is of another version; `Unsupported` if the server was started with `sysdate-is-now`.
+    pub async fn open(self, options: Options) -> Result<Client> {
+        let options = self.parameters.options(options);
+        let (address, server) = (self.address(), self.address());
+        let open = |context: lock_core::Context| async move {
+            let clock = context.clock.clone();
+            Ok(SqlDriver::new(MySqlTable::open(self, &server, context).await?, clock))
+        };
+        options.open("mysql", &address, open).await
+    }
+
+    /// The server for people: where it is, without who we are.
+    fn address(&self) -> String {
+        let database = self.options.get_database().unwrap_or_default();
+        match self.options.get_socket() {
+            Some(socket) => format!("{} ({database})", socket.display()),
+            None => format!("{}:{}/{database}", self.options.get_host(), self.options.get_port()),
+        }
+    }
+}
+
+impl From<MySqlConnectOptions> for MySql {
+    /// A server as sqlx' own options describe it, without a prefix. Time zone, character set and `sql_mode` of our
+    /// connections are set by us.
+    fn from(options: MySqlConnectOptions) -> MySql {
+        MySql { options, parameters: Parameters::default() }
+    }
+}
+
+impl std::fmt::Debug for MySql {
+    /// Without the password, which sqlx' options show.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MySql")
+            .field("server", &self.address())
+            .field("user", &self.options.get_username())
+            .field("parameters", &self.parameters)
+            .finish_non_exhaustive()
+    }
+}
+
+fn parse_base(url: &Location) -> Result<MySqlConnectOptions> {
+    if !matches!(url.scheme(), "mysql" | "mariadb") || !url.base().contains("://") {
+        return Err(Error::invalid("no MySQL URL; write mysql://user:password@host/database"));
+    }
+    if url.base().contains('#') {
+        return Err(Error::invalid("a MySQL URL has no #fragment; escape the character as %23"));
+    }
+    let authority = url.base().split('/').nth(2).unwrap_or_default();
+    if authority.rsplit('@').next().is_none_or(str::is_empty) {
+        return Err(Error::invalid("the URL names no host; write mysql://user:password@host/database"));
+    }
+    // Its errors name what is wrong, never the URL.
+    let options = MySqlConnectOptions::from_str(url.base())
+        .map_err(|e| Error::invalid(format!("no MySQL URL: {e}")).with_source(e))?;
+    Ok(options.disable_statement_logging())
+}
+
+fn parse_mode(text: &str) -> Result<MySqlSslMode> {
+    text.parse().map_err(|_| {
+        Error::invalid(format!(
+            "ssl-mode={text}: there are DISABLED, PREFERRED, REQUIRED, VERIFY_CA and VERIFY_IDENTITY"
+        ))
+    })
+}
+
+/// Roots are there to be verified with, and a client's certificate is not sent to whoever offers no TLS.
+fn encrypted(
+    options: MySqlConnectOptions,
+    mode: Option<MySqlSslMode>,
+    certificates: Option<Certificates>,
+) -> Result<MySqlConnectOptions> {
+    use MySqlSslMode::{Disabled, Preferred, Required, VerifyCa, VerifyIdentity};
+    let asks_for_tls = mode.is_some_and(|mode| matches!(mode, Required | VerifyCa | VerifyIdentity));
+    if asks_for_tls && cfg!(not(feature = "tls")) {
+        return Err(Error::unsupported("this build of lock-sql can't do TLS: its feature `tls` is off"));
+    }
+    let Some(Certificates { ca, client }) = certificates else {
+        return Ok(options.ssl_mode(mode.unwrap_or(Preferred)));
+    };
+    let mode = match (mode, &ca) {
+        (Some(Disabled | Preferred), _) => {
+            return Err(Error::invalid("ca, cert and key are of no use with ssl-mode DISABLED or PREFERRED"));
+        }
+        (Some(Required), Some(_)) => {
+            return Err(Error::invalid("with ca the server is verified, and ssl-mode=REQUIRED would not"));
+        }
+        (Some(mode), _) => mode,
+        (None, Some(_)) => VerifyIdentity,
+        (None, None) => Required,
+    };
+    let options = options.ssl_mode(mode);
+    let options = ca.map_or(options.clone(), |ca| options.ssl_ca(ca));
+    Ok(match client {
+        Some((cert, key)) => options.ssl_client_cert(cert).ssl_client_key(key),
+        None => options,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+
+    use lock_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_url_says_where_who_and_how() {
+        let mysql = MySql::from_url(
+            "mysql://deploy:s%40crt@host:3307/ops?prefix=app%3A&table=ops.locks&connections=3&patience=250ms",
+        )
+        .unwrap();
+        assert_eq!(mysql.address(), "host:3307/ops");
+        assert_eq!(mysql.options.get_username(), "deploy");
+        assert_eq!(mysql.parameters.prefix, Prefix::new("app:").unwrap());
+        assert_eq!(
+            (mysql.parameters.table.to_string(), mysql.parameters.connections),
+            ("ops.locks".into(), 3)
+        );
+
+        assert_eq!(MySql::from_url("mariadb://h/d").unwrap().address(), "h:3306/d");
+        assert_eq!(MySql::from_url("mysql://h/d?socket=/run/s").unwrap().address(), "/run/s (d)");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_ignored() {
+        for bad in [
+            "mysql://h/d?ttl=3s",
+            "mysql://h/d?charset=latin1",
+            "mysql://h/d?ssl-mode=perhaps",
+            "mysql://h/d?table=a.b.c",
+            "mysql://h/d?connections=1",
+            "mysql://h/d?patience=5",
+            "mysql://h/d#x",
+            "mysql:d",
+            "mysql://",
+            "postgres://h/d",
+            "mysql://h:x/d",
+            "mysql://h/d?ca=/no/such/file",
+            "mysql://h/d?cert=/only",
+        ] {
+            assert_eq!(MySql::from_url(bad).expect_err(bad).kind(), ErrorKind::Invalid, "{bad}");
+        }
+    }
+
+    #[test]
+    fn nothing_tells_a_password() {
+        let mysql = MySql::from_url("mysql://u:hunter2@h/d").unwrap();
+        assert!(!format!("{mysql:?} {}", mysql.address()).contains("hunter2"));
+        for bad in ["mysql://u:hunter2@h:99999/d", "mysql://u:hunter2@h/d?x=1", "mysql://u:hunter2@/d"] {
+            let error = MySql::from_url(bad).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn roots_mean_that_the_server_is_verified() {
+        let with = |mode, ca: Option<&str>| {
+            let certificates = Certificates { ca: ca.map(Into::into), client: None };
+            let options = encrypted(MySqlConnectOptions::new(), mode, Some(certificates)).unwrap();
+            format!("{:?}", options.get_ssl_mode())
+        };
+        assert_eq!(with(None, Some("/ca")), "VerifyIdentity");
+        assert_eq!(with(None, None), "Required");
+        if cfg!(feature = "tls") {
+            assert_eq!(with(Some(MySqlSslMode::VerifyCa), Some("/ca")), "VerifyCa");
+        }
+        for mode in [MySqlSslMode::Disabled, MySqlSslMode::Preferred] {
+            assert!(
+                encrypted(MySqlConnectOptions::new(), Some(mode), Some(Certificates::default())).is_err()
+            );
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Rows that nobody has had for a day.
+
+use lock_core::Result;
+use sqlx::Row as _;
+use sqlx::mysql::MySqlRow;
+
+use super::errors;
+use super::table::MySqlTable;
+use crate::call::Call;
+use crate::server::Purpose;
+use crate::sweep::Swept;
+
+/// Sweeps the rows behind `from`. They are found by a look, and deleted by their names: nothing else is locked.
+pub(super) fn sweep(
+    table: &MySqlTable,
+    call: Call,
+    from: Vec<u8>,
+) -> impl Future<Output = Result<Swept>> + Send + use<> {
+    let (pool, statements) = (table.pool.clone(), table.statements.clone());
+    async move {
+        let find = statements.clone();
+        let answer = pool.ask(&call, Purpose::Enter, move |_| find.idle(&from)).await?;
+        let rows: Vec<(Vec<u8>, bool)> =
+            answer.rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(errors::asking)?;
+        let (seen, last) = (rows.len(), rows.last().map(|(name, _)| name.clone()));
+        let idle: Vec<Vec<u8>> = rows.into_iter().filter_map(|(name, idle)| idle.then_some(name)).collect();
+        if !idle.is_empty() {
+            pool.ask(&call, Purpose::Enter, move |_| statements.forget(&idle)).await?;
+        }
+        Ok(Swept { rows: i64::try_from(seen).unwrap_or(i64::MAX), last })
+    }
+}
+
+fn read(row: &MySqlRow) -> sqlx::Result<(Vec<u8>, bool)> {
+    Ok((row.try_get("name")?, row.try_get::<i64, _>("idle")? != 0))
+}

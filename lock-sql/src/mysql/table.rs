@@ -1,0 +1,213 @@
+//! The table of locks on a MySQL or MariaDB server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{Attempt, Busy, Finding, Grant, Release, Request, Revocation, Revoked, When};
+use lock_core::{Context, Error, Info, Name, Owner, Prefix, Result};
+use sqlx::Row as _;
+use sqlx::mysql::MySqlRow;
+
+use super::errors::{self, Code};
+use super::schema::{self, Made};
+use super::server::Server;
+use super::settings::MySql;
+use super::statements::Statements;
+use super::{check, sweep};
+use crate::call::Call;
+use crate::row::{self, Row};
+use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
+use crate::sweep::Sweep;
+use crate::table::{Course, Key, Table};
+
+/// The table of locks in one database.
+#[derive(Debug)]
+pub(crate) struct MySqlTable {
+    pub(super) pool: Pool<Server>,
+    pub(super) statements: Statements,
+    pub(super) name: TableName,
+    prefix: Prefix,
+    sweep: Sweep,
+}
+
+/// What an attempt found.
+#[derive(Debug)]
+enum Found {
+    /// It was free, and is ours now.
+    Taken { token: i64 },
+    /// There is a row.
+    Row(Row),
+    /// There is none yet.
+    Nothing,
+}
+
+impl MySqlTable {
+    pub(super) async fn open(mysql: MySql, address: &str, context: Context) -> Result<MySqlTable> {
+        let MySql { options, parameters } = mysql;
+        let server = Server::new(options, address);
+        let table = MySqlTable {
+            pool: Pool::new(server, parameters.connections, context.patience),
+            statements: Statements::on(&parameters.table),
+            name: parameters.table,
+            prefix: parameters.prefix,
+            sweep: Sweep::default(),
+        };
+        schema::prepare(&table, &Call::begin(&context.clock, context.patience)).await?;
+        Ok(table)
+    }
+
+    /// Takes a lock that is free; otherwise sees who has it.
+    async fn take(&self, call: &Call, key: &Key, request: &Request) -> Result<Found> {
+        let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner.clone());
+        let (ttl, label) = (request.ttl, request.label.clone());
+        let take =
+            move |moment: crate::server::Moment| statements.take(&key, &owner, ttl, &label, moment.deadline);
+        let answer = match self.pool.ask(call, Purpose::Enter, take).await {
+            Err(e) if is_table_missing(&e) => {
+                // A server that has lost its data gets a table again, as one that never had any.
+                schema::prepare(self, call).await?;
+                return Ok(Found::Nothing);
+            }
+            answer => answer?,
+        };
+        match i64::try_from(answer.last_insert_id) {
+            Ok(token @ 1..) => Ok(Found::Taken { token }),
+            _ => found(&answer),
+        }
+    }
+
+    /// Makes the row of a name that has none.
+    async fn make(&self, call: &Call, key: &Key) -> Result<()> {
+        let (statements, key) = (self.statements.clone(), key.clone());
+        match self.pool.ask(call, Purpose::Enter, move |_| statements.make(&key)).await {
+            Ok(_) => Ok(()),
+            Err(e) if errors::code_of(&e) == Some(Code::DUPLICATE) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+#[async_trait]
+impl Table for MySqlTable {
+    fn info(&self) -> Arc<Info> {
+        self.pool.dialect().info()
+    }
+
+    fn key(&self, name: &Name) -> Key {
+        self.prefix.key(name).into_bytes().into()
+    }
+
+    async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
+        let (statements, key) = (self.statements.clone(), key.clone());
+        let answer = self.pool.ask(call, Purpose::Enter, move |_| statements.look(&key)).await;
+        match answer {
+            Ok(answer) => Ok(match found(&answer)? {
+                Found::Row(row) => Some(row),
+                _ => None,
+            }),
+            Err(e) if is_table_missing(&e) => Ok(None),
+            // Whatever became of it, nothing was done.
+            Err(e) => Err(errors::harmless(e)),
+        }
+    }
+
+    async fn attempt(&self, call: &Call, key: &Key, request: &Request, course: Course) -> Result<Attempt> {
+        let mut found = match course {
+            Course::Take => self.take(call, key, request).await?,
+            Course::LookFirst => self.look(call, key).await?.map_or(Found::Nothing, Found::Row),
+        };
+        loop {
+            match found {
+                Found::Taken { token } => {
+                    return Ok(Attempt::Granted(Grant { token: row::token(token)?, valid_for: request.ttl }));
+                }
+                Found::Row(row) if row.is_held_by(&request.owner) => {
+                    let valid_for = row.left.unwrap_or_default();
+                    return Ok(Attempt::Granted(Grant { token: row::token(row.token)?, valid_for }));
+                }
+                Found::Row(Row { left: free_in @ Some(_), .. }) => {
+                    return Ok(Attempt::Busy(Busy { queued: false, free_in }));
+                }
+                // Free: it was only looked at, somebody had it in between, or the server's clock was set, which this
+                // connection has just heard of.
+                Found::Row(_) => {}
+                Found::Nothing => self.make(call, key).await?,
+            }
+            found = self.take(call, key, request).await?;
+        }
+    }
+
+    async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
+        let (statements, key, owner) = (self.statements.clone(), key.clone(), owner.clone());
+        let renew = move |_| statements.renew(&key, &owner, ttl);
+        match self.pool.ask(call, Purpose::Keep, renew).await {
+            Ok(answer) => Ok(left(i64::try_from(answer.last_insert_id).unwrap_or(0))),
+            Err(e) if is_table_missing(&e) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
+        let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner.clone());
+        let answer = match self.pool.ask(call, Purpose::Keep, move |_| statements.release(&key, &owner)).await
+        {
+            Err(e) if is_table_missing(&e) => return Ok(Release::NotHeld),
+            answer => answer?,
+        };
+        self.sweep.after_a_release(&call.clock, |call, from| sweep::sweep(self, call, from));
+        Ok(match answer.last_insert_id {
+            0 => Release::NotHeld,
+            _ => Release::Released { others: None },
+        })
+    }
+
+    async fn revoke(&self, call: &Call, name: &Name, revocation: Revocation) -> Result<Revoked> {
+        let (statements, key) = (self.statements.clone(), self.key(name));
+        let Revocation { holder, by, label, when, .. } = revocation;
+        let revoke = move |_| statements.revoke(&key, &holder, &by, &label, when);
+        let answer = self.pool.ask(call, Purpose::Enter, revoke).await?;
+        Ok(match (left(i64::try_from(answer.last_insert_id).unwrap_or(0)), when) {
+            (None, _) => Revoked::NotHeld,
+            (Some(_), When::Now) => Revoked::Free,
+            (Some(left), When::HoldersDeadline) => Revoked::FreeIn(left),
+        })
+    }
+
+    async fn check(&self, call: &Call) -> Result<Vec<Finding>> {
+        check::check(self, call).await
+    }
+
+    fn schema(&self) -> String {
+        format!("{};", schema::create(&self.name))
+    }
+
+    async fn init(&self, call: &Call) -> Result<String> {
+        Ok(match schema::prepare(self, call).await? {
+            Made::Now => format!("made the table {}", self.name),
+            Made::Before => String::new(),
+        })
+    }
+}
+
+/// There is nothing of anybody's then.
+fn is_table_missing(error: &Error) -> bool {
+    errors::code_of(error) == Some(Code::NO_TABLE)
+}
+
+/// What a look shows.
+fn found(answer: &Answer<MySqlRow>) -> Result<Found> {
+    answer.rows.first().map_or(Ok(Found::Nothing), |row| read(row).map(Found::Row).map_err(errors::asking))
+}
+
+fn read(row: &MySqlRow) -> sqlx::Result<Row> {
+    let (now, token): (i64, i64) = (row.try_get("now")?, row.try_get("token")?);
+    Ok(Row {
+        owner: row.try_get("owner")?,
+        token,
+        left: left(row.try_get::<i64, _>("expires")?.saturating_sub(now)),
+        label: row.try_get("label")?,
+        revoked: row.try_get("revoked")?,
+        since: Duration::from_micros(u64::try_from(now.saturating_sub(token)).unwrap_or(0)),
+    })
+}

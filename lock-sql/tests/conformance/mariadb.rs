@@ -1,0 +1,11 @@
+//! MariaDB under the suite.
+
+mod mysql_family;
+mod statements;
+
+use lock_conformance::Verdict;
+use lock_conformance::servers::MySql;
+
+fn main() -> Verdict {
+    mysql_family::main(&MySql::MariaDb)
+}

@@ -1,0 +1,11 @@
+//! MySQL itself under the suite.
+
+mod mysql_family;
+mod statements;
+
+use lock_conformance::Verdict;
+use lock_conformance::servers::MySql;
+
+fn main() -> Verdict {
+    mysql_family::main(&MySql::MySql)
+}
