@@ -34,6 +34,9 @@ impl Pace {
     /// For what takes a moment to begin.
     pub(crate) const SLOW: Pace =
         Pace { slice: Duration::from_secs(2), fewest_rounds: 2, warm_up: Duration::from_millis(500) };
+    /// For programs, which have to start first.
+    pub(crate) const PROGRAMS: Pace =
+        Pace { slice: Duration::from_secs(1), fewest_rounds: 1, warm_up: Duration::from_millis(500) };
     /// For what can't be cut into pieces.
     pub(crate) const WHOLE: Pace =
         Pace { slice: Duration::MAX, fewest_rounds: 1, warm_up: Duration::ZERO };

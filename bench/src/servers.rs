@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use lock_conformance::servers::{Absence, Owned, Persistence, Postgres, Product, Redis, Settings, record};
+use lock_conformance::servers::{Absence, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, record};
 
 use crate::Outcome;
 use crate::args::Quick;
@@ -27,10 +27,12 @@ struct Known {
     args: &'static [&'static str],
 }
 
-const KNOWN: [Known; 4] = [
+const KNOWN: [Known; 6] = [
     Known { name: "memory", product: None, args: &[] },
     Known { name: "sqlite", product: None, args: &[] },
     Known { name: "redis", product: Some(&Redis), args: &[] },
+    Known { name: "mariadb", product: Some(&MySql::MariaDb), args: &[] },
+    Known { name: "mysql", product: Some(&MySql::MySql), args: &[] },
     Known { name: "postgres", product: Some(&Postgres), args: &["-c", "max_connections=400"] },
 ];
 

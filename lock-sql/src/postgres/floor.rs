@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use lock_core::{Random, Result};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+
 use super::payload;
+use super::session::Sessions;
 use super::statements::Statements;
 use crate::server::TableName;
 
@@ -21,6 +25,11 @@ pub struct Texts {
 pub fn texts() -> Texts {
     let Statements { take, mark, release, .. } = Statements::of(&TableName::default());
     Texts { take, mark, release }
+}
+
+/// A connection as the library opens it.
+pub async fn connect(options: PgConnectOptions) -> Result<PgConnection> {
+    Ok(Sessions::new(options, Random::system()).open().await?.connection.connection)
 }
 
 /// Where releases in the table with this number are told.

@@ -1,6 +1,7 @@
 //! The raw driver, sending what the library sends and doing nothing else.
 
 mod connections;
+mod mysql;
 pub(super) mod postgres;
 mod raw;
 mod redis;
@@ -16,7 +17,7 @@ pub(super) async fn connect(url: &str) -> Outcome<Box<dyn Subject>> {
         Backend::Redis => Box::new(redis::Floor::connect(url).await?),
         Backend::Sqlite => Box::new(sqlite::Floor::connect(url).await?),
         Backend::Postgres => Box::new(postgres::Floor::connect(url, postgres::Notifies::WhoWaits).await?),
-        Backend::MySql => return Err("not yet".into()),
+        Backend::MySql => Box::new(mysql::Floor::connect(url).await?),
         Backend::Mongo => return Err("not yet".into()),
         Backend::Memory => return Err("memory has no driver, and no floor".into()),
     })

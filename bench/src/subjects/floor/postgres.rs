@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use lock_core::{Location, Owner, Random};
-use lock_sql::postgres::floor::{Texts, channel, payload, texts};
+use lock_core::{Owner, Random};
+use lock_sql::postgres::floor::{Texts, channel, connect, payload, texts};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgListener, PgPoolOptions, PgRow};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, ConnectOptions, Row};
+use sqlx::{AssertSqlSafe, Row};
 
 use super::connections::Connections;
 use super::raw::{Calls, Cycles, Holder, Pushes};
 use crate::Outcome;
-use crate::raw::postgres as raw;
+use crate::raw;
 use crate::subjects::{Side, Subject, TTL, Worker};
 
 /// When a release is told.
@@ -40,11 +40,10 @@ impl Floor {
     pub(in crate::subjects) async fn connect(url: &str, notifies: Notifies) -> Outcome<Floor> {
         // Creates the table.
         onelock::connect(url).await?;
-        let settings = [("default_transaction_isolation", "read committed"), ("statement_timeout", "5s")];
-        let options = raw::options(url)?.options(settings);
+        let options = raw::postgres::options(url)?;
         let mut connections = Vec::new();
-        for _ in 0..connections_of(url)? {
-            connections.push(options.connect().await?);
+        for _ in 0..raw::connections_of(url)? {
+            connections.push(connect(options.clone()).await?);
         }
         let Texts { take, mark, release } = texts();
         let release = told(&release, notifies)?.into();
@@ -59,11 +58,6 @@ impl Floor {
     fn statements(&self, name: &str) -> Arc<Statements> {
         Arc::new(Statements { shared: self.shared.clone(), name: name.as_bytes().to_vec() })
     }
-}
-
-/// As many as the library opens.
-pub(super) fn connections_of(url: &str) -> Outcome<usize> {
-    Ok(Location::parse(url)?.take("connections").map_or(Ok(8), |n| n.parse())?)
 }
 
 /// The statement, told otherwise whether somebody waits.
