@@ -2,6 +2,9 @@
 //!
 //! `bench/README.md` says what is measured and how to read it.
 
+// The futures of sqlx are nested deeper than the compiler looks by itself.
+#![recursion_limit = "256"]
+
 mod args;
 mod backend;
 mod calibrate;
