@@ -158,11 +158,15 @@ async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
     let (name, proxy) = (s.name(), Arc::new(s.proxy().await));
     let inside = Arc::new(AtomicBool::new(false));
     let mut tasks = tokio::task::JoinSet::new();
+    let asked = Instant::now();
+    s.client_through(&proxy, Options::default()).await;
+    // Cut sooner than a connection can be made, the network would never be there.
+    let connecting = asked.elapsed();
     for _ in 0..2 {
         let client = s.client_through(&proxy, Options::default()).await;
         tasks.spawn(hold_again_and_again(s.clone(), client, name.clone(), inside.clone()));
     }
-    let cutting = tokio::spawn(cut_again_and_again(proxy.clone()));
+    let cutting = tokio::spawn(cut_again_and_again(proxy.clone(), ms(15) + connecting));
     let mut held = 0;
     while let Some(outcome) = tasks.join_next().await {
         held += outcome.expect("no task panics");
@@ -172,9 +176,9 @@ async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
     until("nothing is left", s.ttl() * 2, || s.is_free(&name)).await;
 }
 
-async fn cut_again_and_again(proxy: Arc<Proxy>) {
+async fn cut_again_and_again(proxy: Arc<Proxy>, longest: Duration) {
     for how in [Cut::Reset, Cut::Closed].into_iter().cycle() {
-        tokio::time::sleep(Random::system().up_to(ms(15))).await;
+        tokio::time::sleep(Random::system().up_to(longest)).await;
         proxy.cut(how);
     }
 }

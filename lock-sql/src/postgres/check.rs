@@ -5,10 +5,11 @@ use lock_core::driver::{Finding, Level};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
+use super::schema::{self, Found};
 use super::statement::Statement;
 use super::statements::now;
 use super::table::PostgresTable;
-use super::{errors, schema, wakes};
+use super::{errors, wakes};
 use crate::call::Call;
 use crate::server::{Drift, Purpose, finding};
 
@@ -24,6 +25,7 @@ const ABOUT: &str = concat!(
   current_setting('synchronous_standby_names') AS standbys,
   (SELECT count(*) FROM pg_stat_replication) AS replicas,
   current_setting('transaction_read_only') AS read_only,
+  obj_description(to_regclass('{table}'), 'pg_class') AS comment,
   coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false) AS encrypted"
 );
 
@@ -33,7 +35,6 @@ pub(super) async fn check(table: &PostgresTable, call: &Call) -> Result<Vec<Find
     let answer = table.pool.ask(call, Purpose::Enter, move |_| Statement::new(&about)).await?;
     let row = answer.rows.first().ok_or_else(|| errors::reading(sqlx::Error::RowNotFound))?;
     let mut findings = about_server(table, row).map_err(errors::reading)?;
-    findings.push(schema_of(table, call).await);
     findings.extend(table.pool.drift().map(Drift::finding));
     findings.push(push(table, call).await);
     Ok(findings)
@@ -45,6 +46,7 @@ fn about_server(table: &PostgresTable, row: &PgRow) -> sqlx::Result<Vec<Finding>
     Ok(vec![
         finding("reachable", Level::Good, format!("PostgreSQL {} at {server}", text("version")?)),
         rights(row.try_get("refused")?, table),
+        schema(table, row.try_get("comment")?),
         match text("read_only")?.as_str() {
             "on" => {
                 finding("writable", Level::Bad, "the server, or this user's sessions, are set to read-only")
@@ -103,8 +105,8 @@ fn replicas(connected: i64, synchronous: &str) -> Finding {
     }
 }
 
-async fn schema_of(table: &PostgresTable, call: &Call) -> Finding {
-    match schema::prepare(&table.pool, call, &table.name).await {
+fn schema(table: &PostgresTable, comment: Option<String>) -> Finding {
+    match schema::is_ours(&table.name, &Found { is_there: true, comment }) {
         Ok(_) => finding(
             "schema",
             Level::Good,

@@ -58,8 +58,8 @@ pub(crate) fn asking(error: SqlxError) -> Trouble {
         "25P02" | "26000" | "42P05" | "0A000" => {
             Trouble::Broken(not_now("the session is not what it was").with_source(error))
         }
-        "42P01" => Trouble::Refused(
-            never("the table of locks is not there (any more); `lock init --on URL` makes it")
+        "42P01" => Trouble::Broken(
+            not_now("the table of locks is gone; the next connection makes it anew, if this user may")
                 .with_source(error),
         ),
         "42703" | "42804" | "42883" | "42P10" => Trouble::Refused(

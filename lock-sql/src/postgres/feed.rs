@@ -8,7 +8,7 @@ use sqlx::Executor as _;
 use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
 use tokio::sync::{mpsc, oneshot};
 
-use super::session::{Sessions, knows_mark};
+use super::session::Sessions;
 use super::{errors, payload};
 
 /// After the connection broke, before it is tried again; doubled each time.
@@ -146,7 +146,7 @@ impl Feed {
                 .connect_lazy_with(options);
             let mut listener = PgListener::connect_with(&pool).await?;
             listener.eager_reconnect(false);
-            let own = knows_mark(&mut listener, &mark).await?;
+            let own = self.sessions.is_own(&mut listener, &mark).await?;
             Ok((listener, own))
         };
         match self.clock.timeout(self.patience, connecting).await {

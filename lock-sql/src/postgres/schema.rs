@@ -2,15 +2,10 @@
 //!
 //! Its version stands in its comment. Both are made in one transaction.
 
-use lock_core::{ErrorKind, Result};
-use sqlx::Row as _;
+use lock_core::{Error, ErrorKind, Result};
 
-use super::dialect::PostgresDialect;
 use super::errors;
-use super::statement::Statement;
-use super::statements::now;
-use crate::call::Call;
-use crate::server::{Pool, Purpose, TableName, missing};
+use crate::server::{TableName, missing};
 use crate::version;
 
 /// The version of the table that this crate reads and writes.
@@ -29,19 +24,11 @@ const CREATE: &str = "CREATE TABLE {table} (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {table} IS 'onelock schema 1'";
 
-const FIND: &str = concat!(
-    "SELECT ",
-    now!(),
-    ", to_regclass('{table}') IS NOT NULL, obj_description(to_regclass('{table}'), 'pg_class')"
-);
-
-/// What was done about the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Prepared {
-    /// It was there.
-    Found,
-    /// It was created.
-    Created,
+/// What a server says of the table's name.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) is_there: bool,
+    pub(super) comment: Option<String>,
 }
 
 /// The statements that create the table.
@@ -49,36 +36,21 @@ pub(super) fn create(table: &TableName) -> String {
     CREATE.replace("{table}", &table.quoted('"'))
 }
 
-/// Creates the table if it isn't there; says whose it is if it isn't ours.
-pub(super) async fn prepare(
-    pool: &Pool<PostgresDialect>,
-    call: &Call,
-    table: &TableName,
-) -> Result<Prepared> {
-    if is_ours(pool, call, table).await? {
-        return Ok(Prepared::Found);
+/// Whether our table is there; an error if another is.
+pub(super) fn is_ours(table: &TableName, found: &Found) -> Result<bool> {
+    if found.is_there {
+        version::must_be_ours(table, found.comment.as_deref().unwrap_or_default(), VERSION)?;
     }
-    let script = create(table);
-    match pool.ask(call, Purpose::Enter, move |_| Statement::script(&script)).await {
-        Ok(_) => Ok(Prepared::Created),
-        // Somebody else may have created it at the same moment.
-        Err(_) if is_ours(pool, call, table).await? => Ok(Prepared::Found),
-        Err(e) if e.kind() == ErrorKind::Rejected => Err(missing(table, e)),
-        Err(e) => Err(e),
-    }
+    Ok(found.is_there)
 }
 
-/// Whether our table is there; an error if another is.
-async fn is_ours(pool: &Pool<PostgresDialect>, call: &Call, table: &TableName) -> Result<bool> {
-    let find = FIND.replace("{table}", &table.quoted('"')).into();
-    let answer = pool.ask(call, Purpose::Enter, move |_| Statement::new(&find)).await?;
-    let Some(row) = answer.rows.first() else { return Ok(false) };
-    let read = || Ok((row.try_get(1)?, row.try_get::<Option<String>, _>(2)?));
-    let (is_there, comment): (bool, _) = read().map_err(errors::reading)?;
-    if is_there {
-        version::must_be_ours(table, comment.as_deref().unwrap_or_default(), VERSION)?;
+/// Why it could not be created.
+pub(super) fn not_created(table: &TableName, error: sqlx::Error) -> Error {
+    let error = errors::connecting(error);
+    match error.kind() {
+        ErrorKind::Rejected => missing(table, error),
+        _ => error,
     }
-    Ok(is_there)
 }
 
 #[cfg(test)]
@@ -87,7 +59,10 @@ mod tests {
 
     #[test]
     fn the_table_says_its_version() {
-        let created = create(&TableName::default());
-        assert!(version::must_be_ours("t", &created, VERSION).is_ok(), "{created}");
+        let table = TableName::default();
+        let found = |comment: Option<String>| Found { is_there: true, comment };
+        assert!(is_ours(&table, &found(Some(create(&table)))).unwrap());
+        assert!(is_ours(&table, &found(None)).is_err());
+        assert!(!is_ours(&table, &Found { is_there: false, comment: None }).unwrap());
     }
 }

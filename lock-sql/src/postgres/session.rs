@@ -3,8 +3,10 @@
 //!
 //! Behind such a pooler nothing that was set lasts, prepared statements are somebody else's (a name that we prepared may
 //! stand for another client's statement), and nobody hears a notification. So each connection is asked, before anything
-//! else is sent on it, whether the server knows of a mark that only our own greeting can have brought there.
+//! else is sent on it, whether the server knows of a mark that only our own greeting can have brought there. The same
+//! question tells the server's time, and whether it has our table.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lock_core::{Error, Owner, Random, Result};
@@ -12,8 +14,10 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
 
 use super::errors;
+use super::schema::{self, Found};
+use super::statement::Statement;
 use super::statements::now;
-use crate::server::Opened;
+use crate::server::{Opened, TableName};
 
 /// How long the server lets a statement of ours run.
 const STATEMENT_TIMEOUT: &str = "5s";
@@ -25,8 +29,12 @@ const OLDEST: i32 = 120_000;
 pub(crate) struct Sessions {
     options: Plain,
     random: Random,
+    table: TableName,
+    greeting: Arc<str>,
     /// Whether a pooler was found in between: then no connection is greeted with what it may not understand.
     lent: AtomicBool,
+    /// Whether the table of locks was created on one of the connections.
+    created: AtomicBool,
 }
 
 /// What was given, without what we add. Never shown: it holds a password.
@@ -43,6 +51,23 @@ impl std::fmt::Debug for Plain {
 pub(crate) struct Session {
     pub(crate) connection: PgConnection,
     pub(crate) tenure: Tenure,
+    /// The statements that were sent on it.
+    pub(crate) sent: Vec<Arc<str>>,
+}
+
+impl Session {
+    /// Whether the statement is to be prepared: where that lasts, and when it is sent for the second time. It is a round
+    /// trip of its own, and many connections see a statement but once.
+    pub(crate) fn prepares(&mut self, statement: &Statement) -> bool {
+        if self.tenure != Tenure::Own {
+            return false;
+        }
+        let again = self.sent.iter().any(|sent| Arc::ptr_eq(sent, &statement.sql));
+        if !again {
+            self.sent.push(statement.sql.clone());
+        }
+        again
+    }
 }
 
 /// Whose a session of the server's is.
@@ -83,14 +108,27 @@ const LENT_EARLY: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LO
 const GREETING: &str = concat!(
     "SELECT ",
     now!(),
-    ", current_setting('onelock.session', true), pg_is_in_recovery(), \
-    current_setting('server_version_num')::int, current_setting('synchronous_commit') = 'off'"
+    ", current_setting('onelock.session', true), pg_is_in_recovery(),
+  current_setting('server_version_num')::int, current_setting('synchronous_commit') = 'off',
+  to_regclass('{table}') IS NOT NULL, obj_description(to_regclass('{table}'), 'pg_class')"
 );
 
 impl Sessions {
-    pub(crate) fn new(options: PgConnectOptions, random: Random) -> Sessions {
-        // Floats are never asked for, and poolers don't know the setting.
-        Sessions { options: Plain(options.extra_float_digits(None)), random, lent: AtomicBool::new(false) }
+    pub(crate) fn new(options: PgConnectOptions, table: TableName, random: Random) -> Sessions {
+        Sessions {
+            // Floats are never asked for, and poolers don't know the setting.
+            options: Plain(options.extra_float_digits(None)),
+            random,
+            greeting: GREETING.replace("{table}", &table.quoted('"')).into(),
+            table,
+            lent: AtomicBool::new(false),
+            created: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether one of them found no table of locks, and created it.
+    pub(crate) fn have_created_table(&self) -> bool {
+        self.created.load(Ordering::Acquire)
     }
 
     /// Whether a pooler lends us sessions.
@@ -113,9 +151,9 @@ impl Sessions {
             outcome => outcome,
         }
         .map_err(errors::connecting)?;
-        let row = connection.fetch_one(GREETING).await.map_err(errors::connecting)?;
-        let greeted = Greeted::read(&row).map_err(errors::connecting)?;
+        let greeted = self.greet(&mut connection).await.map_err(errors::connecting)?;
         greeted.must_serve()?;
+        self.prepare_table(&mut connection, &greeted.table).await?;
         let tenure = greeted.tenure(mark.as_deref());
         match tenure {
             Tenure::Lent(_) => self.learn_lent(),
@@ -124,7 +162,41 @@ impl Sessions {
             }
             Tenure::Own => {}
         }
-        Ok(Opened { connection: Session { connection, tenure }, now: greeted.now })
+        Ok(Opened { connection: Session { connection, tenure, sent: Vec::new() }, now: greeted.now })
+    }
+
+    /// What a server says at first.
+    async fn greet(&self, connection: &mut PgConnection) -> sqlx::Result<Greeted> {
+        let greeting = sqlx::raw_sql(AssertSqlSafe(self.greeting.clone()));
+        Greeted::read(&connection.fetch_one(greeting).await?)
+    }
+
+    /// Each connection may lead to another server than the one before, or to one that was set up anew.
+    async fn prepare_table(&self, connection: &mut PgConnection, found: &Found) -> Result<()> {
+        if schema::is_ours(&self.table, found)? {
+            return Ok(());
+        }
+        let create = sqlx::raw_sql(AssertSqlSafe(schema::create(&self.table)));
+        let Err(e) = connection.execute(create).await else {
+            self.created.store(true, Ordering::Release);
+            return Ok(());
+        };
+        // Somebody else may have created it at the same moment.
+        let again = self.greet(connection).await.map_err(errors::connecting)?;
+        match schema::is_ours(&self.table, &again.table)? {
+            true => Ok(()),
+            false => Err(schema::not_created(&self.table, e)),
+        }
+    }
+
+    /// Whether the session that answers on `connection` was greeted with `mark`.
+    pub(crate) async fn is_own(
+        &self,
+        connection: impl Executor<'_, Database = sqlx::Postgres>,
+        mark: &str,
+    ) -> sqlx::Result<bool> {
+        let row = connection.fetch_one(sqlx::raw_sql(AssertSqlSafe(self.greeting.clone()))).await?;
+        Ok(Greeted::read(&row)?.mark.as_deref() == Some(mark))
     }
 
     /// How the next connection is greeted, and with which mark.
@@ -136,19 +208,11 @@ impl Sessions {
         let options = self.options.0.clone().options([
             ("default_transaction_isolation", "read committed"),
             ("statement_timeout", STATEMENT_TIMEOUT),
+            ("bytea_output", "hex"),
             ("onelock.session", &mark),
         ]);
         (options, Some(mark))
     }
-}
-
-/// Whether the session that answers on `connection` was greeted with `mark`.
-pub(crate) async fn knows_mark(
-    connection: impl Executor<'_, Database = sqlx::Postgres>,
-    mark: &str,
-) -> sqlx::Result<bool> {
-    let row = connection.fetch_one(sqlx::raw_sql(AssertSqlSafe(GREETING.to_owned()))).await?;
-    Ok(row.try_get::<Option<String>, _>(1)?.as_deref() == Some(mark))
 }
 
 /// What a server said at first.
@@ -158,6 +222,7 @@ struct Greeted {
     is_standby: bool,
     version: i32,
     commits: Commits,
+    table: Found,
 }
 
 impl Greeted {
@@ -168,6 +233,7 @@ impl Greeted {
             is_standby: row.try_get(2)?,
             version: row.try_get(3)?,
             commits: if row.try_get(4)? { Commits::Early } else { Commits::Durable },
+            table: Found { is_there: row.try_get(5)?, comment: row.try_get(6)? },
         })
     }
 

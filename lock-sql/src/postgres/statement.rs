@@ -11,18 +11,8 @@ use sqlx::{AssertSqlSafe, Executor};
 /// escaping.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement {
-    sql: Arc<str>,
+    pub(crate) sql: Arc<str>,
     values: Vec<Value>,
-    pub(crate) form: Form,
-}
-
-/// How a text can be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// It is one statement, often used.
-    Prepared,
-    /// It may be several, and is sent as it is.
-    Script,
 }
 
 #[derive(Clone, Debug)]
@@ -33,12 +23,7 @@ enum Value {
 
 impl Statement {
     pub(crate) fn new(sql: &Arc<str>) -> Statement {
-        Statement { sql: sql.clone(), values: Vec::new(), form: Form::Prepared }
-    }
-
-    /// Statements without values, done all or none.
-    pub(crate) fn script(sql: &str) -> Statement {
-        Statement { sql: sql.into(), values: Vec::new(), form: Form::Script }
+        Statement { sql: sql.clone(), values: Vec::new() }
     }
 
     /// The next of `$1`, `$2`, …

@@ -13,7 +13,7 @@ use sqlx::postgres::PgRow;
 
 use super::dialect::PostgresDialect;
 use super::info::info;
-use super::schema::{self, Prepared};
+use super::schema;
 use super::session::Sessions;
 use super::settings::Postgres;
 use super::statement::Statement;
@@ -66,7 +66,7 @@ impl Marks {
 impl PostgresTable {
     pub(super) async fn open(postgres: Postgres, context: Context, server: String) -> Result<PostgresTable> {
         let Postgres { options, parameters } = postgres;
-        let sessions = Arc::new(Sessions::new(options, context.random.clone()));
+        let sessions = Arc::new(Sessions::new(options, parameters.table.clone(), context.random.clone()));
         let dialect = PostgresDialect { sessions: sessions.clone() };
         let table = PostgresTable {
             pool: Pool::new(dialect, parameters.connections, context.patience),
@@ -79,7 +79,7 @@ impl PostgresTable {
             pushed: Arc::new(info(server.clone(), Waking::Pushed)),
             polled: Arc::new(info(server, Waking::Polled)),
         };
-        schema::prepare(&table.pool, &Call::begin(&context.clock, context.patience), &table.name).await?;
+        table.pool.open_one(&Call::begin(&context.clock, context.patience)).await?;
         Ok(table)
     }
 
@@ -272,10 +272,11 @@ impl Table for PostgresTable {
         format!("{};", schema::create(&self.name))
     }
 
-    async fn init(&self, call: &Call) -> Result<String> {
-        Ok(match schema::prepare(&self.pool, call, &self.name).await? {
-            Prepared::Created => format!("created the table {}", self.name),
-            Prepared::Found => String::new(),
+    async fn init(&self, _: &Call) -> Result<String> {
+        // Whoever opened the first connection has made it.
+        Ok(match self.sessions.have_created_table() {
+            true => format!("created the table {}", self.name),
+            false => String::new(),
         })
     }
 }

@@ -108,6 +108,11 @@ impl<D: Dialect> Pool<D> {
         .await
     }
 
+    /// Opens the first connection, as a client does that is just being opened.
+    pub(crate) async fn open_one(&self, call: &Call) -> Result<()> {
+        self.open(call).await
+    }
+
     /// A connection, opened if none is idle. Nothing has been asked if this fails.
     async fn link(&self, call: &Call, purpose: Purpose) -> Result<(Permit, Link<D>)> {
         let out_of_time = || Error::unavailable(Done::No, "no connection was free in time");
