@@ -95,12 +95,26 @@ impl Statements {
         }
     }
 
-    /// Makes the row of a name that has none. It grants nothing, so that it may come late, or fail because another has
-    /// made it.
-    pub(super) fn make(&self, key: &[u8]) -> Statement {
+    /// Makes the row of a name that has none, and takes the lock. Fails without having done anything if another has made
+    /// the row.
+    ///
+    /// They are two transactions in one packet. What makes the row grants nothing, so that it may come late: a row that
+    /// is inserted waits for those who are about to insert the same one, and no deadline could be looked at behind that.
+    pub(super) fn make_and_take(
+        &self,
+        key: &[u8],
+        owner: &Owner,
+        ttl: Duration,
+        label: &Label,
+        deadline: i64,
+    ) -> Statement {
         let (table, name) = (&self.table, Hex(key));
-        format!("INSERT INTO {table} (name, owner, token, expires, label) VALUES ({name}, x'', {NOW}, 0, '')")
-            .into()
+        let take = self.take(key, owner, ttl, label, deadline);
+        let text = format!(
+            "INSERT INTO {table} (name, owner, token, expires, label) VALUES ({name}, x'', {NOW}, 0, ''); {}",
+            take.text
+        );
+        Statement { text, ..take }
     }
 
     /// Answers what is left then.

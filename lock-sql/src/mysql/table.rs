@@ -35,11 +35,16 @@ pub(crate) struct MySqlTable {
 #[derive(Debug)]
 enum Found {
     /// It was free, and is ours now.
-    Taken { token: i64 },
+    Taken {
+        token: i64,
+    },
     /// There is a row.
     Row(Row),
     /// There is none yet.
     Nothing,
+    /// Somebody else has made it meanwhile.
+    SomebodysRow,
+    NoTable,
 }
 
 impl MySqlTable {
@@ -58,34 +63,30 @@ impl MySqlTable {
     }
 
     /// Takes a lock that is free; otherwise sees who has it.
-    async fn take(&self, call: &Call, key: &Key, request: &Request) -> Result<Found> {
+    async fn take(&self, call: &Call, key: &Key, request: &Request, row: Existence) -> Result<Found> {
         let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner.clone());
         let (ttl, label) = (request.ttl, request.label.clone());
-        let take =
-            move |moment: crate::server::Moment| statements.take(&key, &owner, ttl, &label, moment.deadline);
-        let answer = match self.pool.ask(call, Purpose::Enter, take).await {
-            Err(e) if is_table_missing(&e) => {
-                // A server that has lost its data gets a table again, as one that never had any.
-                schema::prepare(self, call).await?;
-                return Ok(Found::Nothing);
-            }
-            answer => answer?,
+        let take = move |Moment { deadline }| match row {
+            Existence::Expected => statements.take(&key, &owner, ttl, &label, deadline),
+            Existence::Missing => statements.make_and_take(&key, &owner, ttl, &label, deadline),
         };
-        match i64::try_from(answer.last_insert_id) {
-            Ok(token @ 1..) => Ok(Found::Taken { token }),
-            _ => found(&answer),
-        }
-    }
-
-    /// Makes the row of a name that has none.
-    async fn make(&self, call: &Call, key: &Key) -> Result<()> {
-        let (statements, key) = (self.statements.clone(), key.clone());
-        match self.pool.ask(call, Purpose::Enter, move |_| statements.make(&key)).await {
-            Ok(_) => Ok(()),
-            Err(e) if errors::code_of(&e) == Some(Code::DUPLICATE) => Ok(()),
+        match self.pool.ask(call, Purpose::Enter, take).await {
+            Ok(answer) => match i64::try_from(answer.last_insert_id) {
+                Ok(token @ 1..) => Ok(Found::Taken { token }),
+                _ => found(&answer),
+            },
+            Err(e) if errors::code_of(&e) == Some(Code::DUPLICATE) => Ok(Found::SomebodysRow),
+            Err(e) if is_table_missing(&e) => Ok(Found::NoTable),
             Err(e) => Err(e),
         }
     }
+}
+
+/// Whether a name has its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Existence {
+    Expected,
+    Missing,
 }
 
 #[async_trait]
@@ -114,11 +115,11 @@ impl Table for MySqlTable {
 
     async fn attempt(&self, call: &Call, key: &Key, request: &Request, course: Course) -> Result<Attempt> {
         let mut found = match course {
-            Course::Take => self.take(call, key, request).await?,
+            Course::Take => self.take(call, key, request, Existence::Expected).await?,
             Course::LookFirst => self.look(call, key).await?.map_or(Found::Nothing, Found::Row),
         };
         loop {
-            match found {
+            found = match found {
                 Found::Taken { token } => {
                     return Ok(Attempt::Granted(Grant { token: row::token(token)?, valid_for: request.ttl }));
                 }
@@ -131,10 +132,16 @@ impl Table for MySqlTable {
                 }
                 // Free: it was only looked at, somebody had it in between, or the server's clock was set, which this
                 // connection has just heard of.
-                Found::Row(_) => {}
-                Found::Nothing => self.make(call, key).await?,
-            }
-            found = self.take(call, key, request).await?;
+                Found::Row(_) | Found::SomebodysRow => {
+                    self.take(call, key, request, Existence::Expected).await?
+                }
+                Found::Nothing => self.take(call, key, request, Existence::Missing).await?,
+                // A server that has lost its data gets a table again, as one that never had any.
+                Found::NoTable => {
+                    schema::prepare(self, call).await?;
+                    Found::Nothing
+                }
+            };
         }
     }
 
