@@ -21,8 +21,11 @@ if [ ! -e "$policy" ]; then
     chmod 755 "$policy"
 fi
 # PostgreSQL's ask this one whether they make a database cluster.
-mkdir -p "${clusters%/*}"
-echo 'create_main_cluster = false' >"$clusters"
+case " $*" in *" postgresql"*)
+    mkdir -p "${clusters%/*}"
+    echo 'create_main_cluster = false' >"$clusters"
+    ;;
+esac
 
 # A source that can't be reached may not be the one that is needed: the next command tells.
 apt-get update -qq || true

@@ -3,8 +3,9 @@
 use std::env::{consts, split_paths, var_os};
 use std::process::Command;
 
-use crate::catalogue::{Listing, Origin};
+use crate::catalogue::{self, Listing, Origin};
 use crate::steps::command;
+use crate::workspace::target;
 
 /// What this machine can install with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +73,19 @@ impl Machine {
                 Ok(Installation { command, described: format!("brew install {formula}") })
             }
             Origin::Homebrew(_) => Err("brew".to_owned()),
+            Origin::Unstable(packages) => self.into_unstable(packages),
         }
+    }
+
+    /// Not by sudo: who runs the tests starts these programs under chroot, and has to be root for that too.
+    fn into_unstable(self, packages: &[&str]) -> Result<Installation, String> {
+        if !self.apt || self.root != Some(Root::Already) {
+            return Err("root, for chroot, and apt-get".to_owned());
+        }
+        let folder = catalogue::unstable().unwrap_or_else(|| target().join("servers/unstable"));
+        let shown = folder.display().to_string();
+        let typed = format!("debootstrap sid {shown}, and there: apt-get install {}", packages.join(" "));
+        self.as_root(include_str!("unstable.sh"), &[&["sh", &shown], packages].concat(), typed)
     }
 
     /// Runs a script as root: the first of its words is its name.
@@ -102,7 +115,7 @@ fn is_program(name: &str) -> bool {
     split_paths(&var_os("PATH").unwrap_or_default()).any(|folder| folder.join(&name).is_file())
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output();
     id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
@@ -110,7 +123,7 @@ fn is_root() -> bool {
 #[cfg(test)]
 mod tests {
     use super::Machine;
-    use crate::catalogue::{POSTGRES, REDIS};
+    use crate::catalogue::{MYSQL, POSTGRES, REDIS};
 
     fn machine(programs: &[&str], is_root: bool) -> Machine {
         Machine::with(|name| programs.contains(&name), is_root)
@@ -133,6 +146,17 @@ mod tests {
         assert_eq!(how(&["brew"], false).unwrap(), "brew install postgresql@17");
         assert_eq!(how(&["apt-get"], false).unwrap_err(), "root, for `apt-get install postgresql`, or brew");
         assert_eq!(how(&["sudo"], true).unwrap_err(), "apt-get, or brew");
+    }
+
+    #[test]
+    fn what_runs_under_chroot_takes_root() {
+        let how = |programs: &[&str], is_root| {
+            machine(programs, is_root).installation(&MYSQL).map(|installation| installation.described)
+        };
+        let described = how(&["apt-get"], true).unwrap();
+        assert!(described.starts_with("debootstrap sid /") && described.ends_with("mysql-server-core"));
+        assert_eq!(how(&["apt-get", "sudo"], false).unwrap_err(), "root, for chroot, and apt-get, or brew");
+        assert_eq!(how(&["brew"], false).unwrap(), "brew install mysql");
     }
 
     #[test]

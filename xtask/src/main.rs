@@ -25,6 +25,8 @@ Usage: cargo xtask <command>
 Commands:
   test [--yes]   Run every test, on real servers too. Servers that are missing are installed,
                  after asking; --yes installs without asking.
+  servers [--yes]
+                 Only that: install the servers that are missing.
   ci             Check formatting, lints, documentation and every feature by itself.
   mutants [--write] [NAME…]
                  Plant every bug of conformance/mutants, or those whose names contain NAME, in a
@@ -38,6 +40,7 @@ Commands:
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Test(Consent),
+    Servers(Consent),
     Ci,
     Mutants(Choice, Record),
     Usage,
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match parse(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
         Ok(Task::Test(consent)) => test::run(consent),
+        Ok(Task::Servers(consent)) => setup::run(consent),
         Ok(Task::Ci) => ci::run(),
         Ok(Task::Mutants(choice, record)) => mutants::run(&choice, record),
         Ok(Task::Usage) => {
@@ -66,9 +70,11 @@ fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
         [] | ["help" | "--help" | "-h", ..] => Ok(Task::Usage),
         ["test"] => Ok(Task::Test(Consent::Asked)),
         ["test", "--yes"] => Ok(Task::Test(Consent::Given)),
+        ["servers"] => Ok(Task::Servers(Consent::Asked)),
+        ["servers", "--yes"] => Ok(Task::Servers(Consent::Given)),
         ["ci"] => Ok(Task::Ci),
         ["mutants", arguments @ ..] => parse_mutants(arguments),
-        ["test" | "ci", .., wrong] | [wrong, ..] => Err(wrong),
+        ["test" | "servers" | "ci", .., wrong] | [wrong, ..] => Err(wrong),
     }
 }
 
@@ -98,6 +104,7 @@ mod tests {
     fn commands_are_read() {
         assert_eq!(parse(&["test"]), Ok(Task::Test(Consent::Asked)));
         assert_eq!(parse(&["test", "--yes"]), Ok(Task::Test(Consent::Given)));
+        assert_eq!(parse(&["servers", "--yes"]), Ok(Task::Servers(Consent::Given)));
         assert_eq!(parse(&["ci"]), Ok(Task::Ci));
         assert_eq!(parse(&[]), Ok(Task::Usage));
     }
@@ -123,6 +130,7 @@ mod tests {
     fn what_makes_no_sense_is_refused_and_named() {
         assert_eq!(parse(&["tset"]), Err("tset"));
         assert_eq!(parse(&["test", "--no"]), Err("--no"));
+        assert_eq!(parse(&["servers", "mysql"]), Err("mysql"));
         assert_eq!(parse(&["ci", "--yes"]), Err("--yes"));
     }
 }

@@ -2,9 +2,10 @@
 
 use std::env::var_os;
 use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 
-use crate::catalogue::{ALL, Listing};
-use crate::install::Machine;
+use crate::catalogue::{ALL, Found, Listing};
+use crate::install::{Machine, is_root};
 
 /// Whether servers may be installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,22 +16,42 @@ pub(crate) enum Consent {
     Asked,
 }
 
+/// `cargo xtask servers`
+pub(crate) fn run(consent: Consent) -> ExitCode {
+    let missing = servers(consent);
+    for server in ALL.iter().filter(|server| lack(server).is_none()) {
+        println!("{}: there", server.name);
+    }
+    missing.iter().for_each(|why| println!("{why}"));
+    if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 /// Installs what is missing, as far as that is wanted and possible; returns what is missing still, in words.
 pub(crate) fn servers(consent: Consent) -> Vec<String> {
-    let missing = ALL.iter().filter(|server| is_missing(server));
-    missing
-        .filter_map(|server| offer(server, consent).err().map(|why| format!("{}: {why}", server.name)))
+    let lacking = ALL.iter().filter_map(|server| Some((server, lack(server)?)));
+    lacking
+        .filter_map(|(server, why)| {
+            println!("{}: {why}", server.name);
+            offer(server, consent).err().map(|why| format!("{}: {why}", server.name))
+        })
         .collect()
 }
 
-fn is_missing(server: &Listing) -> bool {
-    let given = var_os(server.variable).is_some_and(|url| !url.is_empty());
-    !given && server.program(&var_os("PATH").unwrap_or_default()).is_none()
+/// Why tests could not run on it, if they couldn't.
+fn lack(server: &Listing) -> Option<String> {
+    if var_os(server.variable).is_some_and(|url| !url.is_empty()) {
+        return None;
+    }
+    match server.find(&var_os("PATH").unwrap_or_default()) {
+        None => Some(server.missing()),
+        Some(Found { system: Some(_), program }) if !is_root() => {
+            Some(format!("{} is run under chroot, which takes root", program.display()))
+        }
+        Some(_) => None,
+    }
 }
 
 fn offer(server: &Listing, consent: Consent) -> Result<(), String> {
-    let programs = server.programs();
-    println!("{}: there is no {programs} on the PATH, and no URL in {}", server.name, server.variable);
     let mut installation = Machine::here().installation(server).map_err(|needs| {
         format!("it can't be installed here (that takes {needs}); give a URL in {}", server.variable)
     })?;
@@ -41,7 +62,7 @@ fn offer(server: &Listing, consent: Consent) -> Result<(), String> {
     }
     println!("Running `{command}`; no service will be started or enabled.");
     installation.run().map_err(|why| format!("`{command}` failed: {why}"))?;
-    if is_missing(server) { Err(format!("`{command}` brought no {programs}")) } else { Ok(()) }
+    lack(server).map_or(Ok(()), |why| Err(format!("`{command}` is done, and still {why}")))
 }
 
 /// Whether the person at the terminal says yes; nobody there says no.

@@ -14,9 +14,6 @@ make() {
     rm -rf "$1"
     # shellcheck disable=SC2086 # no mirror is no word
     debootstrap --variant=minbase sid "$1" $mirror
-    # The paths that its files have outside lead to them inside too.
-    mkdir -p "$1${folder%/*}"
-    ln -s / "$1$folder"
 }
 
 inside() { chroot "$folder" env LC_ALL=C "$@"; }

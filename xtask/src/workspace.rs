@@ -32,6 +32,11 @@ pub(crate) fn programs() -> PathBuf {
     this.parent().expect("a program is in a folder").to_owned()
 }
 
+/// The folder in which all is built.
+pub(crate) fn target() -> PathBuf {
+    programs().parent().expect("it is a folder of the target's").to_owned()
+}
+
 /// `cargo <arguments>` in the workspace; the lock file stays as it is.
 pub(crate) fn cargo(verb: &str, arguments: &[&str]) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

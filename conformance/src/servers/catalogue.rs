@@ -16,6 +16,8 @@ pub struct Listing {
     pub name: &'static str,
     /// The environment variable that may hold the URL of a running one.
     pub variable: &'static str,
+    /// Where its programs are looked for, the preferred place first.
+    pub systems: &'static [System],
     /// Programs that can be started, the preferred one first.
     pub programs: &'static [Program],
     /// Folders that may hold them without being on the `PATH`. A `*` stands for any part of a name; of several folders
@@ -23,6 +25,15 @@ pub struct Listing {
     pub folders: &'static [&'static str],
     /// Ways to get them, the preferred one first.
     pub origins: &'static [Origin],
+}
+
+/// A system that may hold programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// The one that runs here.
+    This,
+    /// Debian's unstable suite in a folder, which is run under chroot. That takes root.
+    Unstable,
 }
 
 /// The name of a program, and what tells it from another product's program of the same name.
@@ -57,12 +68,24 @@ pub enum Origin {
     },
     /// A formula of Homebrew's.
     Homebrew(&'static str),
+    /// These packages, into [`System::Unstable`].
+    Unstable(&'static [&'static str]),
+}
+
+/// A program that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The file.
+    pub program: PathBuf,
+    /// The folder with the system that it belongs to; `None` if that runs here.
+    pub system: Option<PathBuf>,
 }
 
 /// Redis, or Valkey in its place.
 pub const REDIS: Listing = Listing {
     name: "redis",
     variable: "LOCK_TEST_REDIS",
+    systems: &[System::This],
     programs: &[Program::named("redis-server"), Program::named("valkey-server")],
     folders: &[],
     origins: &[
@@ -75,6 +98,7 @@ pub const REDIS: Listing = Listing {
 pub const POSTGRES: Listing = Listing {
     name: "postgres",
     variable: "LOCK_TEST_POSTGRES",
+    systems: &[System::This],
     programs: &[Program::named("postgres")],
     folders: &[
         "/usr/lib/postgresql/*/bin",
@@ -87,10 +111,34 @@ pub const POSTGRES: Listing = Listing {
     ],
 };
 
+/// The newest PostgreSQL that Debian has.
+pub const POSTGRES_UNSTABLE: Listing = Listing {
+    name: "postgres-unstable",
+    variable: "LOCK_TEST_POSTGRES_UNSTABLE",
+    systems: &[System::Unstable],
+    programs: &[Program::named("postgres")],
+    folders: POSTGRES.folders,
+    origins: &[Origin::Unstable(&["postgresql"])],
+};
+
+/// A pooler of connections to PostgreSQL.
+pub const PGBOUNCER: Listing = Listing {
+    name: "pgbouncer",
+    variable: "LOCK_TEST_PGBOUNCER",
+    systems: &[System::This],
+    programs: &[Program::named("pgbouncer")],
+    folders: &["/usr/sbin"],
+    origins: &[
+        Origin::Debian { packages: &["pgbouncer"], service: Some("pgbouncer") },
+        Origin::Homebrew("pgbouncer"),
+    ],
+};
+
 /// MariaDB.
 pub const MARIADB: Listing = Listing {
     name: "mariadb",
     variable: "LOCK_TEST_MARIADB",
+    systems: &[System::This],
     programs: &[Program::named("mariadbd"), Program { name: "mysqld", mark: Mark::Says("MariaDB") }],
     folders: &["/usr/sbin", "/opt/homebrew/opt/mariadb/bin", "/usr/local/opt/mariadb/bin"],
     origins: &[
@@ -103,13 +151,15 @@ pub const MARIADB: Listing = Listing {
 pub const MYSQL: Listing = Listing {
     name: "mysql",
     variable: "LOCK_TEST_MYSQL",
+    systems: &[System::This, System::Unstable],
     programs: &[Program { name: "mysqld", mark: Mark::SaysNot("MariaDB") }],
     folders: &["/usr/sbin", "/opt/homebrew/opt/mysql/bin", "/usr/local/opt/mysql/bin"],
-    origins: &[Origin::Homebrew("mysql")],
+    // Debian's own release has no MySQL.
+    origins: &[Origin::Unstable(&["mysql-server-core"]), Origin::Homebrew("mysql")],
 };
 
 /// Every server that the suite knows.
-pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &MARIADB, &MYSQL];
+pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL];
 
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";
@@ -117,23 +167,45 @@ pub const RECORD: &str = "LOCK_TEST_RECORD";
 /// The environment variable with the path of the program `lock`.
 pub const LOCK_BIN: &str = "LOCK_BIN";
 
+/// The environment variable with the folder for [`System::Unstable`], if it isn't `target/servers/unstable`.
+pub const UNSTABLE: &str = "LOCK_TEST_UNSTABLE";
+
 impl Listing {
-    /// The first of its programs in the folders of `path`, written like `PATH`, and in its own.
-    pub fn program(&self, path: &OsStr) -> Option<PathBuf> {
-        let mut folders: Vec<_> = std::env::split_paths(path).collect();
-        folders.extend(self.folders.iter().flat_map(|pattern| matching(pattern)));
+    /// The first of its programs: in the folders of `path`, written like `PATH`, and in its own.
+    pub fn find(&self, path: &OsStr) -> Option<Found> {
+        self.systems.iter().find_map(|system| match system {
+            System::This => {
+                let program = self.program(Path::new("/"), std::env::split_paths(path).collect());
+                program.map(|program| Found { program, system: None })
+            }
+            System::Unstable => {
+                let system = unstable().filter(|folder| folder.is_dir())?;
+                let program = self.program(&system, vec![system.join("usr/sbin"), system.join("usr/bin")]);
+                program.map(|program| Found { program, system: Some(system) })
+            }
+        })
+    }
+
+    /// Looks in these folders, and in its own of that system.
+    fn program(&self, system: &Path, mut folders: Vec<PathBuf>) -> Option<PathBuf> {
+        let own = self.folders.iter().filter_map(|pattern| pattern.strip_prefix('/'));
+        folders.extend(own.flat_map(|pattern| matching(system, pattern)));
         let found = self.programs.iter().flat_map(|program| {
             folders.iter().map(move |folder| (program, folder.join(format!("{}{EXE_SUFFIX}", program.name))))
         });
-        found
-            .filter(|(_, file)| file.is_file())
-            .find(|(program, file)| program.mark.is_on(file))
-            .map(|it| it.1)
+        let mut found = found.filter(|(_, file)| file.is_file());
+        found.find(|(program, file)| program.mark.is_on(file)).map(|it| it.1)
     }
 
-    /// The names of its programs, for people.
-    pub fn programs(&self) -> String {
-        self.programs.iter().map(|program| program.name).collect::<Vec<_>>().join(" or ")
+    /// That it was not found, in words.
+    pub fn missing(&self) -> String {
+        let programs = self.programs.iter().map(|program| program.name).collect::<Vec<_>>().join(" or ");
+        let places = self.systems.iter().map(|system| match system {
+            System::This => "on the PATH",
+            System::Unstable => "in target/servers/unstable",
+        });
+        let places = places.collect::<Vec<_>>().join(" or ");
+        format!("there is no {programs} {places}, and no URL in {}", self.variable)
     }
 }
 
@@ -158,19 +230,30 @@ impl Mark {
     }
 }
 
-/// The folders that a pattern with one `*` stands for, the highest number first.
-fn matching(pattern: &str) -> Vec<PathBuf> {
-    let Some((before, after)) = pattern.split_once('*') else { return vec![PathBuf::from(pattern)] };
-    let (parent, prefix) = before.rsplit_once('/').unwrap_or((".", before));
-    let (suffix, below) = after.split_once('/').unwrap_or((after, ""));
-    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+/// The folders below another that a pattern with one `*` stands for, the highest number first.
+fn matching(below: &Path, pattern: &str) -> Vec<PathBuf> {
+    let Some((before, after)) = pattern.split_once('*') else { return vec![below.join(pattern)] };
+    let (parent, prefix) = before.rsplit_once('/').unwrap_or(("", before));
+    let (suffix, rest) = after.split_once('/').unwrap_or((after, ""));
+    let entries = fs::read_dir(below.join(parent)).into_iter().flatten().flatten();
     let mut found: Vec<(u32, PathBuf)> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let star = name.strip_prefix(prefix)?.strip_suffix(suffix)?;
-            Some((star.parse().unwrap_or(0), entry.path().join(below)))
+            Some((star.parse().unwrap_or(0), entry.path().join(rest)))
         })
         .collect();
     found.sort_by(|one, other| other.cmp(one));
     found.into_iter().map(|(_, folder)| folder).collect()
+}
+
+/// The folder for [`System::Unstable`]: what `LOCK_TEST_UNSTABLE` says, else `servers/unstable` in the folder in which
+/// cargo has built this program (`target`), or in one above that.
+pub fn unstable() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os(UNSTABLE).filter(|folder| !folder.is_empty()) {
+        return Some(PathBuf::from(folder));
+    }
+    let program = std::env::current_exe().ok()?;
+    let mut folders = program.ancestors().map(|folder| folder.join("servers/unstable"));
+    folders.find(|folder| folder.is_dir())
 }

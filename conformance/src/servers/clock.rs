@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use super::executable::Executable;
 use super::folder::Folder;
 use crate::harness::Step;
 
@@ -22,6 +23,8 @@ pub fn can_be_set() -> Result<(), String> {
 /// The wall clock of one server and of its children.
 #[derive(Debug)]
 pub(super) struct WallClock {
+    /// The library, where the server can see it.
+    library: PathBuf,
     offset: File,
     /// What the file holds, in nanoseconds.
     nanos: Mutex<i64>,
@@ -30,19 +33,22 @@ pub(super) struct WallClock {
 
 impl WallClock {
     /// The machine's, until it is set.
-    pub(super) fn new() -> io::Result<WallClock> {
-        can_be_set().map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
-        let folder = readable()?;
+    pub(super) fn new(server: &Executable) -> io::Result<WallClock> {
+        let compiled = library().map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
+        let folder = Folder::new_in(&server.temporary())?;
+        // Not ours alone: the server may be another user's, and there is no secret in it.
+        #[cfg(unix)]
+        fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let library = folder.path().join("shim.so");
+        fs::copy(compiled, &library)?;
         let mut offset = OpenOptions::new().write(true).create_new(true).open(path(&folder))?;
         offset.write_all(&0_i64.to_ne_bytes())?;
-        Ok(WallClock { offset, nanos: Mutex::default(), folder })
+        Ok(WallClock { library, offset, nanos: Mutex::default(), folder })
     }
 
     /// Gives it to the server that `command` starts.
-    pub(super) fn give_to(&self, command: &mut Command) -> io::Result<()> {
-        let library = library().map_err(io::Error::other)?;
-        command.env("LD_PRELOAD", library).env(OFFSET, path(&self.folder));
-        Ok(())
+    pub(super) fn give_to(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", &self.library).env(OFFSET, path(&self.folder));
     }
 
     /// Sets it, from what it says now.
@@ -57,14 +63,6 @@ impl WallClock {
         *nanos = set;
         Ok(())
     }
-}
-
-/// A folder that servers of other users may look into: there is no secret in it.
-fn readable() -> io::Result<Folder> {
-    let folder = Folder::new()?;
-    #[cfg(unix)]
-    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-    Ok(folder)
 }
 
 fn path(folder: &Folder) -> PathBuf {
@@ -104,7 +102,7 @@ impl Library {
             return Err("a server's clock is set on Linux only".to_owned());
         }
         let failed = |what: &str| format!("no library that sets a server's clock: {what}");
-        let folder = readable().map_err(|e| failed(&e.to_string()))?;
+        let folder = Folder::new().map_err(|e| failed(&e.to_string()))?;
         let (source, path) = (folder.path().join("shim.c"), folder.path().join("shim.so"));
         fs::write(&source, SOURCE).map_err(|e| failed(&e.to_string()))?;
         let mut compiler = Command::new("cc");

@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::Source;
+use super::catalogue::Found;
+use super::system::System;
 use super::user::User;
 
 /// Who runs a server.
@@ -20,16 +23,18 @@ pub enum Account {
 #[derive(Clone, Debug)]
 pub struct Executable {
     path: PathBuf,
+    system: Option<System>,
     user: Option<User>,
 }
 
 impl Executable {
-    pub(super) fn new(path: PathBuf, account: Account) -> io::Result<Executable> {
+    pub(super) fn new(found: Found, account: Account) -> io::Result<Executable> {
         let user = match account {
             Account::Ours => None,
             Account::Unprivileged => User::unprivileged()?,
         };
-        Ok(Executable { path, user })
+        let system = found.system.as_deref().map(System::new).transpose()?;
+        Ok(Executable { path: found.program, system, user })
     }
 
     /// The file.
@@ -39,11 +44,27 @@ impl Executable {
 
     /// A command that runs it.
     pub fn command(&self) -> Command {
+        if let Some(system) = &self.system {
+            return system.command(self.user.as_ref(), &self.path);
+        }
         let mut command = Command::new(&self.path);
         if let Some(user) = &self.user {
             user.runs(&mut command);
         }
         command
+    }
+
+    /// Where it comes from.
+    pub(super) fn source(&self) -> Source {
+        match self.system {
+            None => Source::Program(self.path.clone()),
+            Some(_) => Source::Chroot(self.path.clone()),
+        }
+    }
+
+    /// Where it finds temporary folders.
+    pub(super) fn temporary(&self) -> PathBuf {
+        self.system.as_ref().map_or_else(std::env::temp_dir, System::temporary)
     }
 
     /// Another program of the same installation: `initdb` beside `postgres`, also where that is a link to it, and what
@@ -53,7 +74,7 @@ impl Executable {
         let bin = path.parent().and_then(Path::parent).map(|prefix| prefix.join("bin").join(name));
         let mut places = [Some(path.with_file_name(name)), bin].into_iter().flatten();
         match places.find(|path| path.is_file()) {
-            Some(path) => Ok(Executable { path, user: self.user.clone() }),
+            Some(path) => Ok(Executable { path, ..self.clone() }),
             None => {
                 let why = format!("there is no {name} beside {}", self.path.display());
                 Err(io::Error::new(io::ErrorKind::NotFound, why))

@@ -16,9 +16,14 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// A fresh one. Its path is short: Unix sockets have room for about a hundred bytes.
+    /// A fresh one.
     pub(super) fn new() -> io::Result<Folder> {
-        let dir = tempfile::Builder::new().prefix("lock-").tempdir()?;
+        Folder::new_in(&std::env::temp_dir())
+    }
+
+    /// A fresh one there. Its path is short: Unix sockets have room for about a hundred bytes.
+    pub(super) fn new_in(parent: &Path) -> io::Result<Folder> {
+        let dir = tempfile::Builder::new().prefix("lock-").tempdir_in(parent)?;
         let last_will = LastWill::remove(dir.path())?;
         Ok(Folder { dir, _last_will: last_will })
     }

@@ -3,7 +3,8 @@
 //! A server comes from the first of these that there is:
 //!
 //! 1. a URL in the environment (`LOCK_TEST_REDIS=redis://…`): somebody else's server, which is never hurt;
-//! 2. a program on the `PATH` (`redis-server`, `valkey-server`), started in a temporary folder on a free loopback port.
+//! 2. a program on the `PATH` (`redis-server`, `valkey-server`), started in a temporary folder on a free loopback port;
+//! 3. for some, a program of another system in a folder, started likewise under chroot.
 //!
 //! What is not there is an [`Absence`]: cases that need it are *not run*, unless `LOCK_TEST_REQUIRE=redis,…` names
 //! it: then they fail. Only an [`Owned`] server, one that was started here, can be killed, stopped and paused, so a case
@@ -31,6 +32,8 @@ mod kin;
 mod mysql;
 mod owned;
 #[cfg(feature = "servers-sql")]
+mod pgbouncer;
+#[cfg(feature = "servers-sql")]
 mod postgres;
 #[cfg(unix)]
 mod process;
@@ -43,6 +46,7 @@ mod redis;
 mod requirement;
 #[cfg(feature = "servers-sql")]
 mod sql;
+mod system;
 #[cfg(feature = "servers-sql")]
 mod template;
 mod user;
@@ -55,6 +59,8 @@ pub use holder::{Command, Finished, Holder, Program, Wait};
 #[cfg(feature = "servers-sql")]
 pub use mysql::MySql;
 pub use owned::{Clock, Owned, Persistence, Settings};
+#[cfg(feature = "servers-sql")]
+pub use pgbouncer::PgBouncer;
 #[cfg(feature = "servers-sql")]
 pub use postgres::Postgres;
 pub use process::{Ended, Process};
@@ -110,7 +116,7 @@ impl Server {
     pub fn source(&self) -> Source {
         match self {
             Server::Given(given) => given.source.clone(),
-            Server::Owned(owned) => Source::Program(owned.program().to_owned()),
+            Server::Owned(owned) => owned.program().source(),
         }
     }
 }
@@ -133,6 +139,8 @@ pub enum Source {
     },
     /// This program, started here.
     Program(PathBuf),
+    /// This program of another system, started here under chroot.
+    Chroot(PathBuf),
 }
 
 impl fmt::Display for Source {
@@ -140,6 +148,7 @@ impl fmt::Display for Source {
         match self {
             Source::Url { variable } => write!(f, "given by {variable}"),
             Source::Program(program) => write!(f, "started from {}", program.display()),
+            Source::Chroot(program) => write!(f, "started from {} under chroot", program.display()),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use sqlx::{Connection, MySqlConnection};
 
 use super::catalogue::{self, Listing};
-use super::executable::Executable;
+use super::executable::{Account, Executable};
 use super::owned::{Persistence, Settings};
 use super::product::{Place, Product};
 use super::{sql, template};
@@ -18,8 +18,6 @@ use super::{sql, template};
 const USER: &str = "lock";
 /// The database that the URL names.
 const DATABASE: &str = "locks";
-/// It doesn't refuse to run as root, if it is told so. Others can't be told.
-const AS_ROOT: &str = "--user=root";
 
 /// One server of the MySQL family.
 #[derive(Debug)]
@@ -38,11 +36,15 @@ impl Product for MySql {
         }
     }
 
+    fn account(&self) -> Account {
+        Account::Unprivileged
+    }
+
     fn data(&self, place: &Place) -> PathBuf {
         place.folder.join("data")
     }
 
-    fn prepare(&self, program: &Executable, place: &Place) -> io::Result<()> {
+    fn prepare(&self, program: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
         template::copy(program, &self.data(place), |data| {
             let beginning = data.with_extension("sql");
             fs::write(&beginning, first_statements())?;
@@ -53,7 +55,7 @@ impl Product for MySql {
     fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
         let mut command = program.command();
         let folder = place.folder.display();
-        command.args(["--no-defaults", AS_ROOT, "--bind-address=127.0.0.1", "--skip-name-resolve"]);
+        command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-name-resolve"]);
         command.args(self.storage()).current_dir(&place.folder);
         command.arg(format!("--port={}", place.port)).arg(format!("--socket={folder}/mysql.sock"));
         command.arg(format!("--datadir={folder}/data")).arg(format!("--tmpdir={folder}"));
@@ -83,7 +85,8 @@ impl Product for MySql {
         let version: String = sql::ask(async {
             let mut connection = MySqlConnection::connect(url).await?;
             let version = sqlx::query_scalar("SELECT VERSION()").fetch_one(&mut connection).await?;
-            connection.close().await?;
+            // With TLS it fails when the server is the first to close.
+            let _ = connection.close().await;
             Ok(version)
         })?;
         Ok(name(&version))
@@ -116,7 +119,8 @@ impl MySql {
                 command
             }
         };
-        command.args(self.storage()).args([AS_ROOT, "--innodb-flush-log-at-trx-commit=0"]);
+        // It is copied before anybody relies on it: nothing has to reach the disk.
+        command.args(self.storage()).arg("--innodb-flush-method=nosync");
         template::run(command.arg(format!("--datadir={}", data.display())).current_dir("/"))
     }
 
@@ -125,7 +129,7 @@ impl MySql {
         match self {
             MySql::MySql => &[
                 "--innodb-buffer-pool-size=32M",
-                "--innodb-redo-log-capacity=16M",
+                "--innodb-redo-log-capacity=32M",
                 "--innodb-use-native-aio=OFF",
                 "--secure-file-priv=NULL",
                 "--mysqlx=OFF",

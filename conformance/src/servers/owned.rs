@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::catalogue::Found;
 use super::clock::WallClock;
 use super::executable::Executable;
 use super::family::Family;
@@ -84,25 +85,24 @@ impl Owned {
             let why = format!("the server of {} is not ours to stop or to configure", listing.variable);
             return Err(Absence::NotRun(why));
         }
-        let Some(program) = listing.program(&std::env::var_os("PATH").unwrap_or_default()) else {
-            let programs = listing.programs();
-            let why = format!("there is no {programs} on the PATH, and no URL in {}", listing.variable);
-            return Err(required.absent(listing, &why));
+        let Some(found) = listing.find(&std::env::var_os("PATH").unwrap_or_default()) else {
+            return Err(required.absent(listing, &listing.missing()));
         };
-        Owned::launch(product, &program, settings).map_err(|error| match error.kind() {
+        let program = found.program.clone();
+        Owned::launch(product, found, settings).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => required.absent(listing, &error.to_string()),
             _ => Absence::Failure(format!("{} did not start: {error}", program.display())),
         })
     }
 
-    fn launch(product: &'static dyn Product, program: &Path, settings: &Settings) -> io::Result<Owned> {
-        let program = Executable::new(program.to_owned(), product.account())?;
+    fn launch(product: &'static dyn Product, found: Found, settings: &Settings) -> io::Result<Owned> {
+        let program = Executable::new(found, product.account())?;
         let clock = match settings.clock {
             Clock::Machines => None,
-            Clock::Own => Some(WallClock::new()?),
+            Clock::Own => Some(WallClock::new(&program)?),
         };
         loop {
-            let folder = Folder::new()?;
+            let folder = Folder::new_in(&program.temporary())?;
             let place = Place { folder: folder.path().to_owned(), port: free_port()? };
             prepare(product, &program, settings, &place)?;
             match spawn(product, &program, settings, &place, clock.as_ref()) {
@@ -110,7 +110,7 @@ impl Owned {
                     let url = product.url(&place);
                     let settings = settings.clone();
                     let process = Mutex::new(Some(process));
-                    record::ran_on(&version, &super::Source::Program(program.path().to_owned()));
+                    record::ran_on(&version, &program.source());
                     return Ok(Owned {
                         product,
                         program,
@@ -156,8 +156,8 @@ impl Owned {
     }
 
     /// The program that was started.
-    pub fn program(&self) -> &Path {
-        self.program.path()
+    pub fn program(&self) -> &Executable {
+        &self.program
     }
 
     /// What it calls itself, and its version.
@@ -250,7 +250,7 @@ fn prepare(
     place: &Place,
 ) -> io::Result<()> {
     program.give(&place.folder)?;
-    product.prepare(program, place)?;
+    product.prepare(program, place, settings)?;
     for (name, content) in &settings.files {
         let path = product.data(place).join(name);
         put(&path, content)?;
@@ -280,7 +280,7 @@ fn spawn(
     let file = File::create(&log)?;
     let mut command = product.command(program, place, settings);
     if let Some(clock) = clock {
-        clock.give_to(&mut command)?;
+        clock.give_to(&mut command);
     }
     command.stdin(std::process::Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let process = Family::spawn(&mut command)?;

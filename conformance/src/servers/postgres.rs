@@ -15,17 +15,25 @@ use super::product::{Farewell, Place, Product};
 use super::{sql, template};
 
 /// The superuser, who needs no password on this machine.
-const USER: &str = "lock";
+pub(super) const USER: &str = "lock";
 /// The database that the URL names.
-const DATABASE: &str = "locks";
+pub(super) const DATABASE: &str = "locks";
 
 /// PostgreSQL, one server.
 #[derive(Debug)]
-pub struct Postgres;
+pub enum Postgres {
+    /// The one that is installed here.
+    Installed,
+    /// The newest that Debian has.
+    Unstable,
+}
 
 impl Product for Postgres {
     fn listing(&self) -> &'static Listing {
-        &catalogue::POSTGRES
+        match self {
+            Postgres::Installed => &catalogue::POSTGRES,
+            Postgres::Unstable => &catalogue::POSTGRES_UNSTABLE,
+        }
     }
 
     fn account(&self) -> Account {
@@ -36,7 +44,7 @@ impl Product for Postgres {
         place.folder.join("data")
     }
 
-    fn prepare(&self, program: &Executable, place: &Place) -> io::Result<()> {
+    fn prepare(&self, program: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
         template::copy(program, &self.data(place), |data| {
             let mut initdb = program.sibling("initdb")?.command();
             initdb.args(["--auth=trust", "--no-locale", "--encoding=UTF8", "--no-sync", "--no-instructions"]);

@@ -26,7 +26,7 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Makes of a fresh folder what the server needs before its first start.
-    fn prepare(&self, _program: &Executable, _place: &Place) -> io::Result<()> {
+    fn prepare(&self, _program: &Executable, _place: &Place, _settings: &Settings) -> io::Result<()> {
         Ok(())
     }
 

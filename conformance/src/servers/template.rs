@@ -21,7 +21,7 @@ pub(super) fn copy(
     // Locked while it is made: others wait for it.
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if !made.contains_key(program.path()) {
-        let folder = Folder::new()?;
+        let folder = Folder::new_in(&program.temporary())?;
         program.give(folder.path())?;
         make(&original(&folder))?;
         made.insert(program.path().to_owned(), folder);

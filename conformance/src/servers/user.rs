@@ -1,5 +1,6 @@
 //! The user who runs servers that refuse to run as root.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +17,7 @@ pub(super) struct User {
 impl User {
     /// `nobody`, if we are root.
     pub(super) fn unprivileged() -> io::Result<Option<User>> {
-        if !rustix::process::geteuid().is_root() {
+        if !is_root() {
             return Ok(None);
         }
         Ok(Some(User { user: id("-u")?, group: id("-g")? }))
@@ -32,6 +33,24 @@ impl User {
     pub(super) fn owns(&self, path: &Path) -> io::Result<()> {
         std::os::unix::fs::chown(path, Some(self.user), Some(self.group))
     }
+}
+
+impl fmt::Display for User {
+    /// As `chroot` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.user, self.group)
+    }
+}
+
+/// Whether we are root.
+#[cfg(unix)]
+pub(super) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_root() -> bool {
+    false
 }
 
 /// What `id` says of nobody.

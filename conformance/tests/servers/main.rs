@@ -3,6 +3,7 @@
 mod holders;
 mod hurt;
 mod left;
+mod pooler;
 mod subjects;
 
 use std::env;
@@ -80,7 +81,10 @@ fn main() {
     if let Ok(part) = env::var(subjects::PART) {
         return subjects::play(&part);
     }
-    let mut trials = vec![trial("a_holder_is_a_process_like_any_other".to_owned(), holders::holder)];
+    let mut trials = vec![
+        trial("a_holder_is_a_process_like_any_other".to_owned(), holders::holder),
+        trial("pgbouncer::clients_share_a_connection_between_transactions".to_owned(), pooler::shares),
+    ];
     for subject in subjects::ALL {
         let product = subject.product().listing().name;
         trials.extend(CASES.map(|(name, case)| trial(format!("{product}::{name}"), move || case(*subject))));

@@ -18,8 +18,13 @@ pub(crate) const PART: &str = "LOCK_TEST_SERVERS_PART";
 /// It is shown nowhere.
 pub(crate) const PASSWORD: &str = "secret";
 
-pub(crate) const ALL: &[&dyn Subject] =
-    &[&OnRedis, &OnPostgres, &OnMySql(&MySql::MariaDb), &OnMySql(&MySql::MySql)];
+pub(crate) const ALL: &[&dyn Subject] = &[
+    &OnRedis,
+    &OnPostgres(&Postgres::Installed),
+    &OnPostgres(&Postgres::Unstable),
+    &OnMySql(&MySql::MariaDb),
+    &OnMySql(&MySql::MySql),
+];
 
 /// A product under these cases.
 pub(crate) trait Subject: Sync {
@@ -92,11 +97,11 @@ impl Session for redis::Connection {
     }
 }
 
-struct OnPostgres;
+struct OnPostgres(&'static Postgres);
 
 impl Subject for OnPostgres {
     fn product(&self) -> &'static dyn Product {
-        &Postgres
+        self.0
     }
 
     fn arguments(&self) -> &'static [&'static str] {
@@ -132,13 +137,13 @@ impl Session for Sql<PgConnection> {
     }
 
     fn store(&mut self) -> Result<(), Failure> {
-        let create = sqlx::query("CREATE TABLE stored (it int)").execute(&mut self.connection);
+        let create = sqlx::query("CREATE TABLE things (thing int)").execute(&mut self.connection);
         self.runtime.block_on(create)?;
         Ok(())
     }
 
     fn stored(&mut self) -> Result<bool, Failure> {
-        let look = sqlx::query_scalar("SELECT to_regclass('stored') IS NOT NULL");
+        let look = sqlx::query_scalar("SELECT to_regclass('things') IS NOT NULL");
         Ok(self.runtime.block_on(look.fetch_one(&mut self.connection))?)
     }
 }
@@ -183,19 +188,19 @@ impl Session for Sql<MySqlConnection> {
     }
 
     fn store(&mut self) -> Result<(), Failure> {
-        let create = sqlx::query("CREATE TABLE stored (it int)").execute(&mut self.connection);
+        let create = sqlx::query("CREATE TABLE things (thing int)").execute(&mut self.connection);
         self.runtime.block_on(create)?;
         Ok(())
     }
 
     fn stored(&mut self) -> Result<bool, Failure> {
         let look = "SELECT COUNT(*) = 1 FROM information_schema.tables \
-                    WHERE table_schema = DATABASE() AND table_name = 'stored'";
+                    WHERE table_schema = DATABASE() AND table_name = 'things'";
         Ok(self.runtime.block_on(sqlx::query_scalar(look).fetch_one(&mut self.connection))?)
     }
 }
 
-fn runtime() -> io::Result<Runtime> {
+pub(crate) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
