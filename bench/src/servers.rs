@@ -23,17 +23,21 @@ type Kept = Option<Box<dyn Any + Send + Sync>>;
 struct Known {
     name: &'static str,
     product: Option<&'static dyn Product>,
-    /// Room for the 100 connections of `renewal`, where that has to be said.
+    /// Further arguments of its program.
     args: &'static [&'static str],
 }
 
-const KNOWN: [Known; 6] = [
+/// Room for the connections of `renewal`.
+const CROWD: &[&str] = &["-c", "max_connections=400"];
+
+const KNOWN: [Known; 7] = [
     Known { name: "memory", product: None, args: &[] },
     Known { name: "sqlite", product: None, args: &[] },
     Known { name: "redis", product: Some(&Redis), args: &[] },
     Known { name: "mariadb", product: Some(&MySql::MariaDb), args: &[] },
     Known { name: "mysql", product: Some(&MySql::MySql), args: &[] },
-    Known { name: "postgres", product: Some(&Postgres), args: &["-c", "max_connections=400"] },
+    Known { name: "postgres", product: Some(&Postgres::Installed), args: CROWD },
+    Known { name: "postgres-unstable", product: Some(&Postgres::Unstable), args: CROWD },
 ];
 
 impl Known {

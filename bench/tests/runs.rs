@@ -119,7 +119,7 @@ fn looked_for(product: &'static dyn Product) -> Result<Completion, Failed> {
 }
 
 fn postgres() -> Result<Completion, Failed> {
-    if let Err(absence) = own(&Postgres) {
+    if let Err(absence) = own(&Postgres::Installed) {
         return absent(absence);
     }
     let rows = rows(&["quick", "--on", "postgres"])?;
@@ -136,7 +136,7 @@ fn calibrate_redis() -> Result<Completion, Failed> {
 }
 
 fn calibrate_postgres() -> Result<Completion, Failed> {
-    calibrate(&Postgres, 1, "pgbench")
+    calibrate(&Postgres::Installed, 1, "pgbench")
 }
 
 /// So many figures of the driver, and as many of the program.

@@ -14,11 +14,6 @@ pub async fn connect(options: MySqlConnectOptions) -> Result<MySqlConnection> {
     Ok(Server::new(options, "").connect().await?.connection)
 }
 
-/// What makes the row of a new name.
-pub fn make(name: &str) -> String {
-    statements().make(name.as_bytes()).text
-}
-
 /// What takes a free lock, until `deadline` in the server's microseconds. `LAST_INSERT_ID` is the token, or zero.
 pub fn take(name: &str, owner: &Owner, ttl: Duration, label: &Label, deadline: i64) -> String {
     statements().take(name.as_bytes(), owner, ttl, label, deadline).text

@@ -29,7 +29,7 @@ pub fn texts() -> Texts {
 
 /// A connection as the library opens it.
 pub async fn connect(options: PgConnectOptions) -> Result<PgConnection> {
-    Ok(Sessions::new(options, Random::system()).open().await?.connection.connection)
+    Ok(Sessions::new(options, TableName::default(), Random::system()).open().await?.connection.connection)
 }
 
 /// Where releases in the table with this number are told.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use lock_core::{Label, Owner, Random};
+use lock_core::{Client, Ending, Label, Owner, Random};
 use lock_sql::mysql::floor;
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Either};
@@ -18,6 +18,8 @@ use crate::subjects::{Side, Subject, TTL, Worker};
 
 pub(super) struct Floor {
     shared: Arc<Shared>,
+    /// Makes the rows of new names.
+    ours: Client,
 }
 
 struct Shared {
@@ -29,7 +31,7 @@ struct Shared {
 impl Floor {
     pub(super) async fn connect(url: &str) -> Outcome<Floor> {
         // Creates the table.
-        onelock::connect(url).await?;
+        let ours = onelock::connect(url).await?;
         let options = raw::mysql::options(url)?;
         let mut connections = Vec::new();
         for _ in 0..raw::connections_of(url)? {
@@ -40,16 +42,18 @@ impl Floor {
             random: Random::system(),
             label: Label::new("lock-bench"),
         };
-        Ok(Floor { shared: Arc::new(shared) })
+        Ok(Floor { shared: Arc::new(shared), ours })
     }
 }
 
 #[async_trait]
 impl Subject for Floor {
     async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
+        // The row stays: a name is new only once.
+        if self.ours.lock(name).build()?.acquire().await?.release().await == Ending::Expired {
+            return Err("a lock was lost while its row was made".into());
+        }
         let statements = Statements { shared: self.shared.clone(), name: name.to_owned() };
-        // Most names have been locked before.
-        statements.ask(floor::make(name)).await?;
         Ok(Box::new(Cycles(Arc::new(statements))))
     }
 
