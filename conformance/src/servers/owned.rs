@@ -135,6 +135,11 @@ impl Owned {
         &self.url
     }
 
+    /// Where nobody but this server answers.
+    pub(super) fn own_url(&self) -> String {
+        self.product.own_url(&self.place)
+    }
+
     /// Its port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.place.port

@@ -148,21 +148,17 @@ impl LastWill {
             kill -s KILL $children
             kill -s KILL -- -$1
         }";
-        LastWill::new(action, &[child.id().to_string().as_ref()])
-    }
-
-    pub(super) fn kill(processes: &[Pid]) -> io::Result<LastWill> {
-        let ids: Vec<String> = processes.iter().map(|id| id.as_raw_nonzero().to_string()).collect();
-        LastWill::new("kill -s KILL \"$@\"", &ids.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+        LastWill::new(action, child.id().to_string().as_ref())
     }
 
     pub(super) fn remove(folder: &Path) -> io::Result<LastWill> {
-        LastWill::new("rm -rf -- \"$1\"", &[folder.as_ref()])
+        // A server that is being killed at the same moment may still put something into it.
+        LastWill::new("rm -rf -- \"$1\" || { sleep 1; rm -rf -- \"$1\"; }", folder.as_ref())
     }
 
-    fn new(action: &str, on: &[&OsStr]) -> io::Result<LastWill> {
+    fn new(action: &str, on: &OsStr) -> io::Result<LastWill> {
         let mut shell = Command::new("/bin/sh");
-        shell.arg("-c").arg(format!("read -r withdrawn || {action}")).arg("last-will").args(on);
+        shell.arg("-c").arg(format!("read -r withdrawn || {action}")).arg("last-will").arg(on);
         // A group of its own: Ctrl-C at a terminal must not end it first.
         shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(LastWill { shell: shell.spawn()? })

@@ -38,20 +38,30 @@ pub(crate) fn by_a_drop(on: &'static dyn Subject) -> Result<(), Stop> {
 /// Running, and stopped with a connection: then no part of it can notice anything.
 pub(crate) fn by_the_killed(on: &'static dyn Subject) -> Result<(), Stop> {
     drop(on.start()?);
-    for part in ["abandon", "abandon-paused"] {
-        let mut child = subjects::start(part, on, None)?;
-        let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-        let mut line = || lines.next().unwrap_or(Err(io::ErrorKind::UnexpectedEof.into()));
-        let (port, folder) = (line()?, line()?);
-        let (port, folder) = (port.parse().expect("it is a port"), Path::new(&folder));
-        assert!(!refuses(port) && folder.exists());
-        if cfg!(target_os = "linux") {
-            assert!(!processes_in(folder).is_empty(), "a server works in its folder");
-        }
-        child.kill()?;
-        child.wait()?;
-        until(|| refuses(port) && processes_in(folder).is_empty() && !folder.exists());
+    abandoned("abandon", on)?;
+    abandoned("abandon-paused", on)
+}
+
+pub(crate) fn by_the_killed_at_work() -> Result<(), Stop> {
+    let on = subjects::POSTGRES;
+    drop(on.start()?);
+    abandoned("abandon-at-work", on)
+}
+
+/// Plays a part, kills it, and waits until nothing is left.
+fn abandoned(part: &str, on: &dyn Subject) -> Result<(), Stop> {
+    let mut child = subjects::start(part, on, None)?;
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let mut line = || lines.next().unwrap_or(Err(io::ErrorKind::UnexpectedEof.into()));
+    let (port, folder) = (line()?, line()?);
+    let (port, folder) = (port.parse().expect("it is a port"), Path::new(&folder));
+    assert!(!refuses(port) && folder.exists());
+    if cfg!(target_os = "linux") {
+        assert!(!processes_in(folder).is_empty(), "a server works in its folder");
     }
+    child.kill()?;
+    child.wait()?;
+    until(|| refuses(port) && processes_in(folder).is_empty() && !folder.exists());
     Ok(())
 }
 

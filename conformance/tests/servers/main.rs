@@ -84,6 +84,7 @@ fn main() {
     let mut trials = vec![
         trial("a_holder_is_a_process_like_any_other".to_owned(), holders::holder),
         trial("pgbouncer::clients_share_a_connection_between_transactions".to_owned(), pooler::shares),
+        trial("postgres::a_killed_test_leaves_no_process_at_work".to_owned(), left::by_the_killed_at_work),
     ];
     for subject in subjects::ALL {
         let product = subject.product().listing().name;
@@ -107,12 +108,16 @@ fn refuses(port: u16) -> bool {
     TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err()
 }
 
-/// The processes that work in a folder; none where that can't be seen.
+/// The processes that work in a folder, though it be gone; none where that can't be seen.
 fn processes_in(folder: &Path) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let works_there =
-        |id: &u32| std::fs::read_link(format!("/proc/{id}/cwd")).is_ok_and(|there| there.starts_with(folder));
+    // The name of a folder that is gone has a remark at its end.
+    let folder = folder.display().to_string();
+    let works_there = |id: &u32| {
+        let there = std::fs::read_link(format!("/proc/{id}/cwd"));
+        there.is_ok_and(|there| there.display().to_string().starts_with(&folder))
+    };
     ids.filter(works_there).collect()
 }
 

@@ -18,9 +18,11 @@ pub(crate) const PART: &str = "LOCK_TEST_SERVERS_PART";
 /// It is shown nowhere.
 pub(crate) const PASSWORD: &str = "secret";
 
+pub(crate) const POSTGRES: &dyn Subject = &OnPostgres(&Postgres::Installed);
+
 pub(crate) const ALL: &[&dyn Subject] = &[
     &OnRedis,
-    &OnPostgres(&Postgres::Installed),
+    POSTGRES,
     &OnPostgres(&Postgres::Unstable),
     &OnMySql(&MySql::MariaDb),
     &OnMySql(&MySql::MySql),
@@ -225,6 +227,7 @@ pub(crate) fn play(part: &str) {
     match part {
         "abandon" => abandon(subject),
         "abandon-paused" => abandon_paused(subject),
+        "abandon-at-work" => abandon_at_work(),
         "given" => given(subject),
         _ => panic!("there is no part {part}"),
     }
@@ -241,6 +244,21 @@ fn abandon_paused(subject: &dyn Subject) {
     let server = subject.start().expect("the case has started one just now");
     let _session = subject.connect(server.url()).expect("it is up");
     server.pause().expect("it runs");
+    wait(&server);
+}
+
+/// The same on PostgreSQL, one of whose processes is busy: it notices its parent's death only when it waits.
+fn abandon_at_work() {
+    let server = Owned::start(&Postgres::Installed, &Settings::default()).expect("the case has started one");
+    let runtime = runtime().expect("a thread can wait");
+    let connect = || runtime.block_on(PgConnection::connect(server.url())).expect("it is up");
+    let (mut busy, mut other) = (connect(), connect());
+    let forever = "DO $$ BEGIN PERFORM pg_advisory_lock(1); LOOP END LOOP; END $$";
+    runtime.spawn(async move { sqlx::raw_sql(forever).execute(&mut busy).await });
+    let look = "SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory'";
+    crate::until(|| {
+        runtime.block_on(sqlx::query_scalar(look).fetch_one(&mut other)).expect("the other one answers")
+    });
     wait(&server);
 }
 

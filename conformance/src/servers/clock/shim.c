@@ -3,12 +3,13 @@
  * Preloaded (LD_PRELOAD), it stands before the C library's wall clocks and adds what the file named by
  * LOCK_TEST_CLOCK holds: eight bytes, signed nanoseconds in the machine's byte order. The file is mapped, so what a
  * case writes to it counts from the next reading on. Monotonic clocks go on as they did: setting a machine's clock
- * doesn't move them either.
+ * doesn't move them either. Who waits until a time of the wall clock waits until it by this clock.
  *
  * No effect on programs that read the clock without the C library: those linked statically, and Go's.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -31,6 +32,14 @@ __attribute__((constructor)) static void map_offset(void) {
     close(file);
 }
 
+/* The machine's time and the offset, or a time of this clock and the offset back. */
+static void shift(struct timespec *time, int64_t by) {
+    int64_t nanos = time->tv_nsec + by % SECOND;
+    int64_t carry = nanos < 0 ? -1 : nanos / SECOND;
+    time->tv_sec += by / SECOND + carry;
+    time->tv_nsec = nanos - carry * SECOND;
+}
+
 static int is_wall_clock(clockid_t clock) {
     return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_TAI;
 }
@@ -39,10 +48,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     /* The system call: the C library's own function is the one that this replaces. */
     int failed = syscall(SYS_clock_gettime, clock, now);
     if (failed || !offset || !is_wall_clock(clock)) return failed;
-    int64_t nanos = now->tv_nsec + *offset % SECOND;
-    int64_t carry = nanos < 0 ? -1 : nanos / SECOND;
-    now->tv_sec += *offset / SECOND + carry;
-    now->tv_nsec = nanos - carry * SECOND;
+    shift(now, *offset);
     return 0;
 }
 
@@ -64,4 +70,14 @@ time_t time(time_t *now) {
 
 int timespec_get(struct timespec *now, int base) {
     return base == TIME_UTC && clock_gettime(CLOCK_REALTIME, now) == 0 ? base : 0;
+}
+
+/* Which clock a condition goes by stands in its attributes. No machine has been up for 30 years, and no wall clock
+ * stands in the first 30 of its own: the time tells them apart. */
+int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
+                           const struct timespec *restrict until) {
+    if (until->tv_sec < 30LL * 365 * 86400) return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, until);
+    struct timespec machines = *until;
+    if (offset) shift(&machines, -*offset);
+    return pthread_cond_clockwait(condition, mutex, CLOCK_REALTIME, &machines);
 }

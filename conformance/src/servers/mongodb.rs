@@ -1,0 +1,232 @@
+//! MongoDB: a replica set of one, and a standalone server.
+
+mod set;
+pub(crate) mod wire;
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::catalogue::{self, Listing};
+use super::executable::Executable;
+use super::owned::Settings;
+use super::product::{Place, Product};
+pub use set::ReplicaSet;
+use wire::Document;
+
+/// A replica set with one member, which has all that a set has but other members.
+#[derive(Debug)]
+pub struct MongoDb;
+
+/// A standalone server: without retryable writes, without change streams.
+#[derive(Debug)]
+pub struct StandaloneMongoDb;
+
+/// The set's name.
+const SET: &str = "locks";
+/// How long an election may take: the old primary has to be missed first.
+const ELECTION: Duration = Duration::from_secs(30);
+/// How long a server may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Product for MongoDb {
+    fn listing(&self) -> &'static Listing {
+        &catalogue::MONGODB
+    }
+
+    fn prepare(&self, _: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
+        std::fs::create_dir_all(data(place))
+    }
+
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
+        let mut command = command(program, place, settings);
+        command.args(["--replSet", SET]);
+        command
+    }
+
+    fn url(&self, place: &Place) -> String {
+        format!("mongodb://127.0.0.1:{}/?directConnection=true", place.port)
+    }
+
+    fn own_url(&self, place: &Place) -> String {
+        own_url(place)
+    }
+
+    fn greet(&self, url: &str) -> io::Result<String> {
+        greet(url)
+    }
+
+    /// A set of one elects itself.
+    fn started(&self, place: &Place) -> io::Result<()> {
+        let mut stream = connect(&own_url(place))?;
+        let deadline = Instant::now() + ELECTION;
+        while Instant::now() < deadline {
+            let hello = wire::ask(&mut stream, Document::default().with("hello", 1))?;
+            if hello.is("isWritablePrimary") {
+                return Ok(());
+            }
+            if hello.get("setName").is_none() {
+                initiate(&mut stream, &[place.port])?;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Err(no_primary())
+    }
+
+    fn time(&self, url: &str) -> io::Result<SystemTime> {
+        time(url)
+    }
+}
+
+impl Product for StandaloneMongoDb {
+    fn listing(&self) -> &'static Listing {
+        &catalogue::MONGODB
+    }
+
+    fn prepare(&self, _: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
+        std::fs::create_dir_all(data(place))
+    }
+
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
+        command(program, place, settings)
+    }
+
+    fn url(&self, place: &Place) -> String {
+        format!("mongodb://127.0.0.1:{}", place.port)
+    }
+
+    fn own_url(&self, place: &Place) -> String {
+        own_url(place)
+    }
+
+    fn greet(&self, url: &str) -> io::Result<String> {
+        greet(url)
+    }
+
+    fn time(&self, url: &str) -> io::Result<SystemTime> {
+        time(url)
+    }
+}
+
+/// Both keep a journal, which locks ask to be written before each answer: there is no server without persistence.
+fn command(program: &Executable, place: &Place, settings: &Settings) -> Command {
+    let mut command = program.command();
+    command.args(["--port", &place.port.to_string(), "--bind_ip", "127.0.0.1"]);
+    command.arg("--dbpath").arg(data(place)).arg("--unixSocketPrefix").arg(&place.folder);
+    command.args(["--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64"]);
+    // Fail points, with which cases make a server refuse what it would not refuse by itself.
+    command.args(["--setParameter", "enableTestCommands=1"]);
+    command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
+    command.args(&settings.args);
+    if let Some(libraries) = libraries(program.path()) {
+        command.env("LD_LIBRARY_PATH", libraries);
+    }
+    command
+}
+
+/// The libraries that were installed beside the program, before those that the system has.
+fn libraries(program: &Path) -> Option<OsString> {
+    let beside = program.parent()?.parent()?.join("lib");
+    if !beside.join("libcrypto.so.1.1").exists() {
+        return None;
+    }
+    let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let others = std::env::split_paths(&others).filter(|folder| !folder.as_os_str().is_empty());
+    std::env::join_paths(std::iter::once(beside).chain(others)).ok()
+}
+
+fn data(place: &Place) -> PathBuf {
+    place.folder.join("data")
+}
+
+fn socket(place: &Place) -> PathBuf {
+    place.folder.join(format!("mongodb-{}.sock", place.port))
+}
+
+/// Its socket stands in its folder: nobody else serves it. Not a URL of MongoDB's: only we read it.
+fn own_url(place: &Place) -> String {
+    format!("unix://{}", socket(place).display())
+}
+
+fn no_primary() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no primary within {ELECTION:?}"))
+}
+
+trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+fn connect(url: &str) -> io::Result<Box<dyn Stream>> {
+    connect_for(url, PATIENCE)
+}
+
+/// A connection whose answers may take as long as `patience`.
+fn connect_for(url: &str, patience: Duration) -> io::Result<Box<dyn Stream>> {
+    if let Some(path) = url.strip_prefix("unix://") {
+        return connect_to_socket(Path::new(path), patience);
+    }
+    let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("no URL of MongoDB's"))?;
+    let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
+    let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
+    let mut refused = io::Error::other("the URL names no host");
+    for host in hosts.split(',') {
+        let address = if host.contains(':') { host.to_owned() } else { format!("{host}:27017") };
+        for address in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, patience) {
+                Ok(stream) => {
+                    stream.set_read_timeout(Some(patience))?;
+                    stream.set_write_timeout(Some(patience))?;
+                    return Ok(Box::new(stream));
+                }
+                Err(e) => refused = e,
+            }
+        }
+    }
+    Err(refused)
+}
+
+#[cfg(unix)]
+fn connect_to_socket(path: &Path, patience: Duration) -> io::Result<Box<dyn Stream>> {
+    let stream = std::os::unix::net::UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    Ok(Box::new(stream))
+}
+
+#[cfg(not(unix))]
+fn connect_to_socket(_: &Path, _: Duration) -> io::Result<Box<dyn Stream>> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn greet(url: &str) -> io::Result<String> {
+    let answer = wire::ask(&mut connect(url)?, Document::default().with("buildInfo", 1))?;
+    Ok(format!("mongodb {}", answer.text("version").unwrap_or("of unknown version")))
+}
+
+fn time(url: &str) -> io::Result<SystemTime> {
+    let answer = wire::ask(&mut connect(url)?, Document::default().with("hello", 1))?;
+    let millis = answer.int("localTime").and_then(|millis| u64::try_from(millis).ok());
+    let millis = millis.ok_or_else(|| io::Error::other("it does not tell its time"))?;
+    Ok(UNIX_EPOCH + Duration::from_millis(millis))
+}
+
+/// Makes a replica set of the servers at these ports. Its elections are quick, so that cases with a failover are.
+fn initiate(stream: &mut impl Stream, ports: &[u16]) -> io::Result<()> {
+    let members = ports.iter().zip(0..).map(|(port, id)| {
+        Document::default().with("_id", id).with("host", format!("127.0.0.1:{port}"))
+    });
+    let settings = Document::default().with("electionTimeoutMillis", 1000).with("heartbeatIntervalMillis", 250);
+    let config = Document::default()
+        .with("_id", SET)
+        .with("members", Document::list(members))
+        .with("settings", settings);
+    match wire::ask(stream, Document::default().with("replSetInitiate", config)) {
+        // It is one already, and still reads what it was.
+        Err(e) if e.to_string().contains("(23)") => Ok(()),
+        answer => answer.map(drop),
+    }
+}

@@ -1,0 +1,99 @@
+//! The driver: opens claims, shows holders, takes locks from them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
+use lock_core::{Context, Info, Name, Result};
+use mongodb::bson::doc;
+use mongodb::options::ReturnDocument;
+
+use crate::check;
+use crate::claim::MongoClaim;
+use crate::lane::{Lane, Order};
+use crate::schema::{self, Standing};
+use crate::server::{Call, Missing, Server, Write};
+use crate::settings::{Mongo, Opening};
+use crate::statements;
+
+/// One set, or one server.
+#[derive(Debug)]
+pub(crate) struct MongoDriver(Arc<Server>);
+
+impl MongoDriver {
+    pub(crate) async fn open(mongo: Mongo, context: Context) -> Result<MongoDriver> {
+        let address = mongo.address();
+        let Mongo { opening, prefix, .. } = mongo.clone();
+        let (clock, patience) = (context.clock.clone(), context.patience);
+        let call = Call::begin(&clock, patience);
+        let (options, place) = mongo.resolve(&clock, patience).await?;
+        let server = Server::new(options, place, prefix, address, context)?;
+        if opening == Opening::Waits {
+            server.prepare(call).await?;
+        }
+        Ok(MongoDriver(Arc::new(server)))
+    }
+}
+
+#[async_trait]
+impl Driver for MongoDriver {
+    fn info(&self) -> Arc<Info> {
+        self.0.profile.get()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        Box::new(MongoClaim::new(self.0.clone(), request))
+    }
+
+    async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
+        let record = self.0.look(Call::begin(&self.0.clock, patience), name).await?;
+        Ok(Inspection { holder: record.and_then(|record| record.into_entry()), waiters: None })
+    }
+
+    async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
+        let Revocation { holder, by, label, when, patience } = revocation;
+        let call = Call::begin(&self.0.clock, patience);
+        self.0.prepare(call).await?;
+        let holder = statements::bytes(holder.as_bytes());
+        let pipeline = match when {
+            When::HoldersDeadline => {
+                statements::revoke(&holder, &statements::bytes(by.as_bytes()), label.as_str())
+            }
+            When::Now => statements::release(),
+        };
+        let revoke = Write {
+            filter: doc! { "_id": self.0.key(name), "owner": holder },
+            pipeline,
+            missing: Missing::LeftOut,
+            answer: ReturnDocument::Before,
+            order: Order::Kept,
+        };
+        let before = self.0.write(call, &mut Lane::default(), revoke).await?;
+        Ok(match (before.and_then(|record| record.left()), when) {
+            (None, _) => Revoked::NotHeld,
+            (Some(left), When::HoldersDeadline) => Revoked::FreeIn(left),
+            (Some(_), When::Now) => Revoked::Free,
+        })
+    }
+
+    async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
+        check::check(&self.0, patience).await
+    }
+
+    fn schema(&self) -> String {
+        schema::in_words(&self.0)
+    }
+
+    async fn init(&self, patience: Duration) -> Result<String> {
+        let call = Call::begin(&self.0.clock, patience);
+        self.0.hello(call).await?;
+        match schema::look(&self.0, call).await? {
+            Standing::Ours => Ok(String::new()),
+            Standing::Missing => {
+                schema::make(&self.0, call).await?;
+                Ok(format!("made the index of {}.{}", self.0.place.database, self.0.place.collection))
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The resource's side of fencing, for what is kept in MongoDB: a check in the user's own transaction.
+
+use lock_core::{FencingToken, Stale};
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::options::ReturnDocument;
+use mongodb::{ClientSession, Collection, Database};
+
+use crate::statements;
+
+/// A resource in a database of the user's, which takes writes only from holders that nobody has come after.
+///
+/// The highest token that was accepted is kept in the collection `onelock_fences` of that database. Checked in the
+/// transaction that writes, the check and the writes take effect together or not at all, and of two holders'
+/// transactions at the same time one is aborted: the check writes in any case. A token that is not lower is accepted: a
+/// holder may write more than once. All tokens of one resource have to be of one lock.
+///
+/// A standalone server has no transactions. There, and wherever one document is all that is written, put the token into
+/// the document itself: `update_one` with the filter `{ _id, token: { $lte: mine } }` that also sets `token` to mine,
+/// and take no match for stale.
+///
+/// ```no_run
+/// # async fn example(guard: lock_core::Guard, client: lock_mongo::mongodb::Client) -> Result<(), lock_mongo::FenceError> {
+/// use lock_mongo::Fence;
+/// use lock_mongo::mongodb::bson::{Document, doc};
+/// let app = client.database("app");
+/// let mut session = client.start_session().await?;
+/// session.start_transaction().await?;
+/// Fence::new(&app, "reports").accept(&mut session, guard.token()).await?;
+/// app.collection::<Document>("reports").insert_one(doc! { "rows": 42 }).session(&mut session).await?;
+/// session.commit_transaction().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Fence {
+    fences: Collection<Document>,
+    resource: Bson,
+}
+
+/// Why a token was not accepted, or may not have been.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FenceError {
+    /// A later holder has written: the lock was lost in the meantime. Abort the transaction.
+    Stale(Stale),
+    /// The server, or the way to it, failed. Another holder's transaction at the same time is among the reasons: its
+    /// label is `TransientTransactionError`, and the whole transaction may be tried again.
+    Mongo(mongodb::error::Error),
+}
+
+impl Fence {
+    /// The fence of `resource`: any name that stands for what is written in `database`.
+    pub fn new(database: &Database, resource: impl AsRef<[u8]>) -> Fence {
+        Fence { fences: database.collection("onelock_fences"), resource: statements::bytes(resource.as_ref()) }
+    }
+
+    /// Accepts `token` in the transaction that `session` is in, unless a later one was accepted before: then
+    /// [`FenceError::Stale`], and the transaction is to be aborted. The collection of fences is made by the first.
+    ///
+    /// Outside a transaction it only says how things stood. Not cancel safe, as the driver isn't: abort the transaction.
+    pub async fn accept(&self, session: &mut ClientSession, token: FencingToken) -> Result<(), FenceError> {
+        let offered = i64::try_from(token.get()).map_err(mongodb::error::Error::custom)?;
+        let answer = self
+            .fences
+            .find_one_and_update(doc! { "_id": &self.resource }, accept(offered))
+            .upsert(true)
+            .return_document(ReturnDocument::After)
+            .session(session)
+            .await?;
+        let highest = answer.and_then(|fence| fence.get_i64("token").ok()).and_then(|token| u64::try_from(token).ok());
+        match highest.and_then(FencingToken::new) {
+            Some(highest) if highest > token => Err(FenceError::Stale(Stale { offered: token, highest })),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Counts the checks, so that each one writes: two transactions that only read the fence would not be in each other's
+/// way.
+fn accept(offered: i64) -> Vec<Document> {
+    vec![doc! { "$set": {
+        "token": { "$max": ["$token", offered] },
+        "checks": { "$add": [{ "$ifNull": ["$checks", 0_i64] }, 1_i64] },
+    } }]
+}
+
+impl From<mongodb::error::Error> for FenceError {
+    fn from(error: mongodb::error::Error) -> FenceError {
+        FenceError::Mongo(error)
+    }
+}
+
+impl std::fmt::Display for FenceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FenceError::Stale(stale) => stale.fmt(f),
+            FenceError::Mongo(error) => write!(f, "the fence could not be checked: {}", crate::errors::words(error)),
+        }
+    }
+}
+
+impl std::error::Error for FenceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FenceError::Stale(stale) => Some(stale),
+            FenceError::Mongo(error) => Some(error),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A client of the driver's, with the pool of connections and the monitoring that are its own, and what is known of the
+//! primary behind it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{Clock, Done, Error, Result};
+use mongodb::bson::{Document, doc};
+use mongodb::options::{Acknowledgment, ClientOptions, ReadPreference, SelectionCriteria, WriteConcern};
+use mongodb::{Client, Collection, Database};
+
+use crate::errors;
+use crate::primary::Primary;
+use crate::profile::Profile;
+
+/// Connections to a set or to a server.
+#[derive(Debug)]
+pub(crate) struct Link {
+    client: Client,
+    database: Database,
+    locks: Collection<Document>,
+    pub(crate) primary: Arc<Primary>,
+}
+
+/// Where the locks are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) database: String,
+    pub(crate) collection: String,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Hello {
+    /// In milliseconds since 1970.
+    pub(crate) now: i64,
+    pub(crate) members: usize,
+    pub(crate) set: Option<String>,
+}
+
+impl Link {
+    /// Prepares to connect; nothing is asked yet.
+    pub(crate) fn open(
+        options: &ClientOptions,
+        place: &Place,
+        profile: &Arc<Profile>,
+        clock: &Clock,
+    ) -> Result<Link> {
+        let primary = Arc::<Primary>::default();
+        let mut options = options.clone();
+        let others = options.sdam_event_handler.take();
+        options.sdam_event_handler = Some(Primary::follow(primary.clone(), profile.clone(), clock.clone(), others));
+        let client = Client::with_options(options).map_err(errors::asking)?;
+        let database = client.database(&place.database);
+        let locks = database.collection(&place.collection);
+        Ok(Link { client, database, locks, primary })
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn locks(&self) -> &Collection<Document> {
+        &self.locks
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Asks the primary what it is, and its time.
+    pub(crate) async fn hello(&self) -> mongodb::error::Result<Document> {
+        let admin = self.client.database("admin");
+        admin.run_command(doc! { "hello": 1 }).selection_criteria(of_the_primary()).await
+    }
+}
+
+impl Hello {
+    pub(crate) fn parse(answer: &Document) -> Result<Hello> {
+        let now = answer.get_datetime("localTime").map_err(|e| {
+            Error::unavailable(Done::No, "the server did not tell its time").with_source(e)
+        })?;
+        Ok(Hello {
+            now: now.timestamp_millis(),
+            members: answer.get_array("hosts").map_or(1, Vec::len),
+            set: answer.get_str("setName").ok().map(str::to_owned),
+        })
+    }
+}
+
+/// What is read is read where it is written.
+pub(crate) fn of_the_primary() -> SelectionCriteria {
+    ReadPreference::Primary.into()
+}
+
+/// Nothing counts that a minority could lose.
+pub(crate) fn majority() -> WriteConcern {
+    WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build()
+}
+
+const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// How long the driver may look for a server, and for a connection, where the user has not said.
+pub(crate) fn bounded(mut options: ClientOptions, patience: Duration) -> ClientOptions {
+    // Less than a call may take: the driver then says what is wrong with the servers, and that nothing was asked.
+    options.server_selection_timeout.get_or_insert(patience / 5 * 4);
+    options.connect_timeout.get_or_insert(patience);
+    // The driver's own is 10 s. As long may a primary that was out of order for a moment be taken for lost.
+    options.heartbeat_freq.get_or_insert(HEARTBEAT);
+    // The driver's own is 10, which 64 locks that are taken at once would stand in line for.
+    options.max_pool_size.get_or_insert(100);
+    options.retry_writes = Some(true);
+    options.write_concern = Some(majority());
+    options.read_concern = None;
+    options.selection_criteria = Some(of_the_primary());
+    options
+}

@@ -1,0 +1,228 @@
+//! Which server takes the writes, as the driver's monitoring tells, and what the servers' clocks said last.
+//!
+//! The members of a set have clocks of their own, and the driver chooses the member. So each member's clock is kept by
+//! itself: as its heartbeats tell, and the primary's as its answers do. An answer counts only if the primary is still the
+//! one that the question went to.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::{Clock, Error, Instant, Result};
+use mongodb::ServerType;
+use mongodb::bson::DateTime;
+use mongodb::event::EventHandler;
+use mongodb::event::sdam::{SdamEvent, TopologyDescription};
+use mongodb::options::ServerAddress;
+
+use crate::profile::{Kind, Profile};
+
+/// The server that takes the writes.
+#[derive(Debug, Default)]
+pub(crate) struct Primary(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    address: Option<ServerAddress>,
+    term: Term,
+    wire_version: Option<i32>,
+    /// When a question was answered last; heartbeats have connections of their own.
+    answered: Option<Instant>,
+    clocks: HashMap<ServerAddress, Readings>,
+}
+
+/// The protocol of MongoDB 4.4, the first that answers the time with a `findAndModify`.
+const OLDEST_WIRE_VERSION: i32 = 9;
+
+/// Counts the primaries: what one of them said is not another's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Term(u64);
+
+/// What a server's clock said at first, and last.
+#[derive(Clone, Copy, Debug)]
+struct Readings {
+    first: Reading,
+    last: Reading,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    at: Instant,
+    /// The server's time minus ours, in microseconds.
+    offset: i64,
+}
+
+/// How the server's clock went against ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drift {
+    pub(crate) over: Duration,
+    pub(crate) micros: i64,
+}
+
+impl Primary {
+    /// Tells `primary` and `profile` what the driver finds out about its servers, and the user's own handler too.
+    pub(crate) fn follow(
+        primary: Arc<Primary>,
+        profile: Arc<Profile>,
+        clock: Clock,
+        others: Option<EventHandler<SdamEvent>>,
+    ) -> EventHandler<SdamEvent> {
+        EventHandler::callback(move |event| {
+            match &event {
+                SdamEvent::TopologyDescriptionChanged(change) => {
+                    primary.look_at(&change.new_description, &profile);
+                }
+                SdamEvent::ServerHeartbeatSucceeded(beat) => {
+                    if let Ok(now) = beat.reply.get_datetime("localTime") {
+                        primary.state().hear(beat.server_address.clone(), &clock, now.timestamp_millis());
+                    }
+                }
+                _ => {}
+            }
+            match &others {
+                Some(EventHandler::Callback(other)) => other(event),
+                Some(EventHandler::AsyncCallback(other)) => drop(tokio::spawn(other(event))),
+                Some(EventHandler::TokioMpsc(other)) => {
+                    let other = other.clone();
+                    tokio::spawn(async move { other.send(event).await });
+                }
+                _ => {}
+            }
+        })
+    }
+
+    fn look_at(&self, topology: &TopologyDescription, profile: &Profile) {
+        let servers = topology.servers();
+        let found = servers.iter().find_map(|(address, server)| {
+            let kind = match server.server_type() {
+                ServerType::RsPrimary => Kind::ReplicaSet,
+                ServerType::Standalone => Kind::Standalone,
+                ServerType::Mongos | ServerType::LoadBalancer => Kind::Sharded,
+                _ => return None,
+            };
+            Some(((*address).clone(), kind, server.max_wire_version()))
+        });
+        // One that is only out of sight is still the one.
+        let Some((address, kind, wire_version)) = found else { return };
+        profile.learn(kind);
+        let mut state = self.state();
+        state.wire_version = wire_version;
+        state.elect(address);
+    }
+
+    /// Before a question: whose answer it will be.
+    pub(crate) fn term(&self) -> Term {
+        self.state().term
+    }
+
+    /// Takes note of the server's time, in milliseconds, which an answer that has just arrived gave.
+    ///
+    /// It is paired with the moment after the answer, not the one before the request: the estimate then stands at the
+    /// server's clock or behind it, and no deadline made of it lies beyond the end of a call's patience. Being refused
+    /// for an estimate that is too far behind costs one more round trip; the other error would let an attempt take the
+    /// lock after its caller has gone.
+    pub(crate) fn hear(&self, clock: &Clock, asked_in: Term, now: i64) {
+        let mut state = self.state();
+        state.answered = Some(clock.now());
+        if let Some(address) = state.address.clone().filter(|_| state.term == asked_in) {
+            state.hear(address, clock, now);
+        }
+    }
+
+    /// The server's time at a moment of ours; `None` if this primary has not been heard yet.
+    pub(crate) fn time(&self, at: Instant) -> Option<DateTime> {
+        let Readings { last, .. } = self.readings()?;
+        Some(DateTime::from_millis(micros(at).saturating_add(last.offset).div_euclid(1000)))
+    }
+
+    /// Whether an answer came after `moment`.
+    pub(crate) fn has_answered_since(&self, moment: Instant) -> bool {
+        self.state().answered.is_some_and(|at| at > moment)
+    }
+
+    /// How its clock went against ours since it was heard first.
+    pub(crate) fn drift(&self) -> Option<Drift> {
+        let Readings { first, last } = self.readings()?;
+        Some(Drift { over: last.at.since(first.at), micros: last.offset - first.offset })
+    }
+
+    /// `Rejected` if the server is too old.
+    pub(crate) fn check_version(&self) -> Result<()> {
+        match self.state().wire_version {
+            Some(version) if version < OLDEST_WIRE_VERSION => {
+                Err(Error::rejected("the server is older than MongoDB 4.4, the first that locks can be kept on"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn readings(&self) -> Option<Readings> {
+        let state = self.state();
+        state.clocks.get(state.address.as_ref()?).copied()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn hear(&mut self, address: ServerAddress, clock: &Clock, now: i64) {
+        let at = clock.now();
+        let reading = Reading { at, offset: now.saturating_mul(1000).saturating_sub(micros(at)) };
+        let readings = self.clocks.entry(address).or_insert(Readings { first: reading, last: reading });
+        readings.last = reading;
+    }
+
+    fn elect(&mut self, address: ServerAddress) {
+        if self.address.as_ref() != Some(&address) {
+            self.address = Some(address);
+            self.term = Term(self.term.0 + 1);
+        }
+    }
+}
+
+fn micros(at: Instant) -> i64 {
+    i64::try_from(at.since_origin().as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(port: u16) -> ServerAddress {
+        ServerAddress::Tcp { host: "h".into(), port: Some(port) }
+    }
+
+    fn millis(primary: &Primary, clock: &Clock) -> Option<i64> {
+        primary.time(clock.now()).map(DateTime::timestamp_millis)
+    }
+
+    #[test]
+    fn an_estimate_is_its_members() {
+        let (clock, primary) = (Clock::system(), Primary::default());
+        assert_eq!(millis(&primary, &clock), None);
+        primary.state().elect(member(1));
+        let before = primary.term();
+        primary.hear(&clock, before, 1_000_000);
+        primary.state().hear(member(2), &clock, 9_000_000);
+        assert!(millis(&primary, &clock).is_some_and(|now| (1_000_000..2_000_000).contains(&now)));
+        primary.state().elect(member(2));
+        assert!(millis(&primary, &clock).is_some_and(|now| now >= 9_000_000), "another member, another clock");
+        primary.hear(&clock, before, 1_000_000);
+        assert!(millis(&primary, &clock).is_some_and(|now| now >= 9_000_000), "the answer of the old one came late");
+        primary.state().elect(member(3));
+        assert_eq!(millis(&primary, &clock), None, "nobody has heard this one");
+    }
+
+    #[test]
+    fn a_server_that_is_too_old_is_rejected() {
+        let primary = Primary::default();
+        assert!(primary.check_version().is_ok(), "nobody knows yet");
+        primary.state().wire_version = Some(OLDEST_WIRE_VERSION - 1);
+        assert!(primary.check_version().unwrap_err().message().contains("4.4"));
+        primary.state().wire_version = Some(OLDEST_WIRE_VERSION);
+        assert!(primary.check_version().is_ok());
+    }
+}

@@ -1,0 +1,126 @@
+//! What this set, or this server, guarantees, kept where it costs nothing to read.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use lock_core::Info;
+use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+
+use crate::statements::KEPT;
+
+/// What answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    ReplicaSet,
+    Standalone,
+    Sharded,
+}
+
+/// The driver's [`Info`], renewed when the server turns out to be another.
+#[derive(Debug)]
+pub(crate) struct Profile(RwLock<State>);
+
+#[derive(Debug)]
+struct State {
+    kind: Option<Kind>,
+    /// The server refuses change streams to this user.
+    deaf: bool,
+    info: Arc<Info>,
+}
+
+const MIN_TTL: Duration = Duration::from_millis(100);
+const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
+
+const CLOCK: &str = "the wall clock of the primary (of the standalone server). Two holders are possible for as long as \
+    it is set forward, or as a new primary's clock is ahead of the old one's. Its rate and the client's must agree \
+    within 1 % (chrony: maxslewrate 5000 at most)";
+
+impl Profile {
+    pub(crate) fn new(address: String) -> Profile {
+        Profile(RwLock::new(State { kind: None, deaf: false, info: Arc::new(describe(address, None, false)) }))
+    }
+
+    pub(crate) fn get(&self) -> Arc<Info> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).info.clone()
+    }
+
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).kind
+    }
+
+    /// What answers is of this kind.
+    pub(crate) fn learn(&self, kind: Kind) {
+        self.change(|state| state.kind = Some(kind));
+    }
+
+    /// A change stream was opened, or refused.
+    pub(crate) fn learn_wakes(&self, wakes: Wakes) {
+        self.change(|state| state.deaf = wakes == Wakes::Polled);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = (state.kind, state.deaf);
+        change(&mut state);
+        if before != (state.kind, state.deaf) {
+            state.info = Arc::new(describe(state.info.server.clone(), state.kind, state.deaf));
+        }
+    }
+}
+
+fn describe(server: String, kind: Option<Kind>, deaf: bool) -> Info {
+    let clock_step = Duration::from_millis(KEPT.unsigned_abs());
+    let (fencing, data_loss) = match kind {
+        Some(Kind::Standalone) => (
+            Fencing::WhileDataIsKept {
+                clock_step,
+                kept: "a standalone server acknowledges what is in its journal; after a loss of its data tokens rise \
+                       unless its clock stands behind the last one"
+                    .to_owned(),
+            },
+            "a standalone server that loses its data frees every lock; its holders are told at their next renewal. An \
+             attempt that arrives late is refused by its deadline alone",
+        ),
+        _ => (
+            Fencing::WhileAMajorityKeepsItsData {
+                and: format!("no member's clock reads {clock_step:?} less than any member's did before"),
+            },
+            "a grant, a renewal and a release count when a majority of the set has them in its journals; a minority \
+             may be lost. A set without a majority grants nothing",
+        ),
+    };
+    let pushed = kind != Some(Kind::Standalone) && !deaf;
+    Info {
+        backend: "mongodb",
+        server,
+        fencing,
+        lease: Lease::Lock,
+        fair: Fair::No,
+        wakes: if pushed { Wakes::Pushed } else { Wakes::Polled },
+        min_ttl: MIN_TTL,
+        max_ttl: MAX_TTL,
+        clock: CLOCK,
+        data_loss: data_loss.to_owned(),
+        requests_per_hand_over: 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_follows_what_answers() {
+        let profile = Profile::new("h:1".into());
+        profile.learn(Kind::Standalone);
+        assert_eq!(profile.get().wakes, Wakes::Polled);
+        assert!(matches!(profile.get().fencing, Fencing::WhileDataIsKept { .. }));
+        profile.learn(Kind::ReplicaSet);
+        assert_eq!((profile.get().wakes, profile.get().server.as_str()), (Wakes::Pushed, "h:1"));
+        assert!(matches!(profile.get().fencing, Fencing::WhileAMajorityKeepsItsData { .. }));
+        profile.learn_wakes(Wakes::Polled);
+        assert_eq!(profile.get().wakes, Wakes::Polled);
+        profile.learn_wakes(Wakes::Pushed);
+        assert_eq!(profile.get().wakes, Wakes::Pushed);
+    }
+}

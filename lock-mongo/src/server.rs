@@ -1,0 +1,255 @@
+//! The server as the claims see it: one link, replaced when it falls silent, and calls on it that end in time.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::{Clock, Context, Done, Error, Instant, Name, Prefix, Random, Result, detached};
+use mongodb::bson::{Bson, DateTime, Document};
+use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
+use tokio::sync::OnceCell;
+
+use crate::errors::{self, is_duplicate};
+use crate::lane::{Lane, Order};
+use crate::link::{Hello, Link, Place, bounded, majority, of_the_primary};
+use crate::profile::Profile;
+use crate::primary::Term;
+use crate::record::Record;
+use crate::schema;
+use crate::statements::{self, shown};
+use crate::wakes::Wakes;
+
+/// What all claims of a client share.
+#[derive(Debug)]
+pub(crate) struct Server {
+    options: ClientOptions,
+    pub(crate) place: Place,
+    pub(crate) prefix: Prefix,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) wakes: Wakes,
+    current: Current,
+    /// Whether the collection has been looked at.
+    prepared: OnceCell<()>,
+}
+
+/// The link in use. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Current(Arc<Mutex<Arc<Link>>>);
+
+/// One call: when it began, and when it has to be over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) clock: &'a Clock,
+    pub(crate) began: Instant,
+    pub(crate) ends: Instant,
+    patience: Duration,
+}
+
+/// A `findAndModify` of one lock's document.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) filter: Document,
+    pub(crate) pipeline: Vec<Document>,
+    /// Whether a document is made if there is none.
+    pub(crate) missing: Missing,
+    /// Which state of the document is answered.
+    pub(crate) answer: ReturnDocument,
+    /// Whether it has to come after what the claim has sent before.
+    pub(crate) order: Order,
+}
+
+/// What becomes of a write to a document that isn't there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Made,
+    LeftOut,
+}
+
+impl Current {
+    pub(crate) fn get(&self) -> Arc<Link> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Link>> {
+        // Nothing that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn begin(clock: &'a Clock, patience: Duration) -> Call<'a> {
+        let began = clock.now();
+        Call { clock, began, ends: began + patience, patience }
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        self.ends.since(self.clock.now())
+    }
+
+    fn out_of_time(&self, done: Done) -> Error {
+        Error::unavailable(done, format!("the server did not answer within {:?}", self.patience))
+    }
+}
+
+impl Server {
+    pub(crate) fn new(
+        options: ClientOptions,
+        place: Place,
+        prefix: Prefix,
+        address: String,
+        context: Context,
+    ) -> Result<Server> {
+        let options = bounded(options, context.patience);
+        let profile = Arc::new(Profile::new(address));
+        let link = Link::open(&options, &place, &profile, &context.clock)?;
+        let current = Current(Arc::new(Mutex::new(Arc::new(link))));
+        let wakes = Wakes::new(current.clone(), profile.clone(), prefix.clone(), context.clone());
+        let Context { clock, random, .. } = context;
+        Ok(Server { options, place, prefix, clock, random, profile, wakes, current, prepared: OnceCell::new() })
+    }
+
+    pub(crate) fn link(&self) -> Arc<Link> {
+        self.current.get()
+    }
+
+    /// A lock's `_id`: the prefix and the name as they are.
+    pub(crate) fn key(&self, name: &Name) -> Bson {
+        statements::bytes(self.prefix.key(name).as_bytes())
+    }
+
+    /// Looks at the collection, once, and makes it if it isn't there.
+    pub(crate) async fn prepare(&self, call: Call<'_>) -> Result<()> {
+        let prepare = || async {
+            schema::prepare(self, call).await?;
+            self.link().primary.check_version()
+        };
+        self.prepared.get_or_try_init(prepare).await.copied()
+    }
+
+    /// Asks the primary what it is, and takes note of its time.
+    pub(crate) async fn hello(&self, call: Call<'_>) -> Result<Hello> {
+        let (link, asked_in) = self.link_and_term();
+        let asking = link.clone();
+        let answer = self.ask(call, &link, async move { asking.hello().await }).await;
+        let hello = Hello::parse(&answer.map_err(not_done)?)?;
+        link.primary.hear(call.clock, asked_in, hello.now);
+        Ok(hello)
+    }
+
+    /// Reads a lock's document.
+    pub(crate) async fn look(&self, call: Call<'_>, name: &Name) -> Result<Option<Record>> {
+        self.prepare(call).await?;
+        let (link, asked_in) = self.link_and_term();
+        let (locks, key, left) = (link.locks().clone(), self.key(name), call.left());
+        let look = async move {
+            let filter = mongodb::bson::doc! { "_id": key };
+            locks.find_one(filter).projection(shown()).max_time(left).selection_criteria(of_the_primary()).await
+        };
+        let answer = self.ask(call, &link, look).await.map_err(not_done)?;
+        self.read(call, &link, asked_in, answer.as_ref())
+    }
+
+    /// Writes to a lock's document, in the claim's session; what is answered of the document.
+    pub(crate) async fn write(&self, call: Call<'_>, lane: &mut Lane, write: Write) -> Result<Option<Record>> {
+        // Half of what is left is for the request itself.
+        let mut borrowed = lane.borrow(call.clock, write.order, call.left() / 2).await;
+        let link = borrowed.link(self.link());
+        let asked_in = link.primary.term();
+        let left = call.left();
+        if left.is_zero() {
+            return Err(call.out_of_time(Done::No));
+        }
+        let asked = link.clone();
+        let answer = self.ask(call, &link, async move {
+            let session = borrowed.session(&asked).await?;
+            match update(&asked, session, &write, left).await {
+                // Two made the document at once, and it was the other's: it is there now.
+                Err(e) if is_duplicate(&e) => update(&asked, session, &write, left).await,
+                outcome => outcome,
+            }
+        });
+        let answer = answer.await;
+        lane.was_answered(!answer.as_ref().is_err_and(Error::may_have_been_done));
+        self.read(call, &link, asked_in, answer?.as_ref())
+    }
+
+    /// Asks the driver, in a task of its own: its futures must not be dropped half-way. A link that has answered nobody
+    /// since the call began has fallen silent, and the next call has another.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        call: Call<'_>,
+        link: &Arc<Link>,
+        asking: impl Future<Output = mongodb::error::Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        match detached(call.clock, call.left(), async { Ok(asking.await) }).await {
+            Ok(answer) => answer.map_err(errors::asking),
+            Err(_) => {
+                if !link.primary.has_answered_since(call.began) {
+                    self.give_up(link);
+                }
+                Err(call.out_of_time(Done::Unknown))
+            }
+        }
+    }
+
+    fn read(
+        &self,
+        call: Call<'_>,
+        link: &Link,
+        asked_in: Term,
+        answer: Option<&Document>,
+    ) -> Result<Option<Record>> {
+        let Some(document) = answer else { return Ok(None) };
+        let now = match Record::time(document) {
+            Some(now) => {
+                link.primary.hear(call.clock, asked_in, now);
+                now
+            }
+            // Behind the server's clock, so that more may seem to be left; never more is believed than was asked for.
+            None => link.primary.time(call.clock.now()).map_or(0, DateTime::timestamp_millis),
+        };
+        Record::parse(document, now).map(Some)
+    }
+
+    fn link_and_term(&self) -> (Arc<Link>, Term) {
+        let link = self.link();
+        let term = link.primary.term();
+        (link, term)
+    }
+
+    fn give_up(&self, link: &Arc<Link>) {
+        let mut current = self.current.lock();
+        if Arc::ptr_eq(&current, link) {
+            // The options have made a link before.
+            if let Ok(fresh) = Link::open(&self.options, &self.place, &self.profile, &self.clock) {
+                *current = Arc::new(fresh);
+            }
+        }
+    }
+}
+
+async fn update(
+    link: &Link,
+    session: &mut mongodb::ClientSession,
+    write: &Write,
+    left: Duration,
+) -> mongodb::error::Result<Option<Document>> {
+    let options = FindOneAndUpdateOptions::builder()
+        .upsert(write.missing == Missing::Made)
+        .return_document(write.answer.clone())
+        .projection(shown())
+        .write_concern(majority())
+        .max_time(left)
+        .build();
+    let pipeline = write.pipeline.clone();
+    link.locks().find_one_and_update(write.filter.clone(), pipeline).with_options(options).session(session).await
+}
+
+/// A question changes nothing, whatever became of it.
+fn not_done(error: Error) -> Error {
+    match error.is_transient() {
+        true => Error::unavailable(Done::No, error.message()).with_source(error),
+        false => error,
+    }
+}

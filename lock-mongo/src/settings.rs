@@ -1,0 +1,362 @@
+//! How a set or a server is reached: from a URL, or from the driver's own options.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lock_core::{Client, Clock, Error, Location, Options, Prefix, Result, detached};
+use mongodb::options::{
+    Acknowledgment, ClientOptions, ConnectionString, HostInfo, ServerAddress, Tls, TlsOptions,
+};
+
+use crate::driver::MongoDriver;
+use crate::errors;
+use crate::link::Place;
+
+/// A replica set or a server, how to reach it, and where in it the locks are.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lock_mongo::mongodb::options::ClientOptions;
+/// use lock_mongo::{Mongo, Options};
+/// let own = ClientOptions::parse("mongodb://127.0.0.1/?replicaSet=rs0").await?;
+/// let client = Mongo::from(own).database("app")?.prefix("billing:")?.open(Options::default()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Mongo {
+    reach: Reach,
+    place: Place,
+    pub(crate) prefix: Prefix,
+    pub(crate) opening: Opening,
+    patience: Option<Duration>,
+}
+
+/// What the driver is given.
+#[derive(Clone)]
+enum Reach {
+    /// Names behind a `mongodb+srv://` are looked up when it is opened.
+    Url(Box<ConnectionString>),
+    Options(Box<ClientOptions>),
+}
+
+/// Whether opening waits for the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    Waits,
+    Lazy,
+}
+
+const DATABASE: &str = "onelock";
+const COLLECTION: &str = "onelock_locks";
+
+const OURS: [&str; 7] = ["prefix", "patience", "lazy", "collection", "ca", "cert", "key"];
+
+impl Mongo {
+    /// Reads a URL: `mongodb://[user:password@]host[:port][,…][/database][?…]`, or `mongodb+srv://…` with the feature
+    /// `srv`. The database is `onelock` unless the URL names one.
+    ///
+    /// Parameters: `prefix` (stands before every name), `patience` (how long one request may take), `lazy=true`
+    /// (opening doesn't wait for the server), `collection` (instead of `onelock_locks`), `ca` (a PEM file of the roots
+    /// to trust instead of the public ones), `cert` (a PEM file with the client's certificate and its key; `key` may
+    /// name the same file). All others are MongoDB's own. `Invalid` for one that is neither, for those that would
+    /// weaken a lock (`w`, `journal`, `readPreference` and the like), and for a file that can't be read.
+    pub fn from_url(url: &str) -> Result<Mongo> {
+        let (mut ours, theirs) = split(url)?;
+        let mut connection = parse(&theirs)?;
+        refuse_weaker(&connection)?;
+        take_certificates(&mut ours, &mut connection)?;
+        let place = Place {
+            database: connection.default_database.clone().unwrap_or_else(|| DATABASE.to_owned()),
+            collection: ours.take("collection").map_or(Ok(COLLECTION.to_owned()), |name| collection_name(&name))?,
+        };
+        let mongo = Mongo {
+            reach: Reach::Url(Box::new(connection)),
+            place,
+            prefix: ours.take_prefix()?,
+            opening: take_opening(&mut ours)?,
+            patience: ours.take_duration("patience")?,
+        };
+        ours.finish(&OURS.join(", "))?;
+        Ok(mongo)
+    }
+
+    /// Puts `prefix` before every name. `Invalid` as [`Prefix::new`] says.
+    pub fn prefix(mut self, prefix: &str) -> Result<Mongo> {
+        self.prefix = Prefix::new(prefix)?;
+        Ok(self)
+    }
+
+    /// Keeps the locks in this database. `Invalid` for a name that MongoDB doesn't take.
+    pub fn database(mut self, name: &str) -> Result<Mongo> {
+        if name.is_empty() || name.len() > 63 || name.contains(['/', '\\', '.', ' ', '"', '$', '\0']) {
+            return Err(Error::invalid(format!("{name:?} can't be a database's name")));
+        }
+        self.place.database = name.to_owned();
+        Ok(self)
+    }
+
+    /// Keeps the locks in this collection. `Invalid` for a name that MongoDB doesn't take.
+    pub fn collection(mut self, name: &str) -> Result<Mongo> {
+        self.place.collection = collection_name(name)?;
+        Ok(self)
+    }
+
+    /// Opens without waiting for the server: its absence, or its refusal, is met by the first call instead.
+    #[must_use]
+    pub fn lazy(mut self) -> Mongo {
+        self.opening = Opening::Lazy;
+        self
+    }
+
+    /// Opens a client. Unless lazy, it waits, for one patience at most, until a server that takes writes has answered;
+    /// the collection is made if it isn't there and this user may make it.
+    ///
+    /// `Unavailable` if none can be reached, `Rejected` if it refuses us, is older than MongoDB 4.4, or has a
+    /// collection of another version.
+    pub async fn open(self, options: Options) -> Result<Client> {
+        let options = match self.patience {
+            Some(patience) => options.patience(patience),
+            None => options,
+        };
+        let address = self.address();
+        options.open("mongodb", &address, |context| MongoDriver::open(self, context)).await
+    }
+
+    /// The server for people: where it is, without who we are.
+    pub(crate) fn address(&self) -> String {
+        let hosts = |hosts: &[ServerAddress]| {
+            let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+            hosts.join(",")
+        };
+        let server = match &self.reach {
+            Reach::Url(url) => match &url.host_info {
+                HostInfo::HostIdentifiers(list) => hosts(list),
+                HostInfo::DnsRecord(name) => name.clone(),
+                _ => String::new(),
+            },
+            Reach::Options(options) => hosts(&options.hosts),
+        };
+        format!("{server}/{}", self.place.database)
+    }
+
+    /// The driver's options: names behind a `mongodb+srv://` are looked up.
+    pub(crate) async fn resolve(self, clock: &Clock, patience: Duration) -> Result<(ClientOptions, Place)> {
+        let options = match self.reach {
+            Reach::Options(options) => *options,
+            Reach::Url(url) => {
+                detached(clock, patience, async { ClientOptions::parse(*url).await.map_err(errors::asking) }).await?
+            }
+        };
+        Ok((options, self.place))
+    }
+}
+
+impl From<ClientOptions> for Mongo {
+    /// What the driver's own options describe, opened waiting, without a prefix. Their connections are not shared: the
+    /// client has its own. Write concern, read concern, read preference and retries of writes are set by us.
+    fn from(options: ClientOptions) -> Mongo {
+        let database = options.default_database.clone().unwrap_or_else(|| DATABASE.to_owned());
+        Mongo {
+            reach: Reach::Options(Box::new(options)),
+            place: Place { database, collection: COLLECTION.to_owned() },
+            prefix: Prefix::default(),
+            opening: Opening::Waits,
+            patience: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Mongo {
+    /// Without who we are.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mongo")
+            .field("server", &self.address())
+            .field("collection", &self.place.collection)
+            .field("prefix", &self.prefix)
+            .field("opening", &self.opening)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Our parameters, and a URL with the others for the driver, which reads them by itself.
+fn split(url: &str) -> Result<(Location, String)> {
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let is_ours = |part: &&str| OURS.contains(&part.split('=').next().unwrap_or(part));
+    let (ours, theirs): (Vec<&str>, Vec<&str>) = query.split('&').filter(|part| !part.is_empty()).partition(is_ours);
+    let slash = match base.split_once("://") {
+        Some((_, rest)) if !rest.contains('/') => "/",
+        _ => "",
+    };
+    let question_mark = if theirs.is_empty() { "" } else { "?" };
+    let ours = Location::parse(&format!("{base}?{}", ours.join("&")))?;
+    Ok((ours, format!("{base}{slash}{question_mark}{}", theirs.join("&"))))
+}
+
+fn parse(url: &str) -> Result<ConnectionString> {
+    #[cfg(not(feature = "srv"))]
+    if url.starts_with("mongodb+srv://") {
+        return Err(Error::unsupported("mongodb+srv:// needs the feature `srv` of lock-mongo, which is off"));
+    }
+    // Its errors name the part that is wrong, never the password.
+    ConnectionString::parse(url).map_err(|e| Error::invalid(format!("no MongoDB URL: {}", errors::words(&e))))
+}
+
+/// What we set by ourselves is an error in a URL, unless it says the same.
+fn refuse_weaker(url: &ConnectionString) -> Result<()> {
+    let weaker = |what: &str| {
+        Err(Error::invalid(format!(
+            "the URL sets {what}: locks are always written with w=majority, journal=true and retryWrites=true, and read \
+             from the primary"
+        )))
+    };
+    if let Some(concern) = &url.write_concern {
+        let is_majority = matches!(concern.w, None | Some(Acknowledgment::Majority));
+        if !is_majority || concern.journal == Some(false) || concern.w_timeout.is_some() {
+            return weaker("w, journal or wtimeoutMS");
+        }
+    }
+    match (&url.read_concern, &url.read_preference, url.retry_writes) {
+        (Some(_), _, _) => weaker("readConcernLevel"),
+        (_, Some(_), _) => weaker("readPreference"),
+        (_, _, Some(false)) => weaker("retryWrites=false"),
+        _ => Ok(()),
+    }
+}
+
+fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<()> {
+    let ca = ours.take("ca").map(|path| pem("ca", path, &["CERTIFICATE"])).transpose()?;
+    let client = match (ours.take("cert"), ours.take("key")) {
+        (Some(cert), None) => Some(cert),
+        (Some(cert), Some(key)) if cert == key => Some(cert),
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid(
+                "cert and key name two files, and MongoDB's driver reads both from one: write certificate and key into \
+                 one PEM file, and name that",
+            ));
+        }
+        (None, None) => None,
+        (None, Some(_)) => {
+            return Err(Error::invalid("key goes with cert: a PEM file with the client's certificate and its key"));
+        }
+    };
+    let client = client.map(|path| pem("cert", path, &["CERTIFICATE", "PRIVATE KEY"])).transpose()?;
+    if ca.is_none() && client.is_none() {
+        return Ok(());
+    }
+    let mut tls = match url.tls.take() {
+        None => TlsOptions::default(),
+        Some(Tls::Enabled(tls)) => tls,
+        Some(Tls::Disabled) => return Err(Error::invalid("ca, cert and key make no sense with tls=false")),
+    };
+    tls.ca_file_path = ca.or(tls.ca_file_path);
+    tls.cert_key_file_path = client.or(tls.cert_key_file_path);
+    url.tls = Some(Tls::Enabled(tls));
+    Ok(())
+}
+
+/// A file that holds `what`: the driver would take one without for one that trusts nobody.
+fn pem(parameter: &str, path: String, what: &[&str]) -> Result<PathBuf> {
+    let text = std::fs::read(&path)
+        .map_err(|e| Error::invalid(format!("{parameter}={path} can't be read: {e}")).with_source(e))?;
+    let text = String::from_utf8_lossy(&text);
+    match what.iter().find(|what| !text.contains(&format!("{what}-----"))) {
+        Some(missing) => Err(Error::invalid(format!("{parameter}={path} holds no {missing} in PEM form"))),
+        None => Ok(path.into()),
+    }
+}
+
+fn collection_name(name: &str) -> Result<String> {
+    let is_bad = name.is_empty() || name.len() > 100 || name.starts_with("system.") || name.contains(['$', '\0']);
+    match is_bad {
+        true => Err(Error::invalid(format!("{name:?} can't be a collection's name"))),
+        false => Ok(name.to_owned()),
+    }
+}
+
+fn take_opening(url: &mut Location) -> Result<Opening> {
+    match url.take("lazy").as_deref() {
+        None | Some("false") => Ok(Opening::Waits),
+        Some("true") => Ok(Opening::Lazy),
+        Some(other) => Err(Error::invalid(format!("lazy={other}: true or false"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_url_says_where_who_and_how() {
+        let url = "mongodb://deploy:s%40crt@a:7000,b/app?replicaSet=rs0&prefix=p%3A&patience=250ms&lazy=true&collection=c";
+        let mongo = Mongo::from_url(url).unwrap();
+        assert_eq!(mongo.address(), "a:7000,b:27017/app");
+        assert_eq!((mongo.opening, mongo.patience), (Opening::Lazy, Some(Duration::from_millis(250))));
+        assert_eq!(mongo.place, Place { database: "app".into(), collection: "c".into() });
+        assert_eq!(mongo.prefix, Prefix::new("p:").unwrap());
+        let Reach::Url(theirs) = &mongo.reach else { panic!() };
+        assert_eq!(theirs.replica_set.as_deref(), Some("rs0"));
+        let plain = Mongo::from_url("mongodb://h?retryWrites=true&w=majority").unwrap();
+        assert_eq!(plain.place, Place { database: DATABASE.into(), collection: COLLECTION.into() });
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_ignored() {
+        for bad in [
+            "mongodb://h?ttl=3s",
+            "mongodb://h?prefx=a",
+            "mongodb://h?lazy=yes",
+            "mongodb://h?patience=5",
+            "mongodb://h?collection=",
+            "mongodb://h?collection=system.locks",
+            "mongodb://h?ca=/no/such/file",
+            "mongodb://h?key=/only",
+            "mongodb://h?cert=/one&key=/other",
+            "mongodb://h?socketTimeoutMS=1",
+            "mongodb://",
+            "http://h",
+            "h",
+        ] {
+            assert_eq!(opened(bad).expect_err(bad).kind(), ErrorKind::Invalid, "{bad}");
+        }
+    }
+
+    /// Some of what is wrong is found when the driver makes its options of it.
+    fn opened(url: &str) -> Result<()> {
+        let mongo = Mongo::from_url(url)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(mongo.resolve(&Clock::system(), Duration::from_secs(5))).map(drop)
+    }
+
+    #[test]
+    fn what_would_weaken_a_lock_is_refused() {
+        for weaker in ["w=1", "journal=false", "wtimeoutMS=5", "readConcernLevel=local", "readPreference=nearest", "retryWrites=false"] {
+            let error = Mongo::from_url(&format!("mongodb://h/?{weaker}")).expect_err(weaker);
+            assert!(error.kind() == ErrorKind::Invalid && error.message().contains("majority"), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_tells_a_password() {
+        for url in ["mongodb://u:hunter2@h:1/a", "mongodb://u:hunter2@h/?authSource=admin"] {
+            let mongo = Mongo::from_url(url).unwrap();
+            assert!(!format!("{mongo:?} {}", mongo.address()).contains("hunter2"));
+        }
+        for bad in ["mongodb://u:hunter2@h:99999", "mongodb://u:hunter2@h?x=1", "mongodb://u:hunter2@", "mongodb://u:hun:ter2@h"] {
+            let error = opened(bad).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("ter2"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn the_drivers_own_options_are_taken_as_they_are() {
+        let host = ServerAddress::Tcp { host: "h".into(), port: Some(1) };
+        let own = ClientOptions::builder().hosts(vec![host]).default_database(Some("app".to_owned())).build();
+        let mongo = Mongo::from(own).prefix("a:").unwrap().collection("c").unwrap();
+        assert_eq!(mongo.address(), "h:1/app");
+        assert!(mongo.clone().database("a.b").is_err());
+        assert_eq!(mongo.database("b").unwrap().place, Place { database: "b".into(), collection: "c".into() });
+    }
+}

@@ -1,0 +1,102 @@
+//! Users with rights to some things only, and collections of other versions.
+
+use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
+use lock_core::driver::{Finding, Level};
+use lock_core::{Client, ErrorKind};
+use lock_mongo::mongodb::{
+    self,
+    bson::{Document, doc},
+};
+
+use crate::server::{LONG, Server, claim, granted, open, run};
+
+/// A server that wants passwords, and a user with this role in the database of locks.
+async fn restricted(privileges: &[&str]) -> (Server, String) {
+    let server = Server::start(&StandaloneMongoDb, &["--auth"]);
+    let root = doc! { "createUser": "root", "pwd": "toor", "roles": ["root"] };
+    server.admin(root).await;
+    let url = |user: &str| server.0.url().replace("mongodb://", &format!("mongodb://{user}@")) + "/?authSource=admin";
+    let admin = mongodb::Client::with_uri_str(url("root:toor")).await.unwrap().database("admin");
+    let actions: Vec<String> = privileges.iter().map(|action| (*action).to_owned()).collect();
+    let role = doc! {
+        "createRole": "locks",
+        "privileges": [{ "resource": { "db": "onelock", "collection": "" }, "actions": actions }],
+        "roles": [],
+    };
+    admin.run_command(role).await.unwrap();
+    admin.run_command(doc! { "createUser": "u", "pwd": "hunter2", "roles": ["locks"] }).await.unwrap();
+    let url = url("u:hunter2");
+    (server, url)
+}
+
+async fn found(client: &Client, subject: &str) -> Finding {
+    let findings = client.check().await.expect("the server can be reached");
+    findings.into_iter().find(|finding| finding.subject == subject).expect("one finding per question")
+}
+
+pub(crate) fn who_may_not_write_is_told_what_it_takes() {
+    run(async {
+        let (_server, url) = restricted(&["find", "listIndexes"]).await;
+        let client = open(&url).await;
+        let error = claim(&client, "a", LONG).attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert!(error.message().contains("readWrite"), "{error}");
+        assert_eq!(found(&client, "rights").await.level, Level::Bad);
+    });
+}
+
+pub(crate) fn a_wrong_password_is_told_and_not_shown() {
+    run(async {
+        let (_server, url) = restricted(&["find"]).await;
+        let error = lock_mongo::connect(&url.replace("hunter2", "hunter3")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert!(error.message().contains("password") && !format!("{error} {error:?}").contains("hunter"), "{error:?}");
+    });
+}
+
+pub(crate) fn who_may_not_make_the_index_has_locks_all_the_same() {
+    run(async {
+        let (_server, url) = restricted(&["find", "insert", "update", "listIndexes"]).await;
+        let client = open(&url).await;
+        granted(&mut claim(&client, "a", LONG)).await;
+        assert_eq!(found(&client, "rights").await.level, Level::Good);
+        assert_eq!(found(&client, "schema").await.level, Level::Warning);
+        assert_eq!(client.init().await.unwrap_err().kind(), ErrorKind::Rejected);
+    });
+}
+
+pub(crate) fn a_collection_of_another_version_is_left_alone() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let database = server.raw().await.database("onelock");
+        for (version, said) in [("2", "newer"), ("0", "older")] {
+            let index = doc! {
+                "createIndexes": "onelock_locks",
+                "indexes": [{ "key": { "forget": 1 }, "name": format!("onelock schema {version}"), "expireAfterSeconds": 0 }],
+            };
+            database.run_command(index).await.unwrap();
+            let error = lock_mongo::connect(server.0.url()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+            assert!(error.message().contains(said), "{error}");
+            database.collection::<Document>("onelock_locks").drop().await.unwrap();
+        }
+        let client = server.client().await;
+        granted(&mut claim(&client, "a", LONG)).await;
+        assert!(client.schema().contains("onelock schema 1"), "{}", client.schema());
+        assert_eq!(client.init().await.unwrap(), "", "there was nothing to do");
+    });
+}
+
+pub(crate) fn check_says_what_the_server_is() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        assert!(found(&client, "reachable").await.message.contains("MongoDB 6"));
+        for subject in ["reachable", "rights", "replica set", "write concern", "schema", "push"] {
+            let finding = found(&client, subject).await;
+            assert_eq!(finding.level, Level::Good, "{finding:?}");
+        }
+        let alone = Server::start(&StandaloneMongoDb, &[]).client().await;
+        drop(alone);
+    });
+}

@@ -1,0 +1,98 @@
+//! What stands in the collection.
+
+use lock_conformance::servers::MongoDb;
+use lock_core::ErrorKind;
+use lock_mongo::mongodb::bson::{Bson, DateTime, Document, doc};
+
+use crate::server::{LONG, Server, busy, claim, document, granted, key, run};
+
+const DAY: i64 = 24 * 3600 * 1000;
+
+pub(crate) fn a_lock_is_a_document_under_its_bytes() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        let locks = server.locks().await;
+        let names = ["$set", "a.b", "a\0b", "", " a", "A", "a", "ä", "a\u{308}", "$$NOW"];
+        let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        for name in &names {
+            granted(&mut claim(&client, name, LONG)).await;
+        }
+        for name in &names {
+            busy(&mut claim(&client, name, LONG)).await;
+            let held = document(&locks, name).await.unwrap();
+            assert_eq!(held.get_str("label").unwrap(), "$owner", "a label is no expression");
+            let fields: Vec<&String> = held.keys().collect();
+            assert_eq!(fields, ["_id", "owner", "label", "token", "expires", "forget"]);
+            let (Some(Bson::Binary(owner)), Some(Bson::Int64(_))) = (held.get("owner"), held.get("token")) else {
+                panic!("{held}");
+            };
+            assert_eq!(owner.bytes.len(), 16);
+        }
+        assert_eq!(locks.count_documents(doc! {}).await.unwrap(), names.len() as u64);
+
+        let mut claim = claim(&client, "released", LONG);
+        granted(&mut claim).await;
+        claim.release().await.unwrap();
+        let free = document(&locks, "released").await.unwrap();
+        let fields: Vec<&String> = free.keys().collect();
+        assert_eq!(fields, ["_id", "token", "expires", "forget"], "the token stays");
+    });
+}
+
+pub(crate) fn the_index_forgets_a_day_after_the_token() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        let locks = server.locks().await;
+        let index = locks.list_indexes().await.unwrap();
+        let mut index = index;
+        let mut names = Vec::new();
+        while index.advance().await.unwrap() {
+            let index = index.deserialize_current().unwrap();
+            let options = index.options.unwrap();
+            names.push((options.name.unwrap(), options.expire_after));
+        }
+        assert!(names.contains(&("onelock schema 1".to_owned(), Some(std::time::Duration::ZERO))), "{names:?}");
+
+        let token = granted(&mut claim(&client, "a", LONG)).await.token.get();
+        let forget = |document: &Document| document.get_datetime("forget").unwrap().timestamp_millis();
+        let held = document(&locks, "a").await.unwrap();
+        assert_eq!(forget(&held), i64::try_from(token / 1000).unwrap() + DAY);
+
+        // As a clock that was set back by ten days leaves it.
+        let ahead = i64::try_from(token).unwrap() + 10 * DAY * 1000;
+        let free = doc! { "$set": { "token": ahead, "expires": DateTime::from_millis(0) } };
+        locks.update_one(doc! { "_id": key("a") }, free).await.unwrap();
+        let next = granted(&mut claim(&client, "a", LONG)).await.token.get();
+        assert_eq!(i64::try_from(next).unwrap(), ahead + 1, "it is followed");
+        assert_eq!(forget(&document(&locks, "a").await.unwrap()), (ahead + 1) / 1000 + DAY);
+
+        // A lease that is longer than a day is not forgotten while it lasts.
+        let mut long = claim(&client, "b", LONG);
+        granted(&mut long).await;
+        long.renew(std::time::Duration::from_secs(3 * 24 * 3600)).await.unwrap();
+        let held = document(&locks, "b").await.unwrap();
+        assert_eq!(forget(&held), held.get_datetime("expires").unwrap().timestamp_millis());
+    });
+}
+
+pub(crate) fn what_no_lock_client_has_written_is_rejected() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        let locks = server.locks().await;
+        let later = DateTime::from_millis(1 << 45);
+        let foreign = [doc! { "token": "x" }, doc! { "owner": 1, "expires": later }, doc! { "token": 1.5, "expires": later }];
+        for (n, mut foreign) in foreign.into_iter().enumerate() {
+            let name = format!("foreign {n}");
+            foreign.extend(doc! { "_id": key(&name) });
+            locks.insert_one(&foreign).await.unwrap();
+            let error = claim(&client, &name, LONG).attempt().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+            assert!(error.message().contains("no lock client"), "{error}");
+            let left = document(&locks, &name).await.unwrap();
+            assert!(foreign.iter().all(|(field, value)| left.get(field) == Some(value)), "{left}");
+        }
+    });
+}

@@ -1,0 +1,169 @@
+//! Who is granted what, when, and with which token.
+
+use std::time::Duration;
+
+use lock_conformance::proxy::{Fault, Proxy, Way};
+use lock_conformance::servers::{Clock, MongoDb, StandaloneMongoDb};
+use lock_conformance::Step;
+use lock_core::driver::{Attempt, Release, Renewal};
+use lock_core::{Client, Done, ErrorKind};
+use lock_mongo::mongodb::bson::{DateTime, Document, doc};
+
+use crate::server::{LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, key, open, run, until};
+
+/// A client behind a proxy, with everything done that is done for the first time.
+async fn through(server: &Server) -> (Proxy, Client) {
+    let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
+    let client = open(&server.through(proxy.address())).await;
+    let mut first = claim(&client, "first", LONG);
+    granted(&mut first).await;
+    first.release().await.unwrap();
+    (proxy, client)
+}
+
+/// An attempt that hangs on its way; connections that are opened later work.
+async fn held_up(proxy: &Proxy, claim: &mut Box<dyn lock_core::driver::Claim>) {
+    let held = proxy.count(Fault::Held(Way::ToServer));
+    proxy.hold_open_ones(Way::ToServer);
+    let error = claim.attempt().await.expect_err("no answer came");
+    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+    assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
+}
+
+/// A standalone server numbers nothing: the deadline is all there is.
+pub(crate) fn a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing() {
+    run(async {
+        let server = Server::start(&StandaloneMongoDb, &["--setParameter", "ttlMonitorSleepSecs=1"]);
+        let (proxy, client) = through(&server).await;
+        let locks = server.locks().await;
+        let mut late = claim_with(&client, "a", LONG, Duration::from_millis(500));
+        held_up(&proxy, &mut late).await;
+        assert_eq!(late.release().await.unwrap(), Release::NotHeld);
+        proxy.deliver(Way::ToServer);
+        until("it was refused", LONG, || async { document(&locks, "a").await.is_some() }).await;
+        let left = document(&locks, "a").await.unwrap();
+        assert!(left.get("owner").is_none() && left.get("token").is_none(), "{left}");
+        until("what it left is gone", LONG, || async { document(&locks, "a").await.is_none() }).await;
+    });
+}
+
+/// The clock is set back while the attempt is on its way, so that its deadline lies an hour ahead.
+pub(crate) fn a_late_attempt_is_refused_by_its_number() {
+    run(async {
+        let server = Server::start_with(&MongoDb, &[], Clock::Own);
+        let (proxy, client) = through(&server).await;
+        let locks = server.locks().await;
+        // Somebody has had it before: a release finds the document.
+        granted(&mut claim(&open(server.0.url()).await, "a", Duration::from_millis(100))).await;
+        let mut late = claim(&client, "a", LONG);
+        held_up(&proxy, &mut late).await;
+        assert_eq!(late.release().await.unwrap(), Release::NotHeld);
+        server.0.step_clock(Step::Back(Duration::from_secs(3600))).unwrap();
+        server.0.step_clock(Step::Forward(Duration::from_secs(1800))).unwrap();
+        let refused = || async {
+            let status = server.admin(doc! { "serverStatus": 1 }).await;
+            let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
+            commands.get_document("findAndModify").unwrap().get_i64("failed").unwrap()
+        };
+        let before = refused().await;
+        let free = doc! { "$set": { "expires": DateTime::from_millis(1) } };
+        locks.update_one(doc! { "_id": key("a") }, free).await.unwrap();
+        proxy.deliver(Way::ToServer);
+        until("it was refused", LONG, || async { refused().await > before }).await;
+        let left = document(&locks, "a").await.unwrap();
+        assert_eq!(left.get_datetime("expires").unwrap().timestamp_millis(), 1, "{left}");
+    });
+}
+
+pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() {
+    run(async {
+        let server = Server::start_with(&MongoDb, &[], Clock::Own);
+        let client = server.client().await;
+        granted(&mut claim(&client, "a", LONG)).await;
+        server.0.step_clock(Step::Forward(Duration::from_secs(3600))).unwrap();
+        granted(&mut claim(&client, "b", LONG)).await;
+    });
+}
+
+/// The first document of a name is made by an upsert, and two upserts at once collide.
+pub(crate) fn of_many_who_make_a_document_one_wins() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let mut clients = Vec::new();
+        for _ in 0..4 {
+            clients.push(server.client().await);
+        }
+        for n in 0..50 {
+            let mut tasks = tokio::task::JoinSet::new();
+            for contender in 0..8 {
+                let mut claim = claim(&clients[contender % 4], &format!("name {n}"), LONG);
+                tasks.spawn(async move { claim.attempt().await.expect("a collision is no error") });
+            }
+            let outcomes = tasks.join_all().await;
+            let winners = outcomes.iter().filter(|outcome| matches!(outcome, Attempt::Granted(_))).count();
+            assert_eq!(winners, 1, "{outcomes:?}");
+        }
+    });
+}
+
+pub(crate) fn a_busy_look_is_not_in_the_oplog() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let (ours, theirs) = (server.client().await, server.client().await);
+        granted(&mut claim(&theirs, "a", LONG)).await;
+        let raw = server.raw().await;
+        let oplog = raw.database("local").collection::<Document>("oplog.rs");
+        let entries = || async { oplog.count_documents(doc! { "ns": "onelock.onelock_locks" }).await.unwrap() };
+        let mut other = claim(&ours, "a", LONG);
+        let before = entries().await;
+        for _ in 0..20 {
+            busy(&mut other).await;
+        }
+        assert_eq!(entries().await, before);
+    });
+}
+
+/// The driver sends a write again that it takes for undone. The server then answers what it kept of the first one: the
+/// document, without the time beside it.
+pub(crate) fn an_answer_that_the_server_kept_is_understood() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        let twice = || async {
+            let done_and_denied = doc! {
+                "failCommands": ["findAndModify"],
+                "writeConcernError": { "code": 64, "errmsg": "so it says", "errorLabels": ["RetryableWriteError"] },
+            };
+            let fail = doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": done_and_denied };
+            server.admin(fail).await;
+        };
+        let mut claim = claim(&client, "a", LONG);
+        twice().await;
+        let grant = granted(&mut claim).await;
+        assert!(grant.valid_for > LONG / 2 && grant.valid_for <= LONG + PATIENCE, "{grant:?}");
+        assert_eq!(granted(&mut claim).await.token, grant.token, "once");
+        twice().await;
+        assert!(matches!(claim.renew(LONG).await.unwrap(), Renewal::Held { valid_for } if valid_for > LONG / 2));
+        twice().await;
+        assert_eq!(claim.release().await.unwrap(), Release::Released { others: None });
+        assert_eq!(claim.release().await.unwrap(), Release::NotHeld);
+    });
+}
+
+pub(crate) fn what_a_majority_has_not_acknowledged_is_unknown() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        let denied = doc! {
+            "failCommands": ["findAndModify"],
+            "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" },
+        };
+        server.admin(doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": denied }).await;
+        let mut claim = claim(&client, "a", LONG);
+        let error = claim.attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert!(error.message().contains("majority"), "{error}");
+        assert!(document(&server.locks().await, "a").await.unwrap().get("owner").is_some(), "it was done");
+        assert_eq!(claim.release().await.unwrap(), Release::Released { others: None });
+    });
+}

@@ -1,0 +1,96 @@
+//! The rules that are particular to MongoDB, on real servers. What every backend promises is the conformance suite's.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod access;
+mod documents;
+mod fence;
+mod grant;
+mod server;
+mod set;
+mod tls;
+mod wakes;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Trial};
+use lock_conformance::servers::{self, Absence, Owned, Settings, record};
+
+/// A test's name, and the test.
+type Named = (&'static str, fn());
+
+macro_rules! tests {
+    ($($module:ident { $($test:ident,)+ })+) => {
+        const TESTS: &[Named] = &[$($((concat!(stringify!($module), "::", stringify!($test)), $module::$test)),+),+];
+    };
+}
+
+tests! {
+    access {
+        who_may_not_write_is_told_what_it_takes,
+        a_wrong_password_is_told_and_not_shown,
+        a_collection_of_another_version_is_left_alone,
+        who_may_not_make_the_index_has_locks_all_the_same,
+        check_says_what_the_server_is,
+    }
+    documents {
+        a_lock_is_a_document_under_its_bytes,
+        the_index_forgets_a_day_after_the_token,
+        what_no_lock_client_has_written_is_rejected,
+    }
+    fence {
+        a_stale_token_writes_nothing,
+        of_two_transactions_at_the_same_time_one_is_aborted,
+        one_document_can_be_its_own_fence,
+    }
+    grant {
+        a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing,
+        a_late_attempt_is_refused_by_its_number,
+        an_attempt_refused_for_an_old_estimate_is_sent_again,
+        of_many_who_make_a_document_one_wins,
+        a_busy_look_is_not_in_the_oplog,
+        an_answer_that_the_server_kept_is_understood,
+        what_a_majority_has_not_acknowledged_is_unknown,
+    }
+    set {
+        a_killed_primary_costs_no_exclusion,
+        a_primary_that_steps_down_costs_no_lock,
+    }
+    tls {
+        the_roots_and_the_clients_certificate_are_the_urls,
+    }
+    wakes {
+        a_release_and_a_revoke_wake_who_listens,
+        a_stream_that_was_killed_is_opened_again,
+        nobody_listens_no_stream,
+        a_standalone_server_is_looked_at,
+    }
+}
+
+fn main() -> ExitCode {
+    let absent = match Owned::start(&servers::StandaloneMongoDb, &Settings::default()) {
+        Ok(_) => None,
+        Err(Absence::NotRun(why)) => Some(why),
+        Err(Absence::Failure(why)) => {
+            eprintln!("the rules of MongoDB: FAILED: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(why) = &absent {
+        record::not_run("the rules of MongoDB", why);
+    }
+    let trials = TESTS.iter().map(|(name, test)| {
+        let absent = absent.clone();
+        Trial::ignorable_test(*name, move || match absent {
+            Some(why) => Ok(Completion::ignored_with(why)),
+            None => {
+                test();
+                Ok(Completion::Completed)
+            }
+        })
+    });
+    let mut arguments = Arguments::from_args();
+    // Each has servers of its own, and some of them three.
+    arguments.test_threads.get_or_insert(3);
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}

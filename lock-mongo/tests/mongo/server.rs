@@ -1,0 +1,117 @@
+//! What the tests work with: servers, claims, and the driver itself.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::servers::{Clock, Owned, Product, Settings};
+use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Request, Waits};
+use lock_core::{Client, Label, Name, Options, Owner, Random};
+use lock_mongo::mongodb::bson::spec::BinarySubtype;
+use lock_mongo::mongodb::bson::{Binary, Bson, Document, doc};
+use lock_mongo::mongodb::{self, Collection};
+
+/// How long the calls of a claim may take, unless the test says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A server of the test's own.
+pub(crate) struct Server(pub(crate) Owned);
+
+impl Server {
+    pub(crate) fn start(product: &'static dyn Product, args: &[&str]) -> Server {
+        Server::start_with(product, args, Clock::Machines)
+    }
+
+    pub(crate) fn start_with(product: &'static dyn Product, args: &[&str], clock: Clock) -> Server {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let settings = Settings { args, clock, ..Settings::default() };
+        Server(Owned::start(product, &settings).expect("another was started before"))
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        open(self.0.url()).await
+    }
+
+    pub(crate) async fn raw(&self) -> mongodb::Client {
+        mongodb::Client::with_uri_str(self.0.url()).await.unwrap()
+    }
+
+    pub(crate) async fn locks(&self) -> Collection<Document> {
+        locks(&self.raw().await)
+    }
+
+    pub(crate) async fn admin(&self, command: Document) -> Document {
+        self.raw().await.database("admin").run_command(command).await.unwrap()
+    }
+
+    /// `url`'s server, reached at another address.
+    pub(crate) fn through(&self, address: impl std::fmt::Display) -> String {
+        self.0.url().replace(&format!("127.0.0.1:{}", self.0.port()), &address.to_string())
+    }
+}
+
+pub(crate) fn locks(client: &mongodb::Client) -> Collection<Document> {
+    client.database("onelock").collection("onelock_locks")
+}
+
+pub(crate) async fn open(url: &str) -> Client {
+    lock_mongo::connect_with(url, Options::default().patience(PATIENCE)).await.expect("it is up")
+}
+
+pub(crate) fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+/// A lock's `_id`.
+pub(crate) fn key(name: &str) -> Bson {
+    Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: name.as_bytes().to_vec() })
+}
+
+pub(crate) async fn document(locks: &Collection<Document>, name: &str) -> Option<Document> {
+    locks.find_one(doc! { "_id": key(name) }).await.unwrap()
+}
+
+pub(crate) fn claim(client: &Client, lock: &str, ttl: Duration) -> Box<dyn Claim> {
+    claim_with(client, lock, ttl, PATIENCE)
+}
+
+pub(crate) fn claim_with(client: &Client, lock: &str, ttl: Duration, patience: Duration) -> Box<dyn Claim> {
+    client.driver().claim(Request {
+        name: name(lock),
+        owner: Owner::mint(&Random::system()),
+        mode: Mode::Exclusive,
+        ttl,
+        patience,
+        waits: Waits::Queued,
+        label: Label::new("$owner"),
+        clock: client.clock().clone(),
+    })
+}
+
+pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
+    match claim.attempt().await.expect("up") {
+        Attempt::Granted(grant) => grant,
+        Attempt::Busy(busy) => panic!("{busy:?}"),
+    }
+}
+
+pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
+    match claim.attempt().await.expect("up") {
+        Attempt::Busy(busy) => busy,
+        Attempt::Granted(grant) => panic!("{grant:?}"),
+    }
+}
+
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, mut there: impl FnMut() -> F) {
+    let start = Instant::now();
+    while !there().await {
+        assert!(start.elapsed() < limit, "{what}: not within {limit:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(test);
+    runtime.shutdown_timeout(Duration::from_secs(2));
+}
+
+pub(crate) const LONG: Duration = Duration::from_secs(20);

@@ -1,0 +1,126 @@
+//! Wake-ups.
+
+use std::time::Duration;
+
+use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
+use lock_core::driver::{Claim, Revocation, Wakes, When};
+use lock_core::{ErrorKind, Label, Owner, Random};
+use lock_mongo::mongodb::bson::doc;
+
+use crate::server::{LONG, PATIENCE, Server, busy, claim, granted, key, name, run, until};
+
+async fn woken(claim: &mut Box<dyn Claim>) -> bool {
+    tokio::time::timeout(Duration::from_secs(5), claim.changed()).await.is_ok()
+}
+
+/// Whatever has woken it so far.
+async fn calm(claim: &mut Box<dyn Claim>) {
+    while tokio::time::timeout(Duration::from_millis(300), claim.changed()).await.is_ok() {}
+}
+
+/// How many change streams are open on the server.
+async fn streams(server: &Server) -> usize {
+    let status = server.admin(doc! { "serverStatus": 1 }).await;
+    let cursors = status.get_document("metrics").unwrap().get_document("cursor").unwrap().get_document("open").unwrap();
+    usize::try_from(cursors.get_i64("total").unwrap()).unwrap()
+}
+
+pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let (ours, theirs) = (server.client().await, server.client().await);
+        for label in ["", "a longer one, so that a change is stored in another way"] {
+            let lock = format!("a {label}");
+            let mut holder = claim(&theirs, &lock, LONG);
+            let mut waiter = claim(&ours, &lock, LONG);
+            granted(&mut holder).await;
+            busy(&mut waiter).await;
+            waiter.listen().await.unwrap();
+            calm(&mut waiter).await;
+            holder.renew(LONG).await.unwrap();
+            assert!(tokio::time::timeout(Duration::from_millis(300), waiter.changed()).await.is_err(), "by a renewal");
+            holder.release().await.unwrap();
+            assert!(woken(&mut waiter).await, "by a release");
+            granted(&mut waiter).await;
+
+            busy(&mut holder).await;
+            holder.listen().await.unwrap();
+            calm(&mut holder).await;
+            let seen = theirs.driver().inspect(&name(&lock), PATIENCE).await.unwrap().holder.unwrap();
+            let by = Owner::mint(&Random::system());
+            let revocation =
+                Revocation { holder: seen.owner, by, label: Label::new("x"), when: When::Now, patience: PATIENCE };
+            theirs.driver().revoke(&name(&lock), revocation).await.unwrap();
+            assert!(woken(&mut holder).await, "by a revoke");
+            granted(&mut holder).await;
+
+            busy(&mut waiter).await;
+            waiter.listen().await.unwrap();
+            calm(&mut waiter).await;
+            server.locks().await.delete_one(doc! { "_id": key(&lock) }).await.unwrap();
+            assert!(woken(&mut waiter).await, "by an administrator");
+        }
+        assert_eq!(ours.info().wakes, Wakes::Pushed);
+    });
+}
+
+pub(crate) fn a_stream_that_was_killed_is_opened_again() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let (ours, theirs) = (server.client().await, server.client().await);
+        let mut holder = claim(&theirs, "a", LONG);
+        let mut waiter = claim(&ours, "a", LONG);
+        granted(&mut holder).await;
+        busy(&mut waiter).await;
+        waiter.listen().await.unwrap();
+        for _ in 0..3 {
+            server.admin(doc! { "killAllSessions": [] }).await;
+            // Not only the driver's own resumption: a collection that is dropped ends the stream for good.
+        }
+        server.locks().await.drop().await.unwrap();
+        granted(&mut claim(&theirs, "a", LONG)).await;
+        until("it is open again", LONG, || async { streams(&server).await > 0 }).await;
+        calm(&mut waiter).await;
+        let seen = theirs.driver().inspect(&name("a"), PATIENCE).await.unwrap().holder.unwrap();
+        let revocation = Revocation {
+            holder: seen.owner,
+            by: Owner::mint(&Random::system()),
+            label: Label::new("x"),
+            when: When::Now,
+            patience: PATIENCE,
+        };
+        theirs.driver().revoke(&name("a"), revocation).await.unwrap();
+        assert!(woken(&mut waiter).await);
+        granted(&mut waiter).await;
+    });
+}
+
+pub(crate) fn nobody_listens_no_stream() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        granted(&mut claim(&client, "held", LONG)).await;
+        let mut waiter = claim(&client, "held", LONG);
+        assert_eq!(streams(&server).await, 0);
+        waiter.listen().await.unwrap();
+        assert_eq!(streams(&server).await, 1, "one for all");
+        let mut another = claim(&client, "other", LONG);
+        another.listen().await.unwrap();
+        assert_eq!(streams(&server).await, 1);
+        drop((waiter, another));
+        until("it is closed", LONG, || async { streams(&server).await == 0 }).await;
+        let mut again = claim(&client, "held", LONG);
+        again.listen().await.unwrap();
+        assert_eq!(streams(&server).await, 1);
+    });
+}
+
+pub(crate) fn a_standalone_server_is_looked_at() {
+    run(async {
+        let server = Server::start(&StandaloneMongoDb, &[]);
+        let client = server.client().await;
+        assert_eq!(client.info().wakes, Wakes::Polled);
+        assert_eq!(claim(&client, "a", LONG).listen().await.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(client.info().data_loss.contains("standalone"));
+    });
+}
