@@ -33,7 +33,7 @@ impl Pace {
         Pace { slice: Duration::from_millis(250), fewest_rounds: 4, warm_up: Duration::from_millis(200) };
     /// For what takes a moment to begin.
     pub(crate) const SLOW: Pace =
-        Pace { slice: Duration::from_secs(2), fewest_rounds: 2, warm_up: Duration::from_millis(500) };
+        Pace { slice: Duration::from_secs(1), fewest_rounds: 4, warm_up: Duration::from_millis(500) };
     /// For programs, which have to start first.
     pub(crate) const PROGRAMS: Pace =
         Pace { slice: Duration::from_secs(1), fewest_rounds: 1, warm_up: Duration::from_millis(500) };

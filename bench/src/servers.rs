@@ -2,7 +2,9 @@
 
 use std::any::Any;
 
-use lock_conformance::servers::{Absence, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, record};
+use lock_conformance::servers::{
+    Absence, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, StandaloneMongoDb, record,
+};
 
 use crate::Outcome;
 use crate::args::Quick;
@@ -30,7 +32,7 @@ struct Known {
 /// Room for the connections of `renewal`.
 const CROWD: &[&str] = &["-c", "max_connections=400"];
 
-const KNOWN: [Known; 7] = [
+const KNOWN: [Known; 9] = [
     Known { name: "memory", product: None, args: &[] },
     Known { name: "sqlite", product: None, args: &[] },
     Known { name: "redis", product: Some(&Redis), args: &[] },
@@ -38,6 +40,8 @@ const KNOWN: [Known; 7] = [
     Known { name: "mysql", product: Some(&MySql::MySql), args: &[] },
     Known { name: "postgres", product: Some(&Postgres::Installed), args: CROWD },
     Known { name: "postgres-unstable", product: Some(&Postgres::Unstable), args: CROWD },
+    Known { name: "mongodb", product: Some(&MongoDb), args: &[] },
+    Known { name: "mongodb-alone", product: Some(&StandaloneMongoDb), args: &[] },
 ];
 
 impl Known {

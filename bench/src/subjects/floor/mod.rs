@@ -1,6 +1,7 @@
 //! The raw driver, sending what the library sends and doing nothing else.
 
 mod connections;
+mod mongo;
 mod mysql;
 pub(super) mod postgres;
 mod raw;
@@ -18,7 +19,7 @@ pub(super) async fn connect(url: &str) -> Outcome<Box<dyn Subject>> {
         Backend::Sqlite => Box::new(sqlite::Floor::connect(url).await?),
         Backend::Postgres => Box::new(postgres::Floor::connect(url, postgres::Notifies::WhoWaits).await?),
         Backend::MySql => Box::new(mysql::Floor::connect(url).await?),
-        Backend::Mongo => return Err("not yet".into()),
+        Backend::Mongo => Box::new(mongo::Floor::connect(url).await?),
         Backend::Memory => return Err("memory has no driver, and no floor".into()),
     })
 }
