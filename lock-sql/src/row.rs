@@ -20,6 +20,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "MySQL's dialect asks for it"))]
     pub(crate) fn is_held_by(&self, owner: &Owner) -> bool {
         self.left.is_some() && self.owner == owner.as_bytes()
     }

@@ -84,9 +84,14 @@ pub enum Server {
 impl Server {
     /// The one that the environment names, else one started with default settings.
     pub fn find(product: &'static dyn Product) -> Result<Server, Absence> {
+        Server::find_or_start(product, &Settings::default())
+    }
+
+    /// The one that the environment names, else one started with these settings.
+    pub fn find_or_start(product: &'static dyn Product, settings: &Settings) -> Result<Server, Absence> {
         match Given::from_env(product) {
             Some(given) => given.map(Server::Given),
-            None => Owned::start(product, &Settings::default()).map(|owned| Server::Owned(Box::new(owned))),
+            None => Owned::start(product, settings).map(|owned| Server::Owned(Box::new(owned))),
         }
     }
 

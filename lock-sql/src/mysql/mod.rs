@@ -13,6 +13,7 @@ mod settings;
 mod statements;
 mod sweep;
 mod table;
+mod waiter;
 
 pub use fence::Fence;
 pub use settings::MySql;

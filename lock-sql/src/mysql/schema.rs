@@ -30,6 +30,7 @@ pub(super) fn create(table: &TableName) -> String {
   owner VARBINARY(16) NOT NULL,
   token BIGINT NOT NULL,
   expires BIGINT NOT NULL,
+  waiting BIGINT NOT NULL DEFAULT 0,
   label VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL,
   revoked VARBINARY(16)
 ) ENGINE=InnoDB COMMENT='onelock schema {VERSION}'"

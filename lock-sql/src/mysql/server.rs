@@ -1,5 +1,6 @@
 //! A MySQL or MariaDB server: how to connect, and to run a statement.
 
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::TryStreamExt;
@@ -14,7 +15,6 @@ use super::statements::{NOW, Number, Statement};
 use crate::server::{Answer, Dialect, Opened, Trouble};
 
 /// A server that connections are opened to.
-#[derive(Debug)]
 pub(crate) struct Server {
     options: MySqlConnectOptions,
     /// What the last connection found.
@@ -48,7 +48,7 @@ impl Server {
         ask(connection, SESSION).await?;
         // A server may be told to let SYSDATE stand still too: then it shows no time behind the statement's beginning.
         let greeting = format!(
-            "SELECT BENCHMARK(1000, MD5('')), SYSDATE(6) = NOW(6) AS still, {NOW} AS now, \
+            "SELECT BENCHMARK(1000, RAND()), SYSDATE(6) = NOW(6) AS still, {NOW} AS now, \
              CAST(@@GLOBAL.innodb_flush_log_at_trx_commit AS SIGNED) AS flush, \
              CAST(@@GLOBAL.read_only AS SIGNED) AS read_only"
         );
@@ -62,6 +62,13 @@ impl Server {
                  waited: start it without",
             )),
         })
+    }
+}
+
+impl fmt::Debug for Server {
+    /// Without the options: they show the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.info().server).finish()
     }
 }
 
@@ -81,8 +88,8 @@ impl Dialect for Server {
         let number = answer.last_insert_id;
         match statement {
             Statement { otherwise: Some(otherwise), .. } if number == 0 => ask(connection, &otherwise).await,
-            Statement { number: Number::Now, .. } if number != 0 => {
-                answer.now = i64::try_from(number).ok();
+            Statement { number: Number::NowAndOthers, .. } if number != 0 => {
+                answer.now = i64::try_from(number / 2).ok();
                 Ok(answer)
             }
             _ => Ok(answer),

@@ -38,8 +38,8 @@ pub(crate) struct Statement {
 pub(super) enum Number {
     /// A token, or what is left of a lease.
     Result,
-    /// The server's time.
-    Now,
+    /// Twice the server's time, and one more if somebody waits.
+    NowAndOthers,
 }
 
 impl From<String> for Statement {
@@ -127,15 +127,27 @@ impl Statements {
         .into()
     }
 
-    /// Answers the time if it was held until now.
+    /// Answers the time if it was held until now, and whether somebody waits.
     pub(super) fn release(&self, key: &[u8], owner: &Owner) -> Statement {
         let (table, name, owner) = (&self.table, Hex(key), Hex(owner.as_bytes()));
         let text = format!(
             "UPDATE {table} SET owner = x'', label = '', \
-             expires = 0 * LAST_INSERT_ID(IF(expires > {NOW}, {NOW}, 0)) \
+             expires = 0 * LAST_INSERT_ID(IF(expires > {NOW}, 2 * {NOW} + (waiting > {NOW}), 0)) \
              WHERE name = {name} AND owner = {owner}"
         );
-        Statement { text, number: Number::Now, otherwise: None }
+        Statement { text, number: Number::NowAndOthers, otherwise: None }
+    }
+
+    /// For how much longer a release says that somebody waits.
+    pub(super) fn waiting(&self, key: &[u8]) -> Statement {
+        let (table, name) = (&self.table, Hex(key));
+        format!("SELECT {NOW} AS now, waiting - {NOW} AS waiting FROM {table} WHERE name = {name}").into()
+    }
+
+    /// From now on, and for so long, a release says that somebody waits.
+    pub(super) fn mark(&self, key: &[u8], mark: Duration) -> Statement {
+        let (table, name, mark) = (&self.table, Hex(key), micros(mark));
+        format!("UPDATE {table} SET waiting = GREATEST(waiting, {NOW} + {mark}) WHERE name = {name}").into()
     }
 
     /// Answers what was left.
@@ -189,7 +201,8 @@ impl Statements {
             ("UPDATE", format!("UPDATE {table} SET token = token WHERE name = x''").into()),
             (
                 "INSERT",
-                format!("INSERT INTO {table} SELECT x'', x'', 1, 0, '', NULL FROM DUAL WHERE FALSE").into(),
+                format!("INSERT INTO {table} SELECT x'', x'', 1, 0, 0, '', NULL FROM DUAL WHERE FALSE")
+                    .into(),
             ),
             ("DELETE", format!("DELETE FROM {table} WHERE name = x''").into()),
         ]

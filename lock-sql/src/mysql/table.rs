@@ -14,12 +14,13 @@ use super::schema::{self, Made};
 use super::server::Server;
 use super::settings::MySql;
 use super::statements::Statements;
+use super::waiter::Waiter;
 use super::{check, sweep};
 use crate::call::Call;
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
 use crate::sweep::Sweep;
-use crate::table::{Course, Key, Table};
+use crate::table::{Course, Key, Listener, Table};
 
 /// The table of locks in one database.
 #[derive(Debug)]
@@ -165,7 +166,7 @@ impl Table for MySqlTable {
         self.sweep.after_a_release(&call.clock, |call, from| sweep::sweep(self, call, from));
         Ok(match answer.last_insert_id {
             0 => Release::NotHeld,
-            _ => Release::Released { others: None },
+            held => Release::Released { others: Some(held % 2 == 1) },
         })
     }
 
@@ -179,6 +180,12 @@ impl Table for MySqlTable {
             (Some(_), When::Now) => Revoked::Free,
             (Some(left), When::HoldersDeadline) => Revoked::FreeIn(left),
         })
+    }
+
+    async fn listen(&self, call: &Call, key: &Key, _: &Name) -> Result<Option<Box<dyn Listener>>> {
+        let waiter = Waiter::new(self.pool.clone(), self.statements.clone(), key.clone());
+        waiter.mark(call).await?;
+        Ok(Some(Box::new(waiter)))
     }
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>> {

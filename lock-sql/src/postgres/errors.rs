@@ -1,6 +1,5 @@
 //! What PostgreSQL's errors mean: may the statement have been carried out, will it pass, what is to be done.
 
-use std::error::Error as _;
 use std::io;
 
 use lock_core::{Done, Error};
@@ -20,10 +19,9 @@ pub(crate) fn connecting(error: SqlxError) -> Error {
         (_, Some("53300")) => not_now(format!("the server has no connection left: {error}")),
         (_, Some(_)) => not_now(format!("the server refused the connection: {error}")),
         (SqlxError::Configuration(_), _) => Error::invalid(error.to_string()),
-        (SqlxError::Tls(_), _) if is_network(&error) => not_now(format!("the connection broke: {error}")),
-        (SqlxError::Tls(_), _) => refused(format!(
-            "no encrypted connection: {error}; the certificate has to come from one of ?ca= and to name the host"
-        )),
+        // What rustls doesn't like of the other side arrives as data that is wrong.
+        (SqlxError::Io(e), _) if e.kind() == io::ErrorKind::InvalidData => refused(unencrypted(&error)),
+        (SqlxError::Tls(_), _) => refused(unencrypted(&error)),
         _ => not_now(format!("the server can't be reached: {error}")),
     };
     found.with_source(error)
@@ -104,16 +102,10 @@ fn read_only(text: &str) -> Error {
     Error::unavailable(Done::No, format!("{why}: {text}"))
 }
 
-/// Whether an encrypted connection failed for what lies below it.
-fn is_network(error: &SqlxError) -> bool {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() != io::ErrorKind::InvalidData) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+fn unencrypted(error: &SqlxError) -> String {
+    format!(
+        "no encrypted connection: {error}; the certificate has to come from one of ?ca=, and to name the host"
+    )
 }
 
 /// What the server said itself.

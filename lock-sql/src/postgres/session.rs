@@ -15,7 +15,6 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
 
 use super::errors;
 use super::schema::{self, Found};
-use super::statement::Statement;
 use super::statements::now;
 use crate::server::{Opened, TableName};
 
@@ -51,23 +50,6 @@ impl std::fmt::Debug for Plain {
 pub(crate) struct Session {
     pub(crate) connection: PgConnection,
     pub(crate) tenure: Tenure,
-    /// The statements that were sent on it.
-    pub(crate) sent: Vec<Arc<str>>,
-}
-
-impl Session {
-    /// Whether the statement is to be prepared: where that lasts, and when it is sent for the second time. It is a round
-    /// trip of its own, and many connections see a statement but once.
-    pub(crate) fn prepares(&mut self, statement: &Statement) -> bool {
-        if self.tenure != Tenure::Own {
-            return false;
-        }
-        let again = self.sent.iter().any(|sent| Arc::ptr_eq(sent, &statement.sql));
-        if !again {
-            self.sent.push(statement.sql.clone());
-        }
-        again
-    }
 }
 
 /// Whose a session of the server's is.
@@ -162,7 +144,7 @@ impl Sessions {
             }
             Tenure::Own => {}
         }
-        Ok(Opened { connection: Session { connection, tenure, sent: Vec::new() }, now: greeted.now })
+        Ok(Opened { connection: Session { connection, tenure }, now: greeted.now })
     }
 
     /// What a server says at first.

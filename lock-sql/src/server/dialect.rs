@@ -38,8 +38,10 @@ pub(crate) struct Opened<C> {
 pub(crate) struct Answer<R> {
     pub(crate) rows: Vec<R>,
     /// Rows that it found, where it writes.
+    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "MySQL's dialect asks for it"))]
     pub(crate) affected: u64,
     /// What `LAST_INSERT_ID(…)` was set to, on servers that have it.
+    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "MySQL's dialect asks for it"))]
     pub(crate) last_insert_id: u64,
     /// The server's time in microseconds, where the answer holds it.
     pub(crate) now: Option<i64>,

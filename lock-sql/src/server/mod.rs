@@ -7,6 +7,8 @@ mod link;
 mod parameters;
 mod pool;
 mod table_name;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use clock::Drift;
 pub(crate) use dialect::{Answer, Dialect, Opened, Trouble};

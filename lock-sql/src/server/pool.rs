@@ -67,6 +67,7 @@ impl<D: Dialect> Pool<D> {
         }))
     }
 
+    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "MySQL's dialect asks for it"))]
     pub(crate) fn dialect(&self) -> &D {
         &self.0.dialect
     }

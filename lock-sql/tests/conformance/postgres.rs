@@ -3,6 +3,7 @@
 mod statements;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::servers::{
@@ -15,7 +16,9 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Executor};
 
 fn main() -> Verdict {
-    match Server::find(&servers::Postgres) {
+    // Nothing kills it: what it writes would only cost time.
+    let settings = Settings { persistence: Persistence::None, ..Settings::default() };
+    match Server::find_or_start(&servers::Postgres::Installed, &settings) {
         Ok(server) => {
             statements::count();
             lock_conformance::run(Postgres { server })
@@ -39,6 +42,11 @@ impl Harness for Postgres {
     /// A client whose statements are told to `statements`: that is sqlx' default.
     async fn open(&self, options: Options) -> Result<Client> {
         open(options_of(self.server.url()), options).await
+    }
+
+    /// A connection is a process of the server's, which takes its time to start.
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(600)
     }
 
     fn can(&self, need: Need) -> Result<(), String> {
@@ -132,7 +140,7 @@ fn through(url: &str, address: SocketAddr) -> PgConnectOptions {
 }
 
 fn own(settings: Settings) -> Box<dyn OwnServer> {
-    Box::new(Own(Owned::start(&servers::Postgres, &settings).expect("another was started before")))
+    Box::new(Own(Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before")))
 }
 
 #[derive(Debug)]

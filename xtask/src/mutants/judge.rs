@@ -64,8 +64,25 @@ pub(crate) const ALL: &[Judge] = &[
         source: "conformance/src/sim/",
     },
     tests("redis", &["-p", "lock-redis", "--test", "redis"], &["lock-redis"], "lock-redis/tests/redis/"),
-    tests("units of lock-sql", &["-p", "lock-sql", "--lib"], &["lock-sql"], "lock-sql/src/"),
+    tests(
+        "units of lock-sql",
+        &["-p", "lock-sql", "--features", "mysql,postgres,tls", "--lib"],
+        &["lock-sql"],
+        "lock-sql/src/",
+    ),
     tests("sqlite", &["-p", "lock-sql", "--test", "sqlite"], &["lock-sql"], "lock-sql/tests/sqlite/"),
+    tests(
+        "mysql",
+        &["-p", "lock-sql", "--features", "mysql,tls", "--test", "mysql"],
+        &["lock-sql"],
+        "lock-sql/tests/mysql/",
+    ),
+    tests(
+        "postgres",
+        &["-p", "lock-sql", "--features", "postgres,tls", "--test", "postgres"],
+        &["lock-sql"],
+        "lock-sql/tests/postgres/",
+    ),
     Judge {
         name: "machine",
         target: &["-p", "lock-sql", "--test", "machine"],
@@ -76,6 +93,16 @@ pub(crate) const ALL: &[Judge] = &[
     },
     suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
     suite("sqlite suite", &["-p", "lock-sql", "--test", "conformance"], &["lock-sql"]),
+    suite(
+        "mariadb suite",
+        &["-p", "lock-sql", "--features", "mysql,tls", "--test", "conformance_mariadb"],
+        &["lock-sql"],
+    ),
+    suite(
+        "postgres suite",
+        &["-p", "lock-sql", "--features", "postgres,tls", "--test", "conformance_postgres"],
+        &["lock-sql"],
+    ),
     suite("redis suite", &["-p", "lock-redis", "--test", "conformance"], &["lock-core", "lock-redis"]),
 ];
 

@@ -1,0 +1,221 @@
+//! The pool against a server that does as it is told.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_core::{Clock, Done, Error, ErrorKind, Result};
+
+use super::{Answer, Dialect, Moment, Opened, Pool, Purpose, Trouble, micros};
+use crate::call::Call;
+
+/// A server whose clock is not ours.
+#[derive(Clone, Debug)]
+struct Scripted(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    clock: Clock,
+    opened: AtomicU32,
+    /// How long the next connection takes.
+    opening: Mutex<Duration>,
+    steps: Mutex<VecDeque<Step>>,
+    /// Whether answers tell the time.
+    tells_time: AtomicBool,
+    deadlines: Mutex<Vec<i64>>,
+}
+
+/// What the server does to a statement; without one it answers at once.
+#[derive(Debug)]
+enum Step {
+    /// It reads its clock at once, and the answer takes this long.
+    Slow(Duration),
+    Undone,
+    Refused,
+    Broken,
+}
+
+/// How far the server's clock is ahead of ours.
+const AHEAD: i64 = 3_600_000_000;
+
+impl Scripted {
+    fn new() -> Scripted {
+        Scripted(Arc::new(State {
+            clock: Clock::system(),
+            opened: AtomicU32::new(0),
+            opening: Mutex::default(),
+            steps: Mutex::default(),
+            tells_time: AtomicBool::new(true),
+            deadlines: Mutex::default(),
+        }))
+    }
+
+    fn does(&self, steps: impl IntoIterator<Item = Step>) {
+        self.0.steps.lock().unwrap().extend(steps);
+    }
+
+    fn opened(&self) -> u32 {
+        self.0.opened.load(Ordering::SeqCst)
+    }
+
+    fn now(&self) -> i64 {
+        micros(self.0.clock.now().since_origin()) + AHEAD
+    }
+}
+
+impl Dialect for Scripted {
+    type Connection = Scripted;
+    type Statement = i64;
+    type Row = ();
+
+    async fn connect(&self) -> Result<Opened<Scripted>> {
+        let takes = std::mem::take(&mut *self.0.opening.lock().unwrap());
+        self.0.clock.sleep(takes).await;
+        self.0.opened.fetch_add(1, Ordering::SeqCst);
+        Ok(Opened { connection: self.clone(), now: self.now() })
+    }
+
+    async fn run(server: &mut Scripted, deadline: i64) -> sqlx::Result<Answer<()>> {
+        server.0.deadlines.lock().unwrap().push(deadline);
+        let step = server.0.steps.lock().unwrap().pop_front();
+        let now = server.0.tells_time.load(Ordering::SeqCst).then(|| server.now());
+        let error = |how: &str| Err(sqlx::Error::Protocol(how.to_owned()));
+        match step {
+            None => {}
+            Some(Step::Slow(takes)) => server.0.clock.sleep(takes).await,
+            Some(Step::Undone) => return error("undone"),
+            Some(Step::Refused) => return error("refused"),
+            Some(Step::Broken) => return error("broken"),
+        }
+        Ok(Answer { rows: Vec::new(), affected: 0, last_insert_id: 0, now })
+    }
+
+    fn trouble(error: sqlx::Error) -> Trouble {
+        let told = Error::unavailable(Done::Unknown, error.to_string());
+        match error.to_string() {
+            text if text.contains("undone") => Trouble::Undone(Error::unavailable(Done::No, text)),
+            text if text.contains("refused") => Trouble::Refused(told),
+            _ => Trouble::Broken(told),
+        }
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn pool(connections: usize) -> (Scripted, Pool<Scripted>) {
+    let server = Scripted::new();
+    (server.clone(), Pool::new(server, connections, PATIENCE))
+}
+
+async fn ask(server: &Scripted, pool: &Pool<Scripted>, purpose: Purpose, patience: Duration) -> Result<()> {
+    let call = Call::begin(&server.0.clock, patience);
+    pool.ask(&call, purpose, |moment: Moment| moment.deadline).await.map(drop)
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[tokio::test]
+async fn who_keeps_a_lock_finds_a_connection_whoever_comes_in() {
+    let (server, pool) = pool(2);
+    server.does([Step::Slow(ms(2000))]);
+    let (own, entering) = (server.clone(), pool.clone());
+    let first = tokio::spawn(async move { ask(&own, &entering, Purpose::Enter, PATIENCE).await });
+    while server.0.deadlines.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let error = ask(&server, &pool, Purpose::Enter, ms(50)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "nothing was asked: {error:?}");
+    ask(&server, &pool, Purpose::Keep, ms(500)).await.unwrap();
+    first.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_broke_one_connection_clears_the_others_and_a_refusal_none() {
+    let (server, pool) = pool(4);
+    server.does([Step::Slow(ms(50)), Step::Slow(ms(50))]);
+    let (one, other) = tokio::join!(
+        ask(&server, &pool, Purpose::Keep, PATIENCE),
+        ask(&server, &pool, Purpose::Keep, PATIENCE)
+    );
+    assert!(one.is_ok() && other.is_ok());
+    assert_eq!(server.opened(), 2);
+    server.does([Step::Refused]);
+    ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap_err();
+    ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap();
+    assert_eq!(server.opened(), 2);
+    server.does([Step::Broken]);
+    let error = ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap_err();
+    assert!(error.may_have_been_done());
+    ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap();
+    assert_eq!(server.opened(), 3);
+}
+
+#[tokio::test]
+async fn what_the_server_undid_is_asked_again_until_the_call_is_over() {
+    let (server, pool) = pool(2);
+    server.does([Step::Undone, Step::Undone, Step::Undone]);
+    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    assert_eq!(server.0.deadlines.lock().unwrap().len(), 4);
+    server.does((0..).map(|_| Step::Undone).take(1_000_000));
+    let error = ask(&server, &pool, Purpose::Enter, ms(20)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_takes_longer_than_a_call_is_there_for_the_next() {
+    let (server, pool) = pool(2);
+    *server.0.opening.lock().unwrap() = ms(200);
+    let error = ask(&server, &pool, Purpose::Enter, ms(20)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+    while server.opened() == 0 {
+        server.0.clock.sleep(ms(5)).await;
+    }
+    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    assert_eq!(server.opened(), 1);
+}
+
+#[tokio::test]
+async fn no_deadline_lies_beyond_the_end_of_the_patience() {
+    let (server, pool) = pool(2);
+    for slow in [ms(0), ms(80), ms(0), ms(0)] {
+        server.does([Step::Slow(slow)]);
+        let call = Call::begin(&server.0.clock, PATIENCE);
+        let end = micros(call.ends.since_origin()) + AHEAD;
+        pool.ask(&call, Purpose::Enter, |moment: Moment| moment.deadline).await.unwrap();
+        let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
+        // Rounded up to a microsecond on either side.
+        assert!(deadline <= end + 2, "{} us beyond it", deadline - end);
+        assert!(deadline > end - 1_000_000, "{} us before it", end - deadline);
+    }
+}
+
+/// The two clocks may go at rates that differ by 1 %.
+#[tokio::test]
+async fn an_old_estimate_makes_a_deadline_earlier() {
+    let (server, pool) = pool(2);
+    server.0.tells_time.store(false, Ordering::SeqCst);
+    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    for old in [ms(300), ms(600)] {
+        server.0.clock.sleep(ms(300)).await;
+        let call = Call::begin(&server.0.clock, PATIENCE);
+        let end = micros(call.ends.since_origin()) + AHEAD;
+        pool.ask(&call, Purpose::Enter, |moment: Moment| moment.deadline).await.unwrap();
+        let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
+        assert!(end - deadline >= micros((old + PATIENCE) / 100), "{} us before it", end - deadline);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_answers_ends_in_time_and_its_connection_comes_back() {
+    let (server, pool) = pool(2);
+    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    server.does([Step::Slow(ms(150))]);
+    let error = ask(&server, &pool, Purpose::Enter, ms(30)).await.unwrap_err();
+    assert!(error.may_have_been_done(), "{error:?}");
+    // Who comes in next waits for the answer that nobody waits for.
+    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    assert_eq!(server.opened(), 1);
+}

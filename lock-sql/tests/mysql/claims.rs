@@ -1,0 +1,194 @@
+//! RULES k1, k2 and e4: which statement when, and by whose clock.
+
+use std::time::{Duration, Instant};
+
+use lock_core::driver::{Attempt, Cause, Release, Renewal};
+use lock_core::{Ending, ErrorKind};
+
+use crate::On;
+use crate::server::{
+    PATIENCE, Server, TTL, claim, claim_for, execute, free_row, granted, is_busy, run, until,
+};
+
+const SHORT: Duration = Duration::from_millis(400);
+
+const HELD: &str = "SELECT COUNT(*) FROM onelock_locks WHERE owner <> ''";
+
+/// Waiters that look take no row lock, so that a renewal doesn't queue behind them.
+pub(crate) fn a_free_name_is_one_statement_and_a_held_one_is_looked_at(on: On) {
+    run(async {
+        let server = Server::start(on, &[]);
+        let client = server.client().await;
+        free_row(&client, "a").await;
+        let (updates, selects) = (server.status("Com_update").await, server.status("Com_select").await);
+        let mut holder = claim(&client, "a", PATIENCE);
+        granted(&mut holder).await;
+        assert_eq!(server.status("Com_update").await - updates, 1);
+        assert_eq!(server.status("Com_select").await - selects, 0);
+
+        let mut waiter = claim(&client, "a", PATIENCE);
+        let began = Instant::now();
+        for _ in 0..10 {
+            assert!(is_busy(&mut waiter).await);
+        }
+        // One in a second asks for the lock itself: what answers a look may be a replica that lags behind.
+        let asked = server.status("Com_update").await - updates - 1;
+        assert!(asked > 0 && asked <= 1 + began.elapsed().as_secs(), "{asked}");
+        assert_eq!(server.status("Com_select").await - selects, 10);
+    });
+}
+
+pub(crate) fn an_attempt_that_waited_past_its_deadline_takes_nothing(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = server.client().await;
+        free_row(&client, "a").await;
+        let mut raw = server.raw().await;
+        execute(&mut raw, "BEGIN").await;
+        execute(&mut raw, "UPDATE onelock_locks SET label = 'x'").await;
+        let began = Instant::now();
+        let error = claim(&client, "a", SHORT).attempt().await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
+        assert!(began.elapsed() < SHORT + Duration::from_millis(400), "{:?}", began.elapsed());
+        // It still waits, and is carried out now.
+        server.running("UPDATE", 1).await;
+        assert!(began.elapsed() < Duration::from_secs(1), "the machine is too slow for this test");
+        execute(&mut raw, "COMMIT").await;
+        server.running("UPDATE", 0).await;
+        assert_eq!(server.number(HELD).await, 0);
+    });
+}
+
+pub(crate) fn a_new_name_that_waited_past_its_deadline_is_nobodys(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = server.client().await;
+        let mut raw = server.raw().await;
+        execute(&mut raw, "BEGIN").await;
+        execute(&mut raw, "INSERT INTO onelock_locks VALUES ('a', '', 1, 0, 0, '', NULL)").await;
+        let began = Instant::now();
+        let error = claim(&client, "a", SHORT).attempt().await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
+        assert!(began.elapsed() < Duration::from_secs(1), "the machine is too slow for this test");
+        execute(&mut raw, "ROLLBACK").await;
+        server.running("UPDATE", 0).await;
+        server.running("INSERT", 0).await;
+        assert_eq!(server.number(HELD).await, 0);
+    });
+}
+
+pub(crate) fn an_attempt_again_has_what_the_row_has_left(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = server.client().await;
+        let mut holder = claim_for(&client, "a", Duration::from_secs(3), PATIENCE);
+        let first = granted(&mut holder).await;
+        assert_eq!(first.valid_for, Duration::from_secs(3));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let again = granted(&mut holder).await;
+        assert_eq!(again.token, first.token);
+        assert!(again.valid_for <= Duration::from_secs(1), "{:?}", again.valid_for);
+    });
+}
+
+/// Beside an open transaction that has the row locked.
+pub(crate) fn a_look_waits_for_no_transaction(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = server.client().await;
+        granted(&mut claim(&client, "a", PATIENCE)).await;
+        let mut waiter = claim(&client, "a", PATIENCE);
+        assert!(is_busy(&mut waiter).await);
+        let mut raw = server.raw().await;
+        execute(&mut raw, "BEGIN").await;
+        execute(&mut raw, "UPDATE onelock_locks SET label = 'x'").await;
+        let began = Instant::now();
+        let attempt = waiter.attempt().await.unwrap();
+        let Attempt::Busy(busy) = attempt else { panic!("{attempt:?}") };
+        assert!(busy.free_in.is_some_and(|left| left <= TTL && left > TTL / 2), "{busy:?}");
+        assert!(client.lock("a").build().unwrap().inspect().await.unwrap().holder.is_some());
+        assert!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
+        execute(&mut raw, "ROLLBACK").await;
+    });
+}
+
+pub(crate) fn a_renewal_never_shortens_and_revives_nothing(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = server.client().await;
+        let mut holder = claim(&client, "a", PATIENCE);
+        granted(&mut holder).await;
+        let Renewal::Held { valid_for } = holder.renew(Duration::from_secs(1)).await.unwrap() else {
+            panic!("it is held")
+        };
+        assert!(valid_for > TTL - PATIENCE && valid_for <= TTL, "{valid_for:?}");
+        server.execute("UPDATE onelock_locks SET expires = expires - 20000000").await;
+        let ended = server.number("SELECT expires FROM onelock_locks").await;
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
+        assert_eq!(server.number("SELECT expires FROM onelock_locks").await, ended);
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
+    });
+}
+
+pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = server.client().await;
+        free_row(&client, "a").await;
+        // An hour.
+        server.execute("UPDATE onelock_locks SET token = token + 3600000000").await;
+        let ahead = server.number("SELECT token FROM onelock_locks").await;
+        let mut holder = claim(&client, "a", PATIENCE);
+        assert_eq!(granted(&mut holder).await.token.get(), ahead.unsigned_abs() + 1);
+        holder.release().await.unwrap();
+        let mut raw = server.raw().await;
+        execute(&mut raw, "BEGIN").await;
+        execute(&mut raw, "UPDATE onelock_locks SET label = 'x'").await;
+        claim(&client, "a", SHORT).attempt().await.unwrap_err();
+        execute(&mut raw, "COMMIT").await;
+        server.running("UPDATE", 0).await;
+        assert_eq!(server.number(HELD).await, 0, "the token was taken for the server's time");
+    });
+}
+
+pub(crate) fn a_process_that_waits_for_long_asks_five_times_a_second_at_most(on: On) {
+    run(async {
+        let server = Server::start(on, &[]);
+        let (client, other) = (server.client().await, server.client().await);
+        let guard = client.lock("a").ttl(TTL * 10).build().unwrap().acquire().await.unwrap();
+        let waiting = other.lock("a").build().unwrap();
+        let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap().release().await });
+        let statements = async || server.status("Com_select").await + server.status("Com_update").await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let (before, began) = (statements().await, Instant::now());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let asked = statements().await - before;
+        let most = (began.elapsed().as_secs_f64() * 5.0).ceil();
+        assert!((asked as f64) <= most && asked > 10, "{asked} in {:?}", began.elapsed());
+        assert_eq!(guard.release().await, Ending::Released);
+        until("the waiter has it", async || waiting.is_finished()).await;
+    });
+}
+
+/// So that a process lets others have their turns, and pauses for nothing where there are none.
+pub(crate) fn a_release_knows_whether_others_wait(on: On) {
+    run(async {
+        let server = Server::start(on, &[]);
+        let (client, other) = (server.client().await, server.client().await);
+        let mut holder = claim(&client, "a", PATIENCE);
+        granted(&mut holder).await;
+        assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(false) });
+        granted(&mut holder).await;
+        let mut waiters: Vec<_> = (0..5).map(|_| claim(&other, "a", PATIENCE)).collect();
+        let updates = server.status("Com_update").await;
+        for waiter in &mut waiters {
+            waiter.listen().await.unwrap();
+        }
+        // One word is enough: a hundred that all wrote would stand in the way of a renewal.
+        assert_eq!(server.status("Com_update").await - updates, 1);
+        assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(true) });
+        server.execute("UPDATE onelock_locks SET waiting = waiting - 31000000").await;
+        granted(&mut holder).await;
+        assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(false) });
+    });
+}

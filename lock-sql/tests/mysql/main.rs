@@ -1,0 +1,106 @@
+//! The rules that are particular to MySQL and MariaDB, on both. What every backend promises is the conformance suite's.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod access;
+mod claims;
+mod fence;
+mod rows;
+mod server;
+mod sessions;
+mod tls;
+mod trouble;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Trial};
+use lock_conformance::servers::{Absence, MySql, Owned, Product, Settings, record};
+
+/// Which of the two.
+type On = &'static MySql;
+/// A test's name, and the test.
+type Named = (&'static str, fn(On));
+
+macro_rules! tests {
+    ($($module:ident { $($test:ident,)+ })+) => {
+        const TESTS: &[Named] = &[$($((concat!(stringify!($module), "::", stringify!($test)), $module::$test)),+),+];
+    };
+}
+
+tests! {
+    access {
+        a_missing_table_is_made_or_its_maker_is_named,
+        a_table_of_another_version_owner_or_engine_is_left_alone,
+        a_missing_right_is_named,
+        a_table_and_a_database_of_the_users_choice,
+        a_password_that_nobody_is_told,
+        a_database_that_is_missing_is_named,
+    }
+    claims {
+        a_free_name_is_one_statement_and_a_held_one_is_looked_at,
+        an_attempt_that_waited_past_its_deadline_takes_nothing,
+        a_new_name_that_waited_past_its_deadline_is_nobodys,
+        an_attempt_again_has_what_the_row_has_left,
+        a_look_waits_for_no_transaction,
+        a_renewal_never_shortens_and_revives_nothing,
+        a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time,
+        a_release_knows_whether_others_wait,
+        a_process_that_waits_for_long_asks_five_times_a_second_at_most,
+    }
+    fence {
+        a_stale_token_writes_nothing,
+        transactions_of_two_holders_come_one_after_the_other,
+    }
+    rows {
+        a_lock_is_one_row_under_its_prefix_and_name,
+        names_are_bytes,
+        rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay,
+    }
+    sessions {
+        whatever_the_servers_defaults_are,
+        whatever_the_servers_time_zone_is,
+        a_server_whose_sysdate_stands_still_is_refused,
+        a_users_transaction_that_stays_open_costs_no_lock,
+    }
+    tls {
+        the_roots_verify_the_server_and_its_name,
+    }
+    trouble {
+        a_deadlock_is_repeated_and_no_contention,
+        a_lock_wait_that_runs_out_is_repeated_and_no_contention,
+        a_server_that_is_read_only_is_left_and_its_successor_met,
+        a_connection_killed_at_any_call_costs_one_call_at_most,
+        a_statement_that_is_killed_is_not_known_to_be_undone,
+    }
+}
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    for on in [&MySql::MariaDb, &MySql::MySql] {
+        let name = on.listing().name;
+        let absent = match Owned::start(on, &Settings::default()) {
+            Ok(_) => None,
+            Err(Absence::NotRun(why)) => Some(why),
+            Err(Absence::Failure(why)) => {
+                eprintln!("the rules of {name}: FAILED: {why}");
+                return ExitCode::FAILURE;
+            }
+        };
+        if let Some(why) = &absent {
+            record::not_run(&format!("the rules of {name}"), why);
+        }
+        trials.extend(TESTS.iter().map(|(test, run)| {
+            let absent = absent.clone();
+            Trial::ignorable_test(format!("{name}::{test}"), move || match absent {
+                Some(why) => Ok(Completion::ignored_with(why)),
+                None => {
+                    run(on);
+                    Ok(Completion::Completed)
+                }
+            })
+        }));
+    }
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+    server::end_shared();
+    conclusion.exit_code()
+}

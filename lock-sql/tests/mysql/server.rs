@@ -1,0 +1,199 @@
+//! A server for the tests, and what they ask of it and of the driver.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use lock_conformance::servers::{Owned, Persistence, Product, Settings};
+use lock_core::driver::{Attempt, Claim, Grant, Mode, Request, Waits};
+use lock_core::{Client, Label, Name, Owner, Random};
+use lock_sql::mysql;
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
+
+use crate::On;
+
+/// How long a test may take: far more than it needs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) const TTL: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs a test to its end, or to its limit.
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async { tokio::time::timeout(LIMIT, test).await.expect("the test ends in time") });
+    runtime.shutdown_background();
+}
+
+/// One of each product, which the tests share; each has a database of its own there.
+static SHARED: Mutex<Vec<(String, Owned)>> = Mutex::new(Vec::new());
+static DATABASES: AtomicU32 = AtomicU32::new(0);
+
+pub(crate) fn end_shared() {
+    SHARED.lock().expect("no test holds it for long").clear();
+}
+
+/// A database on a server.
+pub(crate) struct Server {
+    /// The server, unless it is the shared one; ended with the test.
+    _owned: Option<Owned>,
+    options: MySqlConnectOptions,
+}
+
+impl Server {
+    /// A new database on the server that all share.
+    pub(crate) async fn shared(on: On) -> Server {
+        let url = {
+            let mut shared = SHARED.lock().expect("no test holds it for long");
+            let name = on.listing().name;
+            if !shared.iter().any(|(of, _)| of == name) {
+                shared.push((name.to_owned(), start(on, &[])));
+            }
+            let (_, owned) = shared.iter().find(|(of, _)| of == name).expect("it was just started");
+            owned.url().to_owned()
+        };
+        let database = format!("db_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+        let options: MySqlConnectOptions = url.parse().unwrap();
+        let server = Server { _owned: None, options: options.disable_statement_logging() };
+        server.execute(&format!("CREATE DATABASE {database}")).await;
+        Server { options: server.options.database(&database), _owned: None }
+    }
+
+    /// A server of the test's own.
+    pub(crate) fn start(on: On, arguments: &[&str]) -> Server {
+        Server::of(start(on, arguments))
+    }
+
+    pub(crate) fn of(owned: Owned) -> Server {
+        let options: MySqlConnectOptions = owned.url().parse().unwrap();
+        Server { options: options.disable_statement_logging(), _owned: Some(owned) }
+    }
+
+    pub(crate) fn options(&self) -> MySqlConnectOptions {
+        self.options.clone()
+    }
+
+    pub(crate) fn database(&self) -> &str {
+        self.options.get_database().expect("a database")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.options.get_port()
+    }
+
+    /// A URL of the database, with what comes behind it.
+    pub(crate) fn url(&self, rest: &str) -> String {
+        self.url_of("lock", rest)
+    }
+
+    pub(crate) fn url_of(&self, user: &str, rest: &str) -> String {
+        format!("mysql://{user}@127.0.0.1:{}/{}{rest}", self.port(), self.database())
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        mysql::connect(&self.url("")).await.expect("the server can be reached")
+    }
+
+    /// A connection that goes past the library.
+    pub(crate) async fn raw(&self) -> MySqlConnection {
+        self.options.connect().await.expect("the server can be reached")
+    }
+
+    pub(crate) async fn execute(&self, sql: &str) -> u64 {
+        execute(&mut self.raw().await, sql).await
+    }
+
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        number(&mut self.raw().await, sql).await
+    }
+
+    /// A number of the server's status.
+    pub(crate) async fn status(&self, name: &str) -> u64 {
+        let show = format!("SHOW GLOBAL STATUS LIKE '{name}'");
+        let row = self.raw().await.fetch_one(AssertSqlSafe(show)).await.unwrap();
+        sqlx::Row::get::<String, _>(&row, 1).parse().unwrap()
+    }
+
+    /// Waits until so many of the others' statements that begin so are running.
+    pub(crate) async fn running(&self, begins: &str, how_many: i64) {
+        let mut raw = self.raw().await;
+        let count = format!(
+            "SELECT CAST(COUNT(*) AS SIGNED) FROM information_schema.processlist
+             WHERE db = '{}' AND id <> CONNECTION_ID() AND info LIKE '{begins}%'",
+            self.database()
+        );
+        until("the statements run", async || number(&mut raw, &count).await == how_many).await;
+    }
+
+    /// Ends all connections but the one that asks.
+    pub(crate) async fn kill_connections(&self) {
+        let mut raw = self.raw().await;
+        let others = format!(
+            "SELECT CAST(id AS SIGNED) FROM information_schema.processlist
+             WHERE db = '{}' AND id <> CONNECTION_ID()",
+            self.database()
+        );
+        let others: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(others)).fetch_all(&mut raw).await.unwrap();
+        for id in others {
+            raw.execute(AssertSqlSafe(format!("KILL {id}"))).await.ok();
+        }
+    }
+}
+
+fn start(on: On, arguments: &[&str]) -> Owned {
+    let args = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    let settings = Settings { persistence: Persistence::None, args, ..Settings::default() };
+    Owned::start(on, &settings).expect("another was started before")
+}
+
+pub(crate) async fn execute(raw: &mut MySqlConnection, sql: &str) -> u64 {
+    raw.execute(AssertSqlSafe(sql.to_owned())).await.unwrap().rows_affected()
+}
+
+pub(crate) async fn number(raw: &mut MySqlConnection, sql: &str) -> i64 {
+    sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(raw).await.unwrap()
+}
+
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so().await {
+        assert!(began.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) fn claim(client: &Client, name: &str, patience: Duration) -> Box<dyn Claim> {
+    claim_for(client, name, TTL, patience)
+}
+
+pub(crate) fn claim_for(client: &Client, name: &str, ttl: Duration, patience: Duration) -> Box<dyn Claim> {
+    client.driver().claim(Request {
+        name: Name::new(name).unwrap(),
+        owner: Owner::mint(&Random::system()),
+        mode: Mode::Exclusive,
+        ttl,
+        patience,
+        waits: Waits::No,
+        label: Label::new("a test"),
+        clock: client.clock().clone(),
+    })
+}
+
+pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
+    match claim.attempt().await.unwrap() {
+        Attempt::Granted(grant) => grant,
+        Attempt::Busy(busy) => panic!("{busy:?}"),
+    }
+}
+
+pub(crate) async fn is_busy(claim: &mut Box<dyn Claim>) -> bool {
+    matches!(claim.attempt().await.unwrap(), Attempt::Busy(_))
+}
+
+/// A lock that is free and has its row.
+pub(crate) async fn free_row(client: &Client, name: &str) {
+    let mut claim = claim(client, name, PATIENCE);
+    granted(&mut claim).await;
+    claim.release().await.unwrap();
+}

@@ -1,0 +1,139 @@
+//! What the server says when it did not do it.
+
+use std::time::{Duration, Instant};
+
+use lock_core::driver::Renewal;
+use lock_core::{Done, ErrorKind};
+use sqlx::AssertSqlSafe;
+
+use crate::On;
+use crate::server::{PATIENCE, Server, TTL, claim, execute, free_row, granted, is_busy, run, until};
+
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+
+pub(crate) fn a_deadlock_is_repeated_and_no_contention(on: On) {
+    run(async {
+        let server = Server::start(on, &[]);
+        let client = server.client().await;
+        free_row(&client, "a").await;
+        server.execute("CREATE TABLE weight (n INT) ENGINE=InnoDB").await;
+        let mut raw = server.raw().await;
+        execute(&mut raw, "BEGIN").await;
+        // The one that has changed less is undone.
+        let many: Vec<String> = (0..100).map(|n| format!("({n})")).collect();
+        execute(&mut raw, &format!("INSERT INTO weight VALUES {}", many.join(", "))).await;
+        execute(&mut raw, "SELECT * FROM onelock_locks LOCK IN SHARE MODE").await;
+        let mut attempt = claim(&client, "a", PATIENCE);
+        let attempt = tokio::spawn(async move { granted(&mut attempt).await });
+        server.running("UPDATE", 1).await;
+        // It waits for our lock to be shared no longer, and we would wait behind it.
+        let began = Instant::now();
+        execute(&mut raw, "UPDATE onelock_locks SET label = ''").await;
+        assert!(began.elapsed() < Duration::from_millis(900), "there was no deadlock");
+        execute(&mut raw, "COMMIT").await;
+        attempt.await.expect("it was granted in the end");
+    });
+}
+
+pub(crate) fn a_lock_wait_that_runs_out_is_repeated_and_no_contention(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = server.client().await;
+        free_row(&client, "a").await;
+        let mut raw = server.raw().await;
+        execute(&mut raw, "BEGIN").await;
+        execute(&mut raw, "UPDATE onelock_locks SET label = 'x'").await;
+        let mut attempt = claim(&client, "a", PATIENCE * 2);
+        let attempt = tokio::spawn(async move { granted(&mut attempt).await });
+        let short = claim(&client, "a", Duration::from_millis(1500)).attempt().await.unwrap_err();
+        assert!(matches!(short.kind(), ErrorKind::Unavailable { .. }), "{short:?}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!attempt.is_finished(), "it still waits");
+        execute(&mut raw, "ROLLBACK").await;
+        attempt.await.expect("it was granted in the end");
+    });
+}
+
+/// One who may do less than the server's administrator, whom `read_only` doesn't bind.
+async fn user(server: &Server) -> String {
+    let name = format!("u_{}", server.database());
+    server.execute(&format!("CREATE USER {name}")).await;
+    server.execute(&format!("GRANT ALL ON {}.* TO {name}", server.database())).await;
+    server.url_of(&name, "")
+}
+
+pub(crate) fn a_server_that_is_read_only_is_left_and_its_successor_met(on: On) {
+    run(async {
+        let server = Server::start(on, &[]);
+        let client = lock_sql::mysql::connect(&user(&server).await).await.unwrap();
+        let mut holder = claim(&client, "a", PATIENCE);
+        granted(&mut holder).await;
+        let connections = server.status("Connections").await;
+        server.execute("SET GLOBAL read_only = 1").await;
+        let error = holder.renew(TTL).await.unwrap_err();
+        assert_eq!(error.kind(), NOT_DONE, "{error}");
+        assert!(error.message().contains("read-only"), "{error}");
+        // The next call opens a connection: behind the address may be another server by now.
+        assert_eq!(claim(&client, "b", PATIENCE).attempt().await.unwrap_err().kind(), NOT_DONE);
+        assert!(client.info().data_loss.contains("read_only"), "{}", client.info().data_loss);
+        let bad = client.check().await.unwrap().into_iter().find(|f| f.subject == "replication").unwrap();
+        assert_eq!(bad.level, lock_core::driver::Level::Bad, "{}", bad.message);
+        server.execute("SET GLOBAL read_only = 0").await;
+        assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+        assert!(server.status("Connections").await > connections + 2);
+    });
+}
+
+pub(crate) fn a_connection_killed_at_any_call_costs_one_call_at_most(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = server.client().await;
+        let mut holder = claim(&client, "a", PATIENCE);
+        let mut other = claim(&client, "a", PATIENCE);
+        let first = granted(&mut holder).await;
+        for call in ["attempt", "renew", "look", "release"] {
+            server.kill_connections().await;
+            let broken = match call {
+                "attempt" => holder.attempt().await.map(drop),
+                "renew" => holder.renew(TTL).await.map(drop),
+                "look" => other.attempt().await.map(drop),
+                _ => holder.release().await.map(drop),
+            };
+            if let Err(error) = broken {
+                assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{call}: {error:?}");
+            }
+            match call {
+                "release" => _ = holder.release().await.unwrap(),
+                "look" => assert!(is_busy(&mut other).await),
+                "renew" => assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. })),
+                _ => assert_eq!(granted(&mut holder).await.token, first.token),
+            }
+        }
+        granted(&mut other).await;
+    });
+}
+
+pub(crate) fn a_statement_that_is_killed_is_not_known_to_be_undone(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = server.client().await;
+        free_row(&client, "a").await;
+        let mut raw = server.raw().await;
+        execute(&mut raw, "BEGIN").await;
+        execute(&mut raw, "UPDATE onelock_locks SET label = 'x'").await;
+        let mut attempt = claim(&client, "a", PATIENCE);
+        let attempt = tokio::spawn(async move { attempt.attempt().await.unwrap_err() });
+        server.running("UPDATE", 1).await;
+        let killed = format!(
+            "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE db = '{}' AND info LIKE 'UPDATE%'",
+            server.database()
+        );
+        let mut admin = server.raw().await;
+        let id: i64 = sqlx::query_scalar(AssertSqlSafe(killed)).fetch_one(&mut admin).await.unwrap();
+        execute(&mut admin, &format!("KILL QUERY {id}")).await;
+        let error = attempt.await.unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        execute(&mut raw, "ROLLBACK").await;
+        until("it can be had", async || claim(&client, "a", PATIENCE).attempt().await.is_ok()).await;
+    });
+}

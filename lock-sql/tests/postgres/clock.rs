@@ -1,0 +1,63 @@
+//! The server's clock and its time zone.
+
+use std::time::Duration;
+
+use lock_conformance::Step;
+use lock_conformance::servers::{self, Clock, Owned, Persistence, Settings};
+use lock_core::driver::Renewal;
+
+use crate::Outcome;
+use crate::server::{Site, TTL, busy, claim, granted, run};
+
+/// A server with a clock of its own; `Err` says why there is none.
+fn with_clock(settings: &[&str]) -> Result<Owned, String> {
+    servers::clock::can_be_set()?;
+    let args = settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
+    let settings =
+        Settings { persistence: Persistence::None, clock: Clock::Own, args, ..Settings::default() };
+    Ok(Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before"))
+}
+
+pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() -> Outcome {
+    let server = with_clock(&[])?;
+    run(async {
+        let site = Site::on(server.url());
+        let client = site.client().await;
+        let mut first = claim(&client, "a");
+        granted(&mut first).await;
+        first.release().await.unwrap();
+        server.step_clock(Step::Forward(Duration::from_secs(3600))).unwrap();
+        // Its deadline lies an hour back; the refusal tells the time.
+        granted(&mut first).await;
+        server.step_clock(Step::Back(Duration::from_secs(3600))).unwrap();
+        assert!(matches!(first.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+    })
+}
+
+pub(crate) fn a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_leases() -> Outcome {
+    let server = with_clock(&["timezone=Europe/Berlin", "log_timezone=Europe/Berlin"])?;
+    run(async {
+        let site = Site::on(server.url());
+        // To the last second before an hour that the zone has twice, and into it.
+        let to_the_change =
+            "SELECT (extract(epoch FROM timestamptz '2027-10-31 02:59:58+02' - now()))::bigint";
+        let ahead = site.number(to_the_change).await;
+        server.step_clock(Step::Forward(Duration::from_secs(ahead.unsigned_abs()))).unwrap();
+        let client = site.client().await;
+        let mut holder = claim(&client, "a");
+        let token = granted(&mut holder).await.token;
+        let mut other = claim(&client, "a");
+        for _ in 0..8 {
+            assert!(busy(&mut other).await.free_in.unwrap() <= TTL);
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        let zone: String = sqlx::Row::get(
+            &site.row("SELECT to_char(now() AT TIME ZONE 'Europe/Berlin', 'HH24:MI')").await,
+            0,
+        );
+        assert_eq!(zone, "02:00", "the hour begins once more");
+        assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+        holder.release().await.unwrap();
+        assert!(granted(&mut other).await.token > token);
+    })
+}

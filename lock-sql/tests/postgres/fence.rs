@@ -1,0 +1,76 @@
+//! The resource's side.
+
+use std::time::Duration;
+
+use lock_core::FencingToken;
+use lock_sql::FenceError;
+use lock_sql::postgres::Fence;
+use sqlx::{AssertSqlSafe, Connection, Executor};
+
+use crate::Outcome;
+use crate::server::{Site, run, until};
+
+async fn prepared() -> Site {
+    let site = Site::new();
+    Fence::create_table(&mut site.admin().await).await.ok();
+    site.execute("CREATE TABLE TABLE_ (n bigint)").await;
+    site
+}
+
+/// A transaction of the user's that writes `n`.
+async fn write(site: &Site, n: i64, offered: u64) -> Result<(), FenceError> {
+    let mut admin = site.admin().await;
+    let mut transaction = admin.begin().await?;
+    let token = FencingToken::new(offered).unwrap();
+    Fence::new(site.table.clone()).accept(&mut transaction, token).await?;
+    let insert = format!("INSERT INTO {} VALUES ({n})", site.table);
+    transaction.execute(AssertSqlSafe(insert)).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+pub(crate) fn a_stale_token_writes_nothing() -> Outcome {
+    run(async {
+        let site = prepared().await;
+        write(&site, 1, 7).await.unwrap();
+        write(&site, 2, 7).await.unwrap();
+        write(&site, 3, u64::MAX / 2).await.unwrap();
+        match write(&site, 4, u64::MAX / 2 - 1).await {
+            Err(FenceError::Stale(stale)) => {
+                assert_eq!((stale.offered.get(), stale.highest.get()), (u64::MAX / 2 - 1, u64::MAX / 2));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(site.number("SELECT sum(n)::bigint FROM TABLE_").await, 6);
+        Fence::new("another").accept(&mut site.admin().await, FencingToken::new(1).unwrap()).await.unwrap();
+    })
+}
+
+pub(crate) fn transactions_of_two_holders_come_in_order() -> Outcome {
+    run(async {
+        let site = prepared().await;
+        let mut admin = site.admin().await;
+        let mut later = admin.begin().await.unwrap();
+        Fence::new(site.table.clone()).accept(&mut later, FencingToken::new(9).unwrap()).await.unwrap();
+        let other = site.clone();
+        let earlier = tokio::spawn(async move { write(&other, 1, 8).await });
+        let fences = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%onelock_fences%'";
+        until("the earlier holder's waits", async || site.number(fences).await == 1).await;
+        assert!(!earlier.is_finished());
+        later.commit().await.unwrap();
+        let outcome = tokio::time::timeout(Duration::from_secs(5), earlier).await.unwrap().unwrap();
+        assert!(matches!(outcome, Err(FenceError::Stale(_))), "{outcome:?}");
+        assert_eq!(site.number("SELECT count(*) FROM TABLE_").await, 0);
+    })
+}
+
+pub(crate) fn a_transaction_that_was_rolled_back_leaves_no_token() -> Outcome {
+    run(async {
+        let site = prepared().await;
+        let mut admin = site.admin().await;
+        let mut transaction = admin.begin().await.unwrap();
+        Fence::new(site.table.clone()).accept(&mut transaction, FencingToken::new(9).unwrap()).await.unwrap();
+        transaction.rollback().await.unwrap();
+        write(&site, 1, 8).await.unwrap();
+    })
+}

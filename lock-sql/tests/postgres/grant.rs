@@ -1,0 +1,209 @@
+//! The statements.
+
+use std::time::{Duration, Instant};
+
+use lock_core::driver::{Cause, Release, Renewal, Revocation, When};
+use lock_core::{Done, ErrorKind, Label, Name, Owner, Random};
+use sqlx::{Executor, Row};
+
+use crate::Outcome;
+use crate::server::{Site, TTL, busy, claim, claim_within, granted, run, until};
+
+const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+pub(crate) fn an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut before = claim(&client, "a");
+        granted(&mut before).await;
+        before.release().await.unwrap();
+        let mut keeper = site.keep_row("a").await;
+        let error = claim_within(&client, "a", Duration::from_millis(300)).attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert_eq!(site.waiting().await, 1, "the attempt is on its way");
+        keeper.execute("COMMIT").await.unwrap();
+        until("the statement is done", async || site.waiting().await == 0).await;
+        let held = format!("SELECT count(*) FROM TABLE_ WHERE expires > {NOW} OR owner <> ''");
+        let end = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < end {
+            assert_eq!(site.number(&held).await, 0, "it came after its caller had gone");
+        }
+    })
+}
+
+pub(crate) fn an_attempt_that_waited_for_a_row_within_its_patience_takes_it() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut before = claim(&client, "a");
+        let first = granted(&mut before).await.token;
+        before.release().await.unwrap();
+        let mut keeper = site.keep_row("a").await;
+        let mut waits = claim(&client, "a");
+        let waiting = tokio::spawn(async move { granted(&mut waits).await });
+        until("it waits", async || site.waiting().await == 1).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        keeper.execute("COMMIT").await.unwrap();
+        let grant = waiting.await.unwrap();
+        assert!(grant.token > first);
+        // Its lease counts from before it waited.
+        assert!(grant.valid_for <= TTL - Duration::from_millis(200), "{grant:?}");
+    })
+}
+
+pub(crate) fn a_busy_look_writes_nothing_and_waits_for_no_row() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut holder = claim(&client, "a");
+        granted(&mut holder).await;
+        let mut keeper = site.keep_row("a").await;
+        let version = "SELECT xmin::text::bigint FROM TABLE_";
+        let before = site.number(version).await;
+        let mut other = claim_within(&client, "a", Duration::from_secs(1));
+        for _ in 0..10 {
+            let busy = busy(&mut other).await;
+            assert!(busy.free_in.unwrap() <= TTL, "{busy:?}");
+        }
+        assert_eq!(site.number(version).await, before);
+        keeper.execute("COMMIT").await.unwrap();
+        let Renewal::Held { .. } = holder.renew(TTL).await.unwrap() else { panic!("it is held") };
+    })
+}
+
+pub(crate) fn an_attempt_again_has_the_same_token_and_what_the_row_has_left() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut holder = claim(&client, "a");
+        let first = granted(&mut holder).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let again = granted(&mut holder).await;
+        assert_eq!(again.token, first.token);
+        let left = site.number(&format!("SELECT expires - {NOW} FROM TABLE_")).await;
+        let left = Duration::from_micros(left.unsigned_abs());
+        assert!(again.valid_for <= TTL && left <= again.valid_for, "{again:?}, {left:?} in the row");
+        assert!(left + Duration::from_secs(2) > TTL, "the lease is a whole one again, and not {left:?}");
+        // What the row says, and not a ttl by assumption; and it is never shortened.
+        site.execute(&format!("UPDATE TABLE_ SET expires = {NOW} + 60000000")).await;
+        let longer = granted(&mut holder).await;
+        assert_eq!(longer.token, first.token);
+        assert!(longer.valid_for > Duration::from_secs(50), "{longer:?}");
+        site.execute("UPDATE TABLE_ SET expires = 1").await;
+        assert!(granted(&mut holder).await.token > first.token, "it had ended in between");
+    })
+}
+
+pub(crate) fn renewals_never_shorten_and_bring_nothing_back() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut holder = claim(&client, "a");
+        granted(&mut holder).await;
+        let before = site.number("SELECT expires FROM TABLE_").await;
+        let Renewal::Held { valid_for } = holder.renew(TTL / 4).await.unwrap() else { panic!("it is held") };
+        assert!(valid_for > TTL / 2, "{valid_for:?}");
+        assert_eq!(site.number("SELECT expires FROM TABLE_").await, before);
+        let Renewal::Held { valid_for } = holder.renew(TTL * 2).await.unwrap() else { panic!("it is held") };
+        assert!(valid_for > TTL, "{valid_for:?}");
+        site.execute("UPDATE TABLE_ SET expires = 1").await;
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
+        assert_eq!(site.number("SELECT expires FROM TABLE_").await, 1);
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "late, and said to be");
+        granted(&mut claim(&client, "a")).await;
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Taken));
+    })
+}
+
+pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut holder = claim(&client, "a");
+        granted(&mut holder).await;
+        holder.release().await.unwrap();
+        site.execute("UPDATE TABLE_ SET token = token + 3600000000").await;
+        let ahead = site.number("SELECT token FROM TABLE_").await.unsigned_abs();
+        let mut next = claim(&client, "a");
+        let grant = granted(&mut next).await;
+        assert_eq!(grant.token.get(), ahead + 1);
+        // A deadline made of it would let attempts in for an hour. (A release would tell the time anew.)
+        site.execute("UPDATE TABLE_ SET expires = 0").await;
+        let mut keeper = site.keep_row("a").await;
+        claim_within(&client, "a", Duration::from_millis(200)).attempt().await.unwrap_err();
+        keeper.execute("COMMIT").await.unwrap();
+        until("the statement is done", async || site.waiting().await == 0).await;
+        assert_eq!(site.number("SELECT token FROM TABLE_").await.unsigned_abs(), ahead + 1);
+    })
+}
+
+pub(crate) fn names_are_bytes() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let longest = "é".repeat(256);
+        let names =
+            ["a", "A", "á", "a\u{301}", "a ", " a", "ß", "ss", "a'b", "a\\b", "x'61'", "$1", "%", &longest];
+        let mut claims: Vec<_> = names.iter().map(|name| claim(&client, name)).collect();
+        for claim in &mut claims {
+            granted(claim).await;
+        }
+        let rows = site.number("SELECT count(*) FROM TABLE_").await;
+        assert_eq!(rows, i64::try_from(names.len()).unwrap());
+        let stored: Vec<u8> =
+            site.row("SELECT name FROM TABLE_ ORDER BY octet_length(name) DESC").await.get(0);
+        assert_eq!(stored, longest.as_bytes());
+        for claim in &mut claims {
+            assert!(matches!(claim.release().await.unwrap(), Release::Released { .. }));
+        }
+    })
+}
+
+pub(crate) fn a_revoked_holder_is_told_in_either_way() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        for when in [When::HoldersDeadline, When::Now] {
+            let mut holder = claim(&client, "a");
+            granted(&mut holder).await;
+            let patience = Duration::from_secs(5);
+            let name = Name::new("a").unwrap();
+            let shown = client.driver().inspect(&name, patience).await.unwrap().holder.unwrap();
+            assert_eq!(shown.label.as_deref(), Some("a test"));
+            let (by, label) = (Owner::mint(&Random::system()), Label::new("ops"));
+            let revocation = Revocation { holder: shown.owner, by, label, when, patience };
+            client.driver().revoke(&name, revocation).await.unwrap();
+            assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Revoked), "{when:?}");
+            site.execute("UPDATE TABLE_ SET expires = 1").await;
+        }
+    })
+}
+
+pub(crate) fn rows_of_a_day_ago_are_swept_and_those_in_use_stay() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let insert = |kind: &str, token: &str, expires: &str| {
+            format!(
+                "INSERT INTO TABLE_ (name, owner, token, expires, label)
+                 SELECT ('{kind}' || n)::bytea, '', {NOW} - {token}, {expires}, '' FROM generate_series(1, 300) AS n"
+            )
+        };
+        let (day, hour) = ("90000000000", "3600000000");
+        site.execute(&insert("old", day, "0")).await;
+        site.execute(&insert("new", hour, "0")).await;
+        site.execute(&insert("held", day, &format!("{NOW} + {day}"))).await;
+        let mut claim = claim(&client, "a");
+        let left = "SELECT count(*) FROM TABLE_ WHERE name >= 'old' AND name < 'ole'";
+        let start = Instant::now();
+        while site.number(left).await > 0 {
+            assert!(start.elapsed() < Duration::from_secs(20), "nothing is swept");
+            for _ in 0..100 {
+                granted(&mut claim).await;
+                claim.release().await.unwrap();
+            }
+        }
+        assert_eq!(site.number("SELECT count(*) FROM TABLE_").await, 601);
+    })
+}

@@ -1,0 +1,120 @@
+//! The rules that are particular to PostgreSQL, on a real server. What every backend promises is the conformance suite's.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod clock;
+mod fence;
+mod grant;
+mod opening;
+mod pooler;
+mod server;
+mod session;
+#[cfg(feature = "tls")]
+mod tls;
+mod trouble;
+mod wakes;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use lock_conformance::servers::{self, Absence, Owned, Settings, record};
+
+/// A test's name, and the test: what it did, or why it could not.
+type Named = (&'static str, fn() -> Outcome);
+
+/// `Err` says why it was not run.
+pub(crate) type Outcome = Result<(), String>;
+
+macro_rules! tests {
+    ($($(#[$attribute:meta])? $module:ident { $($test:ident,)+ })+) => {
+        fn tests() -> Vec<Named> {
+            let mut tests: Vec<Named> = Vec::new();
+            $($(#[$attribute])? tests.extend([$((
+                concat!(stringify!($module), "::", stringify!($test)),
+                (|| $module::$test()) as fn() -> Outcome,
+            )),+]);)+
+            tests
+        }
+    };
+}
+
+tests! {
+    clock {
+        an_attempt_refused_for_an_old_estimate_is_sent_again,
+        a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_leases,
+    }
+    fence {
+        a_stale_token_writes_nothing,
+        transactions_of_two_holders_come_in_order,
+        a_transaction_that_was_rolled_back_leaves_no_token,
+    }
+    grant {
+        an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing,
+        an_attempt_that_waited_for_a_row_within_its_patience_takes_it,
+        a_busy_look_writes_nothing_and_waits_for_no_row,
+        an_attempt_again_has_the_same_token_and_what_the_row_has_left,
+        renewals_never_shorten_and_bring_nothing_back,
+        a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time,
+        names_are_bytes,
+        a_revoked_holder_is_told_in_either_way,
+        rows_of_a_day_ago_are_swept_and_those_in_use_stay,
+    }
+    opening {
+        the_table_is_created_where_it_was_named_and_only_once,
+        a_table_of_another_version_or_of_somebody_else_is_left_alone,
+        who_may_not_create_the_table_is_told_who_may,
+        a_missing_right_is_named,
+        a_table_that_is_gone_is_said_to_be_and_made_anew,
+        a_password_is_never_shown,
+    }
+    pooler {
+        behind_a_transaction_pooler_locks_work_and_waiters_look,
+    }
+    session {
+        whatever_a_role_sets_changes_nothing,
+        a_user_whose_own_transaction_is_open_keeps_its_locks,
+        the_users_pool_may_be_full,
+    }
+    #[cfg(feature = "tls")]
+    tls {
+        the_servers_certificate_and_name_are_verified,
+    }
+    trouble {
+        what_the_server_undid_is_asked_again_and_never_contention,
+        another_error_is_no_contention,
+        a_server_set_to_read_only_is_unavailable,
+        a_connection_that_was_killed_is_replaced_at_every_call,
+        a_statement_that_is_killed_while_it_waits_takes_nothing_that_stays,
+        a_standby_takes_no_locks,
+    }
+    wakes {
+        a_release_and_a_break_wake_who_listens,
+        nobody_is_notified_who_does_not_wait,
+        a_mark_is_kept_up_and_never_shortened,
+        a_table_is_heard_by_whatever_name,
+        a_feed_that_broke_is_restored_and_everybody_looks,
+        who_leaves_takes_the_connections_along,
+    }
+}
+
+fn main() -> ExitCode {
+    let absent = match Owned::start(&servers::Postgres::Installed, &Settings::default()) {
+        Ok(_) => None,
+        Err(Absence::NotRun(why)) => Some(why),
+        Err(Absence::Failure(why)) => {
+            eprintln!("the rules of PostgreSQL: FAILED: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(why) = &absent {
+        record::not_run("the rules of PostgreSQL", why);
+    }
+    let trials = tests().into_iter().map(|(name, test)| {
+        let absent = absent.clone();
+        Trial::ignorable_test(name, move || {
+            let ran = absent.map_or_else(test, Err);
+            Ok::<_, Failed>(ran.map_or_else(Completion::ignored_with, |()| Completion::Completed))
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}

@@ -1,0 +1,140 @@
+//! The table, its version, and who may.
+
+use lock_core::driver::Level;
+use lock_core::{ErrorKind, Options};
+use sqlx::Executor;
+use sqlx::{AssertSqlSafe, ConnectOptions};
+
+use crate::Outcome;
+use crate::server::{Site, busy, claim, granted, run};
+
+pub(crate) fn the_table_is_created_where_it_was_named_and_only_once() -> Outcome {
+    run(async {
+        let mut site = Site::new();
+        site.execute("CREATE SCHEMA schema_of_TABLE_").await;
+        site.table = format!("schema_of_{0}.{0}", site.table);
+        let mut opening = tokio::task::JoinSet::new();
+        for _ in 0..10 {
+            let site = site.clone();
+            opening.spawn(async move { site.client().await });
+        }
+        let clients = opening.join_all().await;
+        let done: Vec<String> = futures(&clients).await;
+        assert_eq!(done.iter().filter(|done| done.contains(&site.table)).count(), 1, "{done:?}");
+        granted(&mut claim(&clients[0], "a")).await;
+        busy(&mut claim(&clients[9], "a")).await;
+        assert_eq!(site.number("SELECT count(*) FROM TABLE_").await, 1);
+        // What `schema` prints makes the same table.
+        let printed = clients[0].driver().schema().replace(&format!(".\"{}", &site.table[10..]), ".\"x");
+        assert!(printed.contains("COMMENT ON TABLE") && printed.ends_with(';'), "{printed}");
+    })
+}
+
+async fn futures(clients: &[lock_core::Client]) -> Vec<String> {
+    let mut done = Vec::new();
+    for client in clients {
+        done.push(client.init().await.unwrap());
+    }
+    done
+}
+
+pub(crate) fn a_table_of_another_version_or_of_somebody_else_is_left_alone() -> Outcome {
+    run(async {
+        for (comment, said) in [
+            ("'onelock schema 2'", "newer"),
+            ("'onelock schema 0'", "older"),
+            ("'people'", "none of ours"),
+            ("NULL", "none of ours"),
+        ] {
+            let site = Site::new();
+            site.execute(&format!("CREATE TABLE TABLE_ (a int); COMMENT ON TABLE TABLE_ IS {comment}")).await;
+            let error = site.backend().open(Options::default()).await.map(drop).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+            assert!(error.message().contains(said) && error.message().contains(&site.table), "{error}");
+        }
+        // One that changes under an open client is noticed by its next connection.
+        let site = Site::new();
+        let client = site.client().await;
+        granted(&mut claim(&client, "a")).await;
+        site.execute("COMMENT ON TABLE TABLE_ IS 'onelock schema 2'").await;
+        site.kill_connections().await;
+        claim(&client, "b").attempt().await.unwrap_err();
+        let error = claim(&client, "b").attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+    })
+}
+
+pub(crate) fn who_may_not_create_the_table_is_told_who_may() -> Outcome {
+    run(async {
+        let site = Site::new();
+        site.execute("CREATE ROLE role_of_TABLE_ LOGIN; REVOKE CREATE ON SCHEMA public FROM public").await;
+        let role = format!("role_of_{}", site.table);
+        let guest = site.backend_as(site.options().username(&role));
+        let error = guest.clone().open(Options::default()).await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        for said in ["lock init --on URL", "lock schema --on URL", &site.table] {
+            assert!(error.message().contains(said), "{error}");
+        }
+        site.client().await;
+        site.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE_ TO role_of_TABLE_").await;
+        let client = guest.open(Options::default()).await.unwrap();
+        let mut claim = claim(&client, "a");
+        granted(&mut claim).await;
+        claim.release().await.unwrap();
+    })
+}
+
+pub(crate) fn a_missing_right_is_named() -> Outcome {
+    run(async {
+        let site = Site::new();
+        site.client().await;
+        site.execute("CREATE ROLE role_of_TABLE_ LOGIN; GRANT SELECT ON TABLE_ TO role_of_TABLE_").await;
+        let role = format!("role_of_{}", site.table);
+        let client = site.backend_as(site.options().username(&role)).open(Options::default()).await.unwrap();
+        let error = claim(&client, "a").attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert!(error.message().contains("INSERT"), "{error}");
+        let findings = client.check().await.unwrap();
+        let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
+        assert_eq!(rights.level, Level::Bad);
+        assert!(rights.message.contains("INSERT, UPDATE, DELETE"), "{rights:?}");
+        let findings = site.client().await.check().await.unwrap();
+        let bad = findings.iter().filter(|finding| finding.level == Level::Bad).count();
+        assert_eq!(bad, 0, "{findings:?}");
+    })
+}
+
+pub(crate) fn a_table_that_is_gone_is_said_to_be_and_made_anew() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut holder = claim(&client, "a");
+        let before = granted(&mut holder).await.token;
+        site.execute("DROP TABLE TABLE_").await;
+        let error = claim(&client, "a").attempt().await.unwrap_err();
+        assert!(error.is_transient() && !error.may_have_been_done(), "{error:?}");
+        assert!(error.message().contains("table of locks is gone"), "{error}");
+        assert!(granted(&mut claim(&client, "a")).await.token > before);
+    })
+}
+
+pub(crate) fn a_password_is_never_shown() -> Outcome {
+    run(async {
+        let site = Site::new();
+        site.execute("CREATE ROLE role_of_TABLE_ LOGIN PASSWORD 's3cret'").await;
+        let (host, port) = (site.options().get_host().to_owned(), site.options().get_port());
+        for url in [
+            format!("postgres://nobody_{}:s3cret@{host}:{port}/locks", site.table),
+            "postgres://me:s3cret@127.0.0.1:1/locks".to_owned(),
+            format!("postgres://lock:s3cret@{host}:{port}/no_such_database"),
+        ] {
+            let error = lock_sql::postgres::connect(&url).await.map(drop).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+        let client =
+            site.backend_as(site.options().password("s3cret")).open(Options::default()).await.unwrap();
+        assert!(!format!("{client:?} {:?}", client.driver()).contains("s3cret"));
+        let mut admin = site.options().connect().await.unwrap();
+        admin.execute(AssertSqlSafe("SELECT 1".to_owned())).await.unwrap();
+    })
+}

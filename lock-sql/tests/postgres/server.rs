@@ -1,0 +1,155 @@
+//! A server for all tests, with a table for each; servers of their own for those that hurt them.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use lock_conformance::servers::{self, Owned, Persistence, Settings};
+use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Request, Waits};
+use lock_core::{Client, Label, Name, Options, Owner, Random};
+use lock_sql::postgres;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
+
+use crate::Outcome;
+
+pub(crate) const TTL: Duration = Duration::from_secs(20);
+
+static SHARED: LazyLock<Owned> = LazyLock::new(|| start(&[]));
+
+/// Starts a server of a test's own, with these settings.
+pub(crate) fn start(settings: &[&str]) -> Owned {
+    let args = settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
+    let settings = Settings { persistence: Persistence::None, args, ..Settings::default() };
+    Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before")
+}
+
+/// Starts a server that can be started again with its data.
+pub(crate) fn start_durable() -> Owned {
+    Owned::start(&servers::Postgres::Installed, &Settings::default()).expect("another was started before")
+}
+
+/// A test's own table on a server.
+#[derive(Clone)]
+pub(crate) struct Site {
+    url: String,
+    pub(crate) table: String,
+}
+
+impl Site {
+    /// On the server that all share.
+    pub(crate) fn new() -> Site {
+        Site::on(SHARED.url())
+    }
+
+    pub(crate) fn on(url: &str) -> Site {
+        static TABLES: AtomicU32 = AtomicU32::new(0);
+        let table = format!("locks_{}", TABLES.fetch_add(1, Ordering::Relaxed));
+        Site { url: url.to_owned(), table }
+    }
+
+    pub(crate) fn options(&self) -> PgConnectOptions {
+        self.url.parse::<PgConnectOptions>().unwrap().disable_statement_logging()
+    }
+
+    pub(crate) fn backend(&self) -> postgres::Postgres {
+        self.backend_as(self.options())
+    }
+
+    pub(crate) fn backend_as(&self, options: PgConnectOptions) -> postgres::Postgres {
+        postgres::Postgres::from(options).table(&self.table).unwrap()
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        self.backend().open(Options::default()).await.unwrap()
+    }
+
+    pub(crate) async fn admin(&self) -> PgConnection {
+        self.options().connect().await.unwrap()
+    }
+
+    /// Runs what a test made up; `TABLE` stands for its table.
+    pub(crate) async fn execute(&self, sql: &str) -> u64 {
+        let sql = sql.replace("TABLE_", &self.table);
+        self.admin().await.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await.unwrap().rows_affected()
+    }
+
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        let sql = sql.replace("TABLE_", &self.table);
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut self.admin().await).await.unwrap()
+    }
+
+    pub(crate) async fn row(&self, sql: &str) -> PgRow {
+        let sql = sql.replace("TABLE_", &self.table);
+        self.admin().await.fetch_one(AssertSqlSafe(sql)).await.unwrap()
+    }
+
+    /// A transaction that keeps the lock's row to itself.
+    pub(crate) async fn keep_row(&self, name: &str) -> PgConnection {
+        let mut admin = self.admin().await;
+        let keep = format!("BEGIN; SELECT 1 FROM {} WHERE name = '{name}' FOR UPDATE", self.table);
+        admin.execute(sqlx::raw_sql(AssertSqlSafe(keep))).await.unwrap();
+        admin
+    }
+
+    /// Statements on this table that wait for another transaction.
+    pub(crate) async fn waiting(&self) -> i64 {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%TABLE_\"%'";
+        self.number(waiting).await
+    }
+
+    /// Kills every connection but the one that kills.
+    pub(crate) async fn kill_connections(&self) {
+        let kill = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+             WHERE pid <> pg_backend_pid() AND query LIKE '%{}\"%'",
+            self.table
+        );
+        self.execute(&kill).await;
+    }
+}
+
+pub(crate) fn run(test: impl Future<Output = ()>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(test);
+    Ok(())
+}
+
+pub(crate) fn claim(client: &Client, name: &str) -> Box<dyn Claim> {
+    claim_within(client, name, Duration::from_secs(5))
+}
+
+pub(crate) fn claim_within(client: &Client, name: &str, patience: Duration) -> Box<dyn Claim> {
+    client.driver().claim(Request {
+        name: Name::new(name).unwrap(),
+        owner: Owner::mint(&Random::system()),
+        mode: Mode::Exclusive,
+        ttl: TTL,
+        patience,
+        waits: Waits::Queued,
+        label: Label::new("a test"),
+        clock: client.clock().clone(),
+    })
+}
+
+pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
+    match claim.attempt().await.unwrap() {
+        Attempt::Granted(grant) => grant,
+        Attempt::Busy(busy) => panic!("{busy:?}"),
+    }
+}
+
+pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
+    match claim.attempt().await.unwrap() {
+        Attempt::Busy(busy) => busy,
+        Attempt::Granted(grant) => panic!("{grant:?}"),
+    }
+}
+
+pub(crate) async fn until(what: &str, mut happens: impl AsyncFnMut() -> bool) {
+    let start = Instant::now();
+    while !happens().await {
+        assert!(start.elapsed() < Duration::from_secs(10), "not within 10 s: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

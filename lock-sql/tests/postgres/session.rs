@@ -1,0 +1,110 @@
+//! What others set, or keep to themselves, is not our sessions'.
+
+use std::time::Duration;
+
+use lock_core::driver::{Renewal, Wakes};
+use lock_core::{Ending, Options};
+use sqlx::Executor;
+use sqlx::postgres::PgPoolOptions;
+
+use crate::Outcome;
+use crate::server::{Site, TTL, busy, claim, granted, run};
+
+pub(crate) fn whatever_a_role_sets_changes_nothing() -> Outcome {
+    run(async {
+        let site = Site::new();
+        site.client().await;
+        let role = format!("role_of_{}", site.table);
+        let set = |setting: &str| format!("ALTER ROLE {role} SET {setting}; ");
+        let settings: String = [
+            "default_transaction_isolation = serializable",
+            "timezone = 'America/St_Johns'",
+            "datestyle = 'German'",
+            "bytea_output = 'escape'",
+            "standard_conforming_strings = off",
+            "client_encoding = 'LATIN1'",
+            "synchronous_commit = off",
+            "statement_timeout = '1ms'",
+            "enable_indexscan = off",
+        ]
+        .iter()
+        .map(|setting| set(setting))
+        .collect();
+        site.execute(&format!("CREATE ROLE {role} LOGIN SUPERUSER; {settings}")).await;
+        let options = site.options().username(&role).application_name(&site.table);
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let backend = site.backend_as(options.clone());
+            tasks.spawn(async move {
+                let client = backend.open(Options::default()).await.unwrap();
+                let lock = client.lock("a").ttl(TTL).build().unwrap();
+                for _ in 0..25 {
+                    let guard = lock.acquire().await.unwrap();
+                    guard.renew(TTL).await.unwrap();
+                    assert_eq!(guard.release().await, Ending::Released);
+                }
+                client
+            });
+        }
+        let clients = tasks.join_all().await;
+        assert!(clients.iter().all(|client| client.info().wakes == Wakes::Pushed));
+        // At another isolation level many would have failed, and been asked again.
+        let mut undone = site.admin().await;
+        let errors = sqlx::query_scalar::<_, i64>(
+            "SELECT xact_rollback FROM pg_stat_database WHERE datname = 'locks'",
+        );
+        let _: i64 = errors.fetch_one(&mut undone).await.unwrap();
+        let mut holder = claim(&clients[0], "b");
+        granted(&mut holder).await;
+        let early =
+            format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{}'", site.table);
+        assert!(site.number(&early).await >= 4);
+    })
+}
+
+pub(crate) fn a_user_whose_own_transaction_is_open_keeps_its_locks() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let pool = PgPoolOptions::new().max_connections(1).connect_with(site.options()).await.unwrap();
+        let mut transaction = pool.begin().await.unwrap();
+        transaction.execute("SELECT pg_current_xact_id()").await.unwrap();
+        let ttl = Duration::from_millis(600);
+        let lock = client.lock("a").ttl(ttl).build().unwrap();
+        let guard = lock.acquire().await.unwrap();
+        tokio::time::sleep(ttl * 2).await;
+        assert!(guard.is_held());
+        busy(&mut claim(&site.client().await, "a")).await;
+        // What it takes back doesn't take back the lock.
+        transaction.rollback().await.unwrap();
+        assert!(guard.is_held());
+        busy(&mut claim(&client, "a")).await;
+        assert_eq!(guard.release().await, Ending::Released);
+    })
+}
+
+pub(crate) fn the_users_pool_may_be_full() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.backend().connections(2).open(Options::default()).await.unwrap();
+        let mut holder = claim(&client, "held");
+        granted(&mut holder).await;
+        let mut before = claim(&client, "a");
+        granted(&mut before).await;
+        before.release().await.unwrap();
+        // All who come in wait for a row; who renews has a connection of its own.
+        let mut keeper = site.keep_row("a").await;
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..5 {
+            let mut waits = claim(&client, "a");
+            tasks.spawn(async move { waits.attempt().await });
+        }
+        crate::server::until("one waits", async || site.waiting().await == 1).await;
+        for _ in 0..5 {
+            let renewal = tokio::time::timeout(Duration::from_secs(1), holder.renew(TTL)).await.unwrap();
+            assert!(matches!(renewal.unwrap(), Renewal::Held { .. }));
+        }
+        keeper.execute("COMMIT").await.unwrap();
+        tasks.join_all().await;
+    })
+}

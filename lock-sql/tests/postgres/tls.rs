@@ -1,0 +1,83 @@
+//! TLS against a real server.
+
+use std::fs;
+
+use lock_conformance::servers::{self, Owned, Persistence, Settings};
+use lock_core::{ErrorKind, Result};
+use lock_sql::postgres;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+
+use crate::Outcome;
+use crate::server::{claim, granted, run};
+
+/// A certificate to be; everybody has a name of its own, or the server takes a certificate for its own issuer's.
+fn parameters(who: &str, names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut parameters = CertificateParams::new(names).expect("fine names");
+    parameters.distinguished_name.push(DnType::CommonName, who);
+    parameters
+}
+
+/// A root.
+fn root(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+    let mut root = parameters(name, &[]);
+    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(root, KeyPair::generate().expect("a key")).expect("a root")
+}
+
+/// A certificate and its key, in PEM form.
+fn issue(root: &CertifiedIssuer<'static, KeyPair>, who: &str, names: &[&str]) -> (String, String) {
+    let key = KeyPair::generate().expect("a key");
+    let certificate = parameters(who, names).signed_by(&key, root).expect("a signature");
+    (certificate.pem(), key.serialize_pem())
+}
+
+pub(crate) fn the_servers_certificate_and_name_are_verified() -> Outcome {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, others) = (root("a root"), root("another root"));
+    let (cert, key) = issue(&ours, "server", &["localhost"]);
+    let (client_cert, client_key) = issue(&ours, "lock", &[]);
+    for (file, pem) in
+        [("ca", ours.pem()), ("other", others.pem()), ("client", client_cert), ("client-key", client_key)]
+    {
+        fs::write(folder.path().join(file), pem).unwrap();
+    }
+    // Whoever comes by the host's name shows a certificate, too.
+    let rules = "hostssl all all all trust clientcert=verify-ca\nhostnossl all all 127.0.0.1/32 trust\nlocal all all trust\n";
+    let files =
+        [("server.crt", cert), ("server.key", key), ("root.crt", ours.pem()), ("hba.conf", rules.to_owned())];
+    let settings = Settings {
+        persistence: Persistence::None,
+        files: files.map(|(name, text)| (name.to_owned(), text.into_bytes())).to_vec(),
+        args: ["ssl=on", "ssl_ca_file=root.crt", "hba_file=data/hba.conf"]
+            .iter()
+            .flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()])
+            .collect(),
+        ..Settings::default()
+    };
+    let server = Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let of_client = format!("cert={}&key={}", file("client"), file("client-key"));
+    run(async {
+        let open = async |host: &str, query: String| -> Result<()> {
+            let url = server.url().replace("127.0.0.1", host);
+            let client = postgres::connect(&format!("{url}?{query}")).await?;
+            let mut claim = claim(&client, "a");
+            granted(&mut claim).await;
+            claim.release().await?;
+            let findings = client.check().await?;
+            let encryption = findings.iter().find(|finding| finding.subject == "encryption").unwrap();
+            assert!(encryption.message.contains("is encrypted"), "{encryption:?}");
+            Ok(())
+        };
+        open("localhost", format!("ca={}&{of_client}", file("ca"))).await.unwrap();
+        for (host, query) in [
+            ("localhost", format!("ca={}&{of_client}", file("other"))),
+            ("127.0.0.1", format!("ca={}&{of_client}", file("ca"))),
+            ("localhost", format!("ca={}", file("ca"))),
+        ] {
+            let error = open(host, query.clone()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{host} {query}: {error:?}");
+        }
+    })
+}

@@ -1,0 +1,165 @@
+//! Errors: what the server undid, what it refuses, and connections that end.
+
+use std::time::Duration;
+
+use lock_core::driver::{Claim, Release, Renewal};
+use lock_core::{Done, ErrorKind, Options};
+use sqlx::Executor;
+
+use crate::Outcome;
+use crate::server::{Site, TTL, busy, claim, claim_within, granted, run, start, start_durable, until};
+
+/// Makes the table's next `times` writes fail with an error of this code. A sequence is not set back with what failed.
+async fn fail(site: &Site, times: u32, code: &str) {
+    site.execute(&format!(
+        "DROP SEQUENCE IF EXISTS s_TABLE_; CREATE SEQUENCE s_TABLE_;
+         CREATE OR REPLACE FUNCTION f_TABLE_() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+           IF nextval('s_TABLE_') <= {times} THEN RAISE EXCEPTION 'as told' USING ERRCODE = '{code}'; END IF;
+           RETURN NEW; END $$;
+         CREATE OR REPLACE TRIGGER t_TABLE_ BEFORE INSERT OR UPDATE ON TABLE_
+           FOR EACH ROW EXECUTE FUNCTION f_TABLE_()"
+    ))
+    .await;
+}
+
+pub(crate) fn what_the_server_undid_is_asked_again_and_never_contention() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        for code in ["40001", "40P01", "55P03"] {
+            let mut holder = claim(&client, code);
+            fail(&site, 3, code).await;
+            granted(&mut holder).await;
+            fail(&site, 3, code).await;
+            assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }), "{code}");
+            fail(&site, 3, code).await;
+            assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }), "{code}");
+            fail(&site, u32::MAX, code).await;
+            let error = claim_within(&client, code, Duration::from_millis(200)).attempt().await.unwrap_err();
+            assert!(error.is_transient(), "{code}: {error:?}");
+        }
+    })
+}
+
+pub(crate) fn another_error_is_no_contention() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let no = ErrorKind::Unavailable { done: Done::No };
+        for (code, kind) in [("P0001", no), ("57014", no), ("53100", no), ("23514", ErrorKind::Rejected)] {
+            fail(&site, 1, code).await;
+            let mut other = claim(&client, "a");
+            let error = other.attempt().await.unwrap_err();
+            assert_eq!(error.kind(), kind, "{code}: {error:?}");
+            granted(&mut other).await;
+            other.release().await.unwrap();
+        }
+    })
+}
+
+pub(crate) fn a_server_set_to_read_only_is_unavailable() -> Outcome {
+    run(async {
+        let server = start(&[]);
+        let site = Site::on(server.url());
+        let client = site.client().await;
+        let mut holder = claim(&client, "a");
+        granted(&mut holder).await;
+        let set = |to: &str| format!("ALTER SYSTEM SET default_transaction_read_only = {to}");
+        let mut admin = site.admin().await;
+        admin.execute(sqlx::raw_sql("SET default_transaction_read_only = off")).await.unwrap();
+        admin.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(set("on")))).await.unwrap();
+        admin.execute(sqlx::raw_sql("SELECT pg_reload_conf()")).await.unwrap();
+        let error = until_err(&mut claim(&client, "b")).await;
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+        assert!(error.message().contains("takes no writes"), "{error}");
+        let error = holder.renew(TTL).await.unwrap_err();
+        assert!(error.is_transient() && !error.may_have_been_done(), "{error:?}");
+        admin.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(set("off")))).await.unwrap();
+        admin.execute(sqlx::raw_sql("SELECT pg_reload_conf()")).await.unwrap();
+        until("it takes writes again", async || holder.renew(TTL).await.is_ok()).await;
+    })
+}
+
+/// Each try is of a claim that holds nothing meanwhile.
+async fn until_err(claim: &mut Box<dyn Claim>) -> lock_core::Error {
+    for _ in 0..1000 {
+        match claim.attempt().await {
+            Ok(_) => claim.release().await.map(drop).unwrap_or_default(),
+            Err(e) => return e,
+        }
+    }
+    panic!("it goes on taking writes");
+}
+
+pub(crate) fn a_connection_that_was_killed_is_replaced_at_every_call() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut holder = claim(&client, "a");
+        for _ in 0..3 {
+            site.kill_connections().await;
+            // Whether the first was done is not known; the next call has a connection of its own.
+            if let Err(e) = holder.attempt().await {
+                assert!(e.is_transient(), "{e:?}");
+            }
+            granted(&mut holder).await;
+            site.kill_connections().await;
+            if let Err(e) = holder.renew(TTL).await {
+                assert!(e.is_transient(), "{e:?}");
+            }
+            assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+            site.kill_connections().await;
+            if let Err(e) = holder.release().await {
+                assert!(e.is_transient(), "{e:?}");
+            }
+            holder.release().await.unwrap();
+            assert_eq!(site.number("SELECT count(*) FROM TABLE_ WHERE owner <> ''").await, 0);
+        }
+    })
+}
+
+pub(crate) fn a_statement_that_is_killed_while_it_waits_takes_nothing_that_stays() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut before = claim(&client, "a");
+        granted(&mut before).await;
+        before.release().await.unwrap();
+        let mut keeper = site.keep_row("a").await;
+        let mut other = claim(&client, "a");
+        let attempt = tokio::spawn(async move { (other.attempt().await, other) });
+        until("it waits", async || site.waiting().await == 1).await;
+        let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND query LIKE '%TABLE_\"%'";
+        assert_eq!(site.number(kill).await, 1);
+        let (outcome, mut other) = attempt.await.unwrap();
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        keeper.execute("COMMIT").await.unwrap();
+        assert_eq!(other.release().await.unwrap(), Release::NotHeld);
+        granted(&mut other).await;
+    })
+}
+
+pub(crate) fn a_standby_takes_no_locks() -> Outcome {
+    run(async {
+        let server = start_durable();
+        let site = Site::on(server.url());
+        let client = site.client().await;
+        let mut holder = claim(&client, "a");
+        granted(&mut holder).await;
+        // In recovery until it is promoted, as a standby is whose primary is gone.
+        let data: String = sqlx::Row::get(&site.row("SHOW data_directory").await, 0);
+        server.kill().unwrap();
+        std::fs::write(format!("{data}/standby.signal"), "").unwrap();
+        server.restart(lock_conformance::Data::Kept).unwrap();
+        let error = until_err(&mut claim(&client, "b")).await;
+        assert!(error.is_transient(), "{error:?}");
+        let error = site.backend().open(Options::default()).await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+        assert!(error.message().contains("standby"), "{error}");
+        site.execute("SELECT pg_promote()").await;
+        until("it takes locks again", async || holder.renew(TTL).await.is_ok()).await;
+        busy(&mut claim(&client, "a")).await;
+    })
+}
