@@ -103,14 +103,11 @@ impl Dialect for Server {
 
 /// Asks for one statement, and reads its answer to the end.
 async fn ask(connection: &mut MySqlConnection, text: &str) -> sqlx::Result<Answer<MySqlRow>> {
-    let mut answer = Answer { rows: Vec::new(), affected: 0, last_insert_id: 0, now: None };
+    let mut answer = Answer { rows: Vec::new(), last_insert_id: 0, now: None };
     let mut parts = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).fetch_many(connection);
     while let Some(part) = parts.try_next().await? {
         match part {
-            Either::Left(done) => {
-                answer.affected = done.rows_affected();
-                answer.last_insert_id = done.last_insert_id();
-            }
+            Either::Left(done) => answer.last_insert_id = done.last_insert_id(),
             Either::Right(row) => answer.rows.push(row),
         }
     }

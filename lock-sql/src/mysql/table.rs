@@ -65,7 +65,7 @@ impl MySqlTable {
 
     /// Takes a lock that is free; otherwise sees who has it.
     async fn take(&self, call: &Call, key: &Key, request: &Request, row: Existence) -> Result<Found> {
-        let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner.clone());
+        let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner);
         let (ttl, label) = (request.ttl, request.label.clone());
         let take = move |Moment { deadline }| match row {
             Existence::Expected => statements.take(&key, &owner, ttl, &label, deadline),
@@ -147,7 +147,7 @@ impl Table for MySqlTable {
     }
 
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
-        let (statements, key, owner) = (self.statements.clone(), key.clone(), owner.clone());
+        let (statements, key, owner) = (self.statements.clone(), key.clone(), *owner);
         let renew = move |_| statements.renew(&key, &owner, ttl);
         match self.pool.ask(call, Purpose::Keep, renew).await {
             Ok(answer) => Ok(left(i64::try_from(answer.last_insert_id).unwrap_or(0))),
@@ -157,7 +157,7 @@ impl Table for MySqlTable {
     }
 
     async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
-        let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner.clone());
+        let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner);
         let answer = match self.pool.ask(call, Purpose::Keep, move |_| statements.release(&key, &owner)).await
         {
             Err(e) if is_table_missing(&e) => return Ok(Release::NotHeld),

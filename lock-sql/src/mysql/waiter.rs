@@ -59,7 +59,7 @@ impl Waiter {
 #[async_trait]
 impl Listener for Waiter {
     async fn woken(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn go_on(&self, call: &Call) {

@@ -33,7 +33,7 @@ impl Dialect for PostgresDialect {
         };
         // The first column of every answer.
         let now = rows.first().map(|row| row.try_get(0)).transpose()?;
-        Ok(Answer { affected: rows.len() as u64, last_insert_id: 0, now, rows })
+        Ok(Answer { last_insert_id: 0, now, rows })
     }
 
     fn trouble(error: sqlx::Error) -> Trouble {

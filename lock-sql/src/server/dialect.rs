@@ -37,9 +37,6 @@ pub(crate) struct Opened<C> {
 #[derive(Debug)]
 pub(crate) struct Answer<R> {
     pub(crate) rows: Vec<R>,
-    /// Rows that it found, where it writes.
-    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "MySQL's dialect asks for it"))]
-    pub(crate) affected: u64,
     /// What `LAST_INSERT_ID(…)` was set to, on servers that have it.
     #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "MySQL's dialect asks for it"))]
     pub(crate) last_insert_id: u64,

@@ -88,7 +88,7 @@ impl Dialect for Scripted {
             Some(Step::Refused) => return error("refused"),
             Some(Step::Broken) => return error("broken"),
         }
-        Ok(Answer { rows: Vec::new(), affected: 0, last_insert_id: 0, now })
+        Ok(Answer { rows: Vec::new(), last_insert_id: 0, now })
     }
 
     fn trouble(error: sqlx::Error) -> Trouble {
