@@ -22,12 +22,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measures every workload once, in about a minute.
+    /// Measures every workload once, on every backend there is or on those that are named.
     #[command(after_help = RATIOS)]
     Quick(Quick),
     /// Holds many locks at once and does nothing else: what it costs, and whether one is lost.
     Hold(Hold),
-    /// Compares the raw driver's PING and SET with redis-benchmark's, at one connection.
+    /// Compares the raw driver with the server's own benchmark program, at one connection.
     Calibrate(Calibrate),
     /// The other process of `hand-over`.
     #[command(hide = true)]
@@ -36,9 +36,13 @@ pub(crate) enum Command {
 
 #[derive(Debug, Group)]
 pub(crate) struct Quick {
-    /// The server: redis://…, sqlite:///…, or memory://
-    #[arg(long, value_name = "URL")]
-    pub(crate) on: String,
+    /// A server, or a name: redis, mysql, …; may be given more than once. Of a name one is started for the measurement;
+    /// without any, one of each kind that this machine has
+    #[arg(long, value_name = "URL|NAME")]
+    pub(crate) on: Vec<String>,
+    /// Servers that are started write to the disk before they acknowledge
+    #[arg(long)]
+    pub(crate) durable: bool,
     #[command(flatten)]
     pub(crate) run: Run,
     /// Only this workload; may be given more than once
@@ -51,7 +55,7 @@ pub(crate) struct Quick {
 
 #[derive(Debug, Group)]
 pub(crate) struct Hold {
-    /// The server: redis://…, sqlite:///…, or memory://
+    /// The server's URL
     #[arg(long, value_name = "URL")]
     pub(crate) on: String,
     /// How many
@@ -70,7 +74,7 @@ pub(crate) struct Hold {
 
 #[derive(Debug, Group)]
 pub(crate) struct Calibrate {
-    /// The server: redis://HOST:PORT
+    /// The server: redis://HOST:PORT, postgres://… or mysql://…
     #[arg(long, value_name = "URL")]
     pub(crate) on: String,
     #[command(flatten)]
@@ -109,6 +113,14 @@ pub(crate) enum Workload {
     HandOver,
     /// Eight processes on one name: how long each acquisition waits
     Processes,
+    /// Where waiters have to look: how much later than the release they notice it
+    Delay,
+    /// Eight processes that have waited for 10 s: what each asks of the server
+    Waiting,
+    /// One renewal after the other, alone and while 100 connections wait
+    Renewal,
+    /// Commits to a table of somebody else's, beside 64 loops of locks
+    Commits,
 }
 
 impl Workload {
@@ -119,6 +131,10 @@ impl Workload {
             Workload::OneName => "one-name",
             Workload::HandOver => "hand-over",
             Workload::Processes => "processes",
+            Workload::Delay => "delay",
+            Workload::Waiting => "waiting",
+            Workload::Renewal => "renewal",
+            Workload::Commits => "commits",
         }
     }
 }
@@ -136,5 +152,8 @@ Subjects take turns in slices of a quarter of a second; a ratio is the median of
   many-names   the subject's cycles/s / the floor's      (higher is better)
   one-name     the subject's cycles/s / those of the library uncontended, in the same rounds (higher is better)
   hand-over    the subject's p50 / the floor's           (lower is better)
+  delay        the delay / what is allowed, an eighth of what was waited (99 % of them lie below; lower is better)
+  renewal      the p50 beside 100 that wait / the p50 alone               (lower is better)
+  commits      commits/s beside the subject / beside the same loops without NOTIFY (higher is better)
 The token's price is the same ratio to no-token instead of to the floor.
 bench/README.md says more.";

@@ -2,18 +2,24 @@
 //!
 //! `bench/README.md` says what is measured and how to read it.
 
+// The futures of sqlx are nested deeper than the compiler looks by itself.
+#![recursion_limit = "256"]
+
 mod args;
+mod backend;
 mod calibrate;
 mod clock;
+mod counter;
 mod hold;
-mod monitor;
+mod lineup;
 mod quick;
 mod raw;
-mod recording;
 mod report;
 mod rounds;
+mod servers;
 mod subjects;
 mod tally;
+mod targets;
 mod workloads;
 
 use std::process::ExitCode;

@@ -1,153 +1,228 @@
-//! `quick`: every workload once, with whoever can take part in it.
+//! `quick`: every workload once on every backend, with whoever can take part in it.
 
 use std::time::Duration;
 
-use lock_core::{Location, Owner, Random};
+use lock_core::driver::Wakes;
+use lock_core::{Owner, Random};
 
 use crate::Outcome;
 use crate::args::{Quick, Workload};
+use crate::backend::Backend;
+use crate::lineup;
 use crate::report::{Format, Row};
-use crate::rounds::{self, Lane};
+use crate::rounds::{self, Lane, Pace};
+use crate::servers::{self, Targets};
 use crate::subjects::Kind;
 use crate::tally::{By, Tally};
+use crate::targets::Target;
+use crate::workloads::commits::Commits;
 use crate::workloads::cycles::Cycles;
+use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::processes::Processes;
+use crate::workloads::renewal::{Crowd, Renewals};
+use crate::workloads::waiting::Waiting;
 
-const ALL: [Workload; 5] =
-    [Workload::Uncontended, Workload::ManyNames, Workload::OneName, Workload::HandOver, Workload::Processes];
+const ALL: [Workload; 9] = [
+    Workload::Uncontended,
+    Workload::ManyNames,
+    Workload::OneName,
+    Workload::HandOver,
+    Workload::Processes,
+    Workload::Delay,
+    Workload::Waiting,
+    Workload::Renewal,
+    Workload::Commits,
+];
 const MANY_NAMES: usize = 64;
 const TASKS_ON_ONE_NAME: usize = 8;
 /// How long a subject may take to connect and to learn its names.
 const PREPARATION: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(options: Quick) -> Outcome<()> {
-    let bench = Bench::of(&options).await?;
-    let asked = if options.workloads.is_empty() { &ALL[..] } else { &options.workloads };
-    let format = options.run.format();
-    eprintln!("{} for {:?} a workload", bench.server, options.run.length());
-    format.head();
-    for workload in asked {
-        let processes = matches!(workload, Workload::HandOver | Workload::Processes);
-        if processes && bench.reach == Reach::Process {
-            eprintln!("{}: not run, because {} is of one process", workload.as_str(), bench.server);
-            continue;
+    let mut targets = Targets::of(&options)?;
+    let (mut measured, format) = (0, options.run.format());
+    while let Some(target) = targets.next().await? {
+        let bench = Bench::of(&target, &options).await?;
+        if measured == 0 {
+            format.head();
         }
-        let (kinds, mut lanes): (Vec<Option<Kind>>, Vec<_>) =
-            bench.lanes(*workload).await?.into_iter().unzip();
-        let tallies = rounds::run(&mut lanes, options.run.length()).await?;
-        bench.report(*workload, &kinds, &tallies, format);
+        measured += 1;
+        eprintln!("{} for {:?} a workload", bench.server, options.run.length());
+        let asked = if options.workloads.is_empty() { &ALL[..] } else { &options.workloads };
+        for workload in asked {
+            match lineup::of(*workload, bench.backend, bench.wakes) {
+                Ok(kinds) => bench.measure(*workload, kinds, format).await?,
+                Err(why) => eprintln!("{} on {}: not run, because {why}", workload.as_str(), bench.name),
+            }
+        }
     }
-    Ok(())
+    match measured {
+        0 => Err("nothing was measured".into()),
+        _ => Ok(()),
+    }
 }
 
 /// What is measured where.
 struct Bench {
     url: String,
-    backend: &'static str,
+    backend: Backend,
+    wakes: Wakes,
+    /// As the table calls it.
+    name: String,
     /// For people.
     server: String,
-    reach: Reach,
     /// Who alone is measured, if not everybody.
     subjects: Vec<Kind>,
     /// In every name: no run meets the locks of another.
     run: String,
+    length: Duration,
 }
 
-/// Who can take part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    /// Nobody else: there is no raw driver, and no other process.
-    Process,
-    /// Other processes, and the raw driver.
-    Machine,
-    /// And peers.
-    Network,
+/// One of those who are compared.
+struct Entrant {
+    label: &'static str,
+    /// Only compared with, and reported elsewhere.
+    hidden: bool,
+    lane: Box<dyn Lane>,
 }
 
-impl Reach {
-    fn of(scheme: &str) -> Reach {
-        match scheme {
-            scheme if scheme.starts_with("memory") => Reach::Process,
-            "sqlite" => Reach::Machine,
-            _ => Reach::Network,
-        }
+/// What they are compared by, and with whom; with nobody, where a lane has a ratio of its own.
+#[derive(Clone, Copy)]
+struct Comparison {
+    by: By,
+    base: Option<&'static str>,
+    pace: Pace,
+}
+
+impl Comparison {
+    fn of(workload: Workload) -> Comparison {
+        let floor = Some(Kind::Floor.as_str());
+        let (by, base, pace) = match workload {
+            Workload::Uncontended | Workload::HandOver => (By::P50, floor, Pace::QUICK),
+            Workload::ManyNames => (By::Rate, floor, Pace::QUICK),
+            Workload::OneName => (By::Rate, Some(UNCONTENDED), Pace::QUICK),
+            Workload::Processes => (By::P50, None, Pace::QUICK),
+            Workload::Delay | Workload::Waiting => (By::P50, None, Pace::WHOLE),
+            Workload::Renewal => (By::P50, Some(ALONE), Pace::SLOW),
+            Workload::Commits => (By::Rate, Some(Kind::NeverNotifies.as_str()), Pace::SLOW),
+        };
+        Comparison { by, base, pace }
     }
 }
 
+/// The library, uncontended.
+const UNCONTENDED: &str = "uncontended";
+/// The library's renewals while nobody waits.
+const ALONE: &str = "alone";
+
 impl Bench {
-    async fn of(options: &Quick) -> Outcome<Bench> {
-        let info = onelock::connect(&options.on).await?.info();
+    async fn of(target: &servers::Target, options: &Quick) -> Outcome<Bench> {
+        let info = onelock::connect(&target.url).await?.info();
+        let name = if target.name.is_empty() { info.backend.to_owned() } else { target.name.clone() };
         Ok(Bench {
-            url: options.on.clone(),
-            backend: info.backend,
-            server: format!("{} {}", info.backend, info.server).trim_end().to_owned(),
-            reach: Reach::of(Location::parse(&options.on)?.scheme()),
+            url: target.url.clone(),
+            backend: Backend::of(&target.url)?,
+            wakes: info.wakes,
+            server: format!("{name} {}", info.server).trim_end().to_owned(),
+            name,
             subjects: options.subjects.clone(),
             run: Owner::mint(&Random::system()).to_string()[..12].to_owned(),
+            length: options.run.length(),
         })
     }
 
-    /// Who takes part. Nobody's name: the one that others are compared with, and that is reported elsewhere.
-    async fn lanes(&self, workload: Workload) -> Outcome<Vec<(Option<Kind>, Box<dyn Lane>)>> {
-        let mut lanes: Vec<(Option<Kind>, Box<dyn Lane>)> = Vec::new();
+    async fn measure(&self, workload: Workload, kinds: Vec<Kind>, format: Format) -> Outcome<()> {
         let asked = |kind: &Kind| self.subjects.is_empty() || self.subjects.contains(kind);
-        for kind in self.kinds(workload).into_iter().filter(asked) {
-            let lane = tokio::time::timeout(PREPARATION, self.lane(workload, kind)).await;
+        let mut entrants = Vec::new();
+        for kind in kinds.into_iter().filter(asked) {
+            let prepared = tokio::time::timeout(PREPARATION, self.entrants(workload, kind)).await;
             let slow = |_| format!("{} was not ready for {} in time", kind.as_str(), workload.as_str());
-            lanes.push((Some(kind), lane.map_err(slow)??));
+            entrants.extend(prepared.map_err(slow)??);
         }
-        if workload == Workload::OneName {
-            lanes.push((None, self.lane(Workload::Uncontended, Kind::Ours).await?));
+        let comparison = Comparison::of(workload);
+        let mut lanes = Vec::new();
+        let mut shown = Vec::new();
+        for Entrant { label, hidden, lane } in entrants {
+            lanes.push(lane);
+            shown.push((label, hidden));
         }
-        Ok(lanes)
+        let tallies = rounds::run(&mut lanes, self.length, comparison.pace).await?;
+        for lane in lanes {
+            lane.end().await?;
+        }
+        self.report(workload, comparison, &shown, &tallies, format);
+        Ok(())
     }
 
-    fn kinds(&self, workload: Workload) -> Vec<Kind> {
-        match (workload, self.reach) {
-            (_, Reach::Process) | (Workload::Processes, _) => vec![Kind::Ours],
-            (Workload::Uncontended | Workload::ManyNames, Reach::Network) => Kind::ALL.to_vec(),
-            (Workload::Uncontended | Workload::ManyNames, Reach::Machine) => vec![Kind::Ours, Kind::Floor],
-            // The raw driver has nothing that several tasks could wait for.
-            (Workload::OneName, Reach::Network) => vec![Kind::Ours, Kind::Rslock],
-            (Workload::HandOver, Reach::Network) => vec![Kind::Ours, Kind::Floor, Kind::Rslock],
-            // Nor has a file anything that another process could wait for: one has to look.
-            (Workload::OneName | Workload::HandOver, Reach::Machine) => vec![Kind::Ours],
+    /// Who takes part for one kind.
+    async fn entrants(&self, workload: Workload, kind: Kind) -> Outcome<Vec<Entrant>> {
+        let entrant = |label, hidden, lane| Entrant { label, hidden, lane };
+        let mut entrants = match workload {
+            Workload::Renewal => vec![
+                entrant(ALONE, false, self.renewals(None).await?),
+                entrant(Kind::Ours.as_str(), false, self.renewals(Some(Crowd::MANY)).await?),
+            ],
+            _ => vec![entrant(kind.as_str(), false, self.lane(workload, kind).await?)],
+        };
+        if (workload, kind) == (Workload::OneName, Kind::Ours) {
+            entrants.push(entrant(UNCONTENDED, true, self.lane(Workload::Uncontended, Kind::Ours).await?));
         }
+        Ok(entrants)
+    }
+
+    async fn renewals(&self, crowd: Option<Crowd>) -> Outcome<Box<dyn Lane>> {
+        let name = self.name_of(Workload::Renewal, Kind::Ours, usize::from(crowd.is_some()));
+        Ok(Box::new(Renewals::new(&self.url, &name, crowd).await?))
     }
 
     async fn lane(&self, workload: Workload, kind: Kind) -> Outcome<Box<dyn Lane>> {
-        let subject = kind.connect(&self.url).await?;
-        let name = |n: usize| format!("lock-bench:{}:{}:{}:{n}", self.run, workload.as_str(), kind.as_str());
+        let name = |n| self.name_of(workload, kind, n);
         let names: Vec<String> = match workload {
             Workload::Uncontended => vec![name(0)],
             Workload::ManyNames => (0..MANY_NAMES).map(name).collect(),
             Workload::OneName => vec![name(0); TASKS_ON_ONE_NAME],
             Workload::HandOver => {
+                let subject = kind.connect(&self.url).await?;
                 return Ok(Box::new(HandOver::new(kind, subject.as_ref(), &self.url, &name(0)).await?));
             }
             Workload::Processes => return Ok(Box::new(Processes::new(kind, &self.url, &name(0)).await?)),
+            Workload::Delay => return Ok(Box::new(Delay::new(kind, &self.url, name).await?)),
+            Workload::Waiting => {
+                return Ok(Box::new(Waiting::new(kind, self.backend, &self.url, &name(0)).await?));
+            }
+            Workload::Commits => return Ok(Box::new(Commits::new(kind, &self.url, &name(0)).await?)),
+            Workload::Renewal => return self.renewals(None).await,
         };
+        let subject = kind.connect(&self.url).await?;
         Ok(Box::new(Cycles::new(subject.as_ref(), &names).await?))
     }
 
-    fn report(&self, workload: Workload, kinds: &[Option<Kind>], tallies: &[Tally], format: Format) {
-        let by = match workload {
-            Workload::Uncontended | Workload::HandOver | Workload::Processes => By::P50,
-            Workload::ManyNames | Workload::OneName => By::Rate,
-        };
-        let base = if workload == Workload::OneName { None } else { Some(Kind::Floor) };
-        let tally = |wanted| kinds.iter().position(|kind| *kind == wanted).map(|at| &tallies[at]);
-        for (kind, own) in kinds.iter().zip(tallies) {
-            let Some(subject) = kind else { continue };
-            let to = |other| tally(other).filter(|_| other != *kind).and_then(|other| own.ratio(other, by));
+    fn name_of(&self, workload: Workload, kind: Kind, n: usize) -> String {
+        format!("lock-bench:{}:{}:{}:{n}", self.run, workload.as_str(), kind.as_str())
+    }
+
+    fn report(
+        &self,
+        workload: Workload,
+        Comparison { by, base, .. }: Comparison,
+        shown: &[(&'static str, bool)],
+        tallies: &[Tally],
+        format: Format,
+    ) {
+        let named = |wanted: &str| shown.iter().position(|(label, _)| *label == wanted).map(|at| &tallies[at]);
+        for ((label, _), own) in shown.iter().zip(tallies).filter(|((_, hidden), _)| !hidden) {
+            let to = |other: &str| named(other).filter(|_| other != *label).and_then(|other| own.ratio(other, by));
+            let ours = *label == Kind::Ours.as_str();
             format.row(&Row {
-                backend: self.backend,
+                backend: &self.name,
+                server: &self.server,
                 workload: workload.as_str(),
-                subject: subject.as_str(),
+                subject: label,
                 tally: own,
-                ratio: to(base),
-                token_price: to(Some(Kind::NoToken)),
+                ratio: own.own_ratio().or_else(|| base.and_then(to)),
+                token_price: to(Kind::NoToken.as_str()),
+                target: ours.then(|| Target::of(workload, self.backend)).flatten(),
             });
         }
     }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::tally::Tally;
+use crate::targets::Target;
 
 /// In which form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,28 +16,34 @@ pub(crate) enum Format {
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) backend: &'a str,
+    /// Its name and version, for people.
+    pub(crate) server: &'a str,
     pub(crate) workload: &'a str,
     pub(crate) subject: &'a str,
     pub(crate) tally: &'a Tally,
-    /// To the floor.
+    /// To the floor, as a rule.
     pub(crate) ratio: Option<f64>,
     /// The same to no-token.
     pub(crate) token_price: Option<f64>,
+    /// What we ask of ourselves.
+    pub(crate) target: Option<Target>,
 }
 
 impl Format {
     pub(crate) fn head(self) {
         if self == Format::Table {
             println!(
-                "{:<12} {:<16} {:>11} {:>10} {:>10} {:>10} {:>7} {:>7} {:>12}",
+                "{:<10} {:<12} {:<16} {:>9} {:>10} {:>10} {:>10} {:>6} {:>6} {:>12} {:>11}",
+                "backend",
                 "workload",
                 "subject",
-                "cycles/s",
+                "per s",
                 "p50 us",
                 "p99 us",
                 "max us",
                 "errors",
                 "ratio",
+                "to reach",
                 "token price"
             );
         }
@@ -57,35 +64,54 @@ impl Row<'_> {
     fn line(&self) -> String {
         let [p50, p99, max] = self.latencies().map(|latency| number(latency, 1));
         format!(
-            "{:<12} {:<16} {:>11.0} {p50:>10} {p99:>10} {max:>10} {:>7} {:>7} {:>12}",
+            "{:<10} {:<12} {:<16} {:>9} {p50:>10} {p99:>10} {max:>10} {:>6} {:>6} {:>12} {:>11}",
+            self.backend,
             self.workload,
             self.subject,
-            self.tally.rate(),
+            rate(self.tally.rate()),
             self.tally.errors(),
             number(self.ratio, 2),
+            self.verdict(),
             number(self.token_price, 2),
         )
+    }
+
+    /// What is to be reached, and a mark if it isn't.
+    fn verdict(&self) -> String {
+        let Some(target) = self.target else { return "-".to_owned() };
+        match target.reached_by(self) {
+            Some(true) => target.to_string(),
+            Some(false) => format!("! {target}"),
+            None => "-".to_owned(),
+        }
     }
 
     fn object(&self) -> Value {
         let [p50, p99, max] = self.latencies();
         json!({
             "backend": self.backend,
+            "server": self.server,
             "workload": self.workload,
             "subject": self.subject,
-            "cycles_per_s": self.tally.rate(),
+            "per_s": self.tally.rate(),
             "p50_us": p50,
             "p99_us": p99,
             "max_us": max,
             "errors": self.tally.errors(),
             "ratio": self.ratio,
             "token_price": self.token_price,
+            "reached": self.target.and_then(|target| target.reached_by(self)),
         })
     }
 
     fn latencies(&self) -> [Option<f64>; 3] {
         [50.0, 99.0, 100.0].map(|percentile| self.tally.percentile(percentile))
     }
+}
+
+/// A few a second are told more exactly than thousands.
+fn rate(rate: f64) -> String {
+    if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {
@@ -100,14 +126,16 @@ mod tests {
     #[test]
     fn an_object_has_null_where_there_is_nothing() {
         let mut tally = Tally::default();
-        tally.add(Slice { latencies: vec![1_500], errors: vec![String::new(); 2], rate: 3.0 });
+        tally.add(Slice { latencies: vec![1_500], errors: vec![String::new(); 2], rate: 3.0, ratio: None });
         let row = Row {
             backend: "redis",
+            server: "redis 7",
             workload: "w",
             subject: "s",
             tally: &tally,
             ratio: Some(0.5),
             token_price: None,
+            target: None,
         };
         let object = row.object();
         assert_eq!(

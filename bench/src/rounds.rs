@@ -11,22 +11,47 @@ use crate::tally::{Slice, Tally};
 #[async_trait]
 pub(crate) trait Lane: Send {
     async fn run(&mut self, length: Duration) -> Outcome<Slice>;
+
+    /// Leaves the server as it was.
+    async fn end(self: Box<Self>) -> Outcome<()> {
+        Ok(())
+    }
 }
 
-/// How long one slice lasts, unless there is time for a few rounds only.
-const SLICE: Duration = Duration::from_millis(250);
-const FEWEST_ROUNDS: u32 = 4;
-const WARM_UP: Duration = Duration::from_millis(200);
+/// In which pieces it is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// How long one slice lasts, unless there is time for a few rounds only.
+    slice: Duration,
+    fewest_rounds: u32,
+    warm_up: Duration,
+}
+
+impl Pace {
+    /// For what is done again and again, thousands of times a second.
+    pub(crate) const QUICK: Pace =
+        Pace { slice: Duration::from_millis(250), fewest_rounds: 4, warm_up: Duration::from_millis(200) };
+    /// For what takes a moment to begin.
+    pub(crate) const SLOW: Pace =
+        Pace { slice: Duration::from_secs(1), fewest_rounds: 4, warm_up: Duration::from_millis(500) };
+    /// For programs, which have to start first.
+    pub(crate) const PROGRAMS: Pace =
+        Pace { slice: Duration::from_secs(1), fewest_rounds: 1, warm_up: Duration::from_millis(500) };
+    /// For what can't be cut into pieces.
+    pub(crate) const WHOLE: Pace =
+        Pace { slice: Duration::MAX, fewest_rounds: 1, warm_up: Duration::ZERO };
+}
+
 /// How much longer than its slice a subject may take for what it has begun.
 const OVERTIME: Duration = Duration::from_secs(30);
 
 /// Runs the lanes in turn until `total` is over; the tallies are in the lanes' order.
-pub(crate) async fn run(lanes: &mut [Box<dyn Lane>], total: Duration) -> Outcome<Vec<Tally>> {
-    for lane in lanes.iter_mut() {
-        slice(lane.as_mut(), WARM_UP).await?;
+pub(crate) async fn run(lanes: &mut [Box<dyn Lane>], total: Duration, pace: Pace) -> Outcome<Vec<Tally>> {
+    for lane in lanes.iter_mut().filter(|_| !pace.warm_up.is_zero()) {
+        slice(lane.as_mut(), pace.warm_up).await?;
     }
     let count = lanes.len();
-    let length = SLICE.min(total / (FEWEST_ROUNDS * count.max(1) as u32));
+    let length = pace.slice.min(total / (pace.fewest_rounds * count.max(1) as u32));
     let rounds = (total.as_secs_f64() / (length.as_secs_f64() * count as f64)).round() as usize;
     let mut tallies: Vec<Tally> = lanes.iter().map(|_| Tally::default()).collect();
     for round in 0..rounds {

@@ -12,6 +12,8 @@ pub(crate) struct Slice {
     pub(crate) errors: Vec<String>,
     /// What was done in time, per second.
     pub(crate) rate: f64,
+    /// Where it is compared with something else than another subject.
+    pub(crate) ratio: Option<f64>,
 }
 
 impl Slice {
@@ -19,7 +21,7 @@ impl Slice {
         self.latencies.push(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    fn p50(&mut self) -> Option<f64> {
+    pub(crate) fn p50(&mut self) -> Option<f64> {
         let middle = self.latencies.len().checked_sub(1)? / 2;
         let (_, median, _) = self.latencies.select_nth_unstable(middle);
         Some(*median as f64)
@@ -39,6 +41,7 @@ pub(crate) struct Tally {
 struct Round {
     rate: f64,
     p50: Option<f64>,
+    ratio: Option<f64>,
 }
 
 /// By what two subjects are compared.
@@ -65,7 +68,7 @@ impl Tally {
             self.latencies.saturating_record((*latency).max(1));
         }
         self.errors += slice.errors.len() as u64;
-        self.rounds.push(Round { rate: slice.rate, p50: slice.p50() });
+        self.rounds.push(Round { rate: slice.rate, p50: slice.p50(), ratio: slice.ratio });
         self.first_error = self.first_error.take().or(slice.errors.into_iter().next());
     }
 
@@ -86,6 +89,11 @@ impl Tally {
     /// Of all rounds together, in microseconds; `None` if nothing succeeded.
     pub(crate) fn percentile(&self, percentile: f64) -> Option<f64> {
         (!self.latencies.is_empty()).then(|| self.latencies.value_at_percentile(percentile) as f64 / 1e3)
+    }
+
+    /// The median of the ratios that the rounds have by themselves.
+    pub(crate) fn own_ratio(&self) -> Option<f64> {
+        median(self.rounds.iter().filter_map(|round| round.ratio).collect())
     }
 
     /// The median of the rounds' ratios of this to `other`.
@@ -113,7 +121,12 @@ mod tests {
     fn tally(rounds: &[(u64, f64)]) -> Tally {
         let mut tally = Tally::default();
         for (latency, rate) in rounds {
-            tally.add(Slice { latencies: vec![*latency; 3], errors: vec!["no".into()], rate: *rate });
+            tally.add(Slice {
+                latencies: vec![*latency; 3],
+                errors: vec!["no".into()],
+                rate: *rate,
+                ratio: None,
+            });
         }
         tally
     }

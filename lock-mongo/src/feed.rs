@@ -222,7 +222,7 @@ fn answer(waiting: &mut Vec<Order>, outcome: &Result<(), Trouble>) {
 
 /// Tells of releases, of locks that were broken, and of whatever an administrator does to the collection; of that only
 /// the key. A small change is stored as what it changed, a greater one as the new document.
-fn freed() -> Vec<Document> {
+pub(crate) fn freed() -> Vec<Document> {
     vec![
         doc! { "$match": { "$or": [
             { "updateDescription.updatedFields.expires": NEVER },

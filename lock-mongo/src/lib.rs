@@ -25,6 +25,8 @@ mod driver;
 mod errors;
 mod feed;
 mod fence;
+#[doc(hidden)]
+pub mod floor;
 mod lane;
 mod link;
 mod primary;

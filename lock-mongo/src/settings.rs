@@ -46,8 +46,8 @@ pub(crate) enum Opening {
     Lazy,
 }
 
-const DATABASE: &str = "onelock";
-const COLLECTION: &str = "onelock_locks";
+pub(crate) const DATABASE: &str = "onelock";
+pub(crate) const COLLECTION: &str = "onelock_locks";
 
 const OURS: [&str; 7] = ["prefix", "patience", "lazy", "collection", "ca", "cert", "key"];
 

@@ -1,7 +1,6 @@
 //! What is compared: the library, its driver's floors, and a peer.
 
 mod floor;
-mod floor_sqlite;
 mod no_token;
 mod ours;
 mod rslock;
@@ -11,10 +10,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use self::floor::postgres::Notifies;
 use crate::Outcome;
 
 /// How long a lock is kept: the library's default, for everybody.
-const TTL: Duration = lock_core::DEFAULT_TTL;
+pub(crate) const TTL: Duration = lock_core::DEFAULT_TTL;
 
 /// Who is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +27,15 @@ pub(crate) enum Kind {
     NoToken,
     /// The crate `rslock`.
     Rslock,
+    /// The floor on PostgreSQL, but that it never notifies anybody.
+    NeverNotifies,
+    /// The same, but that it notifies at each release.
+    AlwaysNotifies,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Ours, Kind::Floor, Kind::NoToken, Kind::Rslock];
+    const ALL: [Kind; 6] =
+        [Kind::Ours, Kind::Floor, Kind::NoToken, Kind::Rslock, Kind::NeverNotifies, Kind::AlwaysNotifies];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -38,6 +43,8 @@ impl Kind {
             Kind::Floor => "floor",
             Kind::NoToken => "no-token",
             Kind::Rslock => "rslock",
+            Kind::NeverNotifies => "never-notifies",
+            Kind::AlwaysNotifies => "always-notifies",
         }
     }
 
@@ -45,8 +52,9 @@ impl Kind {
     pub(crate) async fn connect(self, url: &str) -> Outcome<Box<dyn Subject>> {
         Ok(match self {
             Kind::Ours => Box::new(ours::Ours::connect(url).await?),
-            Kind::Floor if url.starts_with("sqlite:") => Box::new(floor_sqlite::Floor::connect(url).await?),
-            Kind::Floor => Box::new(floor::Floor::connect(url).await?),
+            Kind::Floor => floor::connect(url).await?,
+            Kind::NeverNotifies => Box::new(floor::postgres::Floor::connect(url, Notifies::Never).await?),
+            Kind::AlwaysNotifies => Box::new(floor::postgres::Floor::connect(url, Notifies::Always).await?),
             Kind::NoToken => Box::new(no_token::NoToken::connect(url).await?),
             Kind::Rslock => Box::new(rslock::Rslock::connect(url)?),
         })

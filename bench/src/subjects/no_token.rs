@@ -8,7 +8,7 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 
 use crate::Outcome;
-use crate::raw::{self, Server};
+use crate::raw::redis::{self as raw, Server};
 use crate::subjects::{Side, Subject, TTL, Worker};
 
 const RELEASE: &str =

@@ -5,7 +5,7 @@ use redis::ProtocolVersion;
 use rslock::{LockGuard, LockManager};
 
 use crate::Outcome;
-use crate::raw::Server;
+use crate::raw::redis::Server;
 use crate::subjects::{Side, Subject, TTL, Worker};
 
 pub(super) struct Rslock {

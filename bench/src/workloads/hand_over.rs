@@ -11,7 +11,7 @@ use crate::rounds::Lane;
 use crate::subjects::{Kind, Side, Subject};
 use crate::tally::Slice;
 use crate::workloads::other::Other;
-use crate::workloads::side::Order;
+use crate::workloads::orders::Order;
 
 /// How long who waits is left to settle down to it: several round trips on any machine.
 const SETTLE: Duration = Duration::from_millis(3);

@@ -1,7 +1,13 @@
 //! What the subjects are put to.
 
+pub(crate) mod commits;
 pub(crate) mod cycles;
+pub(crate) mod delay;
 pub(crate) mod hand_over;
+mod loops;
+mod orders;
 mod other;
 pub(crate) mod processes;
+pub(crate) mod renewal;
 pub(crate) mod side;
+pub(crate) mod waiting;

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::Outcome;
 use crate::subjects::Kind;
-use crate::workloads::side::{Order, Reply};
+use crate::workloads::orders::{Order, Reply};
 
 /// Another process of a subject. Ended with us.
 pub(super) struct Other {
@@ -74,6 +74,23 @@ impl Other {
         match self.reply().await? {
             Reply::Waited(waits) => Ok(waits),
             reply => Err(format!("the other process was to contend for the lock, and said {reply:?}").into()),
+        }
+    }
+
+    /// Tells what it answers when it is done.
+    pub(super) async fn order(&mut self, order: Order) -> Outcome<()> {
+        self.tell(order).await?;
+        match self.reply().await? {
+            Reply::Ready => Ok(()),
+            reply => Err(format!("the other process was told to {order}, and said {reply:?}").into()),
+        }
+    }
+
+    /// How many cycles its loops did, once they have.
+    pub(super) async fn looped(&mut self) -> Outcome<u64> {
+        match self.reply().await? {
+            Reply::Looped(cycles) => Ok(cycles),
+            reply => Err(format!("the other process was to run its loops, and said {reply:?}").into()),
         }
     }
 

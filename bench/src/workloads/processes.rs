@@ -10,7 +10,7 @@ use crate::rounds::Lane;
 use crate::subjects::Kind;
 use crate::tally::Slice;
 use crate::workloads::other::Other;
-use crate::workloads::side::Order;
+use crate::workloads::orders::Order;
 
 const PROCESSES: usize = 8;
 

@@ -1,36 +1,15 @@
-//! The other process of a hand-over: does what it is told on its standard input, and says when it did it.
+//! Another process of a workload: does what it is told on its standard input, and says when it did it.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Stdout};
+use tokio::task::JoinSet;
 
 use crate::Outcome;
 use crate::clock::shared_now;
-use crate::subjects::{Kind, Side};
-
-/// What it is told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Order {
-    Acquire,
-    Release,
-    /// Acquire, hold, release, and again, for so long.
-    Contend(Duration),
-}
-
-/// What it says.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
-    Ready,
-    /// It had the lock at this moment.
-    Granted(Duration),
-    /// It began to release the lock at this moment.
-    Released(Duration),
-    /// So long each acquisition waited, in nanoseconds.
-    Waited(Vec<u64>),
-    Failed(String),
-}
+use crate::subjects::{Kind, Side, Subject};
+use crate::workloads::loops;
+use crate::workloads::orders::{Order, Reply};
 
 /// Reads whom to be, on which name of which server, a line each; then obeys until its input ends.
 pub(crate) async fn run() -> Outcome<()> {
@@ -39,31 +18,67 @@ pub(crate) async fn run() -> Outcome<()> {
         async || orders.next_line().await?.ok_or_else(|| std::io::Error::other("told nothing more"));
     let (kind, name, url) = (line().await?.parse::<Kind>()?, line().await?, line().await?);
     let subject = kind.connect(&url).await?;
-    let mut side = subject.side(&name).await?;
+    // Before anybody holds the lock: a floor may have to learn its name first.
+    let side = subject.side(&name).await;
+    let mut other = Other { kind, name, url, subject, side, crowd: Crowd::default() };
     let mut replies = tokio::io::stdout();
     say(&mut replies, &Reply::Ready).await?;
     while let Some(order) = orders.next_line().await? {
-        let reply = match obey(side.as_mut(), order.parse()?).await {
+        let reply = match other.obey(order.parse()?).await {
             Ok(reply) => reply,
             Err(error) => Reply::Failed(error.to_string()),
         };
         say(&mut replies, &reply).await?;
     }
-    side.release().await
+    match other.side {
+        Ok(mut side) => side.release().await,
+        Err(_) => Ok(()),
+    }
 }
 
-async fn obey(side: &mut dyn Side, order: Order) -> Outcome<Reply> {
-    match order {
-        Order::Acquire => {
-            side.acquire().await?;
-            Ok(Reply::Granted(shared_now()))
+/// Who this process is.
+struct Other {
+    kind: Kind,
+    name: String,
+    url: String,
+    subject: Box<dyn Subject>,
+    /// An error for who takes part in nothing that needs one.
+    side: Outcome<Box<dyn Side>>,
+    crowd: Crowd,
+}
+
+impl Other {
+    async fn obey(&mut self, order: Order) -> Outcome<Reply> {
+        match order {
+            Order::Acquire => {
+                self.side()?.acquire().await?;
+                Ok(Reply::Granted(shared_now()))
+            }
+            Order::Release => {
+                let side = self.side()?;
+                let began = shared_now();
+                side.release().await?;
+                Ok(Reply::Released(began))
+            }
+            Order::Contend(length) => contend(self.side()?, length).await.map(Reply::Waited),
+            Order::Gather(clients) => {
+                self.crowd = Crowd::of(self.kind, &self.url, &self.name, clients).await?;
+                Ok(Reply::Ready)
+            }
+            Order::Beset => {
+                self.crowd.beset();
+                Ok(Reply::Ready)
+            }
+            Order::Leave => self.crowd.leave().await.map(|()| Reply::Ready),
+            Order::Loop(length) => loops::run(self.subject.as_ref(), &self.name, length).await.map(Reply::Looped),
         }
-        Order::Release => {
-            let began = shared_now();
-            side.release().await?;
-            Ok(Reply::Released(began))
+    }
+
+    fn side(&mut self) -> Outcome<&mut dyn Side> {
+        match &mut self.side {
+            Ok(side) => Ok(side.as_mut()),
+            Err(why) => Err(why.to_string().into()),
         }
-        Order::Contend(length) => contend(side, length).await.map(Reply::Waited),
     }
 }
 
@@ -83,86 +98,53 @@ async fn contend(side: &mut dyn Side, length: Duration) -> Outcome<Vec<u64>> {
     Ok(waits)
 }
 
+/// Clients of this process that wait for one lock, each on connections of its own.
+#[derive(Default)]
+struct Crowd {
+    sides: Vec<Box<dyn Side>>,
+    waiting: JoinSet<Outcome<()>>,
+    /// What they belong to.
+    subjects: Vec<Box<dyn Subject>>,
+    name: String,
+}
+
+impl Crowd {
+    async fn of(kind: Kind, url: &str, name: &str, clients: usize) -> Outcome<Crowd> {
+        let mut crowd = Crowd { name: name.to_owned(), ..Crowd::default() };
+        for _ in 0..clients {
+            let subject = kind.connect(url).await?;
+            crowd.sides.push(subject.side(name).await?);
+            crowd.subjects.push(subject);
+        }
+        Ok(crowd)
+    }
+
+    fn beset(&mut self) {
+        for mut side in self.sides.drain(..) {
+            self.waiting.spawn(async move { side.acquire().await });
+        }
+    }
+
+    /// An error if one of them no longer waited.
+    async fn leave(&mut self) -> Outcome<()> {
+        self.waiting.abort_all();
+        let mut outcome = Ok(());
+        while let Some(ended) = self.waiting.join_next().await {
+            match ended {
+                Err(e) if e.is_cancelled() => {}
+                Err(e) => outcome = Err(e.into()),
+                Ok(Err(e)) => outcome = Err(e),
+                Ok(Ok(())) => outcome = Err("one of those who wait got the lock".into()),
+            }
+        }
+        for subject in &self.subjects {
+            self.sides.push(subject.side(&self.name).await?);
+        }
+        outcome
+    }
+}
+
 async fn say(replies: &mut Stdout, reply: &Reply) -> Outcome<()> {
     replies.write_all(format!("{reply}\n").as_bytes()).await?;
     Ok(replies.flush().await?)
-}
-
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Order::Acquire => f.write_str("acquire"),
-            Order::Release => f.write_str("release"),
-            Order::Contend(length) => write!(f, "contend {}", length.as_nanos()),
-        }
-    }
-}
-
-impl FromStr for Order {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Order, String> {
-        let wrong = || format!("no order: {text:?}");
-        match text.split_once(' ') {
-            None if text == "acquire" => Ok(Order::Acquire),
-            None if text == "release" => Ok(Order::Release),
-            Some(("contend", length)) => {
-                length.parse().map(|n| Order::Contend(Duration::from_nanos(n))).map_err(|_| wrong())
-            }
-            _ => Err(wrong()),
-        }
-    }
-}
-
-impl fmt::Display for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reply::Ready => f.write_str("ready"),
-            Reply::Granted(at) => write!(f, "granted {}", at.as_nanos()),
-            Reply::Released(at) => write!(f, "released {}", at.as_nanos()),
-            Reply::Waited(waits) => {
-                f.write_str("waited")?;
-                waits.iter().try_for_each(|wait| write!(f, " {wait}"))
-            }
-            Reply::Failed(why) => write!(f, "failed {}", why.replace('\n', " ")),
-        }
-    }
-}
-
-impl FromStr for Reply {
-    type Err = Box<dyn std::error::Error + Send + Sync>;
-
-    fn from_str(text: &str) -> Outcome<Reply> {
-        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
-        let at = || Ok::<_, Self::Err>(Duration::from_nanos(rest.parse()?));
-        match word {
-            "ready" => Ok(Reply::Ready),
-            "granted" => Ok(Reply::Granted(at()?)),
-            "released" => Ok(Reply::Released(at()?)),
-            "waited" => Ok(Reply::Waited(rest.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)),
-            "failed" => Ok(Reply::Failed(rest.to_owned())),
-            _ => Err(format!("no reply: {text:?}").into()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_said_is_understood() {
-        for reply in [
-            Reply::Ready,
-            Reply::Granted(Duration::from_nanos(5)),
-            Reply::Waited(vec![3, 40]),
-            Reply::Waited(vec![]),
-            Reply::Failed("a b".into()),
-        ] {
-            assert_eq!(reply.to_string().parse::<Reply>().unwrap(), reply);
-        }
-        for bad in ["", "granted", "granted x", "acquire"] {
-            assert!(bad.parse::<Reply>().is_err(), "{bad:?}");
-        }
-    }
 }

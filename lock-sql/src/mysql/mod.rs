@@ -4,6 +4,8 @@ mod check;
 mod errors;
 mod facts;
 mod fence;
+#[doc(hidden)]
+pub mod floor;
 mod info;
 mod schema;
 mod server;

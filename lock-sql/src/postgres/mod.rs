@@ -5,6 +5,8 @@ mod dialect;
 mod errors;
 mod feed;
 mod fence;
+#[doc(hidden)]
+pub mod floor;
 mod info;
 mod payload;
 mod schema;

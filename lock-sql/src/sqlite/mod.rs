@@ -20,6 +20,12 @@ pub use settings::Sqlite;
 
 use lock_core::{Client, Options, Result};
 
+/// The very statements, for the benchmark's floor. Not for users: they change with the table.
+#[doc(hidden)]
+pub mod floor {
+    pub use super::table::{LOOK, RELEASE, TAKE};
+}
+
 /// Opens a client of the file that `url` names, with everything by default. See [`Sqlite::from_url`] for URLs, and
 /// [`Sqlite::open`] for errors.
 pub async fn connect(url: &str) -> Result<Client> {

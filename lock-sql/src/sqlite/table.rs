@@ -43,10 +43,11 @@ struct Taken {
     left: Duration,
 }
 
-const LOOK: &str = "SELECT owner, token, boot, expires, label, revoked FROM onelock_locks WHERE name = ?1";
+/// Shows a lock, and writes nothing.
+pub const LOOK: &str = "SELECT owner, token, boot, expires, label, revoked FROM onelock_locks WHERE name = ?1";
 
 /// Grants a lock that is free, or this owner's already: then its token stays, and nothing is shortened.
-const TAKE: &str = "
+pub const TAKE: &str = "
 INSERT INTO onelock_locks AS l (name, owner, token, boot, expires, label) VALUES (?1, ?2, ?3, ?4, ?5 + ?6, ?7)
 ON CONFLICT (name) DO UPDATE SET
   token = CASE WHEN l.owner = ?2 AND l.boot = ?4 AND l.expires > ?5 THEN l.token ELSE max(l.token + 1, ?3) END,
@@ -60,7 +61,7 @@ UPDATE onelock_locks SET expires = max(expires, ?4 + ?5)
 WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
 
 /// Answers 1 if it was held until now, 0 if it had expired.
-const RELEASE: &str = "
+pub const RELEASE: &str = "
 UPDATE onelock_locks SET owner = x'', label = '', expires = CASE WHEN boot = ?3 AND expires > ?4 THEN -1 ELSE -2 END
 WHERE name = ?1 AND owner = ?2 RETURNING expires = -1";
 

@@ -1,4 +1,9 @@
-//! The raw driver, connected with the settings that our backend connects with.
+//! The crate redis.
+
+mod monitor;
+mod recording;
+
+pub(crate) use recording::{Recording, Template};
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! `calibrate`: is the raw driver, as it is used here, as fast as it can be? Its PING and SET at one connection against
-//! redis-benchmark's, in turn.
+//! The crate redis' PING and SET against redis-benchmark.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use tokio::process::Command;
 
 use crate::Outcome;
 use crate::args::Calibrate;
-use crate::raw::{self, Server};
+use crate::raw::redis::{self as raw, Server};
 use crate::report::Row;
 use crate::tally::{By, Slice, Tally};
 
@@ -38,11 +37,13 @@ pub(crate) async fn run(options: Calibrate) -> Outcome<()> {
         let [driver, its] = test.measure(&connection, peer.as_ref(), rounds).await?;
         let row = |subject, tally, ratio| Row {
             backend: "redis",
+            server: "redis",
             workload: "driver",
             subject,
             tally,
             ratio,
             token_price: None,
+            target: None,
         };
         format.row(&row(test.name, &driver, driver.ratio(&its, By::Rate)));
         if peer.is_some() {

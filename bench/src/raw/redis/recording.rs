@@ -11,8 +11,8 @@ use lock_core::{Client, Ending, Owner, Random};
 use redis::{Cmd, ProtocolVersion};
 
 use crate::Outcome;
-use crate::monitor::Seen;
-use crate::raw::{self, Server};
+use super::monitor::Seen;
+use super::{Server, send};
 
 /// The commands of one acquisition and its release.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ impl Cycle {
         cycle(ours, name).await?;
         // Whatever the cycle sent stands before this.
         let end = Owner::mint(&Random::system()).to_string();
-        raw::send(&mut connection, redis::cmd("ECHO").arg(&end)).await?;
+        send(&mut connection, redis::cmd("ECHO").arg(&end)).await?;
         let mut seen = Vec::new();
         while let Some(line) = lines.next().await {
             match Seen::parse(&line) {

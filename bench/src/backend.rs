@@ -1,0 +1,45 @@
+//! Which kind of server a URL leads to.
+
+use lock_core::Location;
+
+use crate::Outcome;
+
+/// A kind of server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Memory,
+    Sqlite,
+    Redis,
+    /// And MariaDB.
+    MySql,
+    Postgres,
+    Mongo,
+}
+
+impl Backend {
+    pub(crate) fn of(url: &str) -> Outcome<Backend> {
+        Ok(match Location::parse(url)?.scheme() {
+            "memory" | "memory+queue" => Backend::Memory,
+            "sqlite" => Backend::Sqlite,
+            "mysql" | "mariadb" => Backend::MySql,
+            "postgres" | "postgresql" => Backend::Postgres,
+            "mongodb" | "mongodb+srv" => Backend::Mongo,
+            "redis" | "rediss" | "redis+unix" | "unix" | "valkey" | "valkeys" | "valkey+unix" => Backend::Redis,
+            _ => return Err("no backend that is measured here has the scheme of this URL".into()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_says_it() {
+        let of = |url| Backend::of(url).ok();
+        assert_eq!(of("sqlite:a.db"), Some(Backend::Sqlite));
+        assert_eq!(of("mariadb://h/d?table=t"), Some(Backend::MySql));
+        assert_eq!(of("memory+queue://"), Some(Backend::Memory));
+        assert_eq!((of("http://h"), of("h:6379")), (None, None));
+    }
+}

@@ -1,0 +1,63 @@
+//! How many requests a server has been asked, by its own count.
+
+use mongodb::bson::{Document, doc};
+use redis::aio::MultiplexedConnection;
+use sqlx::mysql::MySqlConnection;
+use sqlx::postgres::PgConnection;
+use sqlx::Row;
+
+use crate::Outcome;
+use crate::backend::Backend;
+use crate::raw;
+
+/// A connection on which a server is asked for its count.
+pub(crate) enum Counter {
+    Redis(MultiplexedConnection),
+    MySql(MySqlConnection),
+    Postgres(PgConnection),
+    Mongo(mongodb::Client),
+}
+
+impl Counter {
+    pub(crate) async fn of(backend: Backend, url: &str) -> Outcome<Counter> {
+        Ok(match backend {
+            Backend::Redis => Counter::Redis(raw::redis::Server::at(url)?.connect().await?),
+            Backend::MySql => Counter::MySql(raw::mysql::connect(url).await?),
+            Backend::Postgres => Counter::Postgres(raw::postgres::connect(url).await?),
+            Backend::Mongo => Counter::Mongo(raw::mongo::connect(url).await?),
+            Backend::Memory | Backend::Sqlite => return Err("only a server counts what it is asked".into()),
+        })
+    }
+
+    /// Since the server's start; this question may be among them.
+    pub(crate) async fn read(&mut self) -> Outcome<u64> {
+        match self {
+            Counter::Redis(connection) => {
+                let info: String = redis::cmd("INFO").arg("stats").query_async(connection).await?;
+                let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+                Ok(count.ok_or("INFO doesn't say how many commands there were")?.trim().parse()?)
+            }
+            Counter::MySql(connection) => {
+                let row = sqlx::query("SHOW GLOBAL STATUS LIKE 'Questions'").fetch_one(connection).await?;
+                Ok(row.try_get::<String, _>(1)?.parse()?)
+            }
+            Counter::Postgres(connection) => {
+                // Each of our statements is a transaction.
+                let sum = "SELECT sum(xact_commit + xact_rollback)::bigint FROM pg_stat_database";
+                let row = sqlx::query(sum).fetch_one(connection).await?;
+                Ok(u64::try_from(row.try_get::<i64, _>(0)?)?)
+            }
+            Counter::Mongo(client) => {
+                let status = client.database("admin").run_command(doc! { "serverStatus": 1 }).await?;
+                let counters: &Document = status.get_document("opcounters")?;
+                let of = |name: &str| counters.get(name).and_then(as_count).unwrap_or(0);
+                Ok(["command", "query", "getmore"].into_iter().map(of).sum())
+            }
+        }
+    }
+}
+
+fn as_count(value: &mongodb::bson::Bson) -> Option<u64> {
+    let count = value.as_i64().or_else(|| value.as_i32().map(i64::from))?;
+    u64::try_from(count).ok()
+}

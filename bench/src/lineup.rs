@@ -1,0 +1,36 @@
+//! Who takes part in a workload, and why nobody does.
+
+use lock_core::driver::Wakes;
+
+use crate::args::Workload;
+use crate::backend::Backend;
+use crate::subjects::Kind;
+
+/// Who can take part; or why it can't be measured there.
+pub(crate) fn of(workload: Workload, backend: Backend, wakes: Wakes) -> Result<Vec<Kind>, &'static str> {
+    let of_servers = matches!(backend, Backend::Redis | Backend::MySql | Backend::Postgres | Backend::Mongo);
+    match workload {
+        Workload::Uncontended | Workload::ManyNames => Ok(match backend {
+            Backend::Memory => vec![Kind::Ours],
+            Backend::Redis => vec![Kind::Ours, Kind::Floor, Kind::NoToken, Kind::Rslock],
+            _ => vec![Kind::Ours, Kind::Floor],
+        }),
+        // The raw driver has nothing that several tasks could wait for.
+        Workload::OneName if backend == Backend::Redis => Ok(vec![Kind::Ours, Kind::Rslock]),
+        Workload::OneName => Ok(vec![Kind::Ours]),
+        _ if backend == Backend::Memory => Err("memory is of one process"),
+        Workload::HandOver if backend == Backend::Redis => Ok(vec![Kind::Ours, Kind::Floor, Kind::Rslock]),
+        Workload::HandOver if of_servers && wakes == Wakes::Pushed => Ok(vec![Kind::Ours, Kind::Floor]),
+        Workload::HandOver | Workload::Processes => Ok(vec![Kind::Ours]),
+        Workload::Delay if wakes == Wakes::Polled => Ok(vec![Kind::Ours]),
+        Workload::Delay => Err("releases are pushed here: nobody has to look"),
+        Workload::Waiting if of_servers => Ok(vec![Kind::Ours]),
+        Workload::Waiting => Err("a file doesn't count what it is asked"),
+        Workload::Renewal if matches!(backend, Backend::MySql | Backend::Postgres) => Ok(vec![Kind::Ours]),
+        Workload::Renewal => Err("here no renewal waits for a row that others look at"),
+        Workload::Commits if backend == Backend::Postgres => {
+            Ok(vec![Kind::Ours, Kind::NeverNotifies, Kind::AlwaysNotifies])
+        }
+        Workload::Commits => Err("only PostgreSQL has NOTIFY"),
+    }
+}

@@ -1,0 +1,15 @@
+//! The raw drivers, connected with the settings that our backends connect with.
+
+pub(crate) mod mongo;
+pub(crate) mod mysql;
+pub(crate) mod postgres;
+pub(crate) mod redis;
+
+use lock_core::Location;
+
+use crate::Outcome;
+
+/// As many connections as the library opens on a SQL server.
+pub(crate) fn connections_of(url: &str) -> Outcome<usize> {
+    Ok(Location::parse(url)?.take("connections").map_or(Ok(8), |n| n.parse())?)
+}

@@ -1,0 +1,17 @@
+//! sqlx on PostgreSQL.
+
+use lock_core::Location;
+use sqlx::ConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+
+use crate::Outcome;
+
+/// What stands before the URL's `?`: the parameters behind it are our backend's.
+pub(crate) fn options(url: &str) -> Outcome<PgConnectOptions> {
+    let options: PgConnectOptions = Location::parse(url)?.base().parse()?;
+    Ok(options.disable_statement_logging())
+}
+
+pub(crate) async fn connect(url: &str) -> Outcome<PgConnection> {
+    Ok(options(url)?.connect().await?)
+}

@@ -1,0 +1,133 @@
+//! The servers that are measured: those whose URL is given, and those that are started for the measurement.
+
+use std::any::Any;
+
+use lock_conformance::servers::{
+    Absence, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, StandaloneMongoDb, record,
+};
+
+use crate::Outcome;
+use crate::args::Quick;
+
+/// Something to be measured.
+pub(crate) struct Target {
+    /// As the table calls it.
+    pub(crate) name: String,
+    pub(crate) url: String,
+    /// A server or a folder that ends with this.
+    _kept: Kept,
+}
+
+type Kept = Option<Box<dyn Any + Send + Sync>>;
+
+/// What can be named in place of a URL.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    name: &'static str,
+    product: Option<&'static dyn Product>,
+    /// Further arguments of its program.
+    args: &'static [&'static str],
+}
+
+/// Room for the connections of `renewal`.
+const CROWD: &[&str] = &["-c", "max_connections=400"];
+
+const KNOWN: [Known; 9] = [
+    Known { name: "memory", product: None, args: &[] },
+    Known { name: "sqlite", product: None, args: &[] },
+    Known { name: "redis", product: Some(&Redis), args: &[] },
+    Known { name: "mariadb", product: Some(&MySql::MariaDb), args: &[] },
+    Known { name: "mysql", product: Some(&MySql::MySql), args: &[] },
+    Known { name: "postgres", product: Some(&Postgres::Installed), args: CROWD },
+    Known { name: "postgres-unstable", product: Some(&Postgres::Unstable), args: CROWD },
+    Known { name: "mongodb", product: Some(&MongoDb), args: &[] },
+    Known { name: "mongodb-alone", product: Some(&StandaloneMongoDb), args: &[] },
+];
+
+impl Known {
+    fn start(self, durable: bool) -> Result<Target, Absence> {
+        let (url, kept) = match self.product {
+            Some(product) => self.server(product, durable)?,
+            None if self.name == "sqlite" => {
+                let folder = tempfile::tempdir().map_err(|e| Absence::Failure(e.to_string()))?;
+                (format!("sqlite://{}", folder.path().join("locks.db").display()), Some(Box::new(folder) as _))
+            }
+            None => (format!("{}://", self.name), None),
+        };
+        Ok(Target { name: self.name.to_owned(), url, _kept: kept })
+    }
+
+    fn server(self, product: &'static dyn Product, durable: bool) -> Result<(String, Kept), Absence> {
+        let persistence = if durable { Persistence::EveryWrite } else { Persistence::None };
+        let args = self.args.iter().map(|&arg| arg.to_owned()).collect();
+        let server = Owned::start(product, &Settings { persistence, args, ..Settings::default() })?;
+        Ok((server.url().to_owned(), Some(Box::new(server))))
+    }
+}
+
+/// What was asked for, one after the other: no server that isn't measured yet takes anything from one that is.
+pub(crate) struct Targets {
+    asked: std::vec::IntoIter<Asked>,
+    durable: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Asked {
+    Url(String),
+    /// Has to be there.
+    Named(Known),
+    /// If it is there.
+    Any(Known),
+}
+
+impl Targets {
+    pub(crate) fn of(options: &Quick) -> Outcome<Targets> {
+        let asked: Vec<Asked> = match &options.on[..] {
+            [] => KNOWN.map(Asked::Any).to_vec(),
+            named => named.iter().map(|on| parse(on)).collect::<Outcome<_>>()?,
+        };
+        Ok(Targets { asked: asked.into_iter(), durable: options.durable })
+    }
+
+    /// The next one that is there; nothing after the last.
+    pub(crate) async fn next(&mut self) -> Outcome<Option<Target>> {
+        for asked in self.asked.by_ref() {
+            let (known, may_be_absent) = match asked {
+                Asked::Url(url) => return Ok(Some(Target { name: String::new(), url, _kept: None })),
+                Asked::Named(known) => (known, false),
+                Asked::Any(known) => (known, true),
+            };
+            let durable = self.durable;
+            match tokio::task::spawn_blocking(move || known.start(durable)).await? {
+                Ok(target) => return Ok(Some(target)),
+                Err(Absence::NotRun(why)) if may_be_absent => {
+                    record::not_run(&format!("lock-bench on {}", known.name), &why);
+                    eprintln!("{}: not run, because {why}", known.name);
+                }
+                Err(absence) => return Err(format!("{}: {absence}", known.name).into()),
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn parse(on: &str) -> Outcome<Asked> {
+    if on.contains(':') {
+        return Ok(Asked::Url(on.to_owned()));
+    }
+    let known = KNOWN.into_iter().find(|known| known.name == on).map(Asked::Named);
+    let names = || KNOWN.map(|known| known.name).join(", ");
+    known.ok_or_else(|| format!("{on:?} is no URL, and none of {}", names()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_colon_makes_a_url() {
+        assert!(matches!(parse("sqlite:a.db"), Ok(Asked::Url(_))));
+        assert!(matches!(parse("redis"), Ok(Asked::Named(Known { name: "redis", .. }))));
+        assert!(parse("rediss").is_err());
+    }
+}

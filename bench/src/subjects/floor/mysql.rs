@@ -1,0 +1,110 @@
+//! sqlx on MySQL and MariaDB: the library's statements on as many connections, set up like the library's.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use futures_util::TryStreamExt;
+use lock_core::{Client, Ending, Label, Owner, Random};
+use lock_sql::mysql::floor;
+use sqlx::mysql::MySqlConnection;
+use sqlx::{AssertSqlSafe, Either};
+
+use super::connections::Connections;
+use super::raw::{Calls, Cycles};
+use crate::Outcome;
+use crate::raw;
+use crate::subjects::{Side, Subject, TTL, Worker};
+
+pub(super) struct Floor {
+    shared: Arc<Shared>,
+    /// Makes the rows of new names.
+    ours: Client,
+}
+
+struct Shared {
+    connections: Connections<MySqlConnection>,
+    random: Random,
+    label: Label,
+}
+
+impl Floor {
+    pub(super) async fn connect(url: &str) -> Outcome<Floor> {
+        // Creates the table.
+        let ours = onelock::connect(url).await?;
+        let options = raw::mysql::options(url)?;
+        let mut connections = Vec::new();
+        for _ in 0..raw::connections_of(url)? {
+            connections.push(floor::connect(options.clone()).await?);
+        }
+        let shared = Shared {
+            connections: Connections::new(connections),
+            random: Random::system(),
+            label: Label::new("lock-bench"),
+        };
+        Ok(Floor { shared: Arc::new(shared), ours })
+    }
+}
+
+#[async_trait]
+impl Subject for Floor {
+    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
+        // The row stays: a name is new only once.
+        if self.ours.lock(name).build()?.acquire().await?.release().await == Ending::Expired {
+            return Err("a lock was lost while its row was made".into());
+        }
+        let statements = Statements { shared: self.shared.clone(), name: name.to_owned() };
+        Ok(Box::new(Cycles(Arc::new(statements))))
+    }
+
+    async fn side(&self, _: &str) -> Outcome<Box<dyn Side>> {
+        Err("the server has nothing that another process could wait for".into())
+    }
+}
+
+/// The statements of one name.
+struct Statements {
+    shared: Arc<Shared>,
+    name: String,
+}
+
+/// How long a statement may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Statements {
+    /// What `LAST_INSERT_ID` was set to.
+    async fn ask(&self, text: String) -> Outcome<u64> {
+        let mut connection = self.shared.connections.borrow().await;
+        let mut parts = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(&mut *connection);
+        let mut number = 0;
+        while let Some(part) = parts.try_next().await? {
+            if let Either::Left(done) = part {
+                number = done.last_insert_id();
+            }
+        }
+        Ok(number)
+    }
+}
+
+#[async_trait]
+impl Calls for Statements {
+    type Claim = Owner;
+
+    async fn claim(&self) -> Outcome<Owner> {
+        Ok(Owner::mint(&self.shared.random))
+    }
+
+    async fn take(&self, owner: &mut Owner) -> Outcome<bool> {
+        let deadline = SystemTime::now().duration_since(UNIX_EPOCH)? + PATIENCE;
+        let deadline = i64::try_from(deadline.as_micros())?;
+        let take = floor::take(&self.name, owner, TTL, &self.shared.label, deadline);
+        Ok(self.ask(take).await? != 0)
+    }
+
+    async fn release(&self, owner: &mut Owner) -> Outcome<()> {
+        match self.ask(floor::release(&self.name, owner)).await? {
+            0 => Err("the floor's lock was not released".into()),
+            _ => Ok(()),
+        }
+    }
+}

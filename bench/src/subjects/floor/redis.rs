@@ -1,0 +1,113 @@
+//! The crate redis, sending what the library was seen to send, on a connection like the library's.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use lock_core::{Client, Owner, Random};
+use redis::aio::{MultiplexedConnection, PubSubSink, PubSubStream};
+use redis::{ProtocolVersion, Value};
+
+use super::raw::{Calls, Cycles, Holder, Pushes};
+use crate::Outcome;
+use crate::raw::redis::{self as raw, Recording, Server, ServerClock, Template};
+use crate::subjects::{Side, Subject, Worker};
+
+pub(super) struct Floor {
+    server: Server,
+    connection: MultiplexedConnection,
+    clock: ServerClock,
+    /// To learn from.
+    ours: Client,
+}
+
+impl Floor {
+    pub(super) async fn connect(url: &str) -> Outcome<Floor> {
+        let server = Server::at(url)?;
+        let mut connection = server.connect().await?;
+        let clock = ServerClock::read(&mut connection).await?;
+        Ok(Floor { server, connection, clock, ours: onelock::connect(url).await? })
+    }
+
+    async fn scripts(&self, name: &str) -> Outcome<Arc<Scripts>> {
+        let recording = Recording::of(&self.ours, &self.server, name).await?;
+        Ok(Arc::new(Scripts {
+            connection: self.connection.clone(),
+            clock: self.clock,
+            recording,
+            random: Random::system(),
+        }))
+    }
+}
+
+#[async_trait]
+impl Subject for Floor {
+    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
+        Ok(Box::new(Cycles(self.scripts(name).await?)))
+    }
+
+    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
+        let scripts = self.scripts(name).await?;
+        let (mut sink, releases) =
+            self.server.client(ProtocolVersion::RESP2)?.get_async_pubsub().await?.split();
+        sink.subscribe(scripts.recording.channel.as_slice()).await?;
+        Ok(Box::new(Holder::new(scripts, Box::new(Subscription { releases, _sink: sink }))))
+    }
+}
+
+/// The two commands of one name.
+struct Scripts {
+    connection: MultiplexedConnection,
+    clock: ServerClock,
+    recording: Recording,
+    random: Random,
+}
+
+impl Scripts {
+    /// The first number of the answer: what became of it.
+    async fn send(&self, template: &Template, owner: &Owner) -> Outcome<i64> {
+        let command = template.fill(owner, self.clock.now());
+        let answer = raw::send(&mut self.connection.clone(), &command).await?;
+        match answer.as_sequence().and_then(<[Value]>::first) {
+            Some(Value::Int(outcome)) => Ok(*outcome),
+            _ => Err(format!("a script answered {answer:?}").into()),
+        }
+    }
+}
+
+#[async_trait]
+impl Calls for Scripts {
+    type Claim = Owner;
+
+    async fn claim(&self) -> Outcome<Owner> {
+        Ok(Owner::mint(&self.random))
+    }
+
+    async fn take(&self, owner: &mut Owner) -> Outcome<bool> {
+        match self.send(&self.recording.grant, owner).await? {
+            1 => Ok(true),
+            0 => Ok(false),
+            other => Err(format!("the grant was answered with {other}").into()),
+        }
+    }
+
+    async fn release(&self, owner: &mut Owner) -> Outcome<()> {
+        match self.send(&self.recording.release, owner).await? {
+            1 => Ok(()),
+            other => Err(format!("the release was answered with {other}").into()),
+        }
+    }
+}
+
+struct Subscription {
+    releases: PubSubStream,
+    _sink: PubSubSink,
+}
+
+#[async_trait]
+impl Pushes for Subscription {
+    async fn next(&mut self) -> Outcome<()> {
+        let told = self.releases.next().await;
+        told.map(drop).ok_or_else(|| "the connection for the wake-ups was closed".into())
+    }
+}

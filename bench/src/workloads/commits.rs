@@ -1,0 +1,66 @@
+//! `commits`: commits to a table of somebody else's in the same database, beside loops of locks.
+//!
+//! PostgreSQL lets those who commit a NOTIFY pass one at a time. Nobody waits for the loops' locks, so that nobody is to
+//! be told of their releases.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection, Executor};
+
+use crate::Outcome;
+use crate::raw;
+use crate::rounds::Lane;
+use crate::subjects::Kind;
+use crate::tally::Slice;
+use crate::workloads::loops::{LOOPS, PERIOD};
+use crate::workloads::orders::Order;
+use crate::workloads::other::Other;
+
+/// The share of their cycles that loops have to do in time: slower ones would leave more of the server to others.
+const IN_TIME: f64 = 0.9;
+
+/// Somebody who commits, beside the loops of one subject.
+pub(crate) struct Commits {
+    connection: PgConnection,
+    table: String,
+    loops: Other,
+}
+
+impl Commits {
+    pub(crate) async fn new(kind: Kind, url: &str, name: &str) -> Outcome<Commits> {
+        let mut connection = raw::postgres::connect(url).await?;
+        let table = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let create = format!("CREATE TABLE {table} (n bigint); INSERT INTO {table} VALUES (0)");
+        connection.execute(sqlx::raw_sql(AssertSqlSafe(create))).await?;
+        Ok(Commits { connection, table, loops: Other::start(kind, url, name).await? })
+    }
+}
+
+#[async_trait]
+impl Lane for Commits {
+    async fn run(&mut self, length: Duration) -> Outcome<Slice> {
+        self.loops.tell(Order::Loop(length)).await?;
+        let commit = format!("UPDATE {} SET n = n + 1", self.table);
+        let (mut slice, start) = (Slice::default(), Instant::now());
+        while start.elapsed() < length {
+            let began = Instant::now();
+            sqlx::query(AssertSqlSafe(commit.clone())).execute(&mut self.connection).await?;
+            slice.record(began.elapsed());
+        }
+        slice.rate = slice.latencies.len() as f64 / start.elapsed().as_secs_f64();
+        let cycles = self.loops.looped().await?;
+        let expected = LOOPS as f64 * length.as_secs_f64() / PERIOD.as_secs_f64();
+        if (cycles as f64) < expected * IN_TIME {
+            slice.errors.push(format!("the loops did {cycles} cycles of {expected:.0}"));
+        }
+        Ok(slice)
+    }
+
+    async fn end(mut self: Box<Self>) -> Outcome<()> {
+        let drop = format!("DROP TABLE {}", self.table);
+        self.connection.execute(sqlx::raw_sql(AssertSqlSafe(drop))).await?;
+        Ok(self.connection.close().await?)
+    }
+}

@@ -1,0 +1,144 @@
+//! What another process is told, and what it answers: a line each.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::Outcome;
+
+/// What it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Acquire,
+    Release,
+    /// Acquire, hold, release, and again, for so long.
+    Contend(Duration),
+    /// Open so many clients, each with connections of its own.
+    Gather(usize),
+    /// With all of them, begin to wait for the lock.
+    Beset,
+    /// Let them all stop waiting.
+    Leave,
+    /// Take and release many names in as many loops, for so long.
+    Loop(Duration),
+}
+
+/// What it says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Ready,
+    /// It had the lock at this moment.
+    Granted(Duration),
+    /// It began to release the lock at this moment.
+    Released(Duration),
+    /// So long each acquisition waited, in nanoseconds.
+    Waited(Vec<u64>),
+    /// How many cycles its loops did.
+    Looped(u64),
+    Failed(String),
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Order::Acquire => f.write_str("acquire"),
+            Order::Release => f.write_str("release"),
+            Order::Contend(length) => write!(f, "contend {}", length.as_nanos()),
+            Order::Gather(clients) => write!(f, "gather {clients}"),
+            Order::Beset => f.write_str("beset"),
+            Order::Leave => f.write_str("leave"),
+            Order::Loop(length) => write!(f, "loop {}", length.as_nanos()),
+        }
+    }
+}
+
+impl FromStr for Order {
+    type Err = Box<dyn std::error::Error + Send + Sync>;
+
+    fn from_str(text: &str) -> Outcome<Order> {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match word {
+            "acquire" => Ok(Order::Acquire),
+            "release" => Ok(Order::Release),
+            "contend" => Ok(Order::Contend(nanos(rest)?)),
+            "gather" => Ok(Order::Gather(rest.parse()?)),
+            "beset" => Ok(Order::Beset),
+            "leave" => Ok(Order::Leave),
+            "loop" => Ok(Order::Loop(nanos(rest)?)),
+            _ => Err(format!("no order: {text:?}").into()),
+        }
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reply::Ready => f.write_str("ready"),
+            Reply::Granted(at) => write!(f, "granted {}", at.as_nanos()),
+            Reply::Released(at) => write!(f, "released {}", at.as_nanos()),
+            Reply::Waited(waits) => {
+                f.write_str("waited")?;
+                waits.iter().try_for_each(|wait| write!(f, " {wait}"))
+            }
+            Reply::Looped(cycles) => write!(f, "looped {cycles}"),
+            Reply::Failed(why) => write!(f, "failed {}", why.replace('\n', " ")),
+        }
+    }
+}
+
+impl FromStr for Reply {
+    type Err = Box<dyn std::error::Error + Send + Sync>;
+
+    fn from_str(text: &str) -> Outcome<Reply> {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match word {
+            "ready" => Ok(Reply::Ready),
+            "granted" => Ok(Reply::Granted(nanos(rest)?)),
+            "released" => Ok(Reply::Released(nanos(rest)?)),
+            "waited" => Ok(Reply::Waited(rest.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)),
+            "looped" => Ok(Reply::Looped(rest.parse()?)),
+            "failed" => Ok(Reply::Failed(rest.to_owned())),
+            _ => Err(format!("no reply: {text:?}").into()),
+        }
+    }
+}
+
+fn nanos(text: &str) -> Outcome<Duration> {
+    Ok(Duration::from_nanos(text.parse()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let nanos = Duration::from_nanos(5);
+        for reply in [
+            Reply::Ready,
+            Reply::Granted(nanos),
+            Reply::Released(nanos),
+            Reply::Waited(vec![3, 40]),
+            Reply::Waited(vec![]),
+            Reply::Looped(7),
+            Reply::Failed("a b".into()),
+        ] {
+            assert_eq!(reply.to_string().parse::<Reply>().unwrap(), reply);
+        }
+        for order in [
+            Order::Acquire,
+            Order::Release,
+            Order::Contend(nanos),
+            Order::Gather(3),
+            Order::Beset,
+            Order::Leave,
+            Order::Loop(nanos),
+        ] {
+            assert_eq!(order.to_string().parse::<Order>().unwrap(), order);
+        }
+        for bad in ["", "granted", "granted x", "acquire"] {
+            assert!(bad.parse::<Reply>().is_err(), "{bad:?}");
+        }
+        assert!("gather".parse::<Order>().is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! `waiting`: what processes that have waited for long ask of the server.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+use crate::Outcome;
+use crate::backend::Backend;
+use crate::counter::Counter;
+use crate::rounds::Lane;
+use crate::subjects::{Kind, Side};
+use crate::tally::Slice;
+use crate::workloads::orders::Order;
+use crate::workloads::other::Other;
+
+const PROCESSES: usize = 8;
+/// From then on it is counted.
+const LONG: Duration = Duration::from_secs(10);
+/// How long it is counted, at most and at least: the servers' statistics may be a second old.
+const WINDOW: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
+
+/// Processes that wait, and one that holds.
+pub(crate) struct Waiting {
+    holder: Box<dyn Side>,
+    processes: Vec<Other>,
+    counter: Counter,
+}
+
+impl Waiting {
+    pub(crate) async fn new(kind: Kind, backend: Backend, url: &str, name: &str) -> Outcome<Waiting> {
+        let mut processes = Vec::new();
+        for _ in 0..PROCESSES {
+            let mut process = Other::start(kind, url, name).await?;
+            process.order(Order::Gather(1)).await?;
+            processes.push(process);
+        }
+        let holder = kind.connect(url).await?.side(name).await?;
+        Ok(Waiting { holder, processes, counter: Counter::of(backend, url).await? })
+    }
+
+    /// What the server is asked in a second, by everybody.
+    async fn rate(&mut self, window: Duration) -> Outcome<f64> {
+        let (began, before) = (Instant::now(), self.counter.read().await?);
+        tokio::time::sleep(window).await;
+        let after = self.counter.read().await?;
+        Ok(after.saturating_sub(before) as f64 / began.elapsed().as_secs_f64())
+    }
+}
+
+#[async_trait]
+impl Lane for Waiting {
+    /// The rate is that of one process.
+    async fn run(&mut self, length: Duration) -> Outcome<Slice> {
+        let window = length.clamp(WINDOW.0, WINDOW.1);
+        self.holder.acquire().await?;
+        // What the server is asked anyway: clients watch it, and so do we.
+        let idle = self.rate(window).await?;
+        for process in &mut self.processes {
+            process.order(Order::Beset).await?;
+        }
+        tokio::time::sleep(LONG).await;
+        let busy = self.rate(window).await?;
+        for process in &mut self.processes {
+            process.order(Order::Leave).await?;
+        }
+        self.holder.release().await?;
+        Ok(Slice { rate: (busy - idle).max(0.0) / PROCESSES as f64, ..Slice::default() })
+    }
+}

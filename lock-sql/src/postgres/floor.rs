@@ -1,0 +1,43 @@
+//! The very statements on the default table, for the benchmark's floor. Not for users: they change with the table.
+
+use std::sync::Arc;
+
+use lock_core::{Random, Result};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+
+use super::payload;
+use super::session::Sessions;
+use super::statements::Statements;
+use crate::server::TableName;
+
+/// What an acquisition, a wait and a release send.
+#[derive(Clone, Debug)]
+pub struct Texts {
+    /// Name, owner, ttl and deadline in microseconds, label as bytes. A token in the second column is a grant.
+    pub take: Arc<str>,
+    /// Name, how long it lasts in microseconds. The table's number is in the second column.
+    pub mark: Arc<str>,
+    /// Name, owner. No row: it was not held.
+    pub release: Arc<str>,
+}
+
+/// The texts on the default table.
+pub fn texts() -> Texts {
+    let Statements { take, mark, release, .. } = Statements::of(&TableName::default());
+    Texts { take, mark, release }
+}
+
+/// A connection as the library opens it.
+pub async fn connect(options: PgConnectOptions) -> Result<PgConnection> {
+    Ok(Sessions::new(options, TableName::default(), Random::system()).open().await?.connection.connection)
+}
+
+/// Where releases in the table with this number are told.
+pub fn channel(table: i64) -> String {
+    payload::channel(table)
+}
+
+/// What tells of the release of a name.
+pub fn payload(name: &str) -> String {
+    name.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
