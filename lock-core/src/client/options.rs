@@ -115,8 +115,10 @@ impl Options {
         };
         let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
         let context = Context { clock: self.clock.clone(), random: self.random.clone(), patience };
-        let driver =
-            keeper.run(connect(context)).await.map_err(|e| e.at(backend, server, "connect", None))?;
+        // Boxed: a driver's own futures nest deeply, and a program that can open several would not compile (the
+        // compiler's limit is on the depth of types).
+        let connecting = Box::pin(connect(context));
+        let driver = keeper.run(connecting).await.map_err(|e| e.at(backend, server, "connect", None))?;
         Ok(Client::start(Arc::new(driver), self, keeper))
     }
 }
