@@ -1,5 +1,6 @@
 //! Redis and Valkey under the suite.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -85,11 +86,21 @@ impl Harness for Redis {
     /// Keys that are no tokens, and channels.
     async fn residue(&self) -> u64 {
         let mut admin = self.admin().await;
-        let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(&mut admin).await.expect("KEYS");
+        let mut locks = BTreeSet::new();
+        let mut cursor = 0_u64;
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("COUNT").arg(1000);
+            let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(&mut admin).await.expect("SCAN");
+            locks.extend(keys.into_iter().filter(|key| !key.ends_with(b":lock~t")));
+            cursor = next;
+            if cursor == 0 {
+                break;
+            }
+        }
         let channels: Vec<Vec<u8>> =
             redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut admin).await.expect("PUBSUB");
-        let locks = keys.iter().filter(|key| !key.ends_with(b":lock~t")).count();
-        (locks + channels.len()) as u64
+        (locks.len() + channels.len()) as u64
     }
 
     async fn kept(&self) -> u64 {
