@@ -78,7 +78,8 @@ impl Product for MySql {
     }
 
     fn own_url(&self, place: &Place) -> String {
-        format!("mysql://{USER}@localhost/{DATABASE}?socket={}/mysql.sock", place.folder.display())
+        let folder = place.folder.display();
+        format!("mysql://{USER}@localhost/{DATABASE}?ssl-mode=disabled&socket={folder}/mysql.sock")
     }
 
     fn greet(&self, url: &str) -> io::Result<String> {

@@ -1,7 +1,8 @@
 //! A server starts, and can be hurt.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -111,6 +112,31 @@ pub(crate) fn stop_kept(on: &'static dyn Subject) -> Result<(), Stop> {
     assert!(log.contains(on.goodbye()), "it was not asked to end: {log}");
     server.restart(Data::Kept)?;
     assert!(on.connect(server.url())?.stored()?);
+    Ok(())
+}
+
+/// Whoever answers at its port.
+pub(crate) fn taken_port(on: &'static dyn Subject) -> Result<(), Stop> {
+    let (server, other) = (on.start()?, on.start()?);
+    server.kill()?;
+    // One of its kind, so that only asking at the port would find nothing wrong.
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, server.port()))?;
+    let there = (Ipv4Addr::LOCALHOST, other.port());
+    // Ends with this program.
+    thread::spawn(move || {
+        taken.incoming().try_for_each(|client| relay(&client?, &TcpStream::connect(there)?))
+    });
+    on.connect(server.url())?;
+    assert!(server.restart(Data::Kept).is_err(), "it can't serve at a port that another has");
+    Ok(())
+}
+
+/// Carries what two connections say to the other, on threads of its own.
+fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
+    for (from, to) in [(one, other), (other, one)] {
+        let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);
+        thread::spawn(move || io::copy(&mut from, &mut to));
+    }
     Ok(())
 }
 

@@ -61,7 +61,7 @@ impl From<io::Error> for Stop {
 }
 
 /// What every server is asked for.
-const CASES: [(&str, Case); 13] = [
+const CASES: [(&str, Case); 14] = [
     ("a_started_server_answers_at_its_url_and_its_socket", hurt::answers),
     ("two_servers_are_two", hurt::two_servers),
     ("a_file_for_the_server_is_in_its_data_folder", hurt::files),
@@ -69,6 +69,7 @@ const CASES: [(&str, Case); 13] = [
     ("a_killed_server_restarts_with_its_data", hurt::kill_kept),
     ("a_killed_server_restarts_without_its_data", hurt::kill_lost),
     ("a_stopped_server_restarts_with_its_data", hurt::stop_kept),
+    ("a_server_does_not_start_at_a_port_of_anothers", hurt::taken_port),
     ("a_server_without_persistence_keeps_nothing", hurt::no_persistence),
     ("a_server_with_a_clock_of_its_own_goes_by_it", hurt::own_clock),
     ("a_given_server_cannot_be_hurt", hurt::cannot_be_hurt),
