@@ -98,8 +98,8 @@ impl Statements {
     /// Makes the row of a name that has none, and takes the lock. Fails without having done anything if another has made
     /// the row.
     ///
-    /// They are two transactions in one packet. What makes the row grants nothing, so that it may come late: a row that
-    /// is inserted waits for those who are about to insert the same one, and no deadline could be looked at behind that.
+    /// They are two transactions in one packet. What makes the row grants nothing, so that it may come late: it waits for
+    /// whoever has locked the gap that the row goes into, and could look at no deadline behind that.
     pub(super) fn make_and_take(
         &self,
         key: &[u8],
