@@ -62,7 +62,7 @@ impl Product for MongoDb {
 
     /// A set of one elects itself.
     fn started(&self, place: &Place) -> io::Result<()> {
-        let mut stream = connect(&own_url(place))?;
+        let mut stream = connect_for(&own_url(place), ELECTION)?;
         let deadline = Instant::now() + ELECTION;
         while Instant::now() < deadline {
             let hello = wire::ask(&mut stream, Document::default().with("hello", 1))?;

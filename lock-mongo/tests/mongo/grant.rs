@@ -5,12 +5,12 @@ use std::time::Duration;
 use lock_conformance::Step;
 use lock_conformance::proxy::{Fault, Proxy, Way};
 use lock_conformance::servers::{Clock, MongoDb, StandaloneMongoDb};
-use lock_core::driver::{Attempt, Release, Renewal};
+use lock_core::driver::{Attempt, Cause, Release, Renewal};
 use lock_core::{Client, Done, ErrorKind};
 use lock_mongo::mongodb::bson::{DateTime, Document, doc};
 
 use crate::server::{
-    LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, key, open, run, until,
+    LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, key, name, open, run, until,
 };
 
 /// A client behind a proxy, with everything done that is done for the first time.
@@ -116,6 +116,22 @@ pub(crate) fn of_many_who_make_a_document_one_wins() {
             .admin(doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": collision })
             .await;
         granted(&mut claim(&clients[0], "one more", LONG)).await;
+    });
+}
+
+/// Nobody has taken the lock meanwhile; but somebody could have, and given it back.
+pub(crate) fn a_lease_that_has_ended_is_not_brought_back() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let client = server.client().await;
+        let mut ended = claim(&client, "a", Duration::from_millis(100));
+        granted(&mut ended).await;
+        until("it has ended", LONG, || async {
+            client.driver().inspect(&name("a"), PATIENCE).await.unwrap().holder.is_none()
+        })
+        .await;
+        assert_eq!(ended.renew(LONG).await.unwrap(), Renewal::Lost(Cause::Gone));
+        assert_eq!(ended.release().await.unwrap(), Release::NotHeld);
     });
 }
 

@@ -6,6 +6,7 @@ mod access;
 mod documents;
 mod fence;
 mod grant;
+mod link;
 mod server;
 mod set;
 mod tls;
@@ -48,10 +49,14 @@ tests! {
         a_late_attempt_is_refused_by_its_number,
         an_attempt_refused_for_an_old_estimate_is_sent_again,
         of_many_who_make_a_document_one_wins,
+        a_lease_that_has_ended_is_not_brought_back,
         a_busy_look_is_not_in_the_oplog,
         an_answer_that_the_server_kept_is_understood,
         every_write_waits_for_a_majority_and_its_journal,
         what_a_majority_has_not_acknowledged_is_unknown,
+    }
+    link {
+        connections_that_died_together_cost_one_patience,
     }
     set {
         a_killed_primary_costs_no_exclusion,

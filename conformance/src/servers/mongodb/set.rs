@@ -60,7 +60,7 @@ impl ReplicaSet {
         let set = ReplicaSet { members };
         let begin = || {
             let ports: Vec<u16> = set.members.iter().map(Owned::port).collect();
-            initiate(&mut connect(&set.members[0].own_url())?, &ports)?;
+            initiate(&mut connect_for(&set.members[0].own_url(), ELECTION)?, &ports)?;
             set.primary()
         };
         begin().map_err(|e| Absence::Failure(format!("no replica set: {e}")))?;

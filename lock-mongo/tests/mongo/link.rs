@@ -1,0 +1,36 @@
+//! Connections that are of no more use.
+
+use std::time::Duration;
+
+use lock_conformance::proxy::{Proxy, Way};
+use lock_conformance::servers::MongoDb;
+use lock_core::driver::Renewal;
+use lock_core::{Done, ErrorKind};
+
+use crate::server::{LONG, Server, claim, claim_with, granted, open, run};
+
+/// As when a firewall forgets all that it has let through: the driver's pool would hand out one after the other.
+pub(crate) fn connections_that_died_together_cost_one_patience() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
+        let client = open(&server.through(proxy.address())).await;
+        let mut holder = claim_with(&client, "held", LONG, Duration::from_secs(1));
+        granted(&mut holder).await;
+        // Many at once, so that the pool has many.
+        proxy.delay(Way::ToClient, Duration::from_millis(200));
+        let mut tasks = tokio::task::JoinSet::new();
+        for n in 0..12 {
+            let mut claim = claim(&client, &format!("another {n}"), LONG);
+            tasks.spawn(async move { granted(&mut claim).await });
+        }
+        tasks.join_all().await;
+        proxy.delay(Way::ToClient, Duration::ZERO);
+
+        proxy.hold_open_ones(Way::ToServer);
+        proxy.hold_open_ones(Way::ToClient);
+        let error = holder.renew(LONG).await.expect_err("its connection is dead");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert!(matches!(holder.renew(LONG).await.expect("on a new one"), Renewal::Held { .. }));
+    });
+}
