@@ -103,7 +103,8 @@ fn looked_for(product: &'static dyn Product) -> Result<Completion, Failed> {
     let rows = rows(&["quick", "--on", product.listing().name])?;
     let mut expected = vec![("renewal", "alone")];
     expected.extend(["uncontended", "many-names"].map(|workload| (workload, "floor")));
-    let ours = ["uncontended", "many-names", "one-name", "hand-over", "processes", "delay", "waiting", "renewal"];
+    let ours =
+        ["uncontended", "many-names", "one-name", "hand-over", "processes", "delay", "waiting", "renewal"];
     expected.extend(ours.map(|workload| (workload, "ours")));
     expect(&rows, &expected)?;
     for row in &rows {
@@ -123,9 +124,11 @@ fn postgres() -> Result<Completion, Failed> {
         return absent(absence);
     }
     let rows = rows(&["quick", "--on", "postgres"])?;
-    let mut expected = vec![("renewal", "alone"), ("commits", "never-notifies"), ("commits", "always-notifies")];
+    let mut expected =
+        vec![("renewal", "alone"), ("commits", "never-notifies"), ("commits", "always-notifies")];
     expected.extend(["uncontended", "many-names", "hand-over"].map(|workload| (workload, "floor")));
-    let ours = ["uncontended", "many-names", "one-name", "hand-over", "processes", "waiting", "renewal", "commits"];
+    let ours =
+        ["uncontended", "many-names", "one-name", "hand-over", "processes", "waiting", "renewal", "commits"];
     expected.extend(ours.map(|workload| (workload, "ours")));
     expect(&rows, &expected)?;
     Ok(Completion::Completed)

@@ -48,7 +48,10 @@ impl Delay {
         let subject = kind.connect(url).await?;
         let mut pairs = Vec::new();
         for name in (0..PAIRS).map(name) {
-            pairs.push(Pair { here: subject.side(&name).await?, there: Other::start(kind, url, &name).await? });
+            pairs.push(Pair {
+                here: subject.side(&name).await?,
+                there: Other::start(kind, url, &name).await?,
+            });
         }
         Ok(Delay { pairs, _subject: subject })
     }
