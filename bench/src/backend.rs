@@ -24,7 +24,9 @@ impl Backend {
             "mysql" | "mariadb" => Backend::MySql,
             "postgres" | "postgresql" => Backend::Postgres,
             "mongodb" | "mongodb+srv" => Backend::Mongo,
-            "redis" | "rediss" | "redis+unix" | "unix" | "valkey" | "valkeys" | "valkey+unix" => Backend::Redis,
+            "redis" | "rediss" | "redis+unix" | "unix" | "valkey" | "valkeys" | "valkey+unix" => {
+                Backend::Redis
+            }
             _ => return Err("no backend that is measured here has the scheme of this URL".into()),
         })
     }

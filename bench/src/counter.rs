@@ -2,9 +2,9 @@
 
 use mongodb::bson::{Document, doc};
 use redis::aio::MultiplexedConnection;
+use sqlx::Row;
 use sqlx::mysql::MySqlConnection;
 use sqlx::postgres::PgConnection;
-use sqlx::Row;
 
 use crate::Outcome;
 use crate::backend::Backend;

@@ -210,9 +210,11 @@ impl Bench {
         tallies: &[Tally],
         format: Format,
     ) {
-        let named = |wanted: &str| shown.iter().position(|(label, _)| *label == wanted).map(|at| &tallies[at]);
+        let named =
+            |wanted: &str| shown.iter().position(|(label, _)| *label == wanted).map(|at| &tallies[at]);
         for ((label, _), own) in shown.iter().zip(tallies).filter(|((_, hidden), _)| !hidden) {
-            let to = |other: &str| named(other).filter(|_| other != *label).and_then(|other| own.ratio(other, by));
+            let to =
+                |other: &str| named(other).filter(|_| other != *label).and_then(|other| own.ratio(other, by));
             let ours = *label == Kind::Ours.as_str();
             format.row(&Row {
                 backend: &self.name,

@@ -38,8 +38,7 @@ impl Pace {
     pub(crate) const PROGRAMS: Pace =
         Pace { slice: Duration::from_secs(1), fewest_rounds: 1, warm_up: Duration::from_millis(500) };
     /// For what can't be cut into pieces.
-    pub(crate) const WHOLE: Pace =
-        Pace { slice: Duration::MAX, fewest_rounds: 1, warm_up: Duration::ZERO };
+    pub(crate) const WHOLE: Pace = Pace { slice: Duration::MAX, fewest_rounds: 1, warm_up: Duration::ZERO };
 }
 
 /// How much longer than its slice a subject may take for what it has begun.

@@ -3,7 +3,8 @@
 use std::any::Any;
 
 use lock_conformance::servers::{
-    Absence, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, StandaloneMongoDb, record,
+    Absence, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, StandaloneMongoDb,
+    record,
 };
 
 use crate::Outcome;
@@ -50,7 +51,10 @@ impl Known {
             Some(product) => self.server(product, durable)?,
             None if self.name == "sqlite" => {
                 let folder = tempfile::tempdir().map_err(|e| Absence::Failure(e.to_string()))?;
-                (format!("sqlite://{}", folder.path().join("locks.db").display()), Some(Box::new(folder) as _))
+                (
+                    format!("sqlite://{}", folder.path().join("locks.db").display()),
+                    Some(Box::new(folder) as _),
+                )
             }
             None => (format!("{}://", self.name), None),
         };

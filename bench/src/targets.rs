@@ -92,7 +92,8 @@ mod tests {
             token_price: None,
             target: None,
         };
-        let reached = |workload, backend, ratio| Target::of(workload, backend).unwrap().reached_by(&row(ratio));
+        let reached =
+            |workload, backend, ratio| Target::of(workload, backend).unwrap().reached_by(&row(ratio));
         assert_eq!(reached(Workload::Uncontended, Backend::Redis, Some(1.1)), Some(true));
         assert_eq!(reached(Workload::Uncontended, Backend::Redis, Some(1.11)), Some(false));
         assert_eq!(reached(Workload::ManyNames, Backend::Mongo, Some(0.84)), Some(false));

@@ -5,19 +5,20 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use lock_conformance::servers::{Absence, MySql, Owned, Postgres, Product, Redis, Settings, record};
+use lock_conformance::servers::{Absence, MongoDb, MySql, Owned, Postgres, Product, Redis, Settings, record};
 use serde_json::Value;
 
 type Case = fn() -> Result<Completion, Failed>;
 
 fn main() {
-    let cases: [(&str, Case); 11] = [
+    let cases: [(&str, Case); 12] = [
         ("memory_has_neither_floor_nor_hand_over", memory),
         ("on_redis_every_workload_has_its_subjects_and_leaves_no_lock", redis),
         ("on_sqlite_there_is_a_floor_where_nobody_waits", sqlite),
         ("on_mariadb_waiters_look_and_renewals_are_timed_beside_them", mariadb),
         ("on_mysql_too", mysql),
         ("on_postgres_releases_are_pushed_and_commits_are_timed_beside_loops", postgres),
+        ("on_a_replica_set_of_mongodb_a_change_stream_pushes_releases", mongodb),
         ("the_driver_is_compared_with_redis_benchmark", calibrate_redis),
         ("the_driver_is_compared_with_pgbench", calibrate_postgres),
         ("held_locks_are_renewed_and_none_is_lost", hold),
@@ -103,7 +104,8 @@ fn looked_for(product: &'static dyn Product) -> Result<Completion, Failed> {
     let rows = rows(&["quick", "--on", product.listing().name])?;
     let mut expected = vec![("renewal", "alone")];
     expected.extend(["uncontended", "many-names"].map(|workload| (workload, "floor")));
-    let ours = ["uncontended", "many-names", "one-name", "hand-over", "processes", "delay", "waiting", "renewal"];
+    let ours =
+        ["uncontended", "many-names", "one-name", "hand-over", "processes", "delay", "waiting", "renewal"];
     expected.extend(ours.map(|workload| (workload, "ours")));
     expect(&rows, &expected)?;
     for row in &rows {
@@ -123,9 +125,24 @@ fn postgres() -> Result<Completion, Failed> {
         return absent(absence);
     }
     let rows = rows(&["quick", "--on", "postgres"])?;
-    let mut expected = vec![("renewal", "alone"), ("commits", "never-notifies"), ("commits", "always-notifies")];
+    let mut expected =
+        vec![("renewal", "alone"), ("commits", "never-notifies"), ("commits", "always-notifies")];
     expected.extend(["uncontended", "many-names", "hand-over"].map(|workload| (workload, "floor")));
-    let ours = ["uncontended", "many-names", "one-name", "hand-over", "processes", "waiting", "renewal", "commits"];
+    let ours =
+        ["uncontended", "many-names", "one-name", "hand-over", "processes", "waiting", "renewal", "commits"];
+    expected.extend(ours.map(|workload| (workload, "ours")));
+    expect(&rows, &expected)?;
+    Ok(Completion::Completed)
+}
+
+fn mongodb() -> Result<Completion, Failed> {
+    if let Err(absence) = own(&MongoDb) {
+        return absent(absence);
+    }
+    let rows = rows(&["quick", "--on", "mongodb"])?;
+    let mut expected =
+        ["uncontended", "many-names", "hand-over"].map(|workload| (workload, "floor")).to_vec();
+    let ours = ["uncontended", "many-names", "one-name", "hand-over", "processes", "waiting"];
     expected.extend(ours.map(|workload| (workload, "ours")));
     expect(&rows, &expected)?;
     Ok(Completion::Completed)

@@ -201,7 +201,8 @@ mod tests {
     #[test]
     fn pgbenchs_rate_is_found() {
         let rate = |said| parse(said).map(|slice| slice.rate);
-        let said = "number of failed transactions: 0 (0.000%)\ntps = 1234.5 (without initial connection time)\n";
+        let said =
+            "number of failed transactions: 0 (0.000%)\ntps = 1234.5 (without initial connection time)\n";
         assert_eq!(rate(said), Some(1234.5));
         assert_eq!(rate("number of failed transactions: 3 (1%)\ntps = 5.0 (x)"), None);
         assert_eq!(rate("connection failed"), None);

@@ -43,12 +43,22 @@ struct Sample {
     delay: Duration,
 }
 
+impl Sample {
+    /// The delay without what a free lock takes, as a share of what is allowed.
+    fn share(&self, trip: Duration) -> f64 {
+        self.delay.saturating_sub(trip).as_secs_f64() / allowed(self.waited).as_secs_f64()
+    }
+}
+
 impl Delay {
     pub(crate) async fn new(kind: Kind, url: &str, name: impl Fn(usize) -> String) -> Outcome<Delay> {
         let subject = kind.connect(url).await?;
         let mut pairs = Vec::new();
         for name in (0..PAIRS).map(name) {
-            pairs.push(Pair { here: subject.side(&name).await?, there: Other::start(kind, url, &name).await? });
+            pairs.push(Pair {
+                here: subject.side(&name).await?,
+                there: Other::start(kind, url, &name).await?,
+            });
         }
         Ok(Delay { pairs, _subject: subject })
     }
@@ -98,12 +108,9 @@ fn allowed(waited: Duration) -> Duration {
     (waited / 8).clamp(Duration::from_millis(5), Duration::from_millis(250))
 }
 
-/// The delay without what a free lock takes, as a share of what is allowed, that `MOST` of the samples keep below.
+/// The share that `MOST` of the samples keep below.
 fn share(samples: &[Sample], trip: Duration) -> Option<f64> {
-    let share = |sample: &Sample| {
-        sample.delay.saturating_sub(trip).as_secs_f64() / allowed(sample.waited).as_secs_f64()
-    };
-    let mut shares: Vec<f64> = samples.iter().map(share).collect();
+    let mut shares: Vec<f64> = samples.iter().map(|sample| sample.share(trip)).collect();
     shares.sort_by(f64::total_cmp);
     let rank = (shares.len() as f64 * MOST).ceil() as usize;
     shares.get(rank.checked_sub(1)?).copied()
@@ -116,6 +123,12 @@ impl Lane for Delay {
         let (start, end) = (Instant::now(), Instant::now() + length);
         let pairs = self.pairs.iter_mut().enumerate().map(|(nth, pair)| pair.measure(nth, end));
         let samples: Vec<Sample> = try_join_all(pairs).await?.into_iter().flatten().collect();
+        if let Some(worst) = samples.iter().max_by(|a, b| a.share(trip).total_cmp(&b.share(trip))) {
+            let Sample { waited, delay } = worst;
+            eprintln!(
+                "the worst delay: {delay:.1?} after a wait of {waited:.1?}; a free lock takes {trip:.1?}"
+            );
+        }
         let mut slice = Slice { ratio: share(&samples, trip), ..Slice::default() };
         samples.iter().for_each(|sample| slice.record(sample.delay));
         slice.rate = samples.len() as f64 / start.elapsed().as_secs_f64();

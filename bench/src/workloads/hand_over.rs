@@ -10,8 +10,8 @@ use crate::clock::shared_now;
 use crate::rounds::Lane;
 use crate::subjects::{Kind, Side, Subject};
 use crate::tally::Slice;
-use crate::workloads::other::Other;
 use crate::workloads::orders::Order;
+use crate::workloads::other::Other;
 
 /// How long who waits is left to settle down to it: several round trips on any machine.
 const SETTLE: Duration = Duration::from_millis(3);

@@ -9,8 +9,8 @@ use crate::Outcome;
 use crate::rounds::Lane;
 use crate::subjects::Kind;
 use crate::tally::Slice;
-use crate::workloads::other::Other;
 use crate::workloads::orders::Order;
+use crate::workloads::other::Other;
 
 const PROCESSES: usize = 8;
 

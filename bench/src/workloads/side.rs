@@ -70,7 +70,9 @@ impl Other {
                 Ok(Reply::Ready)
             }
             Order::Leave => self.crowd.leave().await.map(|()| Reply::Ready),
-            Order::Loop(length) => loops::run(self.subject.as_ref(), &self.name, length).await.map(Reply::Looped),
+            Order::Loop(length) => {
+                loops::run(self.subject.as_ref(), &self.name, length).await.map(Reply::Looped)
+            }
         }
     }
 

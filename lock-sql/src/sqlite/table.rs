@@ -44,7 +44,8 @@ struct Taken {
 }
 
 /// Shows a lock, and writes nothing.
-pub const LOOK: &str = "SELECT owner, token, boot, expires, label, revoked FROM onelock_locks WHERE name = ?1";
+pub const LOOK: &str =
+    "SELECT owner, token, boot, expires, label, revoked FROM onelock_locks WHERE name = ?1";
 
 /// Grants a lock that is free, or this owner's already: then its token stays, and nothing is shortened.
 pub const TAKE: &str = "

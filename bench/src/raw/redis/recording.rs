@@ -10,9 +10,9 @@ use futures_util::StreamExt;
 use lock_core::{Client, Ending, Owner, Random};
 use redis::{Cmd, ProtocolVersion};
 
-use crate::Outcome;
 use super::monitor::Seen;
 use super::{Server, send};
+use crate::Outcome;
 
 /// The commands of one acquisition and its release.
 #[derive(Clone, Debug)]

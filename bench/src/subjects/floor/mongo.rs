@@ -31,7 +31,10 @@ impl Floor {
     pub(super) async fn connect(url: &str) -> Outcome<Floor> {
         // Makes the collection.
         onelock::connect(url).await?;
-        Ok(Floor { client: floor::client(raw::mongo::options(url).await?, PATIENCE)?, random: Random::system() })
+        Ok(Floor {
+            client: floor::client(raw::mongo::options(url).await?, PATIENCE)?,
+            random: Random::system(),
+        })
     }
 
     fn requests(&self, name: &str) -> Arc<Requests> {

@@ -79,7 +79,8 @@ impl Calls for Statements {
     async fn take(&self, Claim { owner, boot, now }: &mut Claim) -> Outcome<bool> {
         let look = sqlx::query(LOOK).bind(&self.name);
         let held = look.fetch_all(&mut *self.connections.looks.lock().await).await?;
-        let take = sqlx::query(TAKE).bind(&self.name).bind(&*owner).bind(*now / 1000 + 1).bind(&*boot).bind(*now);
+        let take =
+            sqlx::query(TAKE).bind(&self.name).bind(&*owner).bind(*now / 1000 + 1).bind(&*boot).bind(*now);
         let take = take.bind(i64::try_from(TTL.as_nanos())?).bind("lock-bench");
         let taken = take.fetch_all(&mut *self.connections.writes.lock().await).await?;
         Ok(held.len() <= 1 && !taken.is_empty())
