@@ -12,6 +12,7 @@ use mongodb::options::ReturnDocument;
 use crate::check;
 use crate::claim::MongoClaim;
 use crate::lane::{Lane, Order};
+use crate::record::Record;
 use crate::schema::{self, Standing};
 use crate::server::{Call, Missing, Server, Write};
 use crate::settings::{Mongo, Opening};
@@ -48,7 +49,7 @@ impl Driver for MongoDriver {
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
         let record = self.0.look(Call::begin(&self.0.clock, patience), name).await?;
-        Ok(Inspection { holder: record.and_then(|record| record.into_entry()), waiters: None })
+        Ok(Inspection { holder: record.and_then(Record::into_entry), waiters: None })
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
