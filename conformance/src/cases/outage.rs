@@ -159,8 +159,9 @@ async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
     let inside = Arc::new(AtomicBool::new(false));
     let mut tasks = tokio::task::JoinSet::new();
     let asked = Instant::now();
-    s.client_through(&proxy, Options::default()).await;
-    // Cut sooner than a connection can be made, the network would never be there.
+    let first = s.client_through(&proxy, Options::default()).await;
+    assert_eq!(s.hold_by(&first, &s.name()).await.release().await, Ending::Released);
+    // Cut sooner than a lock can be had on a new connection, the network would never be there.
     let connecting = asked.elapsed();
     for _ in 0..2 {
         let client = s.client_through(&proxy, Options::default()).await;
