@@ -110,6 +110,7 @@ impl<D: Dialect> Pool<D> {
     }
 
     /// Opens the first connection, as a client does that is just being opened.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "PostgreSQL's feed asks for it"))]
     pub(crate) async fn open_one(&self, call: &Call) -> Result<()> {
         self.open(call).await
     }
