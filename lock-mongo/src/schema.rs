@@ -3,7 +3,10 @@
 //! The version stands in the index's name, so that collection, index and version come to be in one step. Two indexes of
 //! one kind can't be in a collection: a library of another version meets this one's.
 
-use lock_core::{Error, ErrorKind, Result};
+use std::error::Error as _;
+use std::time::Duration;
+
+use lock_core::{Error, ErrorKind, Result, detached};
 use mongodb::IndexModel;
 use mongodb::bson::doc;
 use mongodb::options::IndexOptions;
@@ -33,12 +36,11 @@ pub(crate) async fn prepare(server: &Server, call: Call<'_>) -> Result<()> {
         Ok(Standing::Missing) => {}
         Err(e) => return if is_refused(&e) { Ok(()) } else { Err(e) },
     }
-    match make(server, call).await {
-        Err(e) if is_refused(&e) => Ok(()),
-        Err(e) if e.kind() == ErrorKind::Rejected => Err(e),
-        // A member that is down keeps an index from being built, but no lock from being taken.
-        Err(_) if !call.left().is_zero() => Ok(()),
-        outcome => outcome,
+    // An index may take its time, and goes on by itself: no lock waits for it. A member that is down keeps it from being
+    // built, but no lock from being taken.
+    match make(server, Call::begin(call.clock, call.left() / 2)).await {
+        Err(e) if e.kind() == ErrorKind::Rejected && !is_refused(&e) => Err(e),
+        _ => Ok(()),
     }
 }
 
@@ -59,10 +61,13 @@ pub(crate) async fn look(server: &Server, call: Call<'_>) -> Result<Standing> {
 pub(crate) async fn make(server: &Server, call: Call<'_>) -> Result<()> {
     let link = server.link();
     let locks = link.locks().clone();
-    let options = IndexOptions::builder().name(name()).expire_after(std::time::Duration::ZERO).build();
+    let options = IndexOptions::builder().name(name()).expire_after(Duration::ZERO).build();
     let index = IndexModel::builder().keys(doc! { "forget": 1 }).options(options).build();
-    let left = call.left();
-    server.ask(call, &link, async move { locks.create_index(index).max_time(left).await }).await.map(drop)
+    // A link on which this is slow has not fallen silent.
+    detached(call.clock, call.left(), async move { Ok(locks.create_index(index).await) })
+        .await?
+        .map_err(errors::asking)
+        .map(drop)
 }
 
 /// What `make` does, for administrators.
@@ -102,8 +107,6 @@ fn standing(indexes: &[String]) -> Result<Standing> {
 fn is_refused(error: &Error) -> bool {
     error.source().and_then(|source| source.downcast_ref()).is_some_and(errors::is_unauthorized)
 }
-
-use std::error::Error as _;
 
 #[cfg(test)]
 mod tests {
