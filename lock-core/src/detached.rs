@@ -39,19 +39,19 @@ pub async fn detached<T: Send + 'static>(
 }
 
 /// A call whose future isn't dropped before it is done: dropped, it goes on in a task of its own.
-struct Undropped<F: Future<Output: Send> + Send + 'static> {
+struct Undropped<T: Send + 'static> {
     /// Until it is done.
-    call: Option<Pin<Box<F>>>,
+    call: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     runtime: Handle,
     clock: Clock,
     /// When it is cut off.
     ends: Instant,
 }
 
-impl<F: Future<Output: Send> + Send + 'static> Future for Undropped<F> {
-    type Output = F::Output;
+impl<T: Send + 'static> Future for Undropped<T> {
+    type Output = T;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         // Taken out while it runs: one that panics is not run on.
         let Some(mut call) = self.call.take() else { return Poll::Pending };
         let polled = call.as_mut().poll(context);
@@ -62,7 +62,7 @@ impl<F: Future<Output: Send> + Send + 'static> Future for Undropped<F> {
     }
 }
 
-impl<F: Future<Output: Send> + Send + 'static> Drop for Undropped<F> {
+impl<T: Send + 'static> Drop for Undropped<T> {
     fn drop(&mut self) {
         if let Some(call) = self.call.take() {
             let (clock, left) = (self.clock.clone(), self.ends.since(self.clock.now()));
@@ -134,10 +134,7 @@ mod tests {
         let clock = Clock::system();
         let mut asking = Box::pin(detached(&clock, Duration::from_millis(100), call));
         assert!(
-            std::future::poll_fn(|context| std::task::Poll::Ready(
-                asking.as_mut().poll(context).is_pending()
-            ))
-            .await
+            std::future::poll_fn(|context| Poll::Ready(asking.as_mut().poll(context).is_pending())).await
         );
         drop(asking);
         clock.timeout(Duration::from_secs(5), std::future::pending::<()>()).await;
