@@ -1,74 +1,31 @@
 //! Calls of clients whose futures must not be dropped half-way.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
-use crate::clock::{Clock, Instant};
+use crate::clock::Clock;
 use crate::error::{Done, Error, Result};
 
-/// How much longer than its patience a call may hang before it is cut off.
+/// How much longer than its patience a call may hang before its task is aborted.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs `call` and answers with it, or with `Unavailable` (outcome unknown) after `patience`.
+/// Runs `call` in a task of its own and answers with it, or with `Unavailable` (outcome unknown) after `patience`.
 ///
-/// Some drivers corrupt a connection or a session when a future of theirs is dropped. Here a call that is given up, or
-/// whose caller goes, goes on in a task of its own: what it borrowed comes back when it ends. One that hangs for a second
-/// longer is cut off; dropping its connection then closes the socket. Cancel safe in the same way. Until then it is
-/// polled where it is awaited: a call in time costs no task.
-///
-/// # Panics
-///
-/// Outside a tokio runtime.
+/// Some drivers corrupt a connection or a session when a future of theirs is dropped. Here the task goes on by itself:
+/// what the call borrowed comes back when it ends. One that hangs for a second longer is aborted; dropping its
+/// connection then closes the socket. Cancel safe in the same way.
 pub async fn detached<T: Send + 'static>(
     clock: &Clock,
     patience: Duration,
     call: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
-    let ends = clock.now() + patience.saturating_add(GRACE);
-    let mut call =
-        Undropped { call: Some(Box::pin(call)), runtime: Handle::current(), clock: clock.clone(), ends };
-    match clock.timeout(patience, &mut call).await {
-        Some(outcome) => outcome,
-        None => {
+    let within = clock.clone();
+    let task = tokio::spawn(async move { within.timeout(patience.saturating_add(GRACE), call).await });
+    match clock.timeout(patience, task).await {
+        Some(Ok(Some(outcome))) => outcome,
+        Some(Ok(None)) | None => {
             Err(Error::unavailable(Done::Unknown, format!("the server did not answer within {patience:?}")))
         }
-    }
-}
-
-/// A call whose future isn't dropped before it is done: dropped, it goes on in a task of its own.
-struct Undropped<T: Send + 'static> {
-    /// Until it is done.
-    call: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
-    runtime: Handle,
-    clock: Clock,
-    /// When it is cut off.
-    ends: Instant,
-}
-
-impl<T: Send + 'static> Future for Undropped<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        // Taken out while it runs: one that panics is not run on.
-        let Some(mut call) = self.call.take() else { return Poll::Pending };
-        let polled = call.as_mut().poll(context);
-        if polled.is_pending() {
-            self.call = Some(call);
-        }
-        polled
-    }
-}
-
-impl<T: Send + 'static> Drop for Undropped<T> {
-    fn drop(&mut self) {
-        if let Some(call) = self.call.take() {
-            let (clock, left) = (self.clock.clone(), self.ends.since(self.clock.now()));
-            // A runtime that has ended drops it, and its connection with it.
-            self.runtime.spawn(async move { clock.timeout(left, call).await });
-        }
+        Some(Err(e)) => Err(Error::unavailable(Done::Unknown, "the call's task ended early").with_source(e)),
     }
 }
 
@@ -134,7 +91,10 @@ mod tests {
         let clock = Clock::system();
         let mut asking = Box::pin(detached(&clock, Duration::from_millis(100), call));
         assert!(
-            std::future::poll_fn(|context| Poll::Ready(asking.as_mut().poll(context).is_pending())).await
+            std::future::poll_fn(|context| std::task::Poll::Ready(
+                asking.as_mut().poll(context).is_pending()
+            ))
+            .await
         );
         drop(asking);
         clock.timeout(Duration::from_secs(5), std::future::pending::<()>()).await;
