@@ -124,9 +124,16 @@ impl Table for MySqlTable {
                 Found::Taken { token } => {
                     return Ok(Attempt::Granted(Grant { token: row::token(token)?, valid_for: request.ttl }));
                 }
+                // Ours already, by an attempt whose answer was lost: kept from now on, as by any other attempt.
                 Found::Row(row) if row.is_held_by(&request.owner) => {
-                    let valid_for = row.left.unwrap_or_default();
-                    return Ok(Attempt::Granted(Grant { token: row::token(row.token)?, valid_for }));
+                    match self.renew(call, key, &request.owner, request.ttl).await? {
+                        Some(valid_for) => {
+                            let token = row::token(row.token)?;
+                            return Ok(Attempt::Granted(Grant { token, valid_for }));
+                        }
+                        // It has ended meanwhile.
+                        None => self.take(call, key, request, Existence::Expected).await?,
+                    }
                 }
                 Found::Row(Row { left: free_in @ Some(_), .. }) => {
                     return Ok(Attempt::Busy(Busy { queued: false, free_in }));

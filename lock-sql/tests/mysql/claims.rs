@@ -12,6 +12,8 @@ use crate::server::{
 
 const SHORT: Duration = Duration::from_millis(400);
 
+const LEFT: &str = "SELECT expires - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) FROM onelock_locks \
+    WHERE name = 'a'";
 const HELD: &str = "SELECT COUNT(*) FROM onelock_locks WHERE owner <> ''";
 
 /// Waiters that look take no row lock, so that a renewal doesn't queue behind them.
@@ -87,9 +89,12 @@ pub(crate) fn an_attempt_again_has_what_the_row_has_left(on: On) {
         let first = granted(&mut holder).await;
         assert_eq!(first.valid_for, Duration::from_secs(3));
         tokio::time::sleep(Duration::from_secs(2)).await;
+        let began = Instant::now();
         let again = granted(&mut holder).await;
         assert_eq!(again.token, first.token);
-        assert!(again.valid_for <= Duration::from_secs(1), "{:?}", again.valid_for);
+        assert!(again.valid_for > Duration::from_secs(1), "kept from now on: {:?}", again.valid_for);
+        let left = Duration::from_micros(u64::try_from(server.number(LEFT).await).unwrap());
+        assert!(again.valid_for <= left + began.elapsed(), "{:?}, but the row has {left:?}", again.valid_for);
     });
 }
 
