@@ -18,7 +18,7 @@ pub(crate) enum Consent {
 
 /// `cargo xtask servers`
 pub(crate) fn run(consent: Consent) -> ExitCode {
-    let missing = servers(consent);
+    let missing = servers(ALL, consent);
     for server in ALL.iter().filter(|server| lack(server).is_none()) {
         println!("{}: there", server.name);
     }
@@ -27,8 +27,8 @@ pub(crate) fn run(consent: Consent) -> ExitCode {
 }
 
 /// Installs what is missing, as far as that is wanted and possible; returns what is missing still, in words.
-pub(crate) fn servers(consent: Consent) -> Vec<String> {
-    let lacking = ALL.iter().filter_map(|server| Some((server, lack(server)?)));
+pub(crate) fn servers(wanted: &[&Listing], consent: Consent) -> Vec<String> {
+    let lacking = wanted.iter().filter_map(|server| Some((server, lack(server)?)));
     lacking
         .filter_map(|(server, why)| {
             println!("{}: {why}", server.name);

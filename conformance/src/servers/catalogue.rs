@@ -177,6 +177,10 @@ pub const MONGODB: Listing = Listing {
 /// Every server that the suite knows.
 pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL, &MONGODB];
 
+/// Those that `cargo xtask test` installs. Not MongoDB: not every case of the suite passes there yet, and it takes five
+/// minutes. Where it is installed, it is tested.
+pub const TESTED: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL];
+
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";
 
