@@ -22,23 +22,32 @@
 //! What it promises, and on which file systems it doesn't, stands in [`Client::info`] and in `docs/semantics.md` of
 //! the repository.
 
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod call;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod claim;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod driver;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod fence;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod row;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod server;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod sweep;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod table;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod version;
 
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use fence::FenceError;
 pub use lock_core::{Client, Options, Result};
 #[doc(inline)]

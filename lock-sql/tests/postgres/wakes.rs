@@ -43,7 +43,7 @@ pub(crate) fn a_release_and_a_break_wake_who_listens() -> Outcome {
         other.release().await.unwrap();
         let quiet = tokio::time::timeout(Duration::from_millis(100), async {
             waiter.changed().await;
-            waiter.changed().await
+            waiter.changed().await;
         })
         .await;
         assert!(quiet.is_err(), "another lock's release wakes nobody");
