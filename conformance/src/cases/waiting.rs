@@ -1,13 +1,15 @@
 //! Waiting: who waits is served, told in time, and cheap.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Attempt, Fair, Lease, Waits, Wakes};
 use lock_core::{Ending, ErrorKind};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::case;
@@ -153,12 +155,20 @@ async fn waiters_of_one_process_come_in_their_order(s: Setting) {
     for n in 0..20 {
         let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
         let order = order.clone();
+        let (asking, asked) = oneshot::channel();
         tasks.spawn(async move {
-            let guard = lock.acquire().await.expect("up");
+            let (mut acquire, mut asking) = (pin!(lock.acquire()), Some(asking));
+            let guard = poll_fn(|context| {
+                let polled = acquire.as_mut().poll(context);
+                asking.take().map(|asking| asking.send(()));
+                polled
+            });
+            let guard = guard.await.expect("up");
             order.send(n).expect("somebody listens");
             let _: Ending = guard.release().await;
         });
-        tokio::time::sleep(ms(2)).await; // the order that is asserted is the order of asking
+        // The order that is asserted is the order of asking.
+        asked.await.expect("it asks");
     }
     drop((guard, order));
     let mut seen = Vec::new();
