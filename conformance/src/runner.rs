@@ -145,17 +145,25 @@ fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<&'static Ca
     let (setting, ran) = (setting.clone(), ran.clone());
     Trial::test(format!("{}::{}", case.topic, case.name), move || {
         ran.lock().expect("no case panics under this lock").push(case);
-        block_on(async move {
-            // In a task: a current-thread part of the runtime would see other wake-up orders than users do.
-            let body = tokio::spawn((case.run)(setting));
-            let limit = longest_case();
-            match tokio::time::timeout(limit, body).await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(e)) => Err(Failed::from(panic_message(e))),
-                Err(_) => Err(Failed::from(format!("it hangs: not done after {limit:?}"))),
-            }
+        let backend = setting.harness.name();
+        block_on(play(case, setting)).map_err(|why| {
+            #[cfg(feature = "servers")]
+            crate::servers::record::failed(&format!("{backend}: {}::{}", case.topic, case.name), &why);
+            Failed::from(why)
         })
     })
+}
+
+/// The error says why it failed.
+async fn play(case: &'static Case, setting: Setting) -> Result<(), String> {
+    // In a task: a current-thread part of the runtime would see other wake-up orders than users do.
+    let body = tokio::spawn((case.run)(setting));
+    let limit = longest_case();
+    match tokio::time::timeout(limit, body).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(e)) => Err(panic_message(e)),
+        Err(_) => Err(format!("it hangs: not done after {limit:?}")),
+    }
 }
 
 fn panic_message(error: tokio::task::JoinError) -> String {

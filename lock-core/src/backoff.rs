@@ -13,11 +13,14 @@ pub(crate) fn after_error(round: u32, random: &Random) -> Duration {
     ceiling / 2 + random.up_to(ceiling / 2)
 }
 
+/// By how much a runtime's timer may be late: it counts whole milliseconds, and rounds up.
+const TIMER: Duration = Duration::from_millis(1);
+
 /// The pause between two looks at a held lock that nobody announces: an eighth of the time waited already, so that a
-/// short wait is answered promptly and a long one is cheap; 5 to 250 ms.
+/// short wait is answered promptly and a long one is cheap; 5 to 250 ms, which are over by the time the timer fires.
 pub(crate) fn poll(waited: Duration, random: &Random) -> Duration {
-    let pause = (waited / 8).clamp(Duration::from_millis(5), Duration::from_millis(250));
-    pause * 3 / 4 + random.up_to(pause / 4)
+    let pause = (waited / 8).clamp(Duration::from_millis(5), Duration::from_millis(250)) - TIMER;
+    pause * 7 / 8 + random.up_to(pause / 8)
 }
 
 /// The pause between two looks at a held lock whose release is pushed.

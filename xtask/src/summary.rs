@@ -9,6 +9,8 @@ pub(crate) struct Summary {
     servers: BTreeSet<String>,
     /// With how often.
     not_run: BTreeMap<String, u32>,
+    /// Cases of the suite, with the reason: what a test program says of them lies far up in the output.
+    failed: BTreeSet<String>,
 }
 
 impl Summary {
@@ -18,6 +20,7 @@ impl Summary {
         for (kind, text) in notes.lines().filter_map(|line| line.split_once('\t')) {
             match kind {
                 "server" => drop(summary.servers.insert(text.to_owned())),
+                "failed" => drop(summary.failed.insert(text.to_owned())),
                 _ => *summary.not_run.entry(text.to_owned()).or_default() += 1,
             }
         }
@@ -39,15 +42,18 @@ impl fmt::Display for Summary {
         for server in &self.servers {
             writeln!(f, "  {server}")?;
         }
-        if self.not_run.is_empty() {
-            return write!(f, "Everything was run.");
+        match self.not_run.is_empty() {
+            true => write!(f, "Everything was run.")?,
+            false => write!(f, "Not run:")?,
         }
-        write!(f, "Not run:")?;
         for (text, times) in &self.not_run {
             write!(f, "\n  {text}")?;
             if *times > 1 {
                 write!(f, " ({times} times)")?;
             }
+        }
+        for (nth, text) in self.failed.iter().enumerate() {
+            write!(f, "{}\n  {text}", if nth == 0 { "\nFailed cases of the suite:" } else { "" })?;
         }
         Ok(())
     }
@@ -64,5 +70,7 @@ mod tests {
         let said = "Servers that tests ran on:\n  redis 7\nNot run:\n  a: b (2 times)\n  etcd: install it";
         assert_eq!(summary.to_string(), said);
         assert_eq!(Summary::read("").to_string(), "Servers that tests ran on:\n  none\nEverything was run.");
+        let said = Summary::read("failed\tb: c\n").to_string();
+        assert!(said.ends_with("Everything was run.\nFailed cases of the suite:\n  b: c"), "{said}");
     }
 }

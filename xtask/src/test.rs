@@ -33,5 +33,8 @@ fn tests(notes: &Path) -> Result<(), String> {
     // The last run's. That there are none is no error.
     let _ = fs::remove_file(notes);
     let lock = programs().join(format!("lock{}", std::env::consts::EXE_SUFFIX));
-    command(cargo("test", &EVERYTHING).arg("--no-fail-fast").env(LOCK_BIN, lock).env(RECORD, notes))
+    let mut tests = cargo("test", &EVERYTHING);
+    // A failed case says where and why by itself; sixty frames of a runtime would bury it.
+    tests.arg("--no-fail-fast").env("RUST_BACKTRACE", "0").env(LOCK_BIN, lock).env(RECORD, notes);
+    command(&mut tests)
 }

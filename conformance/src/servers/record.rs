@@ -18,6 +18,11 @@ pub fn not_run(what: &str, why: &str) {
     note("not run", &format!("{what}: {why}"));
 }
 
+/// Notes a case that failed, and why.
+pub(crate) fn failed(what: &str, why: &str) {
+    note("failed", &format!("{what}: {why}"));
+}
+
 /// One line in one write, so that lines of several processes don't mix. Best effort: a summary fails no case.
 fn note(kind: &str, text: &str) {
     let Some(file) = std::env::var_os(RECORD) else { return };
