@@ -4,6 +4,8 @@
 //! release. In the core one task owns each claim for its whole life; waiting, deadlines, renewal, loss and
 //! cancellation are written there, once. `docs/add-a-backend.md` walks through a driver from end to end.
 
+mod finding;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,8 @@ use crate::error::Result;
 use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
 use crate::token::FencingToken;
+
+pub use finding::{Drift, Finding, Level};
 
 /// A server on which locks can be claimed.
 ///
@@ -319,30 +323,6 @@ impl fmt::Display for Rough {
             s => write!(f, "{} days", s / 86400),
         }
     }
-}
-
-/// One answer of a check.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// What was looked at: `reachable`, `rights`, `persistence`, …
-    pub subject: &'static str,
-    /// How it stands.
-    pub level: Level,
-    /// In words, with what to do where something is to be done.
-    pub message: String,
-}
-
-/// How a finding stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// As it should be.
-    Good,
-    /// It works, with a limit that the message names.
-    Warning,
-    /// Locks will not work.
-    Bad,
-    /// The server would not say.
-    Unknown,
 }
 
 /// What a backend guarantees and can do, as found on this very server.
