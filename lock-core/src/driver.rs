@@ -43,14 +43,8 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Is the server reachable, are we allowed, is it prepared? One finding per question.
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>>;
 
-    /// What the server needs once, before its first lock, for its administrator's tools: SQL, for one. Empty if it needs
-    /// nothing.
-    fn schema(&self) -> String {
-        String::new()
-    }
-
-    /// Makes what `schema` says where it is missing, and changes nothing else. What was done, in words; empty if there
-    /// was nothing to do.
+    /// Makes what the server needs once, before its first lock (a table, an index), where it is missing, and changes
+    /// nothing else. What was done, in words; empty if there was nothing to do.
     async fn init(&self, _patience: Duration) -> Result<String> {
         Ok(String::new())
     }
