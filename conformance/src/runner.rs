@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::process::{ExitCode, Termination};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use lock_core::{Info, Options};
@@ -108,6 +108,7 @@ pub fn run(harness: impl Harness) -> Verdict {
     }
 
     let ran = std::mem::take(&mut *ran.lock().expect("no case panics under this lock"));
+    println!("the longest cases: {}", longest(&ran));
     for (case, reason) in &not_run {
         note(&format!("{}: {}::{}", setting.harness.name(), case.topic, case.name), reason);
     }
@@ -141,12 +142,16 @@ fn reason_not_to(case: &Case, setting: &Setting) -> Option<String> {
     case.needs.iter().find_map(|need| setting.harness.can(*need).err())
 }
 
-fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<&'static Case>>>) -> Trial {
+/// A case that ran, and how long it took.
+type Played = (&'static Case, Duration);
+
+fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<Played>>>) -> Trial {
     let (setting, ran) = (setting.clone(), ran.clone());
     Trial::test(format!("{}::{}", case.topic, case.name), move || {
-        ran.lock().expect("no case panics under this lock").push(case);
-        let backend = setting.harness.name();
-        block_on(play(case, setting)).map_err(|why| {
+        let (backend, began) = (setting.harness.name(), Instant::now());
+        let outcome = block_on(play(case, setting));
+        ran.lock().expect("no case panics under this lock").push((case, began.elapsed()));
+        outcome.map_err(|why| {
             #[cfg(feature = "servers")]
             crate::servers::record::failed(&format!("{backend}: {}::{}", case.topic, case.name), &why);
             Failed::from(why)
@@ -172,9 +177,17 @@ fn panic_message(error: tokio::task::JoinError) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }
 
-fn per_class(ran: &[&Case]) -> String {
+/// What a run of the suite spends its time on.
+fn longest(ran: &[Played]) -> String {
+    let mut ran = ran.to_vec();
+    ran.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+    let longest = ran.iter().take(12).map(|(case, took)| format!("{}::{} {took:.1?}", case.topic, case.name));
+    longest.collect::<Vec<_>>().join(", ")
+}
+
+fn per_class(ran: &[Played]) -> String {
     let mut classes: BTreeMap<(usize, &str), u32> = BTreeMap::new();
-    for class in ran.iter().flat_map(|case| case.classes) {
+    for class in ran.iter().flat_map(|(case, _)| case.classes) {
         *classes.entry((class.len(), class)).or_default() += 1;
     }
     let counts: Vec<_> = classes.iter().map(|((_, class), n)| format!("{class} {n}")).collect();

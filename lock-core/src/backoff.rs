@@ -13,8 +13,9 @@ pub(crate) fn after_error(round: u32, random: &Random) -> Duration {
     ceiling / 2 + random.up_to(ceiling / 2)
 }
 
-/// By how much a runtime's timer may be late: it counts whole milliseconds, and rounds up.
-const TIMER: Duration = Duration::from_millis(1);
+/// By how much a runtime's timer may be late: it counts whole milliseconds and rounds up, and so does the system call
+/// that it sleeps in.
+const TIMER: Duration = Duration::from_millis(2);
 
 /// The pause between two looks at a held lock that nobody announces: an eighth of the time waited already, so that a
 /// short wait is answered promptly and a long one is cheap; 5 to 250 ms, which are over by the time the timer fires.

@@ -1,6 +1,9 @@
 //! Calls of clients whose futures must not be dropped half-way.
 
+use std::pin::pin;
 use std::time::Duration;
+
+use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::error::{Done, Error, Result};
@@ -19,14 +22,24 @@ pub async fn detached<T: Send + 'static>(
     call: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     let within = clock.clone();
-    let task = tokio::spawn(async move { within.timeout(patience.saturating_add(GRACE), call).await });
-    match clock.timeout(patience, task).await {
-        Some(Ok(Some(outcome))) => outcome,
-        Some(Ok(None)) | None => {
-            Err(Error::unavailable(Done::Unknown, format!("the server did not answer within {patience:?}")))
-        }
-        Some(Err(e)) => Err(Error::unavailable(Done::Unknown, "the call's task ended early").with_source(e)),
-    }
+    let (reply, answer) = oneshot::channel();
+    // One timer serves the call and its caller: they are set and taken back for each call.
+    tokio::spawn(async move {
+        let mut call = pin!(call);
+        let Some(outcome) = within.timeout(patience, &mut call).await else {
+            // The caller may have gone.
+            let _ = reply.send(Err(unanswered(patience)));
+            within.timeout(GRACE, call).await;
+            return;
+        };
+        let _ = reply.send(outcome);
+    });
+    let ended = |_| Err(Error::unavailable(Done::Unknown, "the call's task ended early"));
+    answer.await.unwrap_or_else(ended)
+}
+
+fn unanswered(patience: Duration) -> Error {
+    Error::unavailable(Done::Unknown, format!("the server did not answer within {patience:?}"))
 }
 
 #[cfg(test)]

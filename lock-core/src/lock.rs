@@ -26,8 +26,8 @@ pub use builder::LockBuilder;
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 /// However short a wait is, the server has this long for its first answer.
 const FIRST_ANSWER: Duration = Duration::from_millis(100);
-/// How long a caller whose wait has run out waits for the holder's name.
-const HOLDER_LOOK: Duration = Duration::from_millis(50);
+/// How long a caller whose wait has run out waits for the holder's name: enough for a new connection to a busy server.
+const HOLDER_LOOK: Duration = Duration::from_millis(250);
 
 /// A named lock and the terms on which it is taken. Cheap to clone; holds nothing.
 #[derive(Clone, Debug)]
