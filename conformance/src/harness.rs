@@ -7,6 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{Client, Name, Options, Result};
 
+/// The shortest ttl of a server that answers within a millisecond or so.
+pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(400);
+
 /// A backend under test. Only the first two are required; a case that needs more is *not run* where it is missing.
 #[async_trait]
 pub trait Harness: fmt::Debug + Send + Sync + 'static {
@@ -18,7 +21,7 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
 
     /// The shortest ttl at which the server keeps time well enough to be tested.
     fn ttl(&self) -> Duration {
-        Duration::from_millis(400)
+        SHORTEST_TTL
     }
 
     /// How many requests an attempt at a free lock makes; the last one grants. The network is made to lose that one's

@@ -3,6 +3,8 @@
 //! A backend's `tests/conformance.rs` has a [`Harness`] of a page and calls [`run`]. Cases are chosen by what the
 //! backend's `Info` promises and by what the harness can do to its server; what can't run is reported as *not run*.
 
+#[cfg(feature = "servers")]
+mod backend;
 mod bounds;
 mod cases;
 mod dice;
@@ -11,6 +13,8 @@ mod model;
 #[cfg(feature = "servers")]
 mod part;
 pub mod proxy;
+#[cfg(feature = "servers")]
+pub mod rules;
 mod runner;
 #[cfg(feature = "servers")]
 pub mod servers;
@@ -19,6 +23,8 @@ mod setting;
 pub mod sim;
 mod suspendable;
 
+#[cfg(feature = "servers")]
+pub use backend::{Backend, run_on_server};
 pub use harness::{Counters, Data, Harness, Need, OwnServer, Step};
 pub use runner::{Verdict, failed, not_run, run};
 

@@ -48,8 +48,8 @@ impl Break {
 }
 
 impl Schema {
-    pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
-        let schema = self.server.open(Options::default()).await?.schema();
+    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+        let schema = self.server.schema()?;
         match schema.is_empty() {
             // Not on stdout, which may go to an administrator's tool.
             true => eprintln!("lock: this server needs nothing"),
@@ -61,11 +61,12 @@ impl Schema {
 
 impl Init {
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
-        let client = self.server.open(Options::default()).await?;
+        // First: to open a client makes the table, where it may.
         if !self.yes {
             let what = "this changes the server: look at what it does with `lock schema`, then say --yes";
             return Err(Failure::new(Exit::Usage, what));
         }
+        let client = self.server.open(Options::default()).await?;
         let done = client.init().await?;
         print::line(if done.is_empty() { "there was nothing to do" } else { done.as_str() });
         Ok(Exit::Status(0))

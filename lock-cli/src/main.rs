@@ -37,7 +37,7 @@ fn carry_out() -> Result<Exit, Failure> {
         Verb::Break(break_) => on_a_runtime(break_.carry_out()),
         Verb::Info(info) => on_a_runtime(info.carry_out()),
         Verb::Check(check) => on_a_runtime(check.carry_out()),
-        Verb::Schema(schema) => on_a_runtime(schema.carry_out()),
+        Verb::Schema(schema) => schema.carry_out(),
         Verb::Init(init) => on_a_runtime(init.carry_out()),
         Verb::Completions(completions) => Ok(completions.carry_out()),
         Verb::Man(man) => man.carry_out(),

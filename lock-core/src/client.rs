@@ -91,13 +91,8 @@ impl Client {
         outcome.map_err(|e| self.shared.at("check", None, e))
     }
 
-    /// What the server needs once, before its first lock, for its administrator's tools; empty if it needs nothing.
-    pub fn schema(&self) -> String {
-        self.shared.driver.schema()
-    }
-
-    /// Makes what [`schema`](Self::schema) says where it is missing. What was done, in words; empty if there was nothing
-    /// to do.
+    /// Makes what the server needs once, before its first lock, where it is missing: `onelock::schema` says what that is.
+    /// What was done, in words; empty if there was nothing to do.
     pub async fn init(&self) -> Result<String> {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);

@@ -4,6 +4,8 @@
 //! release. In the core one task owns each claim for its whole life; waiting, deadlines, renewal, loss and
 //! cancellation are written there, once. `docs/add-a-backend.md` walks through a driver from end to end.
 
+mod finding;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,8 @@ use crate::error::Result;
 use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
 use crate::token::FencingToken;
+
+pub use finding::{Drift, Finding, Level};
 
 /// A server on which locks can be claimed.
 ///
@@ -39,14 +43,8 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Is the server reachable, are we allowed, is it prepared? One finding per question.
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>>;
 
-    /// What the server needs once, before its first lock, for its administrator's tools: SQL, for one. Empty if it needs
-    /// nothing.
-    fn schema(&self) -> String {
-        String::new()
-    }
-
-    /// Makes what `schema` says where it is missing, and changes nothing else. What was done, in words; empty if there
-    /// was nothing to do.
+    /// Makes what the server needs once, before its first lock (a table, an index), where it is missing, and changes
+    /// nothing else. What was done, in words; empty if there was nothing to do.
     async fn init(&self, _patience: Duration) -> Result<String> {
         Ok(String::new())
     }
@@ -319,30 +317,6 @@ impl fmt::Display for Rough {
             s => write!(f, "{} days", s / 86400),
         }
     }
-}
-
-/// One answer of a check.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// What was looked at: `reachable`, `rights`, `persistence`, …
-    pub subject: &'static str,
-    /// How it stands.
-    pub level: Level,
-    /// In words, with what to do where something is to be done.
-    pub message: String,
-}
-
-/// How a finding stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// As it should be.
-    Good,
-    /// It works, with a limit that the message names.
-    Warning,
-    /// Locks will not work.
-    Bad,
-    /// The server would not say.
-    Unknown,
 }
 
 /// What a backend guarantees and can do, as found on this very server.

@@ -115,7 +115,7 @@ impl Driver for LeaseDriver {
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         self.server.ask(self.server.connection.patience(patience), Ask::Time).await?;
         let message = "in this process".to_owned();
-        Ok(vec![Finding { subject: "reachable", level: Level::Good, message }])
+        Ok(vec![Finding::new("reachable", Level::Good, message)])
     }
 }
 

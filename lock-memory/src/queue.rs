@@ -110,7 +110,7 @@ impl Driver for QueueDriver {
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         self.ask(patience, Ask::Time).await?;
         let message = "in this process".to_owned();
-        Ok(vec![Finding { subject: "reachable", level: Level::Good, message }])
+        Ok(vec![Finding::new("reachable", Level::Good, message)])
     }
 }
 

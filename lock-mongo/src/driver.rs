@@ -82,10 +82,6 @@ impl Driver for MongoDriver {
         check::check(&self.0, patience).await
     }
 
-    fn schema(&self) -> String {
-        schema::in_words(&self.0)
-    }
-
     async fn init(&self, patience: Duration) -> Result<String> {
         let call = Call::begin(&self.0.clock, patience);
         self.0.hello(call).await?;

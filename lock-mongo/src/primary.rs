@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use lock_core::driver::Drift;
 use lock_core::{Clock, Error, Instant, Result};
 use mongodb::ServerType;
 use mongodb::bson::DateTime;
@@ -50,13 +50,6 @@ struct Reading {
     at: Instant,
     /// The server's time minus ours, in microseconds.
     offset: i64,
-}
-
-/// How the server's clock went against ours.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Drift {
-    pub(crate) over: Duration,
-    pub(crate) micros: i64,
 }
 
 impl Primary {

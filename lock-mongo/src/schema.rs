@@ -12,6 +12,7 @@ use mongodb::bson::doc;
 use mongodb::options::IndexOptions;
 
 use crate::errors;
+use crate::link::Place;
 use crate::server::{Call, Server};
 
 /// The version of the documents that this crate reads and writes.
@@ -71,12 +72,12 @@ pub(crate) async fn make(server: &Server, call: Call<'_>) -> Result<()> {
 }
 
 /// What `make` does, for administrators.
-pub(crate) fn in_words(server: &Server) -> String {
+pub(crate) fn in_words(place: &Place) -> String {
     format!(
         "// made by whoever opens it first; in mongosh, in the database {}:\n\
          db.getCollection({:?}).createIndex({{ forget: 1 }}, {{ name: {:?}, expireAfterSeconds: 0 }});",
-        server.place.database,
-        server.place.collection,
+        place.database,
+        place.collection,
         name()
     )
 }

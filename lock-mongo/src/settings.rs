@@ -11,6 +11,7 @@ use mongodb::options::{
 use crate::driver::MongoDriver;
 use crate::errors;
 use crate::link::Place;
+use crate::schema;
 
 /// A replica set or a server, how to reach it, and where in it the locks are.
 ///
@@ -108,6 +109,11 @@ impl Mongo {
     pub fn lazy(mut self) -> Mongo {
         self.opening = Opening::Lazy;
         self
+    }
+
+    /// What makes the index of the collection of locks, for an administrator's `mongosh`. Does no I/O.
+    pub fn schema(&self) -> String {
+        schema::in_words(&self.place)
     }
 
     /// Opens a client. Unless lazy, it waits, for one patience at most, until a server that takes writes has answered;

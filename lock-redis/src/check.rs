@@ -8,7 +8,7 @@ use lock_core::{Error, ErrorKind, Name, Owner, Result};
 use redis::Value;
 
 use crate::facts::Standing;
-use crate::link::{Drift, Link};
+use crate::link::Link;
 use crate::scripts::{REHEARSE, strange};
 use crate::server::{Call, Server};
 use crate::side::{Kind, side_key};
@@ -21,7 +21,7 @@ pub(crate) async fn check(server: &Arc<Server>, patience: Duration) -> Result<Ve
     Ok(vec![
         reachable(server, &link),
         rights(server, &link, call, &name).await,
-        clock(link.drift(&server.clock)),
+        link.drift(&server.clock).finding(),
         standing("persistence", link.facts.persistence()),
         standing("eviction", link.facts.eviction()),
         standing("replicas", link.facts.replication()),
@@ -29,15 +29,11 @@ pub(crate) async fn check(server: &Arc<Server>, patience: Duration) -> Result<Ve
     ])
 }
 
-fn finding(subject: &'static str, level: Level, message: impl Into<String>) -> Finding {
-    Finding { subject, level, message: message.into() }
-}
-
 fn reachable(server: &Server, link: &Link) -> Finding {
     let address = &server.profile.get().server;
     match &link.facts.version {
-        Some(version) => finding("reachable", Level::Good, format!("{version} at {address}")),
-        None => finding(
+        Some(version) => Finding::new("reachable", Level::Good, format!("{version} at {address}")),
+        None => Finding::new(
             "reachable",
             Level::Unknown,
             format!(
@@ -55,25 +51,25 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: Call<'_>, name: &N
     let answer = server.run_for_value(link, call, &REHEARSE, command).await;
     match answer.and_then(|answer| refused(&answer)) {
         Ok(refused) if refused.is_empty() => {
-            finding("rights", Level::Good, "all that a lock needs is allowed")
+            Finding::new("rights", Level::Good, "all that a lock needs is allowed")
         }
-        Ok(refused) if refused == ["PUBLISH"] => finding(
+        Ok(refused) if refused == ["PUBLISH"] => Finding::new(
             "rights",
             Level::Warning,
             "this user may not publish on a lock's channel (+publish, &pattern): nobody is woken by its releases",
         ),
-        Ok(refused) => finding(
+        Ok(refused) => Finding::new(
             "rights",
             Level::Bad,
             format!("this user is refused {}; grant them with ACL SETUSER", refused.join(", ")),
         ),
         // A user may be held to some names: that says nothing of a lock by one of those.
-        Err(e) if e.kind() == ErrorKind::Rejected => finding(
+        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new(
             "rights",
             Level::Unknown,
             format!("could not be tried on the key \"{}\": {}", key.escape_ascii(), e.message()),
         ),
-        Err(e) => finding("rights", Level::Unknown, e.message()),
+        Err(e) => Finding::new("rights", Level::Unknown, e.message()),
     }
 }
 
@@ -91,38 +87,12 @@ fn refused(answer: &Value) -> Result<Vec<String>> {
     Ok(commands)
 }
 
-/// What matters of the server's clock is not what it shows but how it goes: leases end by it.
-fn clock(Drift { over, micros }: Drift) -> Finding {
-    let off = Duration::from_micros(micros.unsigned_abs());
-    let direction = if micros < 0 { "behind" } else { "ahead" };
-    let message = format!("the server's clock has gone {off:?} {direction} of ours within {over:?}");
-    match over {
-        // Round trips would be taken for drift.
-        over if over < SHORTEST_LOOK => finding(
-            "clock",
-            Level::Unknown,
-            "this connection is too young to tell how the server's clock goes",
-        ),
-        over if off > over / 100 + A_ROUND_TRIP => finding(
-            "clock",
-            Level::Warning,
-            format!(
-                "{message}: it is set while locks are held, or goes too fast or too slow; leases are off by as much"
-            ),
-        ),
-        _ => finding("clock", Level::Good, message),
-    }
-}
-
-const SHORTEST_LOOK: Duration = Duration::from_secs(10);
-const A_ROUND_TRIP: Duration = Duration::from_millis(50);
-
 fn standing(subject: &'static str, standing: Standing) -> Finding {
     match standing {
-        Standing::Good(words) => finding(subject, Level::Good, words),
-        Standing::Limited(words) => finding(subject, Level::Warning, words),
+        Standing::Good(words) => Finding::new(subject, Level::Good, words),
+        Standing::Limited(words) => Finding::new(subject, Level::Warning, words),
         Standing::Unknown(words) => {
-            finding(subject, Level::Unknown, format!("{words} (INFO and CONFIG GET tell)"))
+            Finding::new(subject, Level::Unknown, format!("{words} (INFO and CONFIG GET tell)"))
         }
     }
 }
@@ -130,22 +100,8 @@ fn standing(subject: &'static str, standing: Standing) -> Finding {
 async fn push(server: &Server, call: Call<'_>, name: &Name) -> Finding {
     let channel = side_key(server.prefix.key(name).as_bytes(), Kind::Wakes);
     match server.wakes.listen(name, &channel, &server.clock, call.left()).await {
-        Ok(_) => finding("push", Level::Good, "waiters are woken by a release"),
-        Err(e) if e.kind() == ErrorKind::Unsupported => finding("push", Level::Warning, e.message()),
-        Err(e) => finding("push", Level::Unknown, e.message()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_is_judged_by_how_it_goes() {
-        let level = |seconds, micros| clock(Drift { over: Duration::from_secs(seconds), micros }).level;
-        assert_eq!(level(1, 0), Level::Unknown);
-        assert_eq!(level(60, 1_000), Level::Good);
-        assert_eq!(level(60, -2_000_000), Level::Warning);
-        assert_eq!(level(60, 2_000_000), Level::Warning);
+        Ok(_) => Finding::new("push", Level::Good, "waiters are woken by a release"),
+        Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new("push", Level::Warning, e.message()),
+        Err(e) => Finding::new("push", Level::Unknown, e.message()),
     }
 }

@@ -1,13 +1,12 @@
 //! One connection together with its estimate of the server's clock. They are replaced as one: an estimate made on
 //! another connection may be of another server.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
-
+use lock_core::driver::Drift;
 use lock_core::{Clock, Instant, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisResult, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use crate::calls::Calls;
 use crate::errors;
@@ -30,13 +29,6 @@ pub(crate) struct Link {
 struct Heard {
     at: Instant,
     offset: i64,
-}
-
-/// How the server's clock went against ours.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Drift {
-    pub(crate) over: Duration,
-    pub(crate) micros: i64,
 }
 
 impl Link {

@@ -50,10 +50,6 @@ impl<T: Table> Driver for SqlDriver<T> {
         self.table.check(&Call::begin(&self.clock, patience)).await
     }
 
-    fn schema(&self) -> String {
-        self.table.schema()
-    }
-
     async fn init(&self, patience: Duration) -> Result<String> {
         self.table.init(&Call::begin(&self.clock, patience)).await
     }

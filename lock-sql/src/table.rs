@@ -41,9 +41,7 @@ pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>>;
 
-    fn schema(&self) -> String;
-
-    /// Makes what `schema` says where it is missing; what was done, in words.
+    /// Makes the table where it is missing; what was done, in words.
     async fn init(&self, call: &Call) -> Result<String>;
 }
 

@@ -2,9 +2,9 @@
 
 use lock_core::{Client, Error, Location, Options, Result};
 
-/// From lines of `feature [schemes] => connect` makes the list of all schemes and the choice by scheme.
+/// From lines of `feature [schemes] => connect, schema` makes the list of all schemes and the choices by scheme.
 macro_rules! backends {
-    ($($feature:literal [$($scheme:literal),+] => $connect:path;)+) => {
+    ($($feature:literal [$($scheme:literal),+] => $connect:path, $schema:expr;)+) => {
         const SCHEMES: &[&str] = &[$($($scheme),+),+];
 
         pub(crate) async fn connect(url: &str, options: Options) -> Result<Client> {
@@ -20,17 +20,35 @@ macro_rules! backends {
                 scheme => Err(unknown(scheme)),
             }
         }
+
+        pub(crate) fn schema(url: &str) -> Result<String> {
+            let location = Location::parse(url)?;
+            match scheme(&location) {
+                $($($scheme)|+ => {
+                    #[cfg(feature = $feature)]
+                    let schema: fn(&str) -> Result<String> = $schema;
+                    #[cfg(not(feature = $feature))]
+                    let schema = |url| not_built_in(location.scheme(), $feature, url);
+                    schema(url)
+                })+
+                scheme => Err(unknown(scheme)),
+            }
+        }
     };
 }
 
 backends! {
-    "memory" ["memory", "memory+queue"] => lock_memory::connect;
-    "mongodb" ["mongodb", "mongodb+srv"] => lock_mongo::connect_with;
-    "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis::connect_with;
-    "mysql" ["mysql", "mariadb"] => lock_sql::mysql::connect_with;
-    "postgres" ["postgres", "postgresql"] => lock_sql::postgres::connect_with;
-    "sqlite" ["sqlite"] => lock_sql::sqlite::connect_with;
+    "memory" ["memory", "memory+queue"] => lock_memory::connect, |_| Ok(NOTHING);
+    "mongodb" ["mongodb", "mongodb+srv"] => lock_mongo::connect_with, |url| Ok(lock_mongo::Mongo::from_url(url)?.schema());
+    "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis::connect_with, |url| lock_redis::Redis::from_url(url).map(|_| NOTHING);
+    "mysql" ["mysql", "mariadb"] => lock_sql::mysql::connect_with, |url| Ok(lock_sql::mysql::MySql::from_url(url)?.schema());
+    "postgres" ["postgres", "postgresql"] => lock_sql::postgres::connect_with, |url| Ok(lock_sql::postgres::Postgres::from_url(url)?.schema());
+    "sqlite" ["sqlite"] => lock_sql::sqlite::connect_with, |url| Ok(lock_sql::sqlite::Sqlite::from_url(url)?.schema());
 }
+
+/// The schema of a server that needs none.
+#[allow(dead_code, reason = "there are builds without such a server")]
+const NOTHING: String = String::new();
 
 /// A server's URL has slashes, or may be a host and a port. A file's needs none: `sqlite:locks.db`.
 fn scheme(location: &Location) -> &str {
@@ -40,9 +58,9 @@ fn scheme(location: &Location) -> &str {
     }
 }
 
-/// The options go unused in a build without any backend.
+/// What was given goes unused in a build without any backend.
 #[allow(dead_code, reason = "in a build with every backend nothing is missing")]
-fn not_built_in(scheme: &str, feature: &str, _options: Options) -> Result<Client> {
+fn not_built_in<T>(scheme: &str, feature: &str, _given: impl Sized) -> Result<T> {
     Err(Error::unsupported(format!(
         "{scheme}:// needs the feature \"{feature}\" of the crate onelock, which this program was built without"
     )))

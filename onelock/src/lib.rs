@@ -104,6 +104,15 @@ pub fn blocking_connect(url: &str) -> Result<Client> {
     lock_core::blocking_open(Options::default(), async |options| connect_with(url, options).await)
 }
 
+/// What the server at `url` needs once, before its first lock, for its administrator's tools: SQL, for one. Empty if it
+/// needs nothing. [`Client::init`] makes it.
+///
+/// Read from the URL alone: nothing is asked of the server, which need not be there. `Invalid` and `Unsupported` as
+/// [`connect_with`].
+pub fn schema(url: &str) -> Result<String> {
+    backends::schema(url)
+}
+
 /// The README's code is compiled with the documentation's.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

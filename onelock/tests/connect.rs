@@ -87,9 +87,10 @@ async fn a_backend_that_is_not_built_in_names_its_feature() {
             continue;
         }
         let scheme = format!("{feature}://host");
-        let error = refused(&scheme).await;
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.message().contains(&format!("feature \"{feature}\"")), "{error}");
+        for error in [refused(&scheme).await, onelock::schema(&scheme).expect_err(&scheme)] {
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.message().contains(&format!("feature \"{feature}\"")), "{error}");
+        }
     }
 }
 

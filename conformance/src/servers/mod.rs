@@ -17,6 +17,8 @@
 //! A further product is one file with a [`Product`], and one entry in [`catalogue`].
 
 pub mod catalogue;
+#[cfg(feature = "certificates")]
+mod certificates;
 pub mod clock;
 mod executable;
 #[cfg(unix)]
@@ -55,6 +57,8 @@ mod user;
 use std::fmt;
 use std::path::PathBuf;
 
+#[cfg(feature = "certificates")]
+pub use certificates::{Certificate, Root};
 pub use executable::{Account, Executable};
 pub use holder::{Command, Finished, Holder, Program, Wait};
 pub use mongodb::{MongoDb, ReplicaSet, StandaloneMongoDb};

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use sqlx::{Connection, MySqlConnection};
-
 use super::catalogue::{self, Listing};
 use super::executable::{Account, Executable};
 use super::owned::{Persistence, Settings};
@@ -83,23 +81,13 @@ impl Product for MySql {
     }
 
     fn greet(&self, url: &str) -> io::Result<String> {
-        let version: String = sql::ask(async {
-            let mut connection = MySqlConnection::connect(url).await?;
-            let version = sqlx::query_scalar("SELECT VERSION()").fetch_one(&mut connection).await?;
-            // With TLS it fails when the server is the first to close.
-            let _ = connection.close().await;
-            Ok(version)
-        })?;
+        let version: String = sql::value::<sqlx::MySql, _>(url, "SELECT VERSION()")?;
         Ok(name(&version))
     }
 
     fn time(&self, url: &str) -> io::Result<SystemTime> {
-        let micros = sql::ask(async {
-            let now = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)";
-            let mut connection = MySqlConnection::connect(url).await?;
-            sqlx::query_scalar(now).fetch_one(&mut connection).await
-        });
-        micros.map(sql::time)
+        let now = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)";
+        sql::value::<sqlx::MySql, _>(url, now).map(sql::time)
     }
 }
 

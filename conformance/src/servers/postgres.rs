@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-use sqlx::{Connection, PgConnection};
-
 use super::catalogue::{self, Listing};
 use super::executable::{Account, Executable};
 use super::owned::{Persistence, Settings};
@@ -98,22 +96,13 @@ impl Product for Postgres {
     }
 
     fn greet(&self, url: &str) -> io::Result<String> {
-        sql::ask(async {
-            let mut connection = PgConnection::connect(url).await?;
-            let version: String =
-                sqlx::query_scalar("SHOW server_version").fetch_one(&mut connection).await?;
-            connection.close().await?;
-            Ok(format!("postgres {}", version.split(' ').next().unwrap_or_default()))
-        })
+        let version: String = sql::value::<sqlx::Postgres, _>(url, "SHOW server_version")?;
+        Ok(format!("postgres {}", version.split(' ').next().unwrap_or_default()))
     }
 
     fn time(&self, url: &str) -> io::Result<SystemTime> {
-        let micros = sql::ask(async {
-            let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-            let mut connection = PgConnection::connect(url).await?;
-            sqlx::query_scalar(now).fetch_one(&mut connection).await
-        });
-        micros.map(sql::time)
+        let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+        sql::value::<sqlx::Postgres, _>(url, now).map(sql::time)
     }
 }
 

@@ -5,6 +5,8 @@ use std::io;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use sqlx::{ColumnIndex, Connection, Database, Decode, Executor, IntoArguments, Type};
+
 /// How long a question may take.
 const LIMIT: Duration = Duration::from_secs(1);
 
@@ -18,6 +20,21 @@ pub(super) fn ask<T: Send>(question: impl Future<Output = sqlx::Result<T>> + Sen
         answer.map_err(late)?.map_err(io::Error::other)
     };
     thread::scope(|scope| scope.spawn(ask).join()).unwrap_or_else(|_| Err(io::Error::other("it panicked")))
+}
+
+/// The one value that a server answers to a statement, on a connection of its own.
+pub(super) fn value<D: Database, T>(url: &str, statement: &'static str) -> io::Result<T>
+where
+    T: for<'r> Decode<'r, D> + Type<D> + Send + Unpin,
+    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
+    D::Arguments: IntoArguments<D>,
+    usize: ColumnIndex<D::Row>,
+{
+    ask(async {
+        let mut connection = D::Connection::connect(url).await?;
+        // Not closed, only dropped: that would take its time, and the time may be what was asked for.
+        sqlx::query_scalar(statement).fetch_one(&mut connection).await
+    })
 }
 
 /// What a clock says, from microseconds since 1970.

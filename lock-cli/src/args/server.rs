@@ -26,13 +26,31 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server's URL.
+    /// The server's URL. The folder of a file of one's own is made if it is missing; a server that is asked for is not.
     pub(crate) fn url(&self) -> Result<String, Failure> {
-        let from_environment = || env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty());
+        if let Some(url) = self.named()? {
+            return Ok(url);
+        }
+        let folder = own_folder()?;
+        make(&folder).map_err(|e| {
+            let what =
+                format!("{} can't be made for the locks of this user: {e}; give --on URL", folder.display());
+            Failure::new(Exit::Unavailable, what)
+        })?;
+        own_file(&folder)
+    }
+
+    /// What it needs once. Nothing is asked of it, and nothing is made.
+    pub(crate) fn schema(&self) -> Result<String, Failure> {
+        let url = self.named()?.map_or_else(|| own_file(&own_folder()?), Ok)?;
+        Ok(onelock::schema(&url)?)
+    }
+
+    fn named(&self) -> Result<Option<String>, Failure> {
         match (&self.on, &self.on_file) {
-            (Some(url), _) => Ok(url.clone()),
-            (None, Some(path)) => first_line(path),
-            (None, None) => from_environment().map_or_else(own_file, Ok),
+            (Some(url), _) => Ok(Some(url.clone())),
+            (None, Some(path)) => first_line(path).map(Some),
+            (None, None) => Ok(env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())),
         }
     }
 
@@ -52,20 +70,18 @@ fn first_line(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// The file of this user on this machine. Its folder is made if it is missing; a server that is asked for is not.
-fn own_file() -> Result<String, Failure> {
-    let folder = state_folder().ok_or_else(|| {
+/// Where the file of this user on this machine is.
+fn own_folder() -> Result<PathBuf, Failure> {
+    state_folder().ok_or_else(|| {
         let what = format!(
             "no server: give --on URL, or set ${URL_VARIABLE} (redis://localhost, for one); \
              there is no home folder for a SQLite file either"
         );
         Failure::new(Exit::Usage, what)
-    })?;
-    make(&folder).map_err(|e| {
-        let what =
-            format!("{} can't be made for the locks of this user: {e}; give --on URL", folder.display());
-        Failure::new(Exit::Unavailable, what)
-    })?;
+    })
+}
+
+fn own_file(folder: &Path) -> Result<String, Failure> {
     let file = folder.join("locks.db");
     match file.to_str() {
         Some(path) => Ok(format!("sqlite://{}", escaped(path))),

@@ -14,19 +14,11 @@ mod wakes;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Completion, Trial};
-use lock_conformance::servers::{self, Absence, Owned, Settings, record};
+use libtest_mimic::Arguments;
+use lock_conformance::{rules, servers};
 
-/// A test's name, and the test.
-type Named = (&'static str, fn());
-
-macro_rules! tests {
-    ($($module:ident { $($test:ident,)+ })+) => {
-        const TESTS: &[Named] = &[$($((concat!(stringify!($module), "::", stringify!($test)), $module::$test)),+),+];
-    };
-}
-
-tests! {
+rules! {
+    fn();
     access {
         who_may_not_write_is_told_what_it_takes,
         a_wrong_password_is_told_and_not_shown,
@@ -74,29 +66,8 @@ tests! {
 }
 
 fn main() -> ExitCode {
-    let absent = match Owned::start(&servers::StandaloneMongoDb, &Settings::default()) {
-        Ok(_) => None,
-        Err(Absence::NotRun(why)) => Some(why),
-        Err(Absence::Failure(why)) => {
-            eprintln!("the rules of MongoDB: FAILED: {why}");
-            return ExitCode::FAILURE;
-        }
-    };
-    if let Some(why) = &absent {
-        record::not_run("the rules of MongoDB", why);
-    }
-    let trials = TESTS.iter().map(|(name, test)| {
-        let absent = absent.clone();
-        Trial::ignorable_test(*name, move || match absent {
-            Some(why) => Ok(Completion::ignored_with(why)),
-            None => {
-                test();
-                Ok(Completion::Completed)
-            }
-        })
-    });
     let mut arguments = Arguments::from_args();
     // Each has servers of its own, and some of them three.
     arguments.test_threads.get_or_insert(3);
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    libtest_mimic::run(&arguments, rules::on(&servers::StandaloneMongoDb, tests())).exit_code()
 }

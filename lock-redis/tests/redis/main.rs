@@ -17,19 +17,11 @@ mod wakes;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Completion, Trial};
-use lock_conformance::servers::{self, Absence, Owned, Settings, record};
+use libtest_mimic::Arguments;
+use lock_conformance::{rules, servers};
 
-/// A test's name, and the test.
-type Named = (&'static str, fn());
-
-macro_rules! tests {
-    ($($module:ident { $($test:ident,)+ })+) => {
-        const TESTS: &[Named] = &[$($((concat!(stringify!($module), "::", stringify!($test)), $module::$test)),+),+];
-    };
-}
-
-tests! {
+rules! {
+    fn();
     access {
         a_user_without_channels_releases_and_looks_instead_of_being_woken,
         one_forbidden_channel_does_not_deafen_the_others,
@@ -112,26 +104,5 @@ tests! {
 }
 
 fn main() -> ExitCode {
-    let absent = match Owned::start(&servers::Redis, &Settings::default()) {
-        Ok(_) => None,
-        Err(Absence::NotRun(why)) => Some(why),
-        Err(Absence::Failure(why)) => {
-            eprintln!("the rules of Redis: FAILED: {why}");
-            return ExitCode::FAILURE;
-        }
-    };
-    if let Some(why) = &absent {
-        record::not_run("the rules of Redis", why);
-    }
-    let trials = TESTS.iter().map(|(name, test)| {
-        let absent = absent.clone();
-        Trial::ignorable_test(*name, move || match absent {
-            Some(why) => Ok(Completion::ignored_with(why)),
-            None => {
-                test();
-                Ok(Completion::Completed)
-            }
-        })
-    });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), rules::on(&servers::Redis, tests())).exit_code()
 }

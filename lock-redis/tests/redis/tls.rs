@@ -4,32 +4,20 @@
 use std::fs;
 use std::path::Path;
 
+use lock_conformance::servers::{Certificate, Root};
 use lock_core::ErrorKind;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use crate::server::{Server, claim, free_port, granted, run};
-
-/// A certificate to be; everybody has a name of its own, or the server takes a certificate for its own issuer's.
-fn parameters(who: &str, names: &[&str]) -> CertificateParams {
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let mut parameters = CertificateParams::new(names).expect("fine names");
-    parameters.distinguished_name.push(DnType::CommonName, who);
-    parameters
-}
 
 /// Writes a root, and certificates of it for the server and for a client, into the folder.
 fn write_certificates(folder: &Path) {
     let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
-    let key = || KeyPair::generate().expect("a key");
-    let mut root = parameters("a root", &[]);
-    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let root = CertifiedIssuer::self_signed(root, key()).expect("a root");
+    let root = Root::new("a root");
     write("ca.pem", &root.pem());
     for who in ["server", "client"] {
-        let key = key();
-        let certificate = parameters(who, &["127.0.0.1"]).signed_by(&key, &root).expect("a signature");
-        write(&format!("{who}.pem"), &certificate.pem());
-        write(&format!("{who}.key"), &key.serialize_pem());
+        let Certificate { certificate, key } = root.certify(who, &["127.0.0.1"]);
+        write(&format!("{who}.pem"), &certificate);
+        write(&format!("{who}.key"), &key);
     }
 }
 

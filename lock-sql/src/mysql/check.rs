@@ -10,13 +10,13 @@ use super::errors;
 use super::schema::{self, VERSION};
 use super::table::MySqlTable;
 use crate::call::Call;
-use crate::server::{Drift, Purpose, finding};
+use crate::server::Purpose;
 
 /// One finding per question. An `Err` only if the server can't be reached at all.
 pub(super) async fn check(table: &MySqlTable, call: &Call) -> Result<Vec<Finding>> {
     let said = ask(table, call).await?;
     let mut findings = vec![
-        finding(
+        Finding::new(
             "reachable",
             Level::Good,
             format!("{} at {}", said.product(), table.pool.dialect().info().server),
@@ -28,7 +28,7 @@ pub(super) async fn check(table: &MySqlTable, call: &Call) -> Result<Vec<Finding
         said.binary_log(),
         said.encryption(),
     ];
-    findings.extend(table.pool.drift().map(Drift::finding));
+    findings.push(table.pool.drift().unwrap_or_default().finding());
     Ok(findings)
 }
 
@@ -74,23 +74,25 @@ impl Said {
         let log = self.is_on("log_bin").then(|| self.of("sync_binlog")).flatten();
         match (self.of("innodb_flush_log_at_trx_commit"), log) {
             (Some("1" | "3"), None | Some("1")) => {
-                finding(subject, Level::Good, "each grant is on the disk before it is answered")
+                Finding::new(subject, Level::Good, "each grant is on the disk before it is answered")
             }
-            (Some("1" | "3"), Some(n)) => finding(
+            (Some("1" | "3"), Some(n)) => Finding::new(
                 subject,
                 Level::Warning,
                 format!(
                     "sync_binlog is {n}: after a crash replicas and the server may not agree on the last grants"
                 ),
             ),
-            (Some(n), _) => finding(
+            (Some(n), _) => Finding::new(
                 subject,
                 Level::Warning,
                 format!(
                     "innodb_flush_log_at_trx_commit is {n}: a crash loses the grants of about the last second"
                 ),
             ),
-            (None, _) => finding(subject, Level::Unknown, "the server doesn't say when it flushes its log"),
+            (None, _) => {
+                Finding::new(subject, Level::Unknown, "the server doesn't say when it flushes its log")
+            }
         }
     }
 
@@ -98,14 +100,14 @@ impl Said {
         let subject = "replication";
         if self.is_on("read_only") || self.is_on("super_read_only") {
             let message = "the server is read-only: a replica, or a primary that steps down; give the primary's address";
-            return finding(subject, Level::Bad, message);
+            return Finding::new(subject, Level::Bad, message);
         }
         if self.is_on("wsrep_on") {
             let message = "a Galera cluster: give all clients the same node, or a row that two nodes grant at once is \
                 settled only when they commit";
-            return finding(subject, Level::Warning, message);
+            return Finding::new(subject, Level::Warning, message);
         }
-        finding(
+        Finding::new(
             subject,
             Level::Good,
             "takes writes; a replica that is promoted has not had what did not reach it",
@@ -116,23 +118,27 @@ impl Said {
     fn binary_log(&self) -> Finding {
         let subject = "binary log";
         match (self.is_on("log_bin"), self.of("binlog_format")) {
-            (true, Some("STATEMENT")) => finding(
+            (true, Some("STATEMENT")) => Finding::new(
                 subject,
                 Level::Warning,
                 "binlog_format is STATEMENT: a replica compares deadlines with its own clock, and may have no trace of a \
                  grant; set MIXED or ROW",
             ),
-            (true, _) => finding(subject, Level::Good, "replicas are told of rows"),
-            (false, _) => finding(subject, Level::Good, "off"),
+            (true, _) => Finding::new(subject, Level::Good, "replicas are told of rows"),
+            (false, _) => Finding::new(subject, Level::Good, "off"),
         }
     }
 
     fn encryption(&self) -> Finding {
         match self.of("Ssl_cipher").unwrap_or_default() {
-            "" => {
-                finding("encryption", Level::Warning, "this connection is not encrypted; see ssl-mode and ca")
+            "" => Finding::new(
+                "encryption",
+                Level::Warning,
+                "this connection is not encrypted; see ssl-mode and ca",
+            ),
+            cipher => {
+                Finding::new("encryption", Level::Good, format!("this connection is encrypted ({cipher})"))
             }
-            cipher => finding("encryption", Level::Good, format!("this connection is encrypted ({cipher})")),
         }
     }
 }
@@ -146,14 +152,14 @@ async fn rights(table: &MySqlTable, call: &Call) -> Finding {
             Ok(_) => {}
             Err(e) if errors::is_refusal(&e) => missing.push(right),
             Err(e) if e.kind() == ErrorKind::Rejected => {
-                return finding("rights", Level::Unknown, e.message());
+                return Finding::new("rights", Level::Unknown, e.message());
             }
-            Err(e) => return finding("rights", Level::Unknown, e.message()),
+            Err(e) => return Finding::new("rights", Level::Unknown, e.message()),
         }
     }
     match missing[..] {
-        [] => finding("rights", Level::Good, "all that a lock needs is allowed"),
-        ["DELETE"] => finding(
+        [] => Finding::new("rights", Level::Good, "all that a lock needs is allowed"),
+        ["DELETE"] => Finding::new(
             "rights",
             Level::Warning,
             format!(
@@ -161,7 +167,7 @@ async fn rights(table: &MySqlTable, call: &Call) -> Finding {
                 table.name
             ),
         ),
-        _ => finding(
+        _ => Finding::new(
             "rights",
             Level::Bad,
             format!("this user may not {} on {}: GRANT it", missing.join(", "), table.name),
@@ -171,8 +177,10 @@ async fn rights(table: &MySqlTable, call: &Call) -> Finding {
 
 async fn schema(table: &MySqlTable, call: &Call) -> Finding {
     match schema::look(table, call).await {
-        Ok(()) => finding("schema", Level::Good, format!("the table {} has version {VERSION}", table.name)),
-        Err(e) if e.kind() == ErrorKind::Rejected => finding("schema", Level::Bad, e.message()),
-        Err(e) => finding("schema", Level::Unknown, e.message()),
+        Ok(()) => {
+            Finding::new("schema", Level::Good, format!("the table {} has version {VERSION}", table.name))
+        }
+        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("schema", Level::Bad, e.message()),
+        Err(e) => Finding::new("schema", Level::Unknown, e.message()),
     }
 }

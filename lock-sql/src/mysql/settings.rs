@@ -6,6 +6,7 @@ use lock_core::{Client, Error, Location, Options, Prefix, Result};
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
+use super::schema;
 use super::table::MySqlTable;
 use crate::driver::SqlDriver;
 use crate::server::{Certificates, Parameters};
@@ -63,6 +64,11 @@ impl MySql {
     pub fn table(mut self, table: &str) -> Result<MySql> {
         self.parameters.table = table.parse()?;
         Ok(self)
+    }
+
+    /// The statement that creates the table of locks, for an administrator. Does no I/O.
+    pub fn schema(&self) -> String {
+        format!("{};", schema::create(&self.parameters.table))
     }
 
     /// Opens a client. The table of locks is created if it isn't there and this user may create it.

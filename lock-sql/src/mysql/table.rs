@@ -199,10 +199,6 @@ impl Table for MySqlTable {
         check::check(self, call).await
     }
 
-    fn schema(&self) -> String {
-        format!("{};", schema::create(&self.name))
-    }
-
     async fn init(&self, call: &Call) -> Result<String> {
         Ok(match schema::prepare(self, call).await? {
             Made::Now => format!("made the table {}", self.name),

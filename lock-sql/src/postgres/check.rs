@@ -11,7 +11,7 @@ use super::statements::now;
 use super::table::PostgresTable;
 use super::{errors, wakes};
 use crate::call::Call;
-use crate::server::{Drift, Purpose, finding};
+use crate::server::Purpose;
 
 /// The settings are the server's own, without what our sessions set.
 const ABOUT: &str = concat!(
@@ -35,7 +35,7 @@ pub(super) async fn check(table: &PostgresTable, call: &Call) -> Result<Vec<Find
     let answer = table.pool.ask(call, Purpose::Enter, move |_| Statement::new(&about)).await?;
     let row = answer.rows.first().ok_or_else(|| errors::reading(sqlx::Error::RowNotFound))?;
     let mut findings = about_server(table, row).map_err(errors::reading)?;
-    findings.extend(table.pool.drift().map(Drift::finding));
+    findings.push(table.pool.drift().unwrap_or_default().finding());
     findings.push(push(table, call).await);
     Ok(findings)
 }
@@ -44,82 +44,88 @@ fn about_server(table: &PostgresTable, row: &PgRow) -> sqlx::Result<Vec<Finding>
     let text = |column: &str| row.try_get::<String, _>(column);
     let server = &table.pushed.server;
     Ok(vec![
-        finding("reachable", Level::Good, format!("PostgreSQL {} at {server}", text("version")?)),
+        Finding::new("reachable", Level::Good, format!("PostgreSQL {} at {server}", text("version")?)),
         rights(row.try_get("refused")?, table),
         schema(table, row.try_get("comment")?),
         match text("read_only")?.as_str() {
-            "on" => {
-                finding("writable", Level::Bad, "the server, or this user's sessions, are set to read-only")
-            }
-            _ => finding("writable", Level::Good, "it takes writes"),
+            "on" => Finding::new(
+                "writable",
+                Level::Bad,
+                "the server, or this user's sessions, are set to read-only",
+            ),
+            _ => Finding::new("writable", Level::Good, "it takes writes"),
         },
         durability(&text("fsync")?, &text("commits")?),
         replicas(row.try_get("replicas")?, &text("standbys")?),
         match row.try_get("encrypted")? {
-            true => finding("encryption", Level::Good, "the server's connection is encrypted"),
-            false => {
-                finding("encryption", Level::Warning, "the server's connection is not encrypted; ?ca= does")
-            }
+            true => Finding::new("encryption", Level::Good, "the server's connection is encrypted"),
+            false => Finding::new(
+                "encryption",
+                Level::Warning,
+                "the server's connection is not encrypted; ?ca= does",
+            ),
         },
     ])
 }
 
 fn rights(refused: Option<String>, table: &PostgresTable) -> Finding {
     match refused.as_deref() {
-        Some("") => finding("rights", Level::Good, "all that a lock needs is allowed"),
+        Some("") => Finding::new("rights", Level::Good, "all that a lock needs is allowed"),
         Some(refused) => {
             let message = format!("this user is refused {refused}; GRANT them on {}", table.name);
-            finding("rights", Level::Bad, message)
+            Finding::new("rights", Level::Bad, message)
         }
-        None => finding("rights", Level::Unknown, "the server would not say"),
+        None => Finding::new("rights", Level::Unknown, "the server would not say"),
     }
 }
 
 fn durability(fsync: &str, commits: &str) -> Finding {
     match (fsync, commits) {
-        ("off", _) => finding(
+        ("off", _) => Finding::new(
             "durability",
             Level::Warning,
             "fsync=off: a crash of the machine loses locks that were granted, or the whole database",
         ),
-        (_, "off") => finding(
+        (_, "off") => Finding::new(
             "durability",
             Level::Good,
             "a grant is on the disk before it counts (synchronous_commit=off is overruled for the locks)",
         ),
-        _ => finding("durability", Level::Good, "a grant is on the disk before it counts"),
+        _ => Finding::new("durability", Level::Good, "a grant is on the disk before it counts"),
     }
 }
 
 fn replicas(connected: i64, synchronous: &str) -> Finding {
     match (connected, synchronous) {
-        (0, "") => finding("replicas", Level::Good, "none: the server is the only one that has the locks"),
-        (_, "") => finding(
+        (0, "") => {
+            Finding::new("replicas", Level::Good, "none: the server is the only one that has the locks")
+        }
+        (_, "") => Finding::new(
             "replicas",
             Level::Warning,
             format!(
                 "{connected}, none of them synchronous: one that is promoted may not know of the last grants"
             ),
         ),
-        _ => finding("replicas", Level::Good, format!("synchronous: {synchronous}")),
+        _ => Finding::new("replicas", Level::Good, format!("synchronous: {synchronous}")),
     }
 }
 
 fn schema(table: &PostgresTable, comment: Option<String>) -> Finding {
     match schema::is_ours(&table.name, &Found { is_there: true, comment }) {
-        Ok(_) => finding(
+        Ok(_) => Finding::new(
             "schema",
             Level::Good,
             format!("the table {} has version {}", table.name, schema::VERSION),
         ),
-        Err(e) => finding("schema", Level::Bad, e.message()),
+        Err(e) => Finding::new("schema", Level::Bad, e.message()),
     }
 }
 
 async fn push(table: &PostgresTable, call: &Call) -> Finding {
     match table.hears(call).await {
-        Ok(true) => finding("push", Level::Good, "waiters are woken by a release"),
-        Ok(false) => finding("push", Level::Warning, wakes::LENT),
-        Err(e) => finding("push", Level::Unknown, e.message()),
+        Ok(true) => Finding::new("push", Level::Good, "waiters are woken by a release"),
+        Ok(false) => Finding::new("push", Level::Warning, wakes::LENT),
+        Err(e) => Finding::new("push", Level::Unknown, e.message()),
     }
 }

@@ -6,6 +6,7 @@ use lock_core::{Client, Context, Error, Location, Options, Prefix, Result};
 use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
+use super::schema;
 use super::table::PostgresTable;
 use crate::driver::SqlDriver;
 use crate::server::{Certificates, Parameters};
@@ -96,6 +97,11 @@ impl Postgres {
     pub fn connections(mut self, most: usize) -> Postgres {
         self.parameters.connections = most;
         self
+    }
+
+    /// The statements that create the table of locks, for an administrator. Does no I/O.
+    pub fn schema(&self) -> String {
+        format!("{};", schema::create(&self.parameters.table))
     }
 
     /// Opens a client. Waits, for one patience at most, until the server has answered. The table of locks is created if it

@@ -13,7 +13,6 @@ use sqlx::postgres::PgRow;
 
 use super::dialect::PostgresDialect;
 use super::info::info;
-use super::schema;
 use super::session::Sessions;
 use super::settings::Postgres;
 use super::statement::Statement;
@@ -266,10 +265,6 @@ impl Table for PostgresTable {
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>> {
         check::check(self, call).await
-    }
-
-    fn schema(&self) -> String {
-        format!("{};", schema::create(&self.name))
     }
 
     async fn init(&self, _: &Call) -> Result<String> {

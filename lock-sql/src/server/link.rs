@@ -1,9 +1,9 @@
 //! One connection together with its estimate of the server's clock. They are replaced as one: an estimate made on
 //! another connection may be of another server.
 
+use lock_core::driver::Drift;
 use lock_core::{Clock, Done, Error, Instant};
 
-use super::clock::Drift;
 use super::dialect::{Answer, Dialect, Opened, Trouble};
 use crate::call::Call;
 

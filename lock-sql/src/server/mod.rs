@@ -1,7 +1,6 @@
 //! What MySQL and PostgreSQL have in common: a small pool of connections of our own, each with its estimate of the
 //! server's clock, and what a URL says beside the driver's own options.
 
-mod clock;
 mod dialect;
 mod link;
 mod parameters;
@@ -10,7 +9,6 @@ mod table_name;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use clock::Drift;
 pub(crate) use dialect::{Answer, Dialect, Opened, Trouble};
 pub(crate) use link::Moment;
 pub(crate) use parameters::{Certificates, Parameters};
@@ -20,7 +18,6 @@ pub(crate) use table_name::TableName;
 use std::time::Duration;
 
 use lock_core::Error;
-use lock_core::driver::{Finding, Level};
 
 /// A duration as the server counts it, rounded up: never less than was asked for.
 pub(crate) fn micros(duration: Duration) -> i64 {
@@ -30,11 +27,6 @@ pub(crate) fn micros(duration: Duration) -> i64 {
 /// What is left of a lease, of a server that said it in microseconds; `None` if it is over.
 pub(crate) fn left(micros: i64) -> Option<Duration> {
     u64::try_from(micros).ok().filter(|left| *left > 0).map(Duration::from_micros)
-}
-
-/// What `check` found.
-pub(crate) fn finding(subject: &'static str, level: Level, message: impl Into<String>) -> Finding {
-    Finding { subject, level, message: message.into() }
 }
 
 /// There is no table of locks, and this user was refused to make it.

@@ -7,10 +7,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lock_core::driver::Drift;
 use lock_core::{Clock, Done, Error, Result, detached};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::clock::Drift;
 use super::dialect::{Answer, Dialect};
 use super::link::{Link, Moment, Ran};
 use crate::call::Call;

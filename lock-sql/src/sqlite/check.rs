@@ -26,49 +26,51 @@ pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Findin
     let (version, mode): (String, String) =
         (row.try_get(0).map_err(errors::asking)?, row.try_get(1).map_err(errors::asking)?);
     Ok(vec![
-        finding("reachable", Level::Good, format!("SQLite {version}, {}", table.file.path().display())),
+        Finding::new("reachable", Level::Good, format!("SQLite {version}, {}", table.file.path().display())),
         writable(table, call).await,
         // Every connection looks at the table before it is used.
-        finding("schema", Level::Good, format!("the table onelock_locks has version {}", schema::VERSION)),
+        Finding::new(
+            "schema",
+            Level::Good,
+            format!("the table onelock_locks has version {}", schema::VERSION),
+        ),
         file_system(&table.file, table.trust),
         match mode.as_str() {
-            "wal" => finding("journal", Level::Good, "write-ahead log: looks wait for no writer"),
-            mode => finding("journal", Level::Warning, format!("the journal mode was changed to {mode:?}")),
+            "wal" => Finding::new("journal", Level::Good, "write-ahead log: looks wait for no writer"),
+            mode => {
+                Finding::new("journal", Level::Warning, format!("the journal mode was changed to {mode:?}"))
+            }
         },
-        finding("clock", Level::Good, PROMISE),
+        Finding::new("clock", Level::Good, PROMISE),
     ])
-}
-
-fn finding(subject: &'static str, level: Level, message: impl Into<String>) -> Finding {
-    Finding { subject, level, message: message.into() }
 }
 
 async fn writable(table: &SqliteTable, call: &Call) -> Finding {
     match table.writes.ask(call, Late::Undone, |_| sqlx::query(TOUCH)).await {
-        Ok(_) => finding("writable", Level::Good, "this user may write to the file"),
-        Err(e) if e.kind() == ErrorKind::Rejected => finding("writable", Level::Bad, e.message()),
-        Err(e) => finding("writable", Level::Unknown, e.message()),
+        Ok(_) => Finding::new("writable", Level::Good, "this user may write to the file"),
+        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("writable", Level::Bad, e.message()),
+        Err(e) => Finding::new("writable", Level::Unknown, e.message()),
     }
 }
 
 fn file_system(file: &File, trust: Trust) -> Finding {
     let found = match file.file_system() {
         Ok(found) => found,
-        Err(e) => return finding("file system", Level::Unknown, e.message()),
+        Err(e) => return Finding::new("file system", Level::Unknown, e.message()),
     };
     match (found, trust) {
-        (FileSystem::Local(kind), _) => finding("file system", Level::Good, format!("local: {kind}")),
-        (FileSystem::Foreign(kind), Trust::Anything) => finding(
+        (FileSystem::Local(kind), _) => Finding::new("file system", Level::Good, format!("local: {kind}")),
+        (FileSystem::Foreign(kind), Trust::Anything) => Finding::new(
             "file system",
             Level::Warning,
             format!("{kind}, by fs=trust: no other machine may use this file"),
         ),
-        (FileSystem::Foreign(kind), Trust::Local) => finding(
+        (FileSystem::Foreign(kind), Trust::Local) => Finding::new(
             "file system",
             Level::Bad,
             format!("{} lies on {kind} by now: other machines may use this file", file.folder().display()),
         ),
-        (FileSystem::NotKnown, _) => finding(
+        (FileSystem::NotKnown, _) => Finding::new(
             "file system",
             Level::Unknown,
             "it can't be told here whether this is a local disk, as it has to be",

@@ -6,6 +6,7 @@ use lock_core::{Client, Context, Error, Location, Options, Prefix, Result};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
+use super::schema;
 use super::table::SqliteTable;
 use crate::driver::SqlDriver;
 
@@ -71,6 +72,11 @@ impl Sqlite {
     pub fn trust_file_system(mut self) -> Sqlite {
         self.trust = Trust::Anything;
         self
+    }
+
+    /// The statement that creates the table of locks. Does no I/O.
+    pub fn schema(&self) -> String {
+        format!("-- made by whoever opens the file first\n{};", schema::CREATE)
     }
 
     /// Opens a client. The table of locks is created if it isn't there.

@@ -15,7 +15,7 @@ use super::lane::{Answer, Lane, Late, Route};
 use super::settings::{Sqlite, Trust};
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
-use super::{check, errors, schema, sweep};
+use super::{check, errors, sweep};
 use crate::call::Call;
 use crate::row::{self, Row};
 use crate::sweep::Sweep;
@@ -218,10 +218,6 @@ impl Table for SqliteTable {
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>> {
         check::check(self, call).await
-    }
-
-    fn schema(&self) -> String {
-        format!("-- made by whoever opens the file first\n{};", schema::CREATE)
     }
 
     async fn init(&self, _: &Call) -> Result<String> {

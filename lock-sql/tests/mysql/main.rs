@@ -13,21 +13,15 @@ mod trouble;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Completion, Trial};
-use lock_conformance::servers::{Absence, MySql, Owned, Product, Settings, record};
+use libtest_mimic::Arguments;
+use lock_conformance::rules;
+use lock_conformance::servers::{MySql, Product};
 
 /// Which of the two.
 type On = &'static MySql;
-/// A test's name, and the test.
-type Named = (&'static str, fn(On));
 
-macro_rules! tests {
-    ($($module:ident { $($test:ident,)+ })+) => {
-        const TESTS: &[Named] = &[$($((concat!(stringify!($module), "::", stringify!($test)), $module::$test)),+),+];
-    };
-}
-
-tests! {
+rules! {
+    fn(On);
     access {
         a_missing_table_is_made_or_its_maker_is_named,
         a_table_of_another_version_owner_or_engine_is_left_alone,
@@ -75,32 +69,11 @@ tests! {
 }
 
 fn main() -> ExitCode {
-    let mut trials = Vec::new();
-    for on in [&MySql::MariaDb, &MySql::MySql] {
+    let trials = [&MySql::MariaDb, &MySql::MySql].into_iter().flat_map(|on| {
         let name = on.listing().name;
-        let absent = match Owned::start(on, &Settings::default()) {
-            Ok(_) => None,
-            Err(Absence::NotRun(why)) => Some(why),
-            Err(Absence::Failure(why)) => {
-                eprintln!("the rules of {name}: FAILED: {why}");
-                return ExitCode::FAILURE;
-            }
-        };
-        if let Some(why) = &absent {
-            record::not_run(&format!("the rules of {name}"), why);
-        }
-        trials.extend(TESTS.iter().map(|(test, run)| {
-            let absent = absent.clone();
-            Trial::ignorable_test(format!("{name}::{test}"), move || match absent {
-                Some(why) => Ok(Completion::ignored_with(why)),
-                None => {
-                    run(on);
-                    Ok(Completion::Completed)
-                }
-            })
-        }));
-    }
-    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+        rules::on(on, tests().into_iter().map(|(test, run)| (format!("{name}::{test}"), move || run(on))))
+    });
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.collect());
     server::end_shared();
     conclusion.exit_code()
 }

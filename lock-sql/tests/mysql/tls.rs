@@ -1,41 +1,19 @@
 //! TLS against a real server.
 
-use lock_conformance::servers::{Owned, Persistence, Settings};
+use lock_conformance::servers::{Owned, Persistence, Root, Settings};
 use lock_core::ErrorKind;
 use lock_core::driver::Level;
 use lock_sql::mysql;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, Issuer, KeyPair};
 
 use crate::On;
 use crate::server::{PATIENCE, Server, claim, granted, run};
 
-type Root = CertifiedIssuer<'static, KeyPair>;
-
-fn parameters(who: &str, names: &[&str]) -> CertificateParams {
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let mut parameters = CertificateParams::new(names).expect("fine names");
-    parameters.distinguished_name.push(DnType::CommonName, who);
-    parameters
-}
-
-fn root() -> Root {
-    let mut root = parameters("a root", &[]);
-    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(root, KeyPair::generate().expect("a key")).expect("a root")
-}
-
-/// A certificate and its key.
-fn certificate(who: &str, names: &[&str], root: &Issuer<'_, KeyPair>) -> (String, String) {
-    let key = KeyPair::generate().expect("a key");
-    let certificate = parameters(who, names).signed_by(&key, root).expect("a signature");
-    (certificate.pem(), key.serialize_pem())
-}
-
 pub(crate) fn the_roots_verify_the_server_and_its_name(on: On) {
     run(async {
-        let (ours, other) = (root(), root());
-        let (certificate_pem, key) = certificate("server", &["127.0.0.1"], &ours);
-        let files = [("ca.pem", ours.pem()), ("server.pem", certificate_pem), ("server.key", key)];
+        let (ours, other) = (Root::new("a root"), Root::new("another root"));
+        let of_server = ours.certify("server", &["127.0.0.1"]);
+        let files =
+            [("ca.pem", ours.pem()), ("server.pem", of_server.certificate), ("server.key", of_server.key)];
         let settings = Settings {
             persistence: Persistence::None,
             args: ["--ssl-ca=ca.pem", "--ssl-cert=server.pem", "--ssl-key=server.key"]
@@ -80,9 +58,9 @@ pub(crate) fn the_roots_verify_the_server_and_its_name(on: On) {
         // A certificate of the client's is asked for by the user's definition.
         server.execute("CREATE USER certified REQUIRE X509").await;
         server.execute(&format!("GRANT ALL ON {}.* TO certified", server.database())).await;
-        let (pem, key) = certificate("client", &["client"], &ours);
-        let parameters =
-            format!("?ca={ca}&cert={}&key={}", file("client.pem", &pem), file("client.key", &key));
+        let client = ours.certify("client", &[]);
+        let (cert, key) = (file("client.pem", &client.certificate), file("client.key", &client.key));
+        let parameters = format!("?ca={ca}&cert={cert}&key={key}");
         mysql::connect(&server.url_of("certified", &parameters)).await.unwrap();
         let error = mysql::connect(&server.url_of("certified", &format!("?ca={ca}"))).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");

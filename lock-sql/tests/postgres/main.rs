@@ -16,29 +16,14 @@ mod wakes;
 
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use lock_conformance::servers::{self, Absence, Owned, Settings, record};
-
-/// A test's name, and the test: what it did, or why it could not.
-type Named = (&'static str, fn() -> Outcome);
+use libtest_mimic::Arguments;
+use lock_conformance::{rules, servers};
 
 /// `Err` says why it was not run.
 pub(crate) type Outcome = Result<(), String>;
 
-macro_rules! tests {
-    ($($(#[$attribute:meta])? $module:ident { $($test:ident,)+ })+) => {
-        fn tests() -> Vec<Named> {
-            let mut tests: Vec<Named> = Vec::new();
-            $($(#[$attribute])? tests.extend([$((
-                concat!(stringify!($module), "::", stringify!($test)),
-                (|| $module::$test()) as fn() -> Outcome,
-            )),+]);)+
-            tests
-        }
-    };
-}
-
-tests! {
+rules! {
+    fn() -> Outcome;
     clock {
         an_attempt_refused_for_an_old_estimate_is_sent_again,
         a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_leases,
@@ -98,23 +83,6 @@ tests! {
 }
 
 fn main() -> ExitCode {
-    let absent = match Owned::start(&servers::Postgres::Installed, &Settings::default()) {
-        Ok(_) => None,
-        Err(Absence::NotRun(why)) => Some(why),
-        Err(Absence::Failure(why)) => {
-            eprintln!("the rules of PostgreSQL: FAILED: {why}");
-            return ExitCode::FAILURE;
-        }
-    };
-    if let Some(why) = &absent {
-        record::not_run("the rules of PostgreSQL", why);
-    }
-    let trials = tests().into_iter().map(|(name, test)| {
-        let absent = absent.clone();
-        Trial::ignorable_test(name, move || {
-            let ran = absent.map_or_else(test, Err);
-            Ok::<_, Failed>(ran.map_or_else(Completion::ignored_with, |()| Completion::Completed))
-        })
-    });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+    let trials = rules::on(&servers::Postgres::Installed, tests());
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -2,50 +2,33 @@
 
 use std::fs;
 
-use lock_conformance::servers::{self, Owned, Persistence, Settings};
+use lock_conformance::servers::{self, Owned, Persistence, Root, Settings};
 use lock_core::{ErrorKind, Result};
 use lock_sql::postgres;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use crate::Outcome;
 use crate::server::{claim, granted, run};
 
-/// A certificate to be; everybody has a name of its own, or the server takes a certificate for its own issuer's.
-fn parameters(who: &str, names: &[&str]) -> CertificateParams {
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let mut parameters = CertificateParams::new(names).expect("fine names");
-    parameters.distinguished_name.push(DnType::CommonName, who);
-    parameters
-}
-
-/// A root.
-fn root(name: &str) -> CertifiedIssuer<'static, KeyPair> {
-    let mut root = parameters(name, &[]);
-    root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(root, KeyPair::generate().expect("a key")).expect("a root")
-}
-
-/// A certificate and its key, in PEM form.
-fn issue(root: &CertifiedIssuer<'static, KeyPair>, who: &str, names: &[&str]) -> (String, String) {
-    let key = KeyPair::generate().expect("a key");
-    let certificate = parameters(who, names).signed_by(&key, root).expect("a signature");
-    (certificate.pem(), key.serialize_pem())
-}
-
 pub(crate) fn the_servers_certificate_and_name_are_verified() -> Outcome {
     let folder = tempfile::tempdir().unwrap();
-    let (ours, others) = (root("a root"), root("another root"));
-    let (cert, key) = issue(&ours, "server", &["localhost"]);
-    let (client_cert, client_key) = issue(&ours, "lock", &[]);
-    for (file, pem) in
-        [("ca", ours.pem()), ("other", others.pem()), ("client", client_cert), ("client-key", client_key)]
-    {
+    let (ours, others) = (Root::new("a root"), Root::new("another root"));
+    let (of_server, of_client) = (ours.certify("server", &["localhost"]), ours.certify("lock", &[]));
+    for (file, pem) in [
+        ("ca", ours.pem()),
+        ("other", others.pem()),
+        ("client", of_client.certificate),
+        ("client-key", of_client.key),
+    ] {
         fs::write(folder.path().join(file), pem).unwrap();
     }
     // Whoever comes by the host's name shows a certificate, too.
     let rules = "hostssl all all all trust clientcert=verify-ca\nhostnossl all all 127.0.0.1/32 trust\nlocal all all trust\n";
-    let files =
-        [("server.crt", cert), ("server.key", key), ("root.crt", ours.pem()), ("hba.conf", rules.to_owned())];
+    let files = [
+        ("server.crt", of_server.certificate),
+        ("server.key", of_server.key),
+        ("root.crt", ours.pem()),
+        ("hba.conf", rules.to_owned()),
+    ];
     let settings = Settings {
         persistence: Persistence::None,
         files: files.map(|(name, text)| (name.to_owned(), text.into_bytes())).to_vec(),

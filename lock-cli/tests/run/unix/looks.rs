@@ -1,5 +1,8 @@
 //! Looking at locks and servers, and what an installation wants beside the program.
 
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener};
+
 use lock_conformance::servers::Owned;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -11,6 +14,8 @@ use super::{Case, OnServer};
 pub(crate) const CASES: &[Case] = &[
     ("completions and the manual page are printed", installation),
     ("a server that is not there ends every look with 69", nobody),
+    ("the schema is printed from the URL, whether a server is there or not", schemas),
+    ("init asks for --yes before it looks for the server", init),
 ];
 
 pub(crate) const ON_SERVER: &[OnServer] = &[
@@ -106,16 +111,44 @@ fn installation() {
 
 fn nobody() {
     // A port that nothing but its own number is ever assigned to.
-    for call in [
-        &["status", "n"] as &[&str],
-        &["info"],
-        &["check"],
-        &["schema"],
-        &["init", "--yes"],
-        &["break", "n", "--yes"],
-    ] {
+    for call in
+        [&["status", "n"] as &[&str], &["info"], &["check"], &["init", "--yes"], &["break", "n", "--yes"]]
+    {
         let done = lock(call).env("LOCK_URL", "redis://127.0.0.1:1").finish();
         done.expect(69, &["127.0.0.1:1"]);
         assert_eq!(done.stdout, "", "{call:?}");
     }
+}
+
+fn schemas() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    silent.set_nonblocking(true).unwrap();
+    for address in ["127.0.0.1:1", &silent.local_addr().unwrap().to_string()] {
+        for (url, parts) in [
+            (format!("mysql://u@{address}/d?table=ops.locks"), ["CREATE TABLE", "`ops`.`locks`"]),
+            (format!("mariadb://u@{address}/d"), ["CREATE TABLE", "`onelock_locks`"]),
+            (format!("postgres://u@{address}/d?table=ops.locks"), ["CREATE TABLE", "\"ops\".\"locks\""]),
+            (
+                format!("mongodb://{address}/app?collection=c"),
+                ["in the database app", "(\"c\").createIndex("],
+            ),
+            ("sqlite:///no/such/folder/locks.db".to_owned(), ["CREATE TABLE", "onelock_locks"]),
+        ] {
+            let done = lock(["schema"]).env("LOCK_URL", &url).finish();
+            assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{url}");
+            assert!(parts.iter().all(|part| done.stdout.contains(part)), "{url}: {done:?}");
+        }
+        let done = lock(["schema"]).env("LOCK_URL", &format!("redis://{address}")).finish();
+        done.expect(0, &["needs nothing"]);
+        assert_eq!(done.stdout, "");
+    }
+    let visit = silent.accept().map(drop).map_err(|e| e.kind());
+    assert_eq!(visit, Err(ErrorKind::WouldBlock), "nobody may have connected");
+    for bad in ["mysql://h/d?colour=red", "redis://h?colour=red", "gopher://h", "localhost"] {
+        lock(["schema", "--on", bad]).finish().expect(64, &[]);
+    }
+}
+
+fn init() {
+    lock(["init", "--on", "mysql://127.0.0.1:1/d"]).finish().expect(64, &["--yes"]);
 }

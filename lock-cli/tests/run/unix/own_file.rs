@@ -116,6 +116,7 @@ fn schema() {
     let home = TempDir::new().unwrap();
     let printed = at_home(home.path(), ["schema"]).finish();
     assert!(printed.status == 0 && printed.stdout.contains("CREATE TABLE"), "{printed:?}");
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0, "it was only to be printed");
     let done = at_home(home.path(), ["init", "--yes"]).finish();
     assert_eq!((done.status, done.stdout.as_str()), (0, "there was nothing to do\n"));
     let check = at_home(home.path(), ["check"]).finish();

@@ -1,0 +1,66 @@
+//! Tests of what is particular to one server, on real ones: a backend's own, beside the suite, in a program of theirs
+//! (`harness = false`).
+
+use libtest_mimic::{Completion, Failed, Trial};
+
+use crate::servers::{Absence, Owned, Product, Settings, record};
+
+/// `rules! { fn(); module { test, … } … }` makes `tests()`, which lists `("module::test", module::test)`. The type is
+/// that of all tests.
+#[macro_export]
+macro_rules! rules {
+    ($type:ty; $($(#[$attribute:meta])? $module:ident { $($test:ident,)+ })+) => {
+        fn tests() -> Vec<(&'static str, $type)> {
+            let mut tests: Vec<(&'static str, $type)> = Vec::new();
+            $($(#[$attribute])? tests.extend([$(
+                (concat!(stringify!($module), "::", stringify!($test)), $module::$test as $type)
+            ),+]);)+
+            tests
+        }
+    };
+}
+
+/// What a test answers that doesn't panic.
+pub trait Outcome {
+    /// `Err` says why it could not be run.
+    fn ran(self) -> Result<(), String>;
+}
+
+impl Outcome for () {
+    fn ran(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Outcome for Result<(), String> {
+    fn ran(self) -> Result<(), String> {
+        self
+    }
+}
+
+/// The tests, for `libtest_mimic`. All are *not run* if this product isn't there; if it has to be, that is a failure.
+pub fn on<N: Into<String>, T, O: Outcome>(
+    product: &'static dyn Product,
+    tests: impl IntoIterator<Item = (N, T)>,
+) -> Vec<Trial>
+where
+    T: FnOnce() -> O + Send + 'static,
+{
+    let rules = format!("the rules of {}", product.listing().name);
+    let absent = match Owned::start(product, &Settings::default()) {
+        Ok(_) => None,
+        Err(Absence::NotRun(why)) => Some(why),
+        Err(Absence::Failure(why)) => return vec![Trial::test(rules, || Err(Failed::from(why)))],
+    };
+    if let Some(why) = &absent {
+        record::not_run(&rules, why);
+    }
+    let trial = |(name, test): (N, T)| {
+        let absent = absent.clone();
+        Trial::ignorable_test(name, move || {
+            let ran = absent.map_or_else(|| test().ran(), Err);
+            Ok(ran.map_or_else(Completion::ignored_with, |()| Completion::Completed))
+        })
+    };
+    tests.into_iter().map(trial).collect()
+}
