@@ -54,7 +54,7 @@ async fn a_guard_can_move_between_threads(s: Setting) {
 
 async fn one_winner_of_many_in_the_same_moment(s: Setting) {
     const CONTENDERS: usize = 1000;
-    let rounds = s.size("rounds of 1000 contenders", 50, 1000);
+    let rounds = s.size("rounds of 1000 contenders", 20, 1000);
     let client = [s.client().await, s.client().await, s.client().await];
     let mut last = None;
     let name = s.name();

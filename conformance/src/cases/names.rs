@@ -146,7 +146,7 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
 
 /// Many names, one after the other, beside some that are held, and failures: no table forgets, mixes up or grows.
 async fn a_client_remembers_no_name_that_it_is_done_with(s: Setting) {
-    let names = s.size("names of one client", 10_001, 100_001);
+    let names = s.size("names of one client", 4_001, 100_001);
     let (run, client, other) = (s.name(), s.client().await, s.client().await);
     // What a client remembers, it shows.
     let remembered = |whose: &str| format!("{client:?}").matches(&format!("{run} {whose}")).count();

@@ -85,12 +85,11 @@ async fn a_waiter_has_it_after_its_holder_died(s: Setting) {
 async fn a_waiter_goes_by_its_holders_ttl(s: Setting) {
     for (holders, waiters) in [(s.ttl(), s.ttl() * 10), (s.ttl() * 3, s.ttl())] {
         let name = s.name();
-        let client = s.client().await;
-        let mut dead = s.claim(&client, &name, holders, Waits::No);
-        assert!(matches!(dead.attempt().await, Ok(Attempt::Granted(_))), "nobody else has it");
-        let other = s.client().await;
+        let (client, other) = (s.client().await, s.client().await);
         let lock = other.lock(name.as_str()).ttl(waiters).build().expect("fine terms");
+        let mut dead = s.claim(&client, &name, holders, Waits::No);
         let asked = Instant::now();
+        assert!(matches!(dead.attempt().await, Ok(Attempt::Granted(_))), "nobody else has it");
         let guard = within("the lease ends", holders + ms(400), lock.acquire()).await.expect("up");
         assert!(asked.elapsed() + ms(100) >= holders, "after {:?} of {holders:?}", asked.elapsed());
         // However long it has waited: its own time begins now.
