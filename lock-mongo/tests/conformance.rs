@@ -1,6 +1,8 @@
 //! MongoDB under the suite: a replica set of one, and a standalone server.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,6 +11,7 @@ use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Step, Verdict};
 use lock_core::{Client, Name, Options, Result};
 use lock_mongo::mongodb::bson::{Bson, Document, doc};
 use lock_mongo::mongodb::{self, Collection};
+use tokio::runtime;
 
 fn main() -> Verdict {
     // A part of a case that is played by this program, started once more, is of one of the two.
@@ -24,7 +27,7 @@ const STANDALONE: &str = "LOCK_TEST_MONGODB_STANDALONE";
 
 fn verdict(product: &'static dyn Product) -> Verdict {
     match Server::find(product) {
-        Ok(server) => lock_conformance::run(MongoDb { product, server }),
+        Ok(server) => lock_conformance::run(MongoDb { product, server, clients: Mutex::default() }),
         Err(Absence::NotRun(why)) => lock_conformance::not_run("mongodb", &why),
         Err(Absence::Failure(why)) => lock_conformance::failed("mongodb", &why),
     }
@@ -34,6 +37,8 @@ fn verdict(product: &'static dyn Product) -> Verdict {
 struct MongoDb {
     product: &'static dyn Product,
     server: Server,
+    /// By the runtimes of the cases. None is dropped while its runtime ends.
+    clients: Mutex<HashMap<runtime::Id, mongodb::Client>>,
 }
 
 #[async_trait]
@@ -57,9 +62,14 @@ impl Harness for MongoDb {
         match need {
             Need::Forget | Need::Residue | Need::Proxy => Ok(()),
             Need::Process if cfg!(unix) => Ok(()),
-            Need::Program => Program::find().map(drop).map_err(|absence| absence.to_string()),
+            Need::OwnProgram if !is_owned => {
+                Err("the server was not started here: there is none of a case's own".to_owned())
+            }
+            Need::Program | Need::OwnProgram => Program::find().map(drop).map_err(|a| a.to_string()),
             Need::ServerClock if is_owned => servers::clock::can_be_set(),
-            Need::Counters | Need::Interrupt | Need::OwnServer | Need::Durable if is_owned => Ok(()),
+            Need::Counters | Need::Age | Need::Interrupt | Need::OwnServer | Need::Durable if is_owned => {
+                Ok(())
+            }
             _ => Err(format!("the server was not started here: the suite does not {need}")),
         }
     }
@@ -102,13 +112,28 @@ impl Harness for MongoDb {
             }
             false => 0,
         };
-        Counters { requests: ["findAndModify", "find"].map(calls).iter().sum(), writes }
+        Counters { requests: ["findAndModify", "find", "update"].map(calls).iter().sum(), writes }
     }
 
     /// Locks that are held or wait to be forgotten at once: what is left of the others is their token.
     async fn residue(&self) -> u64 {
         let left = doc! { "$or": [{ "owner": { "$exists": true } }, { "token": { "$exists": false } }] };
         self.locks().await.count_documents(left).await.expect("a count")
+    }
+
+    async fn kept(&self) -> u64 {
+        self.locks().await.count_documents(doc! {}).await.expect("a count")
+    }
+
+    /// Dates documents of free locks back: their tokens, and with them when they may go.
+    async fn age(&self, by: Duration) {
+        let millis = i64::try_from(by.as_millis()).expect("not that old");
+        let older = doc! {
+            "token": { "$subtract": ["$token", millis * 1000] },
+            "forget": { "$subtract": ["$forget", millis] },
+        };
+        let free = doc! { "owner": { "$exists": false }, "token": { "$exists": true } };
+        self.locks().await.update_many(free, vec![doc! { "$set": older }]).await.expect("an update");
     }
 
     /// Ends whatever runs, change streams among them, and cuts the connection of whoever asks next.
@@ -137,7 +162,14 @@ impl MongoDb {
     }
 
     async fn client(&self) -> mongodb::Client {
-        mongodb::Client::with_uri_str(self.server.url()).await.expect("a URL that was used before")
+        let case = runtime::Handle::current().id();
+        let known = self.clients.lock().expect("nobody panics under this lock").get(&case).cloned();
+        if let Some(client) = known {
+            return client;
+        }
+        let client =
+            mongodb::Client::with_uri_str(self.server.url()).await.expect("a URL that was used before");
+        self.clients.lock().expect("nobody panics under this lock").entry(case).or_insert(client).clone()
     }
 
     async fn locks(&self) -> Collection<Document> {
@@ -193,6 +225,10 @@ struct Own(Owned);
 impl OwnServer for Own {
     async fn open(&self, options: Options) -> Result<Client> {
         lock_mongo::connect_with(self.0.url(), options).await
+    }
+
+    fn url(&self) -> String {
+        self.0.url().to_owned()
     }
 
     fn pause(&mut self) {

@@ -70,6 +70,7 @@ tests! {
         a_stream_that_was_killed_is_opened_again,
         nobody_listens_no_stream,
         a_standalone_server_is_looked_at,
+        a_release_knows_whether_others_wait,
     }
 }
 
