@@ -57,6 +57,7 @@ tests! {
     }
     link {
         connections_that_died_together_cost_one_patience,
+        a_program_that_drops_its_client_as_its_last_act_ends_in_silence,
     }
     set {
         a_killed_primary_costs_no_exclusion,
