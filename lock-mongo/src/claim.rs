@@ -24,13 +24,30 @@ pub(crate) struct MongoClaim {
     owner: Bson,
     lane: Lane,
     listening: Option<Listening>,
+    mark: Mark,
+}
+
+/// Whether the document has to say that this claim waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    waits: bool,
+    /// As the last look saw it.
+    stands: bool,
 }
 
 impl MongoClaim {
     pub(crate) fn new(server: Arc<Server>, request: Request) -> MongoClaim {
         let key = server.key(&request.name);
         let owner = statements::bytes(request.owner.as_bytes());
-        MongoClaim { server, request, key, owner, lane: Lane::default(), listening: None }
+        MongoClaim {
+            server,
+            request,
+            key,
+            owner,
+            lane: Lane::default(),
+            listening: None,
+            mark: Mark::default(),
+        }
     }
 
     /// Asks for the lock. An attempt that the server took for late may be in time by what its refusal told of its
@@ -51,7 +68,10 @@ impl MongoClaim {
                 (Some(valid_for), Some(token)) if record.is_of(&self.request.owner) => {
                     return Ok(Attempt::Granted(Grant { token, valid_for }));
                 }
-                (Some(left), _) => return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left) })),
+                (Some(left), _) => {
+                    self.mark.stands = !record.wants_a_mark();
+                    return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left) }));
+                }
                 (None, _) if call.left().is_zero() => break,
                 (None, _) => {}
             }
@@ -70,6 +90,14 @@ impl MongoClaim {
         }
     }
 
+    /// Leaves a mark that somebody waits, unless there is one: whoever hands the lock over to tasks of its own process
+    /// then lets others have their turns. Without it, that process keeps the lock longer than it would: no more.
+    async fn leave_mark(&mut self, call: Call<'_>) {
+        if self.mark.waits && !self.mark.stands {
+            self.mark.stands = self.server.mark(call, &self.key).await.is_ok();
+        }
+    }
+
     async fn write(&mut self, write: Write) -> Result<Option<Record>> {
         let clock = self.request.clock.clone();
         self.server.write(Call::begin(&clock, self.request.patience), &mut self.lane, write).await
@@ -80,18 +108,25 @@ impl MongoClaim {
 impl Claim for MongoClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let clock = self.request.clock.clone();
-        let outcome = self.grant(Call::begin(&clock, self.request.patience)).await;
-        if let Ok(Attempt::Granted(_)) = outcome {
+        let call = Call::begin(&clock, self.request.patience);
+        let outcome = self.grant(call).await;
+        match outcome {
             // A holder waits for nothing: a wake-up that it took would be missed by a waiter of this process.
-            self.listening = None;
+            Ok(Attempt::Granted(_)) => self.listening = None,
+            Ok(Attempt::Busy(_)) => self.leave_mark(call).await,
+            Err(_) => {}
         }
         outcome
     }
 
     async fn listen(&mut self) -> Result<()> {
+        let clock = self.request.clock.clone();
+        let call = Call::begin(&clock, self.request.patience);
+        self.mark.waits = true;
+        self.leave_mark(call).await;
         if self.listening.is_none() {
-            let Request { name, clock, patience, .. } = &self.request;
-            self.listening = Some(self.server.wakes.listen(name, clock, *patience).await?);
+            let listening = self.server.wakes.listen(&self.request.name, &clock, call.left());
+            self.listening = Some(listening.await?);
         }
         Ok(())
     }
@@ -132,9 +167,11 @@ impl Claim for MongoClaim {
             answer: ReturnDocument::Before,
             order: Order::Kept,
         };
-        Ok(match self.write(release).await?.and_then(|record| record.left()) {
-            Some(_) => Release::Released { others: None },
-            None => Release::NotHeld,
+        Ok(match self.write(release).await? {
+            Some(record) if record.left().is_some() => {
+                Release::Released { others: Some(record.is_waited_for()) }
+            }
+            _ => Release::NotHeld,
         })
     }
 }

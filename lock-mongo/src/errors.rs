@@ -83,6 +83,14 @@ pub(crate) fn is_duplicate(error: &MongoError) -> bool {
     code(error) == Some(11000)
 }
 
+/// A standalone server could not be connected to, so that the write was not sent to it.
+///
+/// The driver sends a write again by itself, but not to a standalone server, which could do it twice. There it calls a
+/// write retryable only as long as it has no connection for it.
+pub(crate) fn was_not_sent_to_one(error: &MongoError) -> bool {
+    matches!(&*error.kind, ErrorKind::Io(_)) && error.contains_label(RETRYABLE_WRITE_ERROR)
+}
+
 /// This user may not do it.
 pub(crate) fn is_unauthorized(error: &MongoError) -> bool {
     code(error) == Some(13)

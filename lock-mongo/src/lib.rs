@@ -23,6 +23,7 @@ mod check;
 mod claim;
 mod driver;
 mod errors;
+mod farewell;
 mod feed;
 mod fence;
 #[doc(hidden)]

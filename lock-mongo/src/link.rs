@@ -10,6 +10,7 @@ use mongodb::options::{Acknowledgment, ClientOptions, ReadPreference, SelectionC
 use mongodb::{Client, Collection, Database};
 
 use crate::errors;
+use crate::farewell::Farewell;
 use crate::primary::Primary;
 use crate::profile::Profile;
 
@@ -20,6 +21,7 @@ pub(crate) struct Link {
     database: Database,
     locks: Collection<Document>,
     pub(crate) primary: Arc<Primary>,
+    _farewell: Farewell,
 }
 
 /// Where the locks are.
@@ -54,7 +56,8 @@ impl Link {
         let client = Client::with_options(options).map_err(errors::asking)?;
         let database = client.database(&place.database);
         let locks = database.collection(&place.collection);
-        Ok(Link { client, database, locks, primary })
+        let _farewell = Farewell::of(client.clone(), clock.clone());
+        Ok(Link { client, database, locks, primary, _farewell })
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -97,6 +100,11 @@ pub(crate) fn of_the_primary() -> SelectionCriteria {
 /// Nothing counts that a minority could lose.
 pub(crate) fn majority() -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build()
+}
+
+/// What may be lost: it is only good manners.
+pub(crate) fn of_no_weight() -> WriteConcern {
+    WriteConcern::builder().w(Acknowledgment::Nodes(1)).build()
 }
 
 const HEARTBEAT: Duration = Duration::from_secs(2);

@@ -6,6 +6,8 @@ use lock_core::driver::Entry;
 use lock_core::{Error, FencingToken, Owner, OwnerBytes, Result};
 use mongodb::bson::{Bson, Document};
 
+use crate::statements::FRESH;
+
 /// What a document says, and the server's time beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
@@ -17,6 +19,8 @@ pub(crate) struct Record {
     expires: i64,
     /// From whom the lock was revoked.
     revoked: Vec<u8>,
+    /// Until when it is believed that somebody waits.
+    waiting: i64,
     now: i64,
 }
 
@@ -40,6 +44,7 @@ impl Record {
             token,
             expires: date(document, "expires")?.unwrap_or(0),
             revoked: bytes(document, "revoked")?,
+            waiting: date(document, "waiting")?.unwrap_or(0),
             now,
         })
     }
@@ -62,6 +67,16 @@ impl Record {
 
     pub(crate) fn was_revoked_from(&self, owner: &Owner) -> bool {
         self.revoked == owner.as_bytes()
+    }
+
+    /// Whether somebody waits, as far as those who do have said.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiting > self.now
+    }
+
+    /// Whether whoever waits has to say so, because nobody has for a while.
+    pub(crate) fn wants_a_mark(&self) -> bool {
+        self.waiting < self.now.saturating_add(FRESH)
     }
 
     /// For people; `None` if nobody holds the lock.

@@ -47,15 +47,24 @@ pub(crate) async fn prepare(server: &Server, call: Call<'_>) -> Result<()> {
 
 /// Whether the collection has this version's index. `Rejected` if it has another's.
 pub(crate) async fn look(server: &Server, call: Call<'_>) -> Result<Standing> {
+    match names(server, call).await {
+        // The connection broke, or the time is up: then there is none for another question.
+        Err(e) if e.may_have_been_done() => standing(&names(server, call).await?),
+        names => standing(&names?),
+    }
+}
+
+/// The names of the collection's indexes; none if it isn't there.
+async fn names(server: &Server, call: Call<'_>) -> Result<Vec<String>> {
     let link = server.link();
     let locks = link.locks().clone();
-    let names = server.ask(call, &link, async move {
+    let names = async move {
         match locks.list_index_names().await {
             Err(e) if errors::is_not_there(&e) => Ok(Vec::new()),
             outcome => outcome,
         }
-    });
-    standing(&names.await?)
+    };
+    server.ask(call, &link, names).await
 }
 
 /// Makes the collection and its index.

@@ -8,11 +8,11 @@ use mongodb::bson::{Bson, DateTime, Document};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 use tokio::sync::OnceCell;
 
-use crate::errors::{self, is_duplicate};
+use crate::errors::{self, is_duplicate, was_not_sent_to_one};
 use crate::lane::{Lane, Order};
-use crate::link::{Hello, Link, Place, bounded, majority, of_the_primary};
+use crate::link::{Hello, Link, Place, bounded, majority, of_no_weight, of_the_primary};
 use crate::primary::Term;
-use crate::profile::Profile;
+use crate::profile::{Kind, Profile};
 use crate::record::Record;
 use crate::schema;
 use crate::statements::{self, shown};
@@ -180,18 +180,30 @@ impl Server {
         if left.is_zero() {
             return Err(call.out_of_time(Done::No));
         }
-        let asked = link.clone();
+        let (asked, kind) = (link.clone(), self.profile.kind());
         let answer = self.ask(call, &link, async move {
             let session = borrowed.session(&asked).await?;
             match update(&asked, session, &write, left).await {
                 // Two made the document at once, and it was the other's: it is there now.
                 Err(e) if is_duplicate(&e) => update(&asked, session, &write, left).await,
+                Err(e) if kind == Some(Kind::Standalone) && was_not_sent_to_one(&e) => {
+                    update(&asked, session, &write, left).await
+                }
                 outcome => outcome,
             }
         });
         let answer = answer.await;
         lane.was_answered(!answer.as_ref().is_err_and(Error::may_have_been_done));
         self.read(call, &link, asked_in, answer?.as_ref())
+    }
+
+    /// Notes in a lock's document that somebody waits for it.
+    pub(crate) async fn mark(&self, call: Call<'_>, key: &Bson) -> Result<()> {
+        let link = self.link();
+        let (locks, lock) = (link.locks().clone(), mongodb::bson::doc! { "_id": key });
+        let mark =
+            async move { locks.update_one(lock, statements::mark()).write_concern(of_no_weight()).await };
+        self.ask(call, &link, mark).await.map(drop)
     }
 
     /// Asks the driver, in a task of its own: its futures must not be dropped half-way. A link that has answered nobody

@@ -12,6 +12,11 @@ use mongodb::bson::{Binary, Bson, DateTime, Document, doc};
 /// A token is forgotten this long after the time that it stands for.
 pub(crate) const KEPT: i64 = 24 * 3600 * 1000;
 
+/// How long it is believed that somebody waits, in milliseconds: a mark is not taken back, since others may wait too.
+const MARK: i64 = 30_000;
+/// A mark that has less left is left anew.
+pub(crate) const FRESH: i64 = MARK / 2;
+
 /// When a lock ended that nobody holds: long ago.
 pub(crate) const NEVER: DateTime = DateTime::from_millis(0);
 
@@ -25,6 +30,7 @@ pub(crate) fn attempt(me: &Bson, label: &str, ttl: i64, deadline: DateTime) -> V
         "label": { "$literal": label },
         "token": { "$max": [{ "$add": ["$token", 1_i64] }, { "$multiply": [{ "$toLong": "$$NOW" }, 1000_i64] }] },
         "expires": { "$add": ["$$NOW", ttl] },
+        "waiting": "$waiting",
     };
     let extended = doc! { "$mergeObjects": ["$$ROOT", { "expires": until(ttl) }] };
     let unless_free = doc! { "$cond": [{ "$eq": ["$owner", me] }, extended, "$$ROOT"] };
@@ -44,6 +50,12 @@ pub(crate) fn release() -> Vec<Document> {
     vec![doc! { "$set": { "expires": NEVER } }, doc! { "$unset": ["owner", "label", "revoked"] }, forget()]
 }
 
+/// A mark's pipeline: somebody waits, from now on for [`MARK`]. One that has half of its time left is not written.
+pub(crate) fn mark() -> Vec<Document> {
+    let is_old = doc! { "$lt": ["$waiting", { "$add": ["$$NOW", FRESH] }] };
+    vec![doc! { "$set": { "waiting": { "$cond": [is_old, { "$add": ["$$NOW", MARK] }, "$waiting"] } } }]
+}
+
 /// A revoke's pipeline, for a document of `holder`'s: it can't renew any more, and the lock is free when it would have
 /// been. What is over already is left alone.
 pub(crate) fn revoke(holder: &Bson, by: &Bson, label: &str) -> Vec<Document> {
@@ -61,7 +73,7 @@ pub(crate) fn revoke_now(holder: &Bson) -> Vec<Document> {
 
 /// What is answered of a document, and the server's time with it.
 pub(crate) fn shown() -> Document {
-    doc! { "_id": 0, "owner": 1, "label": 1, "token": 1, "expires": 1, "revoked": 1, "now": "$$NOW" }
+    doc! { "_id": 0, "owner": 1, "label": 1, "token": 1, "expires": 1, "revoked": 1, "waiting": 1, "now": "$$NOW" }
 }
 
 /// Bytes as they are stored: names, owners.

@@ -173,7 +173,7 @@ async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
         held += outcome.expect("no task panics");
     }
     cutting.abort();
-    assert!(held > 20, "held {held} times of 100: the network was hardly there");
+    assert!(held > 10, "held {held} times of {}: the network was hardly there", 2 * ROUNDS);
     until("nothing is left", s.ttl() * 2, || s.is_free(&name)).await;
 }
 
@@ -184,11 +184,13 @@ async fn cut_again_and_again(proxy: Arc<Proxy>, longest: Duration) {
     }
 }
 
-/// Fifty rounds; in how many the lock was held.
+const ROUNDS: u32 = 25;
+
+/// In how many of the rounds the lock was held.
 async fn hold_again_and_again(s: Setting, client: Client, name: Name, inside: Arc<AtomicBool>) -> u32 {
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 4).wait(ms(2000)).build().expect("fine terms");
     let mut held = 0;
-    for _ in 0..50 {
+    for _ in 0..ROUNDS {
         let guard = match within("acquire", ms(3000), lock.acquire()).await {
             Ok(guard) => guard,
             Err(e) => {

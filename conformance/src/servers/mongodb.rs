@@ -121,6 +121,8 @@ fn command(program: &Executable, place: &Place, settings: &Settings) -> Command 
     // Fail points, with which cases make a server refuse what it would not refuse by itself.
     command.args(["--setParameter", "enableTestCommands=1"]);
     command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
+    // What is to be forgotten goes within a second or two, instead of a minute.
+    command.args(["--setParameter", "ttlMonitorSleepSecs=1"]);
     command.args(&settings.args);
     if let Some(libraries) = libraries(program.path()) {
         command.env("LD_LIBRARY_PATH", libraries);

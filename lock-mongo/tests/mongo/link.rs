@@ -1,9 +1,10 @@
 //! Connections that are of no more use.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lock_conformance::proxy::{Proxy, Way};
-use lock_conformance::servers::MongoDb;
+use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
 use lock_core::driver::Renewal;
 use lock_core::{Done, ErrorKind};
 
@@ -33,4 +34,29 @@ pub(crate) fn connections_that_died_together_cost_one_patience() {
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
         assert!(matches!(holder.renew(LONG).await.expect("on a new one"), Renewal::Held { .. }));
     });
+}
+
+/// Again and again, since it takes two threads that meet.
+pub(crate) fn a_program_that_drops_its_client_as_its_last_act_ends_in_silence() {
+    static PANICS: AtomicUsize = AtomicUsize::new(0);
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        // Other tests may fail at the same time.
+        if panic.location().is_some_and(|at| at.file().contains("connection_requester")) {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+        }
+        others(panic);
+    }));
+    let server = Server::start(&StandaloneMongoDb, &[]);
+    for _ in 0..300 {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = server.client().await;
+            let mut claim = claim(&client, "a", LONG);
+            granted(&mut claim).await;
+            claim.release().await.unwrap();
+        });
+    }
+    assert_eq!(PANICS.load(Ordering::Relaxed), 0, "panics of the driver");
 }

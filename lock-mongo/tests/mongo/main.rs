@@ -49,6 +49,7 @@ rules! {
     }
     link {
         connections_that_died_together_cost_one_patience,
+        a_program_that_drops_its_client_as_its_last_act_ends_in_silence,
     }
     set {
         a_killed_primary_costs_no_exclusion,
@@ -62,6 +63,7 @@ rules! {
         a_stream_that_was_killed_is_opened_again,
         nobody_listens_no_stream,
         a_standalone_server_is_looked_at,
+        a_release_knows_whether_others_wait,
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
-use lock_core::driver::{Claim, Revocation, Wakes, When};
+use lock_conformance::servers::{MongoDb, Product, StandaloneMongoDb};
+use lock_core::driver::{Claim, Release, Revocation, Wakes, When};
 use lock_core::{ErrorKind, Label, Owner, Random};
-use lock_mongo::mongodb::bson::doc;
+use lock_mongo::mongodb::bson::{DateTime, doc};
 
-use crate::server::{LONG, PATIENCE, Server, busy, claim, granted, key, name, run, until};
+use crate::server::{LONG, PATIENCE, Server, busy, claim, document, granted, key, name, run, until};
 
 async fn woken(claim: &mut Box<dyn Claim>) -> bool {
     tokio::time::timeout(Duration::from_secs(5), claim.changed()).await.is_ok()
@@ -132,4 +132,70 @@ pub(crate) fn a_standalone_server_is_looked_at() {
         assert_eq!(claim(&client, "a", LONG).listen().await.unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(client.info().data_loss.contains("standalone"));
     });
+}
+
+pub(crate) fn a_release_knows_whether_others_wait() {
+    run(async {
+        for product in [&MongoDb as &'static dyn Product, &StandaloneMongoDb] {
+            let server = Server::start(product, &[]);
+            let (ours, theirs) = (server.client().await, server.client().await);
+            let (mut holder, mut waiter) = (claim(&theirs, "a", LONG), claim(&ours, "a", LONG));
+            granted(&mut holder).await;
+            busy(&mut waiter).await;
+            assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(false) });
+            let mut holder = claim(&theirs, "a", LONG);
+            granted(&mut holder).await;
+            assert_eq!(marked(&server).await, None, "who only looks doesn't wait");
+
+            wait_for(&mut waiter).await;
+            let mark = marked(&server).await.expect("who waits leaves a mark");
+            listen(&mut claim(&ours, "a", LONG)).await;
+            assert_eq!(marked(&server).await, Some(mark), "it is not written anew while it is young");
+            let before = updates(&server).await;
+            wait_for(&mut claim(&ours, "a", LONG)).await;
+            busy(&mut waiter).await;
+            assert_eq!(updates(&server).await, before, "who sees one asks for none");
+            assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(true) });
+
+            let mut holder = claim(&theirs, "a", LONG);
+            granted(&mut holder).await;
+            assert_eq!(marked(&server).await, Some(mark), "a grant keeps it: others wait too");
+            let aged = grow_old(&server).await;
+            busy(&mut waiter).await;
+            let kept_up = marked(&server).await.unwrap();
+            assert!(kept_up > aged, "{kept_up} after {aged}: who goes on waiting keeps it up");
+            holder.release().await.unwrap();
+        }
+    });
+}
+
+/// Waits as the core does: looks, listens if it can, looks again.
+async fn wait_for(waiter: &mut Box<dyn Claim>) {
+    busy(waiter).await;
+    listen(waiter).await;
+    busy(waiter).await;
+}
+
+async fn listen(waiter: &mut Box<dyn Claim>) {
+    if let Err(e) = waiter.listen().await {
+        assert_eq!(e.kind(), ErrorKind::Unsupported, "{e:?}");
+    }
+}
+
+/// How many updates the server was asked for, locks' own requests not counted.
+async fn updates(server: &Server) -> i64 {
+    let status = server.admin(doc! { "serverStatus": 1 }).await;
+    let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
+    commands.get_document("update").unwrap().get_i64("total").unwrap()
+}
+
+async fn marked(server: &Server) -> Option<DateTime> {
+    document(&server.locks().await, "a").await.unwrap().get_datetime("waiting").ok().copied()
+}
+
+/// Leaves the mark ten of its seconds.
+async fn grow_old(server: &Server) -> DateTime {
+    let old = vec![doc! { "$set": { "waiting": { "$add": ["$$NOW", 10_000] } } }];
+    server.locks().await.update_one(doc! { "_id": key("a") }, old).await.unwrap();
+    marked(server).await.unwrap()
 }
