@@ -22,12 +22,15 @@ pub(crate) const CASES: &[Case] = &[
 
 /// Longer than any case lasts: what comes free earlier has been released.
 const LONG: Duration = Duration::from_secs(25);
-/// How long each call of these cases may take.
-const PATIENCE: Duration = ms(300);
+/// How long each call of these cases may take: an attempt may be several requests, and the lease follows the backend's
+/// pace.
+fn patience(s: &Setting) -> Duration {
+    s.ttl() * 3 / 4
+}
 
 /// A client with a patience of its own behind a proxy, and whatever it does for the first time done.
 async fn warm_client(s: &Setting, proxy: &Proxy) -> Client {
-    let client = s.client_through(proxy, Options::default().patience(PATIENCE)).await;
+    let client = s.client_through(proxy, Options::default().patience(patience(s))).await;
     let guard = s.hold_by(&client, &s.name()).await;
     guard.renew(s.ttl()).await.expect("it is held");
     assert_eq!(guard.release().await, Ending::Released);
@@ -45,20 +48,22 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting) {
     proxy.swallow_after(Way::ToClient, s.harness.requests_per_attempt() - 1, 1);
     let asked = Instant::now();
     let attempt = tokio::spawn(async move { lock.try_acquire().await.map(|guard| guard.is_some()) });
-    until("the server granted it", PATIENCE, || async { seen.inspect().await.expect("up").holder.is_some() })
-        .await;
+    until("the server granted it", patience(&s), || async {
+        seen.inspect().await.expect("up").holder.is_some()
+    })
+    .await;
     let error = attempt.await.expect("no panic").expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
-    assert!(asked.elapsed() < PATIENCE + ms(150), "it was told after {:?}", asked.elapsed());
-    let other = within("it is undone", PATIENCE + ms(300), seen.acquire()).await.expect("up");
+    assert!(asked.elapsed() < patience(&s) + ms(150), "it was told after {:?}", asked.elapsed());
+    let other = within("it is undone", patience(&s) + ms(300), seen.acquire()).await.expect("up");
     // The second release, after the attempt's patience, is not the other's.
-    tokio::time::sleep(PATIENCE).await;
+    tokio::time::sleep(patience(&s)).await;
     assert_eq!(other.release().await, Ending::Released);
 }
 
 async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
     let (proxy, direct) = (s.proxy().await, s.client().await);
-    for late in [ms(0), PATIENCE * 2] {
+    for late in [ms(0), patience(&s) * 2] {
         let name = s.name();
         let client = warm_client(&s, &proxy).await;
         // Its connection hangs; those that it opens instead work.
@@ -72,7 +77,7 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
         assert!(looking.inspect().await.expect("up").holder.is_none());
         proxy.deliver(Way::ToServer);
         // Looked at all the time: a grant that is undone at once is a grant, too.
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + patience(&s);
         while Instant::now() < end {
             let holder = looking.inspect().await.expect("up").holder;
             assert!(holder.is_none(), "{late:?} after its patience it took the lock: {holder:?}");
@@ -113,10 +118,14 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting) {
     let release = tokio::spawn(guard.release());
     let successor = s.client().await;
     let successor = long(&successor, &name);
-    let next = within("it is free", PATIENCE, successor.acquire()).await.expect("up");
+    let next = within("it is free", patience(&s), successor.acquire()).await.expect("up");
     // Whether the first release was in time, the repeated one can't tell: either answer is honest.
     let _: Ending = release.await.expect("no panic");
-    assert!(asked.elapsed() >= PATIENCE && asked.elapsed() < PATIENCE * 2 + ms(200), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() >= patience(&s) && asked.elapsed() < patience(&s) * 2 + ms(200),
+        "{:?}",
+        asked.elapsed()
+    );
     assert!(next.is_held());
     assert_eq!(next.release().await, Ending::Released, "the repeated release took nothing from it");
 }
