@@ -148,14 +148,15 @@ type Played = (&'static Case, Duration);
 fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<Played>>>) -> Trial {
     let (setting, ran) = (setting.clone(), ran.clone());
     Trial::test(format!("{}::{}", case.topic, case.name), move || {
-        let (backend, began) = (setting.harness.name(), Instant::now());
-        let outcome = block_on(play(case, setting));
+        let began = Instant::now();
+        let outcome = block_on(play(case, setting.clone()));
         ran.lock().expect("no case panics under this lock").push((case, began.elapsed()));
-        outcome.map_err(|why| {
-            #[cfg(feature = "servers")]
-            crate::servers::record::failed(&format!("{backend}: {}::{}", case.topic, case.name), &why);
-            Failed::from(why)
-        })
+        #[cfg(feature = "servers")]
+        if let Err(why) = &outcome {
+            let what = format!("{}: {}::{}", setting.harness.name(), case.topic, case.name);
+            crate::servers::record::failed(&what, why);
+        }
+        outcome.map_err(Failed::from)
     })
 }
 
