@@ -12,16 +12,21 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::client::Shared;
 use crate::clock::Instant;
-use crate::driver::{Cause, Claim, Request, Waits};
+use crate::driver::{Cause, Claim, Entry, Request, Waits};
 use crate::error::{Error, Result};
 use crate::events::Event;
+use crate::gate::Turn;
 use crate::guard::{Command, State};
 use crate::lock::Terms;
 use crate::owner::Owner;
 use crate::token::FencingToken;
 
-/// What a caller is answered: the makings of its guard, or that somebody else holds the lock.
-pub(crate) type Answer = Result<Option<Granted>>;
+/// What a caller is answered.
+pub(crate) type Answer = Result<Result<Granted, Refused>>;
+
+/// Somebody else holds the lock; who, if the server's answer showed that.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) Option<Box<Entry>>);
 
 /// The makings of a guard.
 #[derive(Debug)]
@@ -92,16 +97,19 @@ impl Life {
             Err(e) => return self.answer_no(caller, Err(e)),
         };
         match self.enter(&mut caller, turn.as_ref()).await {
-            Ok(Some(mut held)) => {
+            Ok(Ok(mut held)) => {
                 let ended = self.hold(&mut held, caller).await;
                 self.leave(held, ended, turn).await;
             }
-            other => {
-                self.answer_no(caller, other.map(|_| None));
-                drop(turn);
-                self.withdraw().await;
-            }
+            Ok(Err(refused)) => self.leave_without(caller, Ok(Err(refused)), turn).await,
+            Err(e) => self.leave_without(caller, Err(e), turn).await,
         }
+    }
+
+    async fn leave_without(self, caller: oneshot::Sender<Answer>, answer: Answer, turn: Option<Turn>) {
+        self.answer_no(caller, answer);
+        drop(turn);
+        self.withdraw().await;
     }
 
     /// What was on its way stays on its way.

@@ -128,7 +128,7 @@ pub enum Waits {
 }
 
 /// What became of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Attempt {
     /// This owner holds the lock.
     Granted(Grant),
@@ -147,12 +147,14 @@ pub struct Grant {
 }
 
 /// What a failed attempt learned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Busy {
     /// The claim has a place in the server's queue, which `release` has to give up.
     pub queued: bool,
     /// When the present lease ends by itself, where the server says so: the failed try pays for the wait.
     pub free_in: Option<Duration>,
+    /// Who holds it, where the answer shows that: a caller whose wait runs out is told without another request.
+    pub holder: Option<Box<Entry>>,
 }
 
 /// What became of a renewal.
@@ -285,6 +287,17 @@ pub struct Entry {
     pub since: Option<Duration>,
     /// When its lease ends by itself, if nobody renews it.
     pub expires_in: Option<Duration>,
+}
+
+impl Entry {
+    /// What it shows this much later, if nothing was changed meanwhile but a lease that was renewed.
+    pub(crate) fn later(self, by: Duration) -> Entry {
+        Entry {
+            since: self.since.map(|since| since + by),
+            expires_in: self.expires_in.and_then(|left| left.checked_sub(by)),
+            ..self
+        }
+    }
 }
 
 impl fmt::Display for Entry {

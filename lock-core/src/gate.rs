@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::{Clock, Instant};
+use crate::driver::Entry;
 use crate::name::Name;
 
 /// How often a process hands a name over to itself in a row while others wait elsewhere.
@@ -52,8 +53,8 @@ pub(crate) enum Seen {
     /// No answer yet.
     #[default]
     Nothing,
-    /// The lock is held, by a task of this process or elsewhere.
-    Held,
+    /// The lock is held, by a task of this process or elsewhere; by whom, if that was seen.
+    Held(Option<Box<Entry>>),
     /// The server did not answer, or not with an answer.
     Trouble(String),
 }
@@ -87,7 +88,11 @@ impl Gates {
         let Some(gate) = names.gates.get(name) else { return Seen::Nothing };
         let state = gate.state();
         match &state.seen {
-            _ if state.held_here => Seen::Held,
+            _ if state.held_here => Seen::Held(None),
+            Some((at, Seen::Held(Some(holder)))) if *at >= since => {
+                let holder = Entry::clone(holder).later(self.clock.now().since(*at));
+                Seen::Held(Some(holder.into()))
+            }
             Some((at, seen)) if *at >= since => seen.clone(),
             _ => Seen::Nothing,
         }
@@ -203,9 +208,9 @@ impl Turn {
     /// Somebody else has it: whatever row there was has ended.
     ///
     /// What an attempt saw is of some moment after it was `asked`: a caller who came later can't go by it.
-    pub(crate) fn busy(&self, asked: Instant) {
+    pub(crate) fn busy(&self, asked: Instant, holder: Option<&Entry>) {
         let mut state = self.gate().state();
-        state.seen = Some((asked, Seen::Held));
+        state.seen = Some((asked, Seen::Held(holder.cloned().map(Box::new))));
         state.row = Row::default();
     }
 
@@ -237,7 +242,7 @@ impl Drop for Turn {
         let now = self.now();
         let mut state = self.gate().state();
         if std::mem::take(&mut state.held_here) {
-            state.seen = Some((now, Seen::Held));
+            state.seen = Some((now, Seen::Held(None)));
         }
         drop(state);
         self.permit.take();

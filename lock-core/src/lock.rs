@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::claim::Life;
+use crate::claim::{Life, Refused};
 use crate::client::Shared;
 use crate::clock::Clock;
 use crate::driver::{Info, Inspection, Mode, Revocation, Revoked, Waits, When};
@@ -26,8 +26,8 @@ pub use builder::LockBuilder;
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 /// However short a wait is, the server has this long for its first answer.
 const FIRST_ANSWER: Duration = Duration::from_millis(100);
-/// How long a caller whose wait has run out waits for the holder's name: enough for a new connection to a busy server.
-const HOLDER_LOOK: Duration = Duration::from_millis(250);
+/// How long a caller whose wait has run out waits for the holder's name, where no attempt has shown it.
+const HOLDER_LOOK: Duration = Duration::from_millis(50);
 
 /// A named lock and the terms on which it is taken. Cheap to clone; holds nothing.
 #[derive(Clone, Debug)]
@@ -70,7 +70,8 @@ impl Lock {
     /// Takes the lock if it is free: `None` if somebody else holds it. Answers within the patience (a third of the ttl,
     /// 100 ms to 5 s). Cancel safe.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        self.enter(self.claim(self.keeper.caller(), Waits::No)).await
+        let claim = self.claim(self.keeper.caller(), Waits::No);
+        self.enter(async { claim.await.map(Result::ok) }).await
     }
 
     /// Acquires the lock, runs `work` under its protection, and releases it: the front door.
@@ -139,21 +140,19 @@ impl Lock {
     async fn acquire_anew(&self) -> Result<Arc<Hold>> {
         let answer = self.claim(self.keeper.caller(), Waits::Queued);
         let outcome = match self.wait {
-            None => Ok(answer.await?),
+            None => answer.await.map_err(OutOfTime::Failed).and_then(refused_late),
             Some(wait) => self.keeper.within(self.in_time(wait, answer)).await,
         };
         let seen = match outcome {
-            Ok(Some(hold)) => return Ok(hold),
-            // Its wait was over when the server said so.
-            Ok(None) => Seen::Held,
+            Ok(hold) => return Ok(hold),
             Err(OutOfTime::Failed(error)) => return Err(error),
-            Err(OutOfTime::Unanswered(seen)) => seen,
+            Err(OutOfTime::Seen(seen)) => seen,
         };
         Err(self.at("acquire", self.keeper.within(self.out_of_time(seen)).await))
     }
 
     /// Starts a claim and answers with what becomes of it. It leaves by itself if this future is dropped.
-    async fn claim(&self, caller: Caller, waits: Waits) -> Result<Option<Arc<Hold>>> {
+    async fn claim(&self, caller: Caller, waits: Waits) -> Result<Result<Arc<Hold>, Refused>> {
         let Lock { shared, keeper, terms, .. } = self;
         keeper.is_here().map_err(|e| self.at("acquire", e))?;
         if shared.is_closing() {
@@ -172,8 +171,8 @@ impl Lock {
     async fn in_time(
         &self,
         wait: Duration,
-        answer: impl Future<Output = Result<Option<Arc<Hold>>>>,
-    ) -> Result<Option<Arc<Hold>>, OutOfTime> {
+        answer: impl Future<Output = Result<Result<Arc<Hold>, Refused>>>,
+    ) -> Result<Arc<Hold>, OutOfTime> {
         let (clock, mut answer) = (&self.shared.clock, std::pin::pin!(answer));
         // Looked at while `answer` still stands in its place at the gate.
         let began = clock.now();
@@ -183,8 +182,8 @@ impl Lock {
             outcome = clock.until(began + FIRST_ANSWER, &mut answer).await;
         }
         match outcome {
-            Some(answered) => answered.map_err(OutOfTime::Failed),
-            None => Err(OutOfTime::Unanswered(seen())),
+            Some(answered) => answered.map_err(OutOfTime::Failed).and_then(refused_late),
+            None => Err(OutOfTime::Seen(seen())),
         }
     }
 
@@ -197,13 +196,15 @@ impl Lock {
                 format!("the server has not answered within the wait of {wait:?}{why}"),
             )
         };
-        match seen {
+        let holder = match seen {
             Seen::Nothing => return unanswered(String::new()),
             Seen::Trouble(what) => return unanswered(format!("; last: {what}")),
-            Seen::Held => {}
-        }
-        let look = self.shared.clock.timeout(HOLDER_LOOK, self.inspect()).await;
-        let holder = look.and_then(Result::ok).and_then(|inspection| inspection.holder);
+            Seen::Held(Some(holder)) => Some(*holder),
+            Seen::Held(None) => {
+                let look = self.shared.clock.timeout(HOLDER_LOOK, self.inspect()).await;
+                look.and_then(Result::ok).and_then(|inspection| inspection.holder)
+            }
+        };
         Error::timeout(match holder {
             Some(holder) => format!("gave up after {wait:?}: {holder}"),
             None => format!("gave up after {wait:?}: somebody else held it"),
@@ -242,5 +243,10 @@ enum OutOfTime {
     /// The claim came to nothing.
     Failed(Error),
     /// The time is over, and this is what was last seen.
-    Unanswered(Seen),
+    Seen(Seen),
+}
+
+/// A refusal ends a wait only where that is over.
+fn refused_late(answer: Result<Arc<Hold>, Refused>) -> Result<Arc<Hold>, OutOfTime> {
+    answer.map_err(|Refused(holder)| OutOfTime::Seen(Seen::Held(holder)))
 }

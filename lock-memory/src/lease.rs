@@ -198,7 +198,7 @@ impl Claim for LeaseClaim {
                     return Ok(Attempt::Granted(Grant { token, valid_for: left }));
                 }
                 Answer::Busy { left } => {
-                    return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left) }));
+                    return Ok(Attempt::Busy(Busy { free_in: Some(left), ..Busy::default() }));
                 }
                 Answer::Refused => {}
                 other => return Err(unexpected(&other)),

@@ -160,7 +160,7 @@ impl Claim for QueueClaim {
                     self.held = Some(Held { token, asked, news: session.heartbeats(), doubted: false });
                     return Ok(Attempt::Granted(Grant { token, valid_for: session.timeout }));
                 }
-                Answer::Busy { queued } => return Ok(Attempt::Busy(Busy { queued, free_in: None })),
+                Answer::Busy { queued } => return Ok(Attempt::Busy(Busy { queued, ..Busy::default() })),
                 Answer::NoSession => self.sessions.end(&session, State::Over),
                 Answer::Refused => {
                     return Err(Error::unavailable(Done::No, "the attempt came after its release"));

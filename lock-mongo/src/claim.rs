@@ -70,7 +70,8 @@ impl MongoClaim {
                 }
                 (Some(left), _) => {
                     self.mark.stands = !record.wants_a_mark();
-                    return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left) }));
+                    let holder = record.into_entry().map(Box::new);
+                    return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left), holder }));
                 }
                 (None, _) if call.left().is_zero() => break,
                 (None, _) => {}

@@ -74,7 +74,7 @@ impl RedisClaim {
             return Ok(None);
         }
         match self.server.ask(call, redis::cmd("PTTL").arg(&self.key)).await {
-            Ok(Value::Int(left @ 0..)) => Ok(Some(Busy { queued: false, free_in: Some(duration(left)) })),
+            Ok(Value::Int(left @ 0..)) => Ok(Some(Busy { free_in: Some(duration(left)), ..Busy::default() })),
             Ok(_) => Ok(None),
             // A look that was not answered has still done nothing.
             Err(e) if e.is_transient() => Err(Error::unavailable(Done::No, e.message()).with_source(e)),
@@ -160,7 +160,7 @@ fn busy(left: i64) -> Result<Attempt> {
         -1 => Err(Error::rejected(
             "the key has no expiry, so no lock client has written it; take another name or prefix, or delete the key",
         )),
-        left => Ok(Attempt::Busy(Busy { queued: false, free_in: Some(duration(left)) })),
+        left => Ok(Attempt::Busy(Busy { free_in: Some(duration(left)), ..Busy::default() })),
     }
 }
 

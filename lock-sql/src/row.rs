@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::driver::Entry;
+use lock_core::driver::{Busy, Entry};
 use lock_core::{Error, FencingToken, Owner, OwnerBytes, Result};
 
 /// A lock's row.
@@ -20,13 +20,17 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "MySQL's dialect asks for it"))]
     pub(crate) fn is_held_by(&self, owner: &Owner) -> bool {
         self.left.is_some() && self.owner == owner.as_bytes()
     }
 
     pub(crate) fn was_revoked_from(&self, owner: &Owner) -> bool {
         self.revoked.as_deref() == Some(owner.as_bytes())
+    }
+
+    /// What an attempt of another owner's that found this is answered.
+    pub(crate) fn into_busy(self) -> Busy {
+        Busy { queued: false, free_in: self.left, holder: self.into_holder().map(Box::new) }
     }
 
     pub(crate) fn into_holder(self) -> Option<Entry> {

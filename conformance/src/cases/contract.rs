@@ -63,6 +63,11 @@ async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
     let seen = busy(&mut other).await;
     assert!(!seen.queued, "who only looks takes no place in a queue");
     assert!(seen.free_in.is_none_or(|free_in| free_in <= valid_for), "{seen:?}");
+    if let Some(shown) = seen.holder {
+        let lock = s.lock(&b, &name).build().expect("fine terms");
+        let holder = lock.inspect().await.expect("the server is up").holder.expect("it is held");
+        assert_eq!((shown.owner, shown.label, shown.token), (holder.owner, holder.label, holder.token));
+    }
     release(&mut holder).await;
     grant(&mut other).await;
     release(&mut other).await;

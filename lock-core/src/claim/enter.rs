@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::hold::Held;
-use super::{Answer, Life, Listening, Residue, believed, certain};
+use super::{Answer, Life, Listening, Refused, Residue, believed, certain};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Attempt, Busy, Waits, Wakes};
@@ -32,7 +32,7 @@ impl Life {
         &mut self,
         caller: &mut oneshot::Sender<Answer>,
         turn: Option<&Turn>,
-    ) -> Result<Option<Held>> {
+    ) -> Result<Result<Held, Refused>> {
         let mut owed = turn.map_or(0, Turn::owed);
         self.stand_back(&mut owed, caller).await?;
         let mut failures = 0;
@@ -44,7 +44,7 @@ impl Life {
                     let until = asked + certain(lease);
                     if until > self.now() {
                         turn.inspect(|turn| turn.granted());
-                        return Ok(Some(self.held(grant.token, asked, until, lease)));
+                        return Ok(Ok(self.held(grant.token, asked, until, lease)));
                     }
                     // Not a lock to build on; but ours, so that the next attempt prolongs it, and leaving releases it.
                     // A release in between could arrive late, and free what the next attempt was granted.
@@ -58,15 +58,15 @@ impl Life {
                     backoff::after_error(failures, &self.shared.random)
                 }
                 Ok(Attempt::Busy(busy)) => {
-                    turn.inspect(|turn| turn.busy(asked));
+                    turn.inspect(|turn| turn.busy(asked, busy.holder.as_deref()));
                     failures = 0;
                     if self.waits == Waits::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
-                        return Ok(None);
+                        return Ok(Err(Refused(busy.holder)));
                     }
                     if self.listen().await {
                         continue; // look, listen, look again: a release in between would go unnoticed
                     }
-                    self.pause(busy)
+                    self.pause(busy.free_in)
                 }
                 Err(e) if e.is_transient() && self.waits == Waits::Queued => {
                     self.troubled(asked, &e, turn);
@@ -131,14 +131,14 @@ impl Life {
     }
 
     /// How long to wait for a wake-up before the next look.
-    fn pause(&self, busy: Busy) -> Duration {
+    fn pause(&self, free_in: Option<Duration>) -> Duration {
         let random = &self.shared.random;
         let pushed = self.listening == Listening::Yes && self.shared.driver.info().wakes == Wakes::Pushed;
         let look = match pushed {
             true => backoff::safety(random),
             false => backoff::poll(self.now().since(self.began), random),
         };
-        busy.free_in.map_or(look, |free_in| look.min(backoff::after_lease(free_in, random)))
+        free_in.map_or(look, |free_in| look.min(backoff::after_lease(free_in, random)))
     }
 
     /// Waits for a wake-up, or for `pause`. Whether it was woken.

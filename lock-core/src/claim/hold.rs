@@ -86,7 +86,7 @@ impl Life {
         let (commands, mut orders) = mpsc::unbounded_channel();
         let (owner, token, state) = (self.owner, held.token, held.state.subscribe());
         // If nobody takes the guard, its end of the channel is gone, and that is what `orders` says.
-        drop(caller.send(Ok(Some(Granted { owner, token, state, commands }))));
+        drop(caller.send(Ok(Ok(Granted { owner, token, state, commands }))));
         loop {
             let asker = match self.keep(held, orders.recv()).await {
                 Kept::Stopped(Some(Command::Renew { ttl, reply })) => {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lock_core::driver::{Attempt, Release, Renewal};
 use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Guard, Lock, Options};
-use scripted::{Script, busy, client, client_with, granted, held, ms, pass, released, unknown};
+use scripted::{Script, busy, busy_with, client, client_with, granted, held, ms, pass, released, unknown};
 
 const TTL: Duration = ms(3000);
 const PATIENCE: Duration = ms(1000);
@@ -311,6 +311,29 @@ async fn a_wait_that_runs_out_tells_contention_from_trouble() {
     let error = troubled.acquire().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
     assert!(error.to_string().contains("no answer"), "{error}");
+}
+
+/// The script's server shows no holder to who inspects: the answer to an attempt has to be enough.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {
+    let there = busy_with("deploy@web-3", ms(60_000), ms(20_000));
+    let script = Script::new([there], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let lock = |wait| client.lock("n").ttl(TTL).wait(wait).build().unwrap();
+    for (wait, shown) in [
+        (ms(0), "held by deploy@web-3 for 60 s, lease ends in 20 s"),
+        // Looked at half a second ago, since nothing has happened.
+        (ms(700), "held by deploy@web-3 for 60 s, lease ends in 19 s"),
+    ] {
+        let (lock, began) = (lock(wait), tokio::time::Instant::now());
+        let error = lock.acquire().await.map(drop).unwrap_err();
+        assert!(error.to_string().contains(shown), "{wait:?}: {error}");
+        assert!(began.elapsed() <= wait + ms(2), "{wait:?}: nothing else was asked: {:?}", began.elapsed());
+    }
+    // Who waits behind another task of this process goes by what that one saw.
+    let (front, behind) = (lock(ms(500)), lock(ms(300)));
+    let (_, behind) = tokio::join!(front.acquire(), behind.acquire());
+    assert!(behind.unwrap_err().to_string().contains("deploy@web-3"));
 }
 
 #[tokio::test(start_paused = true)]

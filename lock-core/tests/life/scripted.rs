@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Claim, Driver, Fair, Fencing, Finding, Grant, Info, Inspection, Lease, Release, Renewal,
-    Request, Revocation, Revoked, Wakes,
+    Attempt, Busy, Claim, Driver, Entry, Fair, Fencing, Finding, Grant, Info, Inspection, Lease, Release,
+    Renewal, Request, Revocation, Revoked, Wakes,
 };
 use lock_core::{
-    Client, Clock, Done, Error, FencingToken, Instant, Name, Options, Random, RandomSource, Result, Time,
-    Timer,
+    Client, Clock, Done, Error, FencingToken, Instant, Name, Options, OwnerBytes, Random, RandomSource,
+    Result, Time, Timer,
 };
 use tokio::sync::Notify;
 
@@ -30,6 +30,19 @@ pub(crate) fn granted(valid_for: Duration) -> Step<Attempt> {
 
 pub(crate) fn busy() -> Step<Attempt> {
     (ms(1), Ok(Attempt::Busy(Busy::default())))
+}
+
+/// An answer that shows who holds it: `label`, for so long already.
+pub(crate) fn busy_with(label: &str, since: Duration, expires_in: Duration) -> Step<Attempt> {
+    let holder = Entry {
+        owner: OwnerBytes::new(*b"theirs"),
+        label: Some(label.to_owned()),
+        token: FencingToken::new(6),
+        since: Some(since),
+        expires_in: Some(expires_in),
+    };
+    let busy = Busy { queued: false, free_in: Some(expires_in), holder: Some(holder.into()) };
+    (ms(1), Ok(Attempt::Busy(busy)))
 }
 
 pub(crate) fn held(valid_for: Duration) -> Step<Renewal> {
@@ -86,7 +99,7 @@ impl Script {
         self.log.lock().expect("no panic under it").clone()
     }
 
-    async fn step<T: Copy>(
+    async fn step<T: Clone>(
         &self,
         clock: &Clock,
         what: String,
@@ -97,7 +110,7 @@ impl Script {
             let mut queue = queue.lock().expect("no panic under it");
             let (takes, answer) = queue.pop_front().expect("the script has a step");
             let copy = match &answer {
-                Ok(value) => Ok(*value),
+                Ok(value) => Ok(value.clone()),
                 Err(_) => Err(Error::unavailable(Done::Unknown, "no answer")),
             };
             if queue.is_empty() {

@@ -148,7 +148,8 @@ pub(crate) fn a_busy_look_is_not_in_the_oplog() {
         let mut other = claim(&ours, "a", LONG);
         let before = entries().await;
         for _ in 0..20 {
-            busy(&mut other).await;
+            let holder = busy(&mut other).await.holder;
+            assert!(holder.is_some(), "the answer shows who it is");
         }
         assert_eq!(entries().await, before);
     });

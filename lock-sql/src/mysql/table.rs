@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Finding, Grant, Release, Request, Revocation, Revoked, When};
+use lock_core::driver::{Attempt, Finding, Grant, Release, Request, Revocation, Revoked, When};
 use lock_core::{Context, Error, Info, Name, Owner, Prefix, Result};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
@@ -135,9 +135,7 @@ impl Table for MySqlTable {
                         None => self.take(call, key, request, Existence::Expected).await?,
                     }
                 }
-                Found::Row(Row { left: free_in @ Some(_), .. }) => {
-                    return Ok(Attempt::Busy(Busy { queued: false, free_in }));
-                }
+                Found::Row(row) if row.left.is_some() => return Ok(Attempt::Busy(row.into_busy())),
                 // Free: it was only looked at, somebody had it in between, or the server's clock was set, which this
                 // connection has just heard of.
                 Found::Row(_) | Found::SomebodysRow => {

@@ -51,7 +51,7 @@ FROM (SELECT 1) AS one LEFT JOIN {table} AS l ON l.name = $1";
 ///
 /// Whatever decides about a row that is there reads the clock where it decides: it may have waited for the row's lock.
 const TAKE: &str = "
-WITH seen AS MATERIALIZED (SELECT owner, expires FROM {table} WHERE name = $1),
+WITH seen AS MATERIALIZED (SELECT owner, token, expires, label, revoked FROM {table} WHERE name = $1),
 taken AS (
   INSERT INTO {table} AS l (name, owner, token, expires, label)
   SELECT $1, $2, now.n, now.n + $3, $5 FROM (SELECT {now} AS n) AS now
@@ -63,7 +63,7 @@ taken AS (
     owner = excluded.owner, label = excluded.label, revoked = NULL
   WHERE {now} <= $4 AND (l.owner = excluded.owner OR l.expires <= {now})
   RETURNING token, expires)
-SELECT {now}, taken.token, taken.expires, seen.expires, seen.owner <> $2, {now} > $4
+SELECT {now}, seen.owner, seen.token, seen.expires, seen.label, seen.revoked, taken.token, taken.expires, {now} > $4
 FROM (SELECT 1) AS one LEFT JOIN taken ON true LEFT JOIN seen ON true";
 
 /// Name, owner, ttl.

@@ -125,7 +125,7 @@ impl PostgresTable {
         };
         let answer = self.pool.ask(call, Purpose::Enter, take).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
-        Taken::read(row).map_err(errors::reading)
+        Taken::read(row, &request.owner).map_err(errors::reading)
     }
 
     fn sweep(&self, call: Call, from: Vec<u8>) -> impl Future<Output = Result<Swept>> + Send + use<> {
@@ -148,9 +148,7 @@ enum Taken {
         left: Duration,
     },
     /// By somebody else.
-    Held {
-        left: Duration,
-    },
+    Held(Row),
     /// It was free when it was looked at.
     LostRace,
     /// Nothing was done.
@@ -158,21 +156,15 @@ enum Taken {
 }
 
 impl Taken {
-    fn read(row: &PgRow) -> sqlx::Result<Taken> {
-        let now: i64 = row.try_get(0)?;
-        let rest = |column: usize| {
-            Ok::<_, sqlx::Error>(
-                row.try_get::<Option<i64>, _>(column)?.and_then(|at| left(at.saturating_sub(now))),
-            )
-        };
-        if let Some(token) = row.try_get(1)? {
-            return Ok(Taken::Granted { token, left: rest(2)?.unwrap_or_default() });
+    fn read(answer: &PgRow, owner: &Owner) -> sqlx::Result<Taken> {
+        if let Some(token) = answer.try_get(6)? {
+            let (now, expires): (i64, i64) = (answer.try_get(0)?, answer.try_get(7)?);
+            return Ok(Taken::Granted { token, left: left(expires.saturating_sub(now)).unwrap_or_default() });
         }
-        let by_another = row.try_get::<Option<bool>, _>(4)?.unwrap_or(false);
-        Ok(match rest(3)?.filter(|_| by_another) {
-            Some(left) => Taken::Held { left },
-            None if row.try_get(5)? => Taken::Late,
-            None => Taken::LostRace,
+        Ok(match read(answer)? {
+            Some(row) if row.left.is_some() && !row.is_held_by(owner) => Taken::Held(row),
+            _ if answer.try_get(8)? => Taken::Late,
+            _ => Taken::LostRace,
         })
     }
 }
@@ -202,7 +194,7 @@ impl Table for PostgresTable {
                 Taken::Granted { token, left } => {
                     Attempt::Granted(Grant { token: row::token(token)?, valid_for: left })
                 }
-                Taken::Held { left } => Attempt::Busy(Busy { queued: false, free_in: Some(left) }),
+                Taken::Held(row) => Attempt::Busy(row.into_busy()),
                 Taken::LostRace => Attempt::Busy(Busy::default()),
                 // The answer held the server's time: the next deadline is made of that.
                 Taken::Late if !call.left().is_zero() => continue,
@@ -280,6 +272,7 @@ fn late() -> Error {
     Error::unavailable(Done::No, "the request reached the server after its deadline")
 }
 
+/// The row of the table, which stands in an answer behind the server's time.
 fn read(row: &PgRow) -> sqlx::Result<Option<Row>> {
     let now: i64 = row.try_get(0)?;
     let Some(owner) = row.try_get(1)? else { return Ok(None) };

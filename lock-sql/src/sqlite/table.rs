@@ -138,10 +138,11 @@ impl Table for SqliteTable {
 
     async fn attempt(&self, call: &Call, key: &Key, request: &Request, _: Course) -> Result<Attempt> {
         let held = self.look(call, key).await?;
-        if let Some(Row { left: Some(left), owner, .. }) = held
-            && owner != request.owner.as_bytes()
+        if let Some(row) = held
+            && row.left.is_some()
+            && !row.is_held_by(&request.owner)
         {
-            return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left) }));
+            return Ok(Attempt::Busy(row.into_busy()));
         }
         Ok(match self.take(call, key, request).await? {
             Some(Taken { token, left }) => {

@@ -113,6 +113,7 @@ pub(crate) fn a_look_waits_for_no_transaction(on: On) {
         let attempt = waiter.attempt().await.unwrap();
         let Attempt::Busy(busy) = attempt else { panic!("{attempt:?}") };
         assert!(busy.free_in.is_some_and(|left| left <= TTL && left > TTL / 2), "{busy:?}");
+        assert!(busy.holder.is_some(), "a look shows who it is");
         assert!(client.lock("a").build().unwrap().inspect().await.unwrap().holder.is_some());
         assert!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
         execute(&mut raw, "ROLLBACK").await;

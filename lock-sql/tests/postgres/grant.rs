@@ -65,6 +65,7 @@ pub(crate) fn a_busy_look_writes_nothing_and_waits_for_no_row() -> Outcome {
         for _ in 0..10 {
             let busy = busy(&mut other).await;
             assert!(busy.free_in.unwrap() <= TTL, "{busy:?}");
+            assert!(busy.holder.is_some(), "the attempt shows who it is");
         }
         assert_eq!(site.number(version).await, before);
         keeper.execute("COMMIT").await.unwrap();
