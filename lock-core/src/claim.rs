@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::events::Event;
 use crate::gate::Turn;
 use crate::guard::{Command, State};
+use crate::keeper::Resident;
 use crate::lock::Terms;
 use crate::owner::Owner;
 use crate::token::FencingToken;
@@ -50,6 +51,8 @@ pub(crate) struct Life {
     began: Instant,
     listening: Listening,
     residue: Residue,
+    /// Counted until all else is over.
+    _resident: Resident,
 }
 
 /// Whether `changed` can be waited for.
@@ -71,7 +74,13 @@ enum Residue {
 }
 
 impl Life {
-    pub(crate) fn new(shared: Arc<Shared>, terms: Terms, waits: Waits, wait_ends: Option<Instant>) -> Life {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        resident: Resident,
+        terms: Terms,
+        waits: Waits,
+        wait_ends: Option<Instant>,
+    ) -> Life {
         let owner = Owner::mint(&shared.random);
         let patience = shared.patience_for(terms.ttl);
         let claim = shared.driver.claim(Request {
@@ -86,7 +95,19 @@ impl Life {
         });
         let began = shared.clock.now();
         let (listening, residue) = (Listening::NotYet, Residue::Nothing);
-        Life { shared, terms, owner, patience, waits, wait_ends, claim, began, listening, residue }
+        Life {
+            shared,
+            terms,
+            owner,
+            patience,
+            waits,
+            wait_ends,
+            claim,
+            began,
+            listening,
+            residue,
+            _resident: resident,
+        }
     }
 
     /// Enters, holds, leaves.

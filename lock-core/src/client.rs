@@ -2,6 +2,7 @@
 
 mod options;
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -121,7 +122,8 @@ impl Client {
             return census.count(); // nobody here brings it down
         }
         let clock = &self.shared.clock;
-        self.keeper.within(clock.until(clock.now() + limit, census.empty())).await;
+        let empty = pin!(clock.until(clock.now() + limit, census.empty()));
+        self.keeper.within(empty).await;
         census.count()
     }
 

@@ -1,6 +1,5 @@
 //! Calls of clients whose futures must not be dropped half-way.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -11,21 +10,23 @@ use crate::error::{Done, Error, Result};
 /// How much longer than its patience a call may hang before its task is aborted.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs `call` in a task of its own and answers with it, or with `Unavailable` (outcome unknown) after `patience`.
+/// Runs `call` at once, in a task of its own, and answers with it, or with `Unavailable` (outcome unknown) after `patience`.
 ///
 /// Some drivers corrupt a connection or a session when a future of theirs is dropped. Here the task goes on by itself:
 /// what the call borrowed comes back when it ends. One that hangs for a second longer is aborted; dropping its
 /// connection then closes the socket. Cancel safe in the same way.
-pub async fn detached<T: Send + 'static>(
+pub fn detached<T: Send + 'static, F>(
     clock: &Clock,
     patience: Duration,
-    call: impl Future<Output = Result<T>> + Send + 'static,
-) -> Result<T> {
-    let within = clock.clone();
+    call: F,
+) -> impl Future<Output = Result<T>> + Send + use<T, F>
+where
+    F: Future<Output = Result<T>> + Send + 'static,
+{
+    let (within, mut call) = (clock.clone(), Box::pin(call));
     let (reply, answer) = oneshot::channel();
     // One timer serves the call and its caller: they are set and taken back for each call.
     tokio::spawn(async move {
-        let mut call = pin!(call);
         let Some(outcome) = within.timeout(patience, &mut call).await else {
             // The caller may have gone.
             let _ = reply.send(Err(unanswered(patience)));
@@ -35,7 +36,7 @@ pub async fn detached<T: Send + 'static>(
         let _ = reply.send(outcome);
     });
     let ended = |_| Err(Error::unavailable(Done::Unknown, "the call's task ended early"));
-    answer.await.unwrap_or_else(ended)
+    async move { answer.await.unwrap_or_else(ended) }
 }
 
 fn unanswered(patience: Duration) -> Error {

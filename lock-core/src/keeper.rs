@@ -1,6 +1,7 @@
 //! Where claims and connections live: on the runtime that opened the client, or on a thread of their own; in any case in
 //! the process that opened it, and not in a fork of that.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
@@ -11,7 +12,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, oneshot};
 
 use crate::clock::Clock;
-use crate::errand::{Caller, Errand};
+use crate::errand::Caller;
 use crate::error::{Done, Error, Result};
 use crate::process::Process;
 
@@ -73,15 +74,6 @@ impl Keeper {
         Ok(Keeper { handle, census, thread: Some(thread), process: Process::this() })
     }
 
-    /// Takes care that `life` runs to its end, whatever its caller does.
-    pub(crate) fn take_on(&self, life: impl Future<Output = ()> + Send + 'static) -> Arc<Errand> {
-        let resident = self.census.enter();
-        Errand::new(&self.handle, async move {
-            life.await;
-            drop(resident);
-        })
-    }
-
     /// The process that opened the client.
     pub(crate) fn process(&self) -> Process {
         self.process
@@ -117,8 +109,7 @@ impl Keeper {
     }
 
     /// `future` with this runtime's timers, whichever executor polls it.
-    pub(crate) async fn within<F: Future>(&self, future: F) -> F::Output {
-        let mut future = std::pin::pin!(future);
+    pub(crate) async fn within<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
         std::future::poll_fn(|context| {
             let _inside = self.handle.enter();
             future.as_mut().poll(context)
@@ -183,7 +174,7 @@ pub(crate) struct Census {
 pub(crate) struct Resident(Arc<Census>);
 
 impl Census {
-    fn enter(self: &Arc<Self>) -> Resident {
+    pub(crate) fn enter(self: &Arc<Self>) -> Resident {
         if self.count.fetch_add(1, Ordering::AcqRel) == 0 {
             self.changed.notify_waiters();
         }

@@ -2,16 +2,17 @@
 
 mod builder;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::claim::{Life, Refused};
+use crate::claim::{Answer, Life, Refused};
 use crate::client::Shared;
 use crate::clock::Clock;
 use crate::driver::{Info, Inspection, Mode, Revocation, Revoked, Waits, When};
-use crate::errand::Caller;
+use crate::errand::{Caller, Errand};
 use crate::error::{Done, Error, Result};
 use crate::gate::Seen;
 use crate::guard::{Ending, Guard, Hold};
@@ -62,16 +63,20 @@ impl Lock {
     /// `Timeout` when the wait is over and somebody else holds the lock, naming the holder; `Unavailable` when it is
     /// over and the server has not answered. Cancel safe: dropped, it leaves neither lock nor place in a queue.
     pub async fn acquire(&self) -> Result<Guard> {
+        let Some(owner) = &self.reentrant else { return self.acquire_anew().await.map(Guard::new) };
         let granted = async { self.acquire_anew().await.map(Some) };
-        let guard = self.enter(granted).await?;
+        let guard = Box::pin(self.enter(owner, granted)).await?;
         Ok(guard.expect("a wait ends with a hold or an error"))
     }
 
     /// Takes the lock if it is free: `None` if somebody else holds it. Answers within the patience (a third of the ttl,
     /// 100 ms to 5 s). Cancel safe.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        let claim = self.claim(self.keeper.caller(), Waits::No);
-        self.enter(async { claim.await.map(Result::ok) }).await
+        let granted = async { self.granted(self.claim(Waits::No)?).await.map(Result::ok) };
+        match &self.reentrant {
+            None => Ok(granted.await?.map(Guard::new)),
+            Some(owner) => Box::pin(self.enter(owner, granted)).await,
+        }
     }
 
     /// Acquires the lock, runs `work` under its protection, and releases it: the front door.
@@ -128,31 +133,32 @@ impl Lock {
         out
     }
 
-    /// A guard of what was granted, or of what this lock's owner holds already.
-    async fn enter(&self, granted: impl Future<Output = Result<Option<Arc<Hold>>>>) -> Result<Option<Guard>> {
-        let hold = match &self.reentrant {
-            None => granted.await?,
-            Some(owner) => owner.enter(self.place(), granted).await.map_err(|e| self.at("acquire", e))?,
-        };
+    /// A guard of what this owner holds already, or else of what is `granted`.
+    async fn enter(
+        &self,
+        owner: &Reentrant,
+        granted: impl Future<Output = Result<Option<Arc<Hold>>>>,
+    ) -> Result<Option<Guard>> {
+        let hold = owner.enter(self.place(), granted).await.map_err(|e| self.at("acquire", e))?;
         Ok(hold.map(Guard::new))
     }
 
     async fn acquire_anew(&self) -> Result<Arc<Hold>> {
-        let answer = self.claim(self.keeper.caller(), Waits::Queued);
+        let claim = self.claim(Waits::Queued)?;
         let outcome = match self.wait {
-            None => answer.await.map_err(OutOfTime::Failed).and_then(refused_late),
-            Some(wait) => self.keeper.within(self.in_time(wait, answer)).await,
+            None => self.granted(claim).await.map_err(OutOfTime::Failed).and_then(refused_late),
+            Some(wait) => self.in_time(wait, claim).await,
         };
-        let seen = match outcome {
-            Ok(hold) => return Ok(hold),
-            Err(OutOfTime::Failed(error)) => return Err(error),
-            Err(OutOfTime::Seen(seen)) => seen,
-        };
-        Err(self.at("acquire", self.keeper.within(self.out_of_time(seen)).await))
+        match outcome {
+            Ok(hold) => Ok(hold),
+            Err(OutOfTime::Failed(error)) => Err(error),
+            // Rarely come to: not to be carried along by every acquisition.
+            Err(OutOfTime::Seen(seen)) => Err(self.at("acquire", Box::pin(self.out_of_time(seen)).await)),
+        }
     }
 
-    /// Starts a claim and answers with what becomes of it. It leaves by itself if this future is dropped.
-    async fn claim(&self, caller: Caller, waits: Waits) -> Result<Result<Arc<Hold>, Refused>> {
+    /// A claim that somebody has to attend to now.
+    fn claim(&self, waits: Waits) -> Result<Claimed> {
         let Lock { shared, keeper, terms, .. } = self;
         keeper.is_here().map_err(|e| self.at("acquire", e))?;
         if shared.is_closing() {
@@ -160,28 +166,40 @@ impl Lock {
         }
         let wait_ends = self.wait.map(|wait| shared.clock.now() + wait);
         let (reply, answer) = oneshot::channel();
-        let life = Life::new(shared.clone(), terms.clone(), waits, wait_ends).live(reply);
-        let errand = keeper.take_on(life);
+        let life = Life::new(shared.clone(), keeper.census().enter(), terms.clone(), waits, wait_ends);
+        Ok(Claimed {
+            caller: keeper.caller(),
+            errand: Errand::new(keeper.handle(), life.live(reply)),
+            answer,
+        })
+    }
+
+    /// What becomes of a claim. It leaves by itself if this future is dropped.
+    async fn granted(
+        &self,
+        Claimed { caller, errand, answer }: Claimed,
+    ) -> Result<Result<Arc<Hold>, Refused>> {
+        let Lock { shared, keeper, terms, .. } = self;
         let answer = errand.answer(caller, || (), answer).await;
         let granted = answer.unwrap_or_else(|_| Err(runtime_ended())).map_err(|e| self.at("acquire", e))?;
         Ok(granted.map(|granted| Arc::new(Hold::new(terms, granted, errand, shared.clone(), keeper.clone()))))
     }
 
     /// The answer, if it comes within `wait`; where nobody has heard of the server yet, a moment longer.
-    async fn in_time(
-        &self,
-        wait: Duration,
-        answer: impl Future<Output = Result<Result<Arc<Hold>, Refused>>>,
-    ) -> Result<Arc<Hold>, OutOfTime> {
-        let (clock, mut answer) = (&self.shared.clock, std::pin::pin!(answer));
-        // Looked at while `answer` still stands in its place at the gate.
+    async fn in_time(&self, wait: Duration, claim: Claimed) -> Result<Arc<Hold>, OutOfTime> {
+        let clock = &self.shared.clock;
+        // Looked at while the claim still stands in its place at the gate.
         let began = clock.now();
+        let mut answer = pin!(self.granted(claim));
         let seen = || self.shared.gates.seen_since(began, &self.terms.name);
-        let mut outcome = clock.until(began + wait, &mut answer).await;
-        if outcome.is_none() && wait < FIRST_ANSWER && matches!(seen(), Seen::Nothing) {
-            outcome = clock.until(began + FIRST_ANSWER, &mut answer).await;
-        }
-        match outcome {
+        let answered = pin!(async {
+            let outcome = clock.until(began + wait, &mut answer).await;
+            if outcome.is_none() && wait < FIRST_ANSWER && matches!(seen(), Seen::Nothing) {
+                return clock.until(began + FIRST_ANSWER, &mut answer).await;
+            }
+            outcome
+        });
+        match self.keeper.within(answered).await {
             Some(answered) => answered.map_err(OutOfTime::Failed).and_then(refused_late),
             None => Err(OutOfTime::Seen(seen())),
         }
@@ -201,7 +219,8 @@ impl Lock {
             Seen::Trouble(what) => return unanswered(format!("; last: {what}")),
             Seen::Held(Some(holder)) => Some(*holder),
             Seen::Held(None) => {
-                let look = self.shared.clock.timeout(HOLDER_LOOK, self.inspect()).await;
+                let look = pin!(self.shared.clock.timeout(HOLDER_LOOK, self.inspect()));
+                let look = self.keeper.within(look).await;
                 look.and_then(Result::ok).and_then(|inspection| inspection.holder)
             }
         };
@@ -236,6 +255,13 @@ impl Lock {
     fn at(&self, operation: &'static str, error: Error) -> Error {
         self.shared.at(operation, Some(&self.terms.name), error)
     }
+}
+
+/// A claim that has begun, and its answer.
+struct Claimed {
+    caller: Caller,
+    errand: Arc<Errand>,
+    answer: oneshot::Receiver<Answer>,
 }
 
 /// Why a caller that waits for a limited time gets no guard.

@@ -106,7 +106,7 @@ impl Hold {
     pub(super) async fn at_risk(&self, before: Duration) -> Cause {
         let clock = &self.shared.clock;
         let mut state = self.state.clone();
-        let watch = async {
+        let watch = pin!(async {
             loop {
                 if self.keeper.is_inherited() {
                     return Cause::RuntimeEnded;
@@ -122,7 +122,7 @@ impl Hold {
                     () = clock.sleep_until(at) => {}
                 }
             }
-        };
+        });
         self.keeper.within(watch).await
     }
 
@@ -175,7 +175,7 @@ impl Hold {
         // If nobody takes it, the lock was lost before: then its sender is gone, and the answer says so.
         let ask = || drop(self.commands.send(Command::Release(reply)));
         let answer = self.errand.answer(self.keeper.caller(), ask, answer);
-        let ending = async {
+        let ending = pin!(async {
             let mut answer = pin!(answer);
             loop {
                 let until = self.state.borrow().until;
@@ -186,7 +186,7 @@ impl Hold {
                     None => return Ending::Expired,
                 }
             }
-        };
+        });
         self.keeper.within(ending).await
     }
 

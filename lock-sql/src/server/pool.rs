@@ -118,7 +118,10 @@ impl<D: Dialect> Pool<D> {
     /// A connection, opened if none is idle. Nothing has been asked if this fails.
     async fn link(&self, call: &Call, purpose: Purpose) -> Result<(Permit, Link<D>)> {
         let out_of_time = || Error::unavailable(Done::No, "no connection was free in time");
-        let permit = call.clock.timeout(call.left(), self.permit(purpose)).await.ok_or_else(out_of_time)?;
+        let permit = match self.free_permit(purpose) {
+            Some(permit) => permit,
+            None => call.clock.timeout(call.left(), self.permit(purpose)).await.ok_or_else(out_of_time)?,
+        };
         loop {
             if let Some(link) = self.usable(&call.clock) {
                 return Ok((permit, link));
@@ -128,6 +131,16 @@ impl<D: Dialect> Pool<D> {
             }
             self.open(call).await?;
         }
+    }
+
+    /// One that nobody has to be waited for.
+    fn free_permit(&self, purpose: Purpose) -> Option<Permit> {
+        let of = |semaphore: &Arc<Semaphore>| semaphore.clone().try_acquire_owned().ok();
+        let entering = match purpose {
+            Purpose::Enter => Some(of(&self.0.entering)?),
+            Purpose::Keep => None,
+        };
+        Some((of(&self.0.all)?, entering))
     }
 
     async fn permit(&self, purpose: Purpose) -> Permit {
