@@ -1,6 +1,10 @@
 //! Tests of what is particular to one server, on real ones: a backend's own, beside the suite, in a program of theirs
 //! (`harness = false`).
 
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::servers::{Absence, Owned, Product, Settings, record};
@@ -19,6 +23,9 @@ macro_rules! rules {
         }
     };
 }
+
+/// A test hangs if it takes longer: its neighbours are to be heard of all the same.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// What a test answers that doesn't panic.
 pub trait Outcome {
@@ -58,9 +65,30 @@ where
     let trial = |(name, test): (N, T)| {
         let absent = absent.clone();
         Trial::ignorable_test(name, move || {
-            let ran = absent.map_or_else(|| test().ran(), Err);
+            let ran = match absent {
+                None => in_time(test)?,
+                Some(why) => Err(why),
+            };
             Ok(ran.map_or_else(Completion::ignored_with, |()| Completion::Completed))
         })
     };
     tests.into_iter().map(trial).collect()
+}
+
+/// Runs a test on a thread that can be left behind.
+fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Result<(), String>, Failed> {
+    let (told, ended) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let ran = test().ran();
+        // Nobody listens any more to one that has hung.
+        let _: Result<(), _> = told.send(ran);
+    });
+    match ended.recv_timeout(LONGEST) {
+        Ok(ran) => Ok(ran),
+        Err(RecvTimeoutError::Timeout) => Err(Failed::from(format!("it hangs: not done after {LONGEST:?}"))),
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(()) => Err(Failed::from("it ended without a word")),
+        },
+    }
 }

@@ -177,10 +177,6 @@ pub const MONGODB: Listing = Listing {
 /// Every server that the suite knows.
 pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL, &MONGODB];
 
-/// Those that `cargo xtask test` installs. Not MongoDB, whose suite takes eight minutes yet. Where it is installed, it is
-/// tested.
-pub const TESTED: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL];
-
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";
 

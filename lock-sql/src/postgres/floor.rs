@@ -7,14 +7,16 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 
 use super::payload;
 use super::session::Sessions;
-use super::statements::Statements;
+use super::statements::{self, Statements};
 use crate::server::TableName;
 
 /// What an acquisition, a wait and a release send.
 #[derive(Clone, Debug)]
 pub struct Texts {
-    /// Name, owner, ttl and deadline in microseconds, label as bytes. A token in the second column is a grant.
+    /// Name, owner, ttl and deadline in microseconds, label as bytes.
     pub take: Arc<str>,
+    /// The column of the token in its answer; NULL if it was not granted.
+    pub token: usize,
     /// Name, how long it lasts in microseconds. The table's number is in the second column.
     pub mark: Arc<str>,
     /// Name, owner. No row: it was not held.
@@ -24,7 +26,7 @@ pub struct Texts {
 /// The texts on the default table.
 pub fn texts() -> Texts {
     let Statements { take, mark, release, .. } = Statements::of(&TableName::default());
-    Texts { take, mark, release }
+    Texts { take, token: statements::TOKEN, mark, release }
 }
 
 /// A connection as the library opens it.

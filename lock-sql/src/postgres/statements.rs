@@ -46,6 +46,9 @@ const LOOK: &str = "
 SELECT {now}, l.owner, l.token, l.expires, l.label, l.revoked
 FROM (SELECT 1) AS one LEFT JOIN {table} AS l ON l.name = $1";
 
+/// Where the token stands in what `TAKE` answers; NULL if it did not take the lock.
+pub(super) const TOKEN: usize = 6;
+
 /// Name, owner, ttl, deadline, label. Looks and takes in one statement: a lock that somebody else holds is told from
 /// what the look saw, and nothing is written or waited for.
 ///

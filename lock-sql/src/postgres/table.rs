@@ -18,7 +18,7 @@ use super::settings::Postgres;
 use super::statement::Statement;
 use super::statements::Statements;
 use super::wakes::{Waiter, Wakes};
-use super::{check, errors};
+use super::{check, errors, statements};
 use crate::call::Call;
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left, micros};
@@ -157,7 +157,7 @@ enum Taken {
 
 impl Taken {
     fn read(answer: &PgRow, owner: &Owner) -> sqlx::Result<Taken> {
-        if let Some(token) = answer.try_get(6)? {
+        if let Some(token) = answer.try_get(statements::TOKEN)? {
             let (now, expires): (i64, i64) = (answer.try_get(0)?, answer.try_get(7)?);
             return Ok(Taken::Granted { token, left: left(expires.saturating_sub(now)).unwrap_or_default() });
         }

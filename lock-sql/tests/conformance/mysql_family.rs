@@ -55,9 +55,11 @@ impl Backend for Tested {
         MySql::from(through.ssl_mode(sqlx::mysql::MySqlSslMode::Disabled)).open(options).await
     }
 
-    fn can(&self, need: Need, _: &Server) -> Result<(), String> {
+    fn can(&self, need: Need, server: &Server) -> Result<(), String> {
         match need {
-            Need::Age => Err(format!("this harness cannot {need} yet")),
+            Need::Age if server.owned().is_none() => {
+                Err("the server was not started here: others may use it too".to_owned())
+            }
             _ => Ok(()),
         }
     }
@@ -81,6 +83,19 @@ impl Backend for Tested {
         let held = "SELECT count(*) FROM onelock_locks WHERE owner <> ''";
         let count: i64 = sqlx::query_scalar(held).fetch_one(&mut admin(url).await).await.expect("SELECT");
         count.unsigned_abs()
+    }
+
+    async fn kept(&self, url: &str) -> u64 {
+        let rows = sqlx::query_scalar("SELECT count(*) FROM onelock_locks");
+        let count: i64 = rows.fetch_one(&mut admin(url).await).await.expect("SELECT");
+        count.unsigned_abs()
+    }
+
+    /// Dates rows of free locks back, by their tokens.
+    async fn age(&self, url: &str, by: Duration) {
+        let age = "UPDATE onelock_locks SET token = greatest(1, token - ?) WHERE owner = ''";
+        let by = i64::try_from(by.as_micros()).expect("days");
+        sqlx::query(age).bind(by).execute(&mut admin(url).await).await.expect("UPDATE");
     }
 
     async fn interrupt(&self, url: &str) {

@@ -45,11 +45,11 @@ impl Floor {
         for _ in 0..raw::connections_of(url)? {
             connections.push(connect(options.clone()).await?);
         }
-        let Texts { take, mark, release } = texts();
+        let Texts { take, token, mark, release } = texts();
         let release = told(&release, notifies)?.into();
         let shared = Shared {
             connections: Connections::new(connections),
-            texts: Texts { take, mark, release },
+            texts: Texts { take, token, mark, release },
             random: Random::system(),
         };
         Ok(Floor { options, shared: Arc::new(shared) })
@@ -129,7 +129,8 @@ impl Calls for Statements {
         let deadline = micros(SystemTime::now().duration_since(UNIX_EPOCH)? + PATIENCE)?;
         let take = self.statement(&self.shared.texts.take).bind(owner.clone()).bind(micros(TTL)?);
         let rows = self.ask(take.bind(deadline).bind(&b"lock-bench"[..])).await?;
-        Ok(rows.first().ok_or("an attempt was not answered")?.try_get::<Option<i64>, _>(1)?.is_some())
+        let answer = rows.first().ok_or("an attempt was not answered")?;
+        Ok(answer.try_get::<Option<i64>, _>(self.shared.texts.token)?.is_some())
     }
 
     async fn mark(&self) -> Outcome<()> {
