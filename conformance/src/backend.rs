@@ -174,12 +174,12 @@ impl<B: Backend> Harness for OnServer<B> {
         self.backend.interrupt(self.server.url()).await;
     }
 
-    fn address(&self) -> String {
-        self.backend.address(self.server.url()).expect(ASKED)
+    fn addresses(&self) -> Vec<String> {
+        vec![self.backend.address(self.server.url()).expect(ASKED)]
     }
 
-    async fn open_through(&self, address: SocketAddr, options: Options) -> Result<Client> {
-        self.backend.open_through(self.server.url(), address, options).await
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
+        self.backend.open_through(self.server.url(), addresses[0], options).await
     }
 
     async fn own_server(&self) -> Box<dyn OwnServer> {
@@ -238,11 +238,11 @@ impl<B: Backend> OwnServer for Own<B> {
         self.server.step_clock(step).expect("its clock can be set");
     }
 
-    fn address(&self) -> String {
-        self.backend.address(self.server.url()).expect(ASKED)
+    fn addresses(&self) -> Vec<String> {
+        vec![self.backend.address(self.server.url()).expect(ASKED)]
     }
 
-    async fn open_through(&self, address: SocketAddr, options: Options) -> Result<Client> {
-        self.backend.open_through(self.server.url(), address, options).await
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
+        self.backend.open_through(self.server.url(), addresses[0], options).await
     }
 }

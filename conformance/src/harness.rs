@@ -77,14 +77,15 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         unreachable!("{}", Need::Interrupt)
     }
 
-    /// Where the server listens, as `host:port`: a [`Proxy`](crate::proxy::Proxy) is put in front of it.
-    fn address(&self) -> String {
+    /// Where the server listens, as `host:port`: a [`Proxy`](crate::proxy::Proxy) is put in front of it. If it is several,
+    /// where each of them does.
+    fn addresses(&self) -> Vec<String> {
         unreachable!("{}", Need::Proxy)
     }
 
-    /// As [`open`](Self::open), but through the proxy that listens at `address`.
-    async fn open_through(&self, address: SocketAddr, options: Options) -> Result<Client> {
-        unreachable!("{} {address} {options:?}", Need::Proxy)
+    /// As [`open`](Self::open), but through the proxy that listens at these `addresses`, one for each server.
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
+        unreachable!("{} {addresses:?} {options:?}", Need::Proxy)
     }
 
     /// A server of the case's own, to be hurt.
@@ -122,14 +123,14 @@ pub trait OwnServer: fmt::Debug + Send + Sync {
         unreachable!("{} {step:?}", Need::ServerClock)
     }
 
-    /// Where it listens, as `host:port`.
-    fn address(&self) -> String {
+    /// As [`Harness::addresses`].
+    fn addresses(&self) -> Vec<String> {
         unreachable!("{}", Need::Proxy)
     }
 
-    /// As [`open`](Self::open), but through the proxy that listens at `address`.
-    async fn open_through(&self, address: SocketAddr, options: Options) -> Result<Client> {
-        unreachable!("{} {address} {options:?}", Need::Proxy)
+    /// As [`open`](Self::open), but through the proxy that listens at these `addresses`, one for each server.
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
+        unreachable!("{} {addresses:?} {options:?}", Need::Proxy)
     }
 }
 
@@ -164,7 +165,7 @@ pub enum Need {
     Age,
     /// [`Harness::interrupt`]
     Interrupt,
-    /// [`Harness::address`] and [`Harness::open_through`]
+    /// [`Harness::addresses`] and [`Harness::open_through`]
     Proxy,
     /// [`Harness::own_server`]
     OwnServer,

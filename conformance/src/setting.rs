@@ -44,12 +44,12 @@ impl Setting {
 
     /// A network of the case's own between its clients and the server.
     pub(crate) async fn proxy(&self) -> Proxy {
-        Proxy::start(&self.harness.address()).await.expect("a port is free")
+        Proxy::start_all(&self.harness.addresses()).await.expect("a port is free")
     }
 
     /// A client behind that network.
     pub(crate) async fn client_through(&self, proxy: &Proxy, options: Options) -> Client {
-        let client = self.harness.open_through(proxy.address(), options).await;
+        let client = self.harness.open_through(proxy.addresses(), options).await;
         client.expect("the server under test is up, and the network works")
     }
 

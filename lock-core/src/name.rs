@@ -76,6 +76,11 @@ impl Borrow<str> for Name {
 pub struct Prefix(Arc<str>);
 
 impl Prefix {
+    /// The prefix' text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Parses a prefix. `Invalid` if it is longer than [`MAX_PREFIX`] or ends in the beginning of the reserved
     /// suffix (a lone `:` is fine), because a name behind it could then look like another lock's side key.
     pub fn new(prefix: impl AsRef<str>) -> Result<Prefix> {

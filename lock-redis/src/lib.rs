@@ -30,6 +30,8 @@ mod facts;
 mod feed;
 mod fence;
 mod link;
+#[doc(hidden)]
+pub mod node;
 mod profile;
 mod scripts;
 mod server;

@@ -1,18 +1,13 @@
 //! The scripts: each is one atomic step on the server, and says in its head what it answers.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use lock_core::{Error, Result};
 use redis::{Arg, Cmd, Value};
 
 macro_rules! script {
     ($file:literal) => {
-        Script {
-            source: include_str!(concat!("scripts/", $file)),
-            sha: LazyLock::new(|| {
-                redis::Script::new(include_str!(concat!("scripts/", $file))).get_hash().to_owned()
-            }),
-        }
+        Script::new(include_str!(concat!("scripts/", $file)))
     };
 }
 
@@ -26,17 +21,26 @@ pub(crate) static FENCED_WRITE: Script = script!("fenced_write.lua");
 
 /// A script, and the digest by which the server knows it.
 #[derive(Debug)]
-pub(crate) struct Script {
+pub struct Script {
     source: &'static str,
-    sha: LazyLock<String>,
+    sha: OnceLock<String>,
 }
 
 impl Script {
+    /// A script whose answers end in the server's time in microseconds.
+    pub const fn new(source: &'static str) -> Script {
+        Script { source, sha: OnceLock::new() }
+    }
+
     /// The command that runs it on `keys`, by its digest; arguments are to be added.
     pub(crate) fn on(&self, keys: &[&[u8]]) -> Cmd {
         let mut command = Cmd::with_capacity(8, 512);
-        command.arg("EVALSHA").arg(self.sha.as_str()).arg(keys.len()).arg(keys);
+        command.arg("EVALSHA").arg(self.sha()).arg(keys.len()).arg(keys);
         command
+    }
+
+    fn sha(&self) -> &str {
+        self.sha.get_or_init(|| redis::Script::new(self.source).get_hash().to_owned())
     }
 
     /// The same command for a server that doesn't know the digest. It knows it afterwards.

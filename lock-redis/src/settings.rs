@@ -89,7 +89,7 @@ impl Redis {
     }
 
     /// The server for people: where it is, without who we are.
-    pub(crate) fn address(&self) -> String {
+    pub fn address(&self) -> String {
         match self.connection.redis_settings().db() {
             0 => self.connection.addr().to_string(),
             db => format!("{} (database {db})", self.connection.addr()),

@@ -11,13 +11,17 @@ use lock_core::RESERVED_SUFFIX;
 
 /// What a side key is for: its last letter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// The last token of a lock.
     Token = b't' as isize,
     /// The channel on which a lock's releases are told.
     Wakes = b'w' as isize,
     /// The highest token that a resource has seen.
     Fence = b'f' as isize,
+    /// As whom a node of several knows itself, and what its clients have agreed on.
+    Marker = b'm' as isize,
+    /// There while that node has no vote.
+    Quarantine = b'q' as isize,
 }
 
 /// The side key of `key`.

@@ -4,6 +4,7 @@
 //! the holder's deadline: 32 fresh digits, `!`, and who revoked. Values are compared as a whole. Any other is a foreign
 //! client's.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use lock_core::driver::Entry;
@@ -12,7 +13,7 @@ use lock_core::{FencingToken, Label, Owner, OwnerBytes};
 const DIGITS: usize = 32;
 
 /// While `owner` holds it.
-pub(crate) fn held(owner: &Owner, label: &Label) -> String {
+pub(crate) fn held(owner: &impl Display, label: &Label) -> String {
     match label.as_str() {
         "" => owner.to_string(),
         label => format!("{owner} {label}"),

@@ -191,9 +191,9 @@ async fn tokens_rise_however_it_is_set(s: Setting) {
 
 /// A client behind a proxy, its connection made and the server's time known.
 async fn through(s: &Setting, server: &dyn OwnServer, patience: Duration) -> (Proxy, Client) {
-    let proxy = Proxy::start(&server.address()).await.expect("a port is free");
+    let proxy = Proxy::start_all(&server.addresses()).await.expect("a port is free");
     let options = Options::default().patience(patience);
-    let client = server.open_through(proxy.address(), options).await.expect("it is up");
+    let client = server.open_through(proxy.addresses(), options).await.expect("it is up");
     assert_eq!(s.hold_by(&client, &s.name()).await.release().await, Ending::Released);
     (proxy, client)
 }

@@ -94,7 +94,7 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
         }
         let left = guard.valid_for();
         assert_eq!(ends("release", left, guard.release()).await, Ending::Expired, "{dead:?}");
-        let opened = s.harness.open_through(proxy.address(), options());
+        let opened = s.harness.open_through(proxy.addresses(), options());
         let opened = ends("open", patience, opened).await.map(drop).expect_err("nobody answers");
         assert!(opened.is_transient(), "{opened:?}");
     }

@@ -1,4 +1,4 @@
-//! A network that misbehaves on order: a TCP proxy in front of one server.
+//! A network that misbehaves on order: a TCP proxy in front of a server, or one in front of each of several.
 //!
 //! It knows nothing of what it carries: a chunk is what one read brought, which on loopback is what the sender wrote at
 //! once, as long as requests and answers are small and come one at a time. A fault that a case ordered and that never
@@ -21,10 +21,18 @@ use tokio::task::{JoinHandle, JoinSet};
 use self::log::Log;
 pub use self::log::{Fault, Way};
 
-/// A proxy in front of one server, on a free port of 127.0.0.1. It lives on the runtime that started it.
+/// A proxy in front of a server, on a free port of 127.0.0.1; of several, one in front of each, and what it is told is told
+/// to each. It lives on the runtime that started it.
 #[derive(Debug)]
 pub struct Proxy {
-    address: SocketAddr,
+    doors: Vec<Door>,
+    addresses: Vec<SocketAddr>,
+    log: Arc<Log>,
+}
+
+/// In front of one server.
+#[derive(Debug)]
+struct Door {
     network: Arc<Network>,
     accepting: JoinHandle<()>,
 }
@@ -52,7 +60,7 @@ struct Network {
     doubling: AtomicBool,
     /// Connections opened so far: the number of the next one.
     opened: AtomicU64,
-    log: Log,
+    log: Arc<Log>,
 }
 
 /// One direction of all connections.
@@ -82,75 +90,80 @@ struct State {
 impl Proxy {
     /// Starts one in front of `server`, as `host:port`.
     pub async fn start(server: &str) -> io::Result<Proxy> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        let network = Arc::new(Network {
-            server: server.to_owned(),
-            to_server: Lane::new(Way::ToServer),
-            to_client: Lane::new(Way::ToClient),
-            cut: watch::Sender::new(None),
-            refusing: AtomicBool::new(false),
-            doubling: AtomicBool::new(false),
-            opened: AtomicU64::new(0),
-            log: Log::default(),
-        });
-        let accepting = tokio::spawn(accept(listener, network.clone()));
-        Ok(Proxy { address, network, accepting })
+        Proxy::start_all(&[server.to_owned()]).await
     }
 
-    /// Where clients connect.
+    /// Starts one in front of each of these servers.
+    pub async fn start_all(servers: &[String]) -> io::Result<Proxy> {
+        let (mut doors, mut addresses, log) = (Vec::new(), Vec::new(), Arc::new(Log::default()));
+        for server in servers {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+            addresses.push(listener.local_addr()?);
+            doors.push(Door::open(listener, server, log.clone()));
+        }
+        Ok(Proxy { doors, addresses, log })
+    }
+
+    /// Where clients connect to the server, or to the first of several.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.addresses[0]
+    }
+
+    /// Where clients connect, in the order of the servers.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// Delays every chunk of this direction by so much after it came in.
     pub fn delay(&self, way: Way, by: Duration) {
         if !by.is_zero() {
-            self.network.log.order(Fault::Delayed(way));
+            self.log.order(Fault::Delayed(way));
         }
-        self.lane(way).state.send_modify(|state| state.delay = by);
+        self.each(way, |state| state.delay = by);
     }
 
     /// Hands everything in this direction on byte by byte, with a pause after each.
     pub fn trickle(&self, way: Way, pause: Duration) {
-        self.network.log.order(Fault::Trickled(way));
-        self.lane(way).state.send_modify(|state| state.trickle = Some(pause));
+        self.log.order(Fault::Trickled(way));
+        self.each(way, |state| state.trickle = Some(pause));
     }
 
     /// Holds everything in this direction, new connections included: a black hole, without a reset.
     pub fn hold(&self, way: Way) {
-        self.hold_below(way, u64::MAX);
+        self.log.order(Fault::Held(way));
+        self.each(way, |state| state.held_below = u64::MAX);
     }
 
     /// Holds both directions. What must have happened is that a request was held: no answer follows.
     pub fn hold_all(&self) {
-        self.network.to_client.state.send_modify(|state| state.held_below = u64::MAX);
+        self.each(Way::ToClient, |state| state.held_below = u64::MAX);
         self.hold(Way::ToServer);
     }
 
     /// As [`hold`](Self::hold), but connections that are opened from now on work.
     pub fn hold_open_ones(&self, way: Way) {
-        self.hold_below(way, self.network.opened.load(Ordering::SeqCst));
-    }
-
-    fn hold_below(&self, way: Way, connection: u64) {
-        self.network.log.order(Fault::Held(way));
-        self.lane(way).state.send_modify(|state| state.held_below = connection);
+        self.log.order(Fault::Held(way));
+        for Door { network, .. } in &self.doors {
+            let open = network.opened.load(Ordering::SeqCst);
+            network.lane(way).state.send_modify(|state| state.held_below = open);
+        }
     }
 
     /// Holds nothing any more: what was held arrives now, in its order.
     pub fn deliver(&self, way: Way) {
-        self.lane(way).state.send_modify(|state| state.held_below = 0);
+        self.each(way, |state| state.held_below = 0);
     }
 
     /// Holds nothing any more: what was held is lost.
     pub fn discard(&self, way: Way) {
-        self.network.log.order(Fault::Lost(way));
-        let lane = self.lane(way);
-        lane.state.send_modify(|state| {
-            state.lost_below = lane.chunks.load(Ordering::SeqCst);
-            state.held_below = 0;
-        });
+        self.log.order(Fault::Lost(way));
+        for Door { network, .. } in &self.doors {
+            let lane = network.lane(way);
+            lane.state.send_modify(|state| {
+                state.lost_below = lane.chunks.load(Ordering::SeqCst);
+                state.held_below = 0;
+            });
+        }
     }
 
     /// Loses the next chunks of this direction, whichever connection they are on.
@@ -160,60 +173,83 @@ impl Proxy {
 
     /// Lets so many chunks of this direction pass, and loses so many after them.
     pub fn swallow_after(&self, way: Way, pass: u32, chunks: u32) {
-        self.network.log.order(Fault::Swallowed(way));
-        self.lane(way).state.send_modify(|state| (state.pass, state.swallow) = (pass, chunks));
+        self.log.order(Fault::Swallowed(way));
+        self.each(way, |state| (state.pass, state.swallow) = (pass, chunks));
     }
 
     /// Connections that are opened from now on ask everything twice: the server carries out each request once more, at
     /// once, on a connection of its own, and the second answer is lost.
     pub fn double(&self) {
-        self.network.log.order(Fault::Doubled);
-        self.network.doubling.store(true, Ordering::SeqCst);
+        self.log.order(Fault::Doubled);
+        self.doors.iter().for_each(|door| door.network.doubling.store(true, Ordering::SeqCst));
     }
 
     /// Resets whoever connects, until [`accept`](Self::accept).
     pub fn refuse(&self) {
-        self.network.log.order(Fault::Refused);
-        self.network.refusing.store(true, Ordering::SeqCst);
+        self.log.order(Fault::Refused);
+        self.doors.iter().for_each(|door| door.network.refusing.store(true, Ordering::SeqCst));
     }
 
     /// Lets connect again.
     pub fn accept(&self) {
-        self.network.refusing.store(false, Ordering::SeqCst);
+        self.doors.iter().for_each(|door| door.network.refusing.store(false, Ordering::SeqCst));
     }
 
     /// Cuts every connection that is open.
     pub fn cut(&self, how: Cut) {
-        self.network.log.order(Fault::Cut);
-        self.network.cut.send_replace(Some(how));
+        self.log.order(Fault::Cut);
+        self.doors.iter().for_each(|door| drop(door.network.cut.send_replace(Some(how))));
     }
 
     /// How often this took effect.
     pub fn count(&self, fault: Fault) -> u64 {
-        self.network.log.count(fault)
+        self.log.count(fault)
     }
 
-    fn lane(&self, way: Way) -> &Lane {
-        match way {
-            Way::ToServer => &self.network.to_server,
-            Way::ToClient => &self.network.to_client,
-        }
+    fn each(&self, way: Way, change: impl Fn(&mut State)) {
+        self.doors.iter().for_each(|door| door.network.lane(way).state.send_modify(&change));
     }
 
     fn without_effect(&self) -> BTreeSet<Fault> {
-        self.network.log.without_effect()
+        self.log.without_effect()
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.doors.iter().for_each(|door| door.accepting.abort());
         let missing = self.without_effect();
         if !std::thread::panicking() {
             assert!(
                 missing.is_empty(),
                 "the proxy was told to cause this, and it never happened: {missing:?}"
             );
+        }
+    }
+}
+
+impl Door {
+    fn open(listener: TcpListener, server: &str, log: Arc<Log>) -> Door {
+        let network = Arc::new(Network {
+            server: server.to_owned(),
+            to_server: Lane::new(Way::ToServer),
+            to_client: Lane::new(Way::ToClient),
+            cut: watch::Sender::new(None),
+            refusing: AtomicBool::new(false),
+            doubling: AtomicBool::new(false),
+            opened: AtomicU64::new(0),
+            log,
+        });
+        let accepting = tokio::spawn(accept(listener, network.clone()));
+        Door { network, accepting }
+    }
+}
+
+impl Network {
+    fn lane(&self, way: Way) -> &Lane {
+        match way {
+            Way::ToServer => &self.to_server,
+            Way::ToClient => &self.to_client,
         }
     }
 }

@@ -1,0 +1,176 @@
+//! One server as `lock-redlock` asks it, by scripts of its own. Not for users: it changes with that crate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::driver::{Finding, Level};
+use lock_core::{Context, Error, Label, Listening, Name, Owner, Prefix, Result};
+use redis::Value;
+
+use crate::facts::Standing;
+use crate::link::Link;
+use crate::scripts::strange;
+use crate::server::{Call, Server};
+use crate::settings::Redis;
+use crate::side::side_key;
+use crate::value::Seen;
+use crate::{check, scripts, value};
+
+pub use crate::scripts::Script;
+pub use crate::side::Kind;
+
+/// Shows the holder, what is left, and the token of a lock: the scripts of a lock on one server, where a node's are the
+/// same.
+pub static INSPECT: &Script = &scripts::INSPECT;
+/// Keeps a lock.
+pub static RENEW: &Script = &scripts::RENEW;
+/// Gives a lock up, and wakes who waits.
+pub static RELEASE: &Script = &scripts::RELEASE;
+/// Takes a lock from its holder.
+pub static REVOKE: &Script = &scripts::REVOKE;
+
+/// One server.
+#[derive(Clone, Debug)]
+pub struct Node {
+    server: Arc<Server>,
+    address: Arc<str>,
+}
+
+/// A part of a script's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A number.
+    Number(i64),
+    /// A text.
+    Bytes(Vec<u8>),
+    /// Nothing is there.
+    Nil,
+}
+
+/// What a script answered, but for the server's time, which was its last item.
+#[derive(Debug)]
+pub struct Said {
+    /// In their order.
+    pub items: Vec<Item>,
+    /// The server's time, in microseconds.
+    pub now: i64,
+}
+
+impl Node {
+    /// A server that nothing has been asked yet.
+    pub fn new(redis: Redis, context: Context) -> Result<Node> {
+        let address = redis.address().into();
+        Ok(Node { server: Arc::new(Server::new(redis, context)?), address })
+    }
+
+    /// Where it is, for people.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Waits until the server can be asked.
+    pub async fn ready(&self, patience: Duration) -> Result<()> {
+        self.server.link(Call::begin(&self.server.clock, patience)).await.map(drop)
+    }
+
+    /// Runs a script on `keys`. What else it is given is made of the end of the call's patience in the server's time.
+    pub async fn run(
+        &self,
+        patience: Duration,
+        script: &Script,
+        keys: &[&[u8]],
+        arguments: impl FnOnce(i64) -> Vec<Vec<u8>> + Send,
+    ) -> Result<Said> {
+        let call = Call::begin(&self.server.clock, patience);
+        let link = self.server.link(call).await?;
+        fit(&link)?;
+        let mut command = script.on(keys);
+        command.arg(arguments(link.server_time(call.ends)));
+        let answer = self.server.run_for_value(&link, call, script, command).await?;
+        let said = Said::parse(answer)?;
+        link.hear(&self.server.clock, said.now);
+        Ok(said)
+    }
+
+    /// Listens to a channel that tells of `name`.
+    pub async fn listen(&self, name: &Name, channel: &[u8], patience: Duration) -> Result<Listening> {
+        self.server.wakes.listen(name, channel, &self.server.clock, patience).await
+    }
+
+    /// Whether our own connection is among those that a message on the name's channel reaches.
+    pub fn is_subscribed(&self, name: &Name) -> bool {
+        self.server.wakes.is_subscribed(name)
+    }
+
+    /// One finding per question.
+    pub async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
+        let mut findings = check::check(&self.server, patience).await?;
+        let link = self.server.link(Call::begin(&self.server.clock, patience)).await?;
+        if let Err(e) = fit(&link) {
+            findings.push(Finding::new("votes", Level::Bad, e.message().to_owned()));
+        }
+        Ok(findings)
+    }
+}
+
+/// What stands before every name, with the name's.
+pub fn key(prefix: &Prefix, name: &Name) -> Vec<u8> {
+    prefix.key(name).into_bytes()
+}
+
+/// The key beside `key` for this purpose.
+pub fn beside(key: &[u8], kind: Kind) -> Vec<u8> {
+    side_key(key, kind)
+}
+
+/// What a lock's key holds while `owner` has it, by its `nth` try: another value for each.
+pub fn held(owner: &Owner, nth: u64, label: &Label) -> String {
+    let owner = u128::from_be_bytes(*owner.as_bytes()).wrapping_add(u128::from(nth));
+    value::held(&format!("{owner:032x}"), label)
+}
+
+/// What it holds after a revoke, until the holder's deadline.
+pub fn revoked(by: &Owner, label: &Label) -> String {
+    value::revoked(by, label)
+}
+
+/// Whom a lock's key shows, of a server whose time is `now`.
+pub fn entry(value: Vec<u8>, left: Option<Duration>, token: Option<i64>, now: i64) -> lock_core::driver::Entry {
+    Seen { value, left, token, now }.into_entry()
+}
+
+/// A server that throws locks away, or whose place another may take without its data, is no vote to count.
+fn fit(link: &Link) -> Result<()> {
+    match (link.facts.eviction(), link.facts.replication()) {
+        (Standing::Limited(why), _) | (_, Standing::Limited(why)) => {
+            Err(Error::rejected(format!("it has no vote: {why}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Said {
+    fn parse(answer: Value) -> Result<Said> {
+        let Value::Array(items) = &answer else { return Err(strange(&answer)) };
+        let items: Option<Vec<Item>> = items.iter().map(item).collect();
+        let mut items = items.ok_or_else(|| strange(&answer))?;
+        match items.pop() {
+            Some(Item::Number(now)) => Ok(Said { items, now }),
+            _ => Err(strange(&answer)),
+        }
+    }
+
+    /// Said by nothing that runs our scripts.
+    pub fn strange(&self) -> Error {
+        strange(&self.items)
+    }
+}
+
+fn item(value: &Value) -> Option<Item> {
+    match value {
+        Value::Int(number) => Some(Item::Number(*number)),
+        Value::BulkString(bytes) => Some(Item::Bytes(bytes.clone())),
+        Value::Nil => Some(Item::Nil),
+        _ => None,
+    }
+}

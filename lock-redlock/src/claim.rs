@@ -1,0 +1,95 @@
+//! The claim: a candidate among the nodes, which hears of releases from any of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::select_all;
+use lock_core::driver::{Attempt, Claim, Release, Renewal, Request};
+use lock_core::{Error, ErrorKind, Instant, Listening, Result};
+use tokio::sync::mpsc;
+
+use crate::candidate::Candidate;
+use crate::node::Keys;
+use crate::quorum::Quorum;
+use crate::redis_node::RedisNode;
+
+/// One owner's claim on one lock.
+#[derive(Debug)]
+pub(crate) struct RedlockClaim {
+    quorum: Quorum<RedisNode>,
+    candidate: Candidate<RedisNode>,
+    keys: Arc<Keys>,
+    request: Request,
+    listening: Vec<Listening>,
+}
+
+impl RedlockClaim {
+    pub(crate) fn new(quorum: Quorum<RedisNode>, keys: Arc<Keys>, request: Request) -> RedlockClaim {
+        let candidate =
+            Candidate::new(quorum.clone(), keys.clone(), request.owner, request.label.clone(), request.ttl);
+        RedlockClaim { quorum, candidate, keys, request, listening: Vec::new() }
+    }
+
+    fn ends(&self) -> Instant {
+        self.request.clock.now() + self.request.patience
+    }
+}
+
+#[async_trait]
+impl Claim for RedlockClaim {
+    async fn attempt(&mut self) -> Result<Attempt> {
+        let outcome = self.candidate.attempt(self.ends()).await;
+        if let Ok(Attempt::Granted(_)) = &outcome {
+            // A holder waits for nothing: a wake-up that it took would be missed by a waiter of this process.
+            self.listening.clear();
+        }
+        outcome
+    }
+
+    /// On as many nodes as can be reached, a majority at least: of any other majority, one is among them.
+    async fn listen(&mut self) -> Result<()> {
+        let patience = self.quorum.patience(self.ends());
+        let (listening, mut answers) = mpsc::unbounded_channel();
+        for at in 0..self.quorum.nodes().len() {
+            let keys = self.keys.clone();
+            self.quorum.ask(at, &listening, |answer| answer, |node| async move {
+                node.listen(&keys, patience).await
+            });
+        }
+        drop(listening);
+        let (mut listening, mut refused) = (Vec::new(), None);
+        while let Some((_, answer)) = answers.recv().await {
+            match answer {
+                Ok(here) => listening.push(here),
+                Err(e) => refused = Some(e),
+            }
+        }
+        let enough = listening.len() >= self.quorum.majority();
+        match refused {
+            Some(e) if !enough && e.kind() == ErrorKind::Unsupported => Err(e),
+            Some(e) if !enough => Err(Error::unavailable(lock_core::Done::No, e.message().to_owned()).with_source(e)),
+            _ => {
+                self.listening = listening;
+                Ok(())
+            }
+        }
+    }
+
+    async fn changed(&mut self) {
+        if self.listening.is_empty() {
+            return std::future::pending().await;
+        }
+        select_all(self.listening.iter().map(|here| Box::pin(here.woken()))).await;
+    }
+
+    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
+        let ends = self.ends();
+        self.candidate.renew(ttl, ends).await
+    }
+
+    async fn release(&mut self) -> Result<Release> {
+        let ends = self.ends();
+        self.candidate.release(ends).await
+    }
+}

@@ -1,0 +1,39 @@
+//! What these nodes guarantee.
+
+use std::time::Duration;
+
+use lock_core::Info;
+use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+
+const MIN_TTL: Duration = Duration::from_millis(50);
+
+const CLOCK: &str = "each node's wall clock. Two holders are possible for as long as the clocks of a majority are set \
+    forward (by hand, by an NTP step, by a virtual machine's resume). Their rates and the client's must agree within 1 % \
+    (chrony: maxslewrate 5000 at most)";
+
+pub(crate) fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
+    let majority = nodes / 2 + 1;
+    // Asked of each node: to release, to grant, to raise the token.
+    let requests = u32::try_from(3 * nodes).unwrap_or(u32::MAX);
+    Info {
+        backend: "redlock",
+        server,
+        fencing: Fencing::WhileAMajorityKeepsItsData {
+            and: format!(
+                "each node that lost its data has sat out max_ttl ({max_ttl:?}), and the nodes' clocks agree within that"
+            ),
+        },
+        lease: Lease::Lock,
+        fair: Fair::No,
+        wakes: Wakes::Pushed,
+        min_ttl: MIN_TTL,
+        max_ttl,
+        clock: CLOCK,
+        data_loss: format!(
+            "locks need {majority} of {nodes} nodes. A node that was restarted or flushed has no vote for {max_ttl:?}, the \
+             longest ttl, so that nothing it has forgotten is granted again; one that is failed over to a replica and back \
+             may forget unseen, so that nodes with replicas have no vote at all"
+        ),
+        requests_per_hand_over: requests,
+    }
+}

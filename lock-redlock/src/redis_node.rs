@@ -1,0 +1,257 @@
+//! A node that is a Redis server: each question one script.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::driver::{Finding, Inspection, Revoked, When};
+use lock_core::{Context, Done, Error, FencingToken, Listening, Prefix, Result};
+use lock_redis::Redis;
+use lock_redis::node::{self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Said, Script, beside};
+
+use crate::node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote};
+
+static GRANT: Script =
+    Script::new(concat!(include_str!("scripts/guard.lua"), include_str!("scripts/grant.lua")));
+static RAISE: Script =
+    Script::new(concat!(include_str!("scripts/guard.lua"), include_str!("scripts/raise.lua")));
+static REFILL: Script = Script::new(include_str!("scripts/refill.lua"));
+static MARK: Script = Script::new(include_str!("scripts/mark.lua"));
+
+/// One of the servers.
+#[derive(Debug)]
+pub(crate) struct RedisNode {
+    node: node::Node,
+    /// What the guard of this node goes by.
+    marker: Vec<u8>,
+    quarantine: Vec<u8>,
+    max_ttl: Duration,
+}
+
+/// What `lock init` found to do on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marked {
+    Already,
+    /// It has its vote after so long.
+    Now {
+        votes_in: Duration,
+    },
+}
+
+impl RedisNode {
+    pub(crate) fn new(redis: Redis, context: Context, prefix: &Prefix, max_ttl: Duration) -> Result<RedisNode> {
+        let all = prefix.as_str().as_bytes();
+        Ok(RedisNode {
+            node: node::Node::new(redis, context)?,
+            marker: beside(all, Kind::Marker),
+            quarantine: beside(all, Kind::Quarantine),
+            max_ttl,
+        })
+    }
+
+    pub(crate) async fn ready(&self, patience: Duration) -> Result<()> {
+        self.node.ready(patience).await
+    }
+
+    pub(crate) async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
+        self.node.check(patience).await
+    }
+
+    pub(crate) async fn listen(&self, keys: &Keys, patience: Duration) -> Result<Listening> {
+        self.node.listen(&keys.name, &keys.channel, patience).await
+    }
+
+    /// Whom this node knows to hold the lock.
+    pub(crate) async fn inspect(&self, keys: &Keys, patience: Duration) -> Result<Option<Held>> {
+        let said = self.node.run(patience, INSPECT, &[&keys.lock, &keys.token], |_| Vec::new()).await?;
+        match &said.items[..] {
+            [Item::Nil, _, _] => Ok(None),
+            [Item::Bytes(value), Item::Number(left), token] => Ok(Some(Held {
+                value: value.clone(),
+                left: duration(*left),
+                token: match token {
+                    Item::Bytes(token) => std::str::from_utf8(token).ok().and_then(|token| token.parse().ok()),
+                    _ => None,
+                },
+                now: said.now,
+            })),
+            _ => Err(said.strange()),
+        }
+    }
+
+    /// Takes the lock from the holder with this value, on this node; until its deadline `successor` holds it.
+    pub(crate) async fn revoke(
+        &self,
+        keys: &Keys,
+        holder: &[u8],
+        successor: &str,
+        patience: Duration,
+    ) -> Result<Revoked> {
+        let arguments =
+            |_| vec![holder.to_vec(), keys.channel.clone(), successor.as_bytes().to_vec()];
+        let said = self.node.run(patience, REVOKE, &[&keys.lock], arguments).await?;
+        match numbers(&said)?[..] {
+            [2, left] => Ok(Revoked::FreeIn(duration(left).unwrap_or_default())),
+            [1] => Ok(Revoked::Free),
+            [0 | -1] => Ok(Revoked::NotHeld),
+            _ => Err(said.strange()),
+        }
+    }
+
+    /// Gives the node its vote, because an operator says that nobody holds anything.
+    pub(crate) async fn mark(&self, patience: Duration) -> Result<Marked> {
+        let arguments = |_| vec![text(millis(self.max_ttl))];
+        let said = self.node.run(patience, &MARK, &[&self.marker, &self.quarantine], arguments).await?;
+        match numbers(&said)?[..] {
+            [0, 0] => Ok(Marked::Already),
+            [1, left] => Ok(Marked::Now { votes_in: duration(left).unwrap_or_default() }),
+            _ => Err(said.strange()),
+        }
+    }
+
+    fn guarded<'a>(&'a self, keys: &'a Keys) -> [&'a [u8]; 4] {
+        [&keys.lock, &keys.token, &self.marker, &self.quarantine]
+    }
+}
+
+impl Node for RedisNode {
+    fn address(&self) -> &str {
+        self.node.address()
+    }
+
+    async fn grant(&self, ask: Ask, patience: Duration) -> Result<Vote> {
+        // One that the node took for late may be in time by what its refusal told of its clock.
+        for _ in 0..2 {
+            let arguments = |deadline| {
+                let numbers = [millis(ask.ttl), deadline, 0, millis(self.max_ttl)];
+                let value = ask.value.as_bytes().to_vec();
+                std::iter::once(value).chain(numbers.map(text)).collect()
+            };
+            let said = self.node.run(patience, &GRANT, &self.guarded(&ask.keys), arguments).await?;
+            match &said.items[..] {
+                [Item::Number(1), Item::Number(token), Item::Number(left)] => {
+                    let token = positive(*token).ok_or_else(|| said.strange())?;
+                    return Ok(Vote::Yes { token, left: duration(*left).unwrap_or_default() });
+                }
+                [Item::Number(0), Item::Number(left), Item::Bytes(value), Item::Number(token)] => {
+                    let (left, token) = (duration(*left), Some(*token).filter(|token| *token > 0));
+                    return Ok(Vote::No(Held { value: value.clone(), left, token, now: said.now }));
+                }
+                [Item::Number(-2), Item::Number(left)] => {
+                    return Ok(Vote::SitsOut { left: duration(*left).unwrap_or(self.max_ttl) });
+                }
+                [Item::Number(-3), Item::Number(agreed)] => {
+                    return Ok(Vote::Disagrees { agreed: duration(*agreed).unwrap_or_default() });
+                }
+                [Item::Number(-1)] => {}
+                _ => return Err(said.strange()),
+            }
+        }
+        Err(Error::unavailable(Done::No, "the attempt reached the server too late, and was refused for it"))
+    }
+
+    async fn raise(
+        &self,
+        ask: Ask,
+        granted: FencingToken,
+        token: FencingToken,
+        patience: Duration,
+    ) -> Result<bool> {
+        let arguments = |_| {
+            let value = ask.value.as_bytes().to_vec();
+            let numbers = [granted.get().to_string(), token.get().to_string(), String::new()];
+            let numbers = numbers.map(String::into_bytes);
+            std::iter::once(value).chain(numbers).chain([text(millis(self.max_ttl))]).collect()
+        };
+        let said = self.node.run(patience, &RAISE, &self.guarded(&ask.keys), arguments).await?;
+        match numbers(&said)?[..] {
+            [1] => Ok(true),
+            [0] | [-2 | -3, _] => Ok(false),
+            _ => Err(said.strange()),
+        }
+    }
+
+    async fn renew(&self, ask: Ask, patience: Duration) -> Result<Kept> {
+        let arguments = |_| vec![ask.value.as_bytes().to_vec(), text(millis(ask.ttl))];
+        let said = self.node.run(patience, RENEW, &[&ask.keys.lock], arguments).await?;
+        match numbers(&said)?[..] {
+            [1, left] => Ok(Kept::Yes { left: duration(left).unwrap_or_default() }),
+            [0] => Ok(Kept::Absent),
+            [-1] => Ok(Kept::Revoked),
+            [-2] => Ok(Kept::Taken),
+            _ => Err(said.strange()),
+        }
+    }
+
+    async fn refill(&self, ask: Ask, token: FencingToken, patience: Duration) -> Result<bool> {
+        let arguments = |deadline| {
+            let value = ask.value.as_bytes().to_vec();
+            let token = token.get().to_string().into_bytes();
+            vec![value, text(millis(ask.ttl)), text(deadline), token]
+        };
+        let said = self.node.run(patience, &REFILL, &[&ask.keys.lock, &ask.keys.token], arguments).await?;
+        match numbers(&said)?[..] {
+            [1] => Ok(true),
+            [0 | -1] => Ok(false),
+            _ => Err(said.strange()),
+        }
+    }
+
+    async fn release(&self, ask: Ask, tells: Tells, patience: Duration) -> Result<Freed> {
+        // Nobody listens to the channel without a name.
+        let channel = match tells {
+            Tells::Waiters => ask.keys.channel.clone(),
+            Tells::Nobody => Vec::new(),
+        };
+        let arguments = |_| vec![ask.value.as_bytes().to_vec(), channel];
+        // Whether our own connection is among the listeners, if that is the same before and after.
+        let before = self.node.is_subscribed(&ask.keys.name);
+        let said = self.node.run(patience, RELEASE, &[&ask.keys.lock], arguments).await?;
+        let ours = i64::from(before && self.node.is_subscribed(&ask.keys.name));
+        match numbers(&said)?[..] {
+            [1, -1] => Ok(Freed::Yes { others: None }),
+            [1, listeners] => Ok(Freed::Yes { others: Some(listeners > ours) }),
+            [0] => Ok(Freed::No),
+            _ => Err(said.strange()),
+        }
+    }
+}
+
+/// Of all nodes: who holds the lock, as far as a majority says so.
+pub(crate) fn shown(held: Option<Held>) -> Inspection {
+    let holder = held.map(|Held { value, left, token, now }| node::entry(value, left, token, now));
+    Inspection { holder, waiters: None }
+}
+
+/// What replaces a revoked holder's value.
+pub(crate) fn successor(revocation: &lock_core::driver::Revocation) -> String {
+    match revocation.when {
+        When::HoldersDeadline => node::revoked(&revocation.by, &revocation.label),
+        When::Now => String::new(),
+    }
+}
+
+fn numbers(said: &Said) -> Result<Vec<i64>> {
+    let number = |item: &Item| if let Item::Number(number) = item { Some(*number) } else { None };
+    said.items.iter().map(number).collect::<Option<_>>().ok_or_else(|| said.strange())
+}
+
+fn positive(token: i64) -> Option<FencingToken> {
+    FencingToken::new(u64::try_from(token).ok()?)
+}
+
+/// What is left, of a server that said it in milliseconds; `None` without an end.
+fn duration(millis: i64) -> Option<Duration> {
+    (millis != -1).then(|| Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+}
+
+/// A ttl for the server, which counts in milliseconds: never less than was asked for.
+fn millis(ttl: Duration) -> i64 {
+    i64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+}
+
+fn text(number: i64) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+/// Every node, shared by the claims of a client.
+pub(crate) type Nodes = Arc<[Arc<RedisNode>]>;

@@ -1,0 +1,216 @@
+//! One try for the lock: votes of a majority, and then that majority's word that it keeps the same token.
+//!
+//! A node mints a token of its own with every grant. The highest of a majority's becomes the lock's: each of the others
+//! raises its own to it, if the very grant that it voted with still stands (the owner *and* its token). At a node, then,
+//! the token rises with every grant, and whoever has a majority's word for token T was granted the lock there when the
+//! token was T. The next holder's majority shares a node with that one, where it was granted the lock later, and so with
+//! more. No clock is needed for it, and no request may arrive once only.
+
+use std::time::Duration;
+
+use lock_core::{Error, FencingToken, Instant, Result};
+use tokio::sync::mpsc;
+
+use crate::node::{Ask, Held, Node, Tells, Vote};
+use crate::quorum::{Answer, Quorum, kept_by};
+
+/// What became of a try.
+#[derive(Debug)]
+pub(crate) enum Tried {
+    /// A majority has said that it keeps this token, and the lock for so long.
+    Granted { token: FencingToken, valid_for: Duration },
+    /// None has.
+    Failed(Failure),
+}
+
+/// Why a try came to nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Failure {
+    /// How many voted yes. They have been asked to forget it.
+    pub(crate) yes: usize,
+    pub(crate) no: Vec<Held>,
+    /// How long each of the nodes without a vote sits out.
+    pub(crate) sits_out: Vec<(usize, Duration)>,
+    pub(crate) troubles: Vec<(usize, Error)>,
+    /// Something of this try's may be left on a node.
+    pub(crate) leaves: bool,
+    /// A node was asked to forget this try, and may do so late: another try has to be told from this one.
+    pub(crate) undone: bool,
+}
+
+/// What arrives while a try is under way.
+enum Event {
+    Vote(Answer<Vote>),
+    Raised(Answer<bool>),
+}
+
+struct Round<'a, N> {
+    quorum: &'a Quorum<N>,
+    ask: &'a Ask,
+    ends: Instant,
+    events: mpsc::UnboundedSender<Event>,
+    /// How many nodes have not voted yet, and how many raises are not answered.
+    voting: usize,
+    raising: usize,
+    yes: Vec<Yes>,
+    token: Option<FencingToken>,
+    failure: Failure,
+}
+
+struct Yes {
+    at: usize,
+    token: FencingToken,
+    left: Duration,
+    acknowledged: bool,
+}
+
+impl<N: Node> Quorum<N> {
+    /// Tries once to take the lock, until `ends`.
+    pub(crate) async fn attempt(&self, ask: &Ask, ends: Instant) -> Tried {
+        let (events, mut arriving) = mpsc::unbounded_channel();
+        let patience = self.patience(ends);
+        for at in 0..self.nodes().len() {
+            let ask = ask.clone();
+            self.ask(at, &events, Event::Vote, |node| async move { node.grant(ask, patience).await });
+        }
+        let mut round = Round {
+            quorum: self,
+            ask,
+            ends,
+            events,
+            voting: self.nodes().len(),
+            raising: 0,
+            yes: Vec::new(),
+            token: None,
+            failure: Failure::default(),
+        };
+        while round.is_open() {
+            // The sender is ours.
+            let Some(event) = arriving.recv().await else { break };
+            match event {
+                Event::Vote(vote) => round.vote(vote),
+                Event::Raised(raised) => round.raised(raised),
+            }
+        }
+        match round.granted() {
+            Some((token, valid_for)) => Tried::Granted { token, valid_for },
+            None => Tried::Failed(round.undo(arriving).await),
+        }
+    }
+}
+
+impl<N: Node> Round<'_, N> {
+    /// Whether it is not decided yet.
+    fn is_open(&self) -> bool {
+        let acknowledged = self.acknowledged().count();
+        let possible = match self.token {
+            None => self.yes.len() + self.voting,
+            Some(_) => acknowledged + self.raising + self.voting,
+        };
+        acknowledged < self.quorum.majority() && possible >= self.quorum.majority()
+    }
+
+    fn acknowledged(&self) -> impl Iterator<Item = &Yes> {
+        self.yes.iter().filter(|yes| yes.acknowledged)
+    }
+
+    fn granted(&self) -> Option<(FencingToken, Duration)> {
+        let kept = kept_by(self.quorum.majority(), self.acknowledged().map(|yes| yes.left))?;
+        Some((self.token?, kept))
+    }
+
+    fn vote(&mut self, (at, vote): Answer<Vote>) {
+        self.voting -= 1;
+        match vote {
+            Ok(Vote::Yes { token, left }) => self.yes(Yes { at, token, left, acknowledged: false }),
+            Ok(Vote::No(held)) => self.failure.no.push(held),
+            Ok(Vote::SitsOut { left }) => self.failure.sits_out.push((at, left)),
+            Ok(Vote::Disagrees { agreed }) => self.failure.troubles.push((at, disagrees(agreed))),
+            Err(e) => self.trouble(at, e),
+        }
+    }
+
+    fn yes(&mut self, yes: Yes) {
+        self.yes.push(yes);
+        match self.token {
+            Some(token) => self.settle(self.yes.len() - 1, token),
+            None if self.yes.len() == self.quorum.majority() => {
+                let Some(token) = self.yes.iter().map(|yes| yes.token).max() else { return };
+                self.token = Some(token);
+                (0..self.yes.len()).for_each(|nth| self.settle(nth, token));
+            }
+            None => {}
+        }
+    }
+
+    /// A node whose token is the lock's has acknowledged it. One whose token is lower is asked to raise it; one whose
+    /// token is higher came late, and does not count: the lock's stands.
+    fn settle(&mut self, nth: usize, token: FencingToken) {
+        let yes = &mut self.yes[nth];
+        if yes.token == token {
+            yes.acknowledged = true;
+        } else if yes.token < token {
+            let (ask, granted, patience) = (self.ask.clone(), yes.token, self.quorum.patience(self.ends));
+            self.raising += 1;
+            self.quorum.ask(yes.at, &self.events, Event::Raised, |node| async move {
+                node.raise(ask, granted, token, patience).await
+            });
+        }
+    }
+
+    fn raised(&mut self, (at, raised): Answer<bool>) {
+        self.raising -= 1;
+        match raised {
+            Ok(raised) => {
+                let yes = self.yes.iter_mut().find(|yes| yes.at == at);
+                if let Some(yes) = yes {
+                    yes.acknowledged |= raised;
+                }
+            }
+            Err(e) => self.trouble(at, e),
+        }
+    }
+
+    fn trouble(&mut self, at: usize, error: Error) {
+        self.failure.leaves |= error.may_have_been_done();
+        self.failure.troubles.push((at, error));
+    }
+
+    /// Takes back what was granted, also by those who vote only now.
+    async fn undo(mut self, mut arriving: mpsc::UnboundedReceiver<Event>) -> Failure {
+        while self.voting > 0 {
+            // The sender is ours.
+            let Some(event) = arriving.recv().await else { break };
+            match event {
+                Event::Vote((at, Ok(Vote::Yes { token, left }))) => {
+                    self.voting -= 1;
+                    self.yes.push(Yes { at, token, left, acknowledged: false });
+                }
+                Event::Vote(vote) => self.vote(vote),
+                Event::Raised(_) => {}
+            }
+        }
+        let Round { quorum, ask, ends, yes, mut failure, .. } = self;
+        let patience = quorum.patience(ends);
+        let (freed, mut confirmed) = mpsc::unbounded_channel();
+        for yes in &yes {
+            let ask = ask.clone();
+            quorum.ask(yes.at, &freed, |answer| answer, |node| async move {
+                node.release(ask, Tells::Nobody, patience).await
+            });
+        }
+        drop(freed);
+        while let Some((_, answer)) = confirmed.recv().await {
+            failure.leaves |= answer.is_err();
+        }
+        failure.undone = !yes.is_empty();
+        failure.yes = yes.len();
+        failure
+    }
+}
+
+fn disagrees(agreed: Duration) -> Error {
+    Error::rejected(format!(
+        "its clients have agreed on max_ttl={agreed:?}; give the same in every URL, or change it with `lock init`"
+    ))
+}

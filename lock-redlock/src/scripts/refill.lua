@@ -1,0 +1,26 @@
+-- Gives the lock back to its owner on a node that has lost it, while a majority of the others keeps it.
+--
+-- KEYS  1 the lock   2 its token
+-- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us   4 the token
+--
+-- Answers, each ending in the server's time in us:
+--   1    it is the owner's
+--   0    it is somebody else's
+--   -1   too late
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if now > tonumber(ARGV[3]) then return {-1, now} end
+
+local previous = tonumber(redis.call('GET', KEYS[2]) or 0)
+if not previous then
+  return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')
+end
+if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+  return {redis.call('GET', KEYS[1]) == ARGV[1] and 1 or 0, now}
+end
+local token = tonumber(ARGV[4])
+if token > previous then
+  redis.call('SET', KEYS[2], ARGV[4], 'PXAT', string.format('%.0f', math.floor(token / 1000) + 3600000))
+end
+return {1, now}

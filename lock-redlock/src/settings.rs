@@ -1,0 +1,184 @@
+//! How the nodes are reached: from a URL, or from lock-redis' own options.
+
+use std::time::Duration;
+
+use lock_core::{Client, Error, Location, Options, Prefix, Result};
+use lock_redis::Redis;
+
+use crate::driver::RedlockDriver;
+
+/// Several independent Redis or Valkey servers, an odd number of them, of which a majority decides.
+///
+/// ```no_run
+/// # async fn example() -> lock_core::Result<()> {
+/// use lock_redlock::{Options, Redis, Redlock};
+/// let nodes = ["redis://a/", "redis://b/", "redis://c/"].map(Redis::from_url);
+/// let nodes = nodes.into_iter().collect::<Result<Vec<_>, _>>()?;
+/// let client = Redlock::of(nodes)?.prefix("billing:")?.open(Options::default()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Redlock {
+    pub(crate) nodes: Vec<Redis>,
+    pub(crate) prefix: Prefix,
+    pub(crate) max_ttl: Duration,
+    pub(crate) node_patience: Duration,
+    patience: Option<Duration>,
+}
+
+/// How long a node that may have forgotten locks has no vote, and the longest ttl that a lock may have.
+const MAX_TTL: Duration = Duration::from_secs(30);
+/// How long one node may take for one answer: many times what it takes on a local network.
+const NODE_PATIENCE: Duration = Duration::from_millis(50);
+/// More than that many servers have not been tried by anybody.
+const MOST_NODES: usize = 15;
+
+const PARAMETERS: &str = "max_ttl, node_patience, prefix, patience; with rediss nodes also ca, cert, key";
+
+impl Redlock {
+    /// Reads a URL: `redlock://[user:password@]host1[:port],host2[:port],…[/db]`; `redlocks://…` for TLS.
+    ///
+    /// Parameters: `max_ttl` (the longest ttl, and how long a node that may have forgotten locks has no vote; 30 s; all
+    /// clients of the nodes must agree on it), `node_patience` (how long one node may take for one answer; 50 ms),
+    /// `prefix` (stands before every name on the servers), `patience` (how long one request of a lock may take); with TLS
+    /// `ca`, `cert`, `key` as for one server. `Invalid` for any other, or for an even number of hosts.
+    pub fn from_url(url: &str) -> Result<Redlock> {
+        let mut location = Location::parse(url)?;
+        let scheme = match location.scheme() {
+            "redlock" => "redis",
+            "redlocks" => "rediss",
+            other => return Err(Error::invalid(format!("{other}://: redlock:// or redlocks://"))),
+        };
+        let (before, hosts, after) = parts(location.base());
+        let (before, after) = (before.to_owned(), after.to_owned());
+        let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
+        let mut certificates = String::new();
+        for parameter in ["ca", "cert", "key"] {
+            if let Some(path) = location.take(parameter) {
+                let glue = if certificates.is_empty() { '?' } else { '&' };
+                certificates = format!("{certificates}{glue}{parameter}={path}");
+            }
+        }
+        let nodes = hosts.iter().map(|host| Redis::from_url(&format!("{scheme}://{before}{host}{after}{certificates}")));
+        let mut redlock = Redlock::of(nodes.collect::<Result<_>>()?)?;
+        redlock.prefix = location.take_prefix()?;
+        redlock.patience = location.take_duration("patience")?;
+        if let Some(max_ttl) = location.take_duration("max_ttl")? {
+            redlock = redlock.max_ttl(max_ttl)?;
+        }
+        if let Some(node_patience) = location.take_duration("node_patience")? {
+            redlock = redlock.node_patience(node_patience)?;
+        }
+        location.finish(PARAMETERS)?;
+        Ok(redlock)
+    }
+
+    /// These nodes, of which each is asked by itself: no two may be the same server, or replicas of one another. What
+    /// they say of a prefix or of a patience is not used. `Invalid` unless they are an odd number, from 3 to 15.
+    pub fn of(nodes: Vec<Redis>) -> Result<Redlock> {
+        if nodes.len() < 3 || nodes.len() > MOST_NODES || nodes.len() % 2 == 0 {
+            return Err(Error::invalid(format!(
+                "{} servers: an odd number from 3 to {MOST_NODES}, so that a majority of them decides; for one server use \
+                 redis://",
+                nodes.len()
+            )));
+        }
+        let mut addresses: Vec<String> = nodes.iter().map(Redis::address).collect();
+        addresses.sort_unstable();
+        if let Some(pair) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::invalid(format!("{} is there twice: a server has one vote", pair[0])));
+        }
+        Ok(Redlock {
+            nodes,
+            prefix: Prefix::default(),
+            max_ttl: MAX_TTL,
+            node_patience: NODE_PATIENCE,
+            patience: None,
+        })
+    }
+
+    /// Puts `prefix` before every name on the servers. `Invalid` as [`Prefix::new`] says.
+    pub fn prefix(mut self, prefix: &str) -> Result<Redlock> {
+        self.prefix = Prefix::new(prefix)?;
+        Ok(self)
+    }
+
+    /// The longest ttl, and how long a node that may have forgotten locks has no vote: 30 s by default. All clients of the
+    /// nodes must agree on it; `lock init` changes it. `Invalid` unless it is from 100 ms to a day, in whole milliseconds.
+    pub fn max_ttl(mut self, max_ttl: Duration) -> Result<Redlock> {
+        let allowed = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
+        if !allowed.contains(&max_ttl) || max_ttl.subsec_nanos() % 1_000_000 != 0 {
+            return Err(Error::invalid(format!("max_ttl={max_ttl:?}: from 100 ms to a day, in whole milliseconds")));
+        }
+        self.max_ttl = max_ttl;
+        Ok(self)
+    }
+
+    /// How long one node may take for one answer: 50 ms by default. `Invalid` unless it is from 1 ms to 5 s.
+    pub fn node_patience(mut self, patience: Duration) -> Result<Redlock> {
+        if !(Duration::from_millis(1)..=Duration::from_secs(5)).contains(&patience) {
+            return Err(Error::invalid(format!("node_patience={patience:?}: from 1 ms to 5 s")));
+        }
+        self.node_patience = patience;
+        Ok(self)
+    }
+
+    /// Opens a client. It waits, for one patience at most, until a majority of the servers has answered.
+    ///
+    /// `Unavailable` if that can't be reached.
+    pub async fn open(self, options: Options) -> Result<Client> {
+        let options = match self.patience {
+            Some(patience) => options.patience(patience),
+            None => options,
+        };
+        let address = self.address();
+        options.open("redlock", &address, |context| RedlockDriver::open(self, context)).await
+    }
+
+    /// The servers for people: where they are, without who we are.
+    pub(crate) fn address(&self) -> String {
+        self.nodes.iter().map(Redis::address).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What stands before the hosts, these, and what follows.
+fn parts(base: &str) -> (&str, &str, &str) {
+    let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
+    let end = rest.find('/').unwrap_or(rest.len());
+    let start = rest[..end].rfind('@').map_or(0, |at| at + 1);
+    (&rest[..start], &rest[start..end], &rest[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_url_names_all_nodes() {
+        let url = "redlock://u:s%2Ccret@a:7000,b,[::1]:7001/2?max_ttl=10s&node_patience=5ms&prefix=app%3A";
+        let redlock = Redlock::from_url(url).unwrap();
+        assert_eq!(redlock.address(), "a:7000 (database 2), b:6379 (database 2), ::1:7001 (database 2)");
+        assert_eq!((redlock.max_ttl, redlock.node_patience), (Duration::from_secs(10), Duration::from_millis(5)));
+        assert!(!format!("{redlock:?}").contains("cret"));
+    }
+
+    #[test]
+    fn what_is_no_majority_is_refused() {
+        for bad in [
+            "redlock://a",
+            "redlock://a,b",
+            "redlock://a,b,c,d",
+            "redlock://a,b,a:6379",
+            "redlock://a,b,",
+            "redlock://a,b,c?max_ttl=1ms",
+            "redlock://a,b,c?ttl=1s",
+            "redlock://a,b,c?lazy=true",
+            "redis://a,b,c",
+        ] {
+            let error = Redlock::from_url(bad).expect_err(bad);
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{bad}: {error}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Redlock under the suite, on five Redis servers.
+
+mod nodes;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_conformance::servers::{self, Absence, Persistence, Program, Settings, catalogue};
+use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Verdict};
+use lock_core::{Client, Name, Options, Result};
+
+use nodes::{FIVE, Nodes};
+
+fn main() -> Verdict {
+    let nodes = match std::env::var(NODES) {
+        // Another process that plays a part finds the servers of the one that started it.
+        Ok(urls) => Ok(Nodes::at(urls.split(',').map(str::to_owned).collect())),
+        Err(_) => Nodes::start(FIVE, &Settings::default()),
+    };
+    match nodes {
+        Ok(nodes) => lock_conformance::run(Redlock { nodes }),
+        Err(Absence::NotRun(why)) => lock_conformance::not_run(catalogue::REDIS.name, &why),
+        Err(Absence::Failure(why)) => lock_conformance::failed(catalogue::REDIS.name, &why),
+    }
+}
+
+/// Where such a process finds them.
+const NODES: &str = "LOCK_TEST_REDLOCK";
+
+#[derive(Debug)]
+struct Redlock {
+    nodes: Nodes,
+}
+
+#[async_trait]
+impl Harness for Redlock {
+    fn name(&self) -> String {
+        format!("redlock, {}", self.nodes)
+    }
+
+    async fn open(&self, options: Options) -> Result<Client> {
+        self.nodes.open(options).await
+    }
+
+    /// Three requests to each of five servers that share the machine.
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(600)
+    }
+
+    fn can(&self, need: Need) -> Result<(), String> {
+        match need {
+            Need::Process if cfg!(unix) => Ok(()),
+            Need::Process => Err("another process is started on Unix only".to_owned()),
+            Need::Program | Need::OwnProgram => Program::find().map(drop).map_err(|absence| absence.to_string()),
+            Need::ServerClock => servers::clock::can_be_set(),
+            _ => Ok(()),
+        }
+    }
+
+    fn url(&self) -> String {
+        self.nodes.url()
+    }
+
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![(NODES, self.nodes.urls().join(","))]
+    }
+
+    async fn forget(&self, name: &Name) {
+        self.nodes.each(redis::cmd("DEL").arg(name.as_str())).await;
+    }
+
+    async fn counters(&self) -> Counters {
+        self.nodes.counters().await
+    }
+
+    async fn residue(&self) -> u64 {
+        self.nodes.residue().await
+    }
+
+    async fn kept(&self) -> u64 {
+        self.nodes.kept().await
+    }
+
+    async fn age(&self, by: Duration) {
+        self.nodes.age(by).await;
+    }
+
+    async fn interrupt(&self) {
+        self.nodes.interrupt().await;
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.nodes.addresses()
+    }
+
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
+        Nodes::at(addresses.iter().map(|address| format!("redis://{address}")).collect()).open(options).await
+    }
+
+    async fn own_server(&self) -> Box<dyn OwnServer> {
+        let settings = Settings { persistence: Persistence::EveryWrite, ..Settings::default() };
+        Box::new(Own(Nodes::start(FIVE, &settings).expect("others were started before")))
+    }
+
+    async fn own_server_with_clock(&self) -> Box<dyn OwnServer> {
+        let settings =
+            Settings { persistence: Persistence::None, clock: servers::Clock::Own, ..Settings::default() };
+        Box::new(Own(Nodes::start(FIVE, &settings).expect("others were started before")))
+    }
+}
+
+/// Servers of a case's own, which are hurt together.
+#[derive(Debug)]
+struct Own(Nodes);
+
+#[async_trait]
+impl OwnServer for Own {
+    async fn open(&self, options: Options) -> Result<Client> {
+        self.0.open(options).await
+    }
+
+    fn pause(&mut self) {
+        self.0.servers().iter().for_each(|server| server.pause().expect("it runs"));
+    }
+
+    fn resume(&mut self) {
+        self.0.servers().iter().for_each(|server| server.resume().expect("it was paused"));
+    }
+
+    fn kill(&mut self) {
+        self.0.servers().iter().for_each(|server| server.kill().expect("it runs"));
+    }
+
+    fn start(&mut self, data: Data) {
+        self.0.servers().iter().for_each(|server| server.restart(data).expect("it starts again"));
+    }
+
+    fn url(&self) -> String {
+        self.0.url()
+    }
+
+    fn step_clock(&mut self, step: lock_conformance::Step) {
+        self.0.servers().iter().for_each(|server| server.step_clock(step).expect("its clock can be set"));
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.0.addresses()
+    }
+
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
+        Nodes::at(addresses.iter().map(|address| format!("redis://{address}")).collect()).open(options).await
+    }
+}

@@ -1,0 +1,204 @@
+//! Several Redis servers of one test's own, or those of the process that started this one.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use lock_conformance::Counters;
+use lock_conformance::servers::{self, Absence, Owned, Settings};
+use lock_core::{Client, Options, Result};
+use lock_redlock::{Redis, Redlock};
+use redis::aio::MultiplexedConnection;
+use redis::Cmd;
+
+/// As many as are usual.
+pub(crate) const FIVE: usize = 5;
+
+/// The longest ttl of the suite's cases. New nodes are marked as voting at once.
+pub(crate) const MAX_TTL: Duration = Duration::from_secs(60);
+
+/// How long one node may take: five share the machine with their clients.
+const NODE_PATIENCE: Duration = Duration::from_millis(150);
+
+/// Servers, in their order.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    owned: Vec<Owned>,
+    urls: Vec<String>,
+    max_ttl: Duration,
+}
+
+impl fmt::Display for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.owned.first() {
+            Some(first) => write!(f, "{} of {}", self.owned.len(), first.version()),
+            None => write!(f, "{} servers", self.urls.len()),
+        }
+    }
+}
+
+impl Nodes {
+    /// Starts so many, and says of each that nobody holds anything there.
+    pub(crate) fn start(count: usize, settings: &Settings) -> std::result::Result<Nodes, Absence> {
+        let nodes = Nodes::unmarked(count, settings)?;
+        nodes.mark();
+        Ok(nodes)
+    }
+
+    /// Starts so many, which have no vote yet.
+    pub(crate) fn unmarked(count: usize, settings: &Settings) -> std::result::Result<Nodes, Absence> {
+        let owned: Vec<Owned> =
+            (0..count).map(|_| Owned::start(&servers::Redis, settings)).collect::<std::result::Result<_, _>>()?;
+        let urls = owned.iter().map(|server| server.url().to_owned()).collect();
+        Ok(Nodes { owned, urls, max_ttl: MAX_TTL })
+    }
+
+    /// Those that somebody else has started.
+    pub(crate) fn at(urls: Vec<String>) -> Nodes {
+        Nodes { owned: Vec::new(), urls, max_ttl: MAX_TTL }
+    }
+
+    pub(crate) fn with_max_ttl(self, max_ttl: Duration) -> Nodes {
+        Nodes { max_ttl, ..self }
+    }
+
+    pub(crate) fn mark(&self) {
+        let redlock = self.redlock();
+        // On a runtime of its own: this may be called from one.
+        let marking = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let client = redlock.open(Options::default()).await.expect("they are up");
+                client.init().await.expect("they can be marked");
+            });
+        });
+        marking.join().expect("they are marked");
+    }
+
+    pub(crate) fn servers(&self) -> &[Owned] {
+        &self.owned
+    }
+
+    pub(crate) fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.urls.iter().map(|url| url.trim_start_matches("redis://").to_owned()).collect()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redlock://{}/?max_ttl={}ms&node_patience={}ms", self.addresses().join(","), self.max_ttl.as_millis(), NODE_PATIENCE.as_millis())
+    }
+
+    pub(crate) fn redlock(&self) -> Redlock {
+        let nodes = self.urls.iter().map(|url| Redis::from_url(url)).collect::<Result<_>>();
+        let redlock = Redlock::of(nodes.expect("their URLs")).expect("an odd number of them");
+        let redlock = redlock.max_ttl(self.max_ttl).and_then(|redlock| redlock.node_patience(NODE_PATIENCE));
+        redlock.expect("within bounds")
+    }
+
+    pub(crate) async fn open(&self, options: Options) -> Result<Client> {
+        self.redlock().open(options).await
+    }
+
+    /// Sends the same to each.
+    pub(crate) async fn each(&self, command: &Cmd) {
+        for url in &self.urls {
+            command.exec_async(&mut admin(url).await).await.expect("it is carried out");
+        }
+    }
+
+    pub(crate) async fn counters(&self) -> Counters {
+        let mut all = Counters::default();
+        for url in &self.urls {
+            let info: String =
+                redis::cmd("INFO").arg("everything").query_async(&mut admin(url).await).await.expect("INFO");
+            let sent = ["evalsha", "eval", "subscribe", "unsubscribe"];
+            all.requests += sent.iter().map(|command| number(&info, &format!("cmdstat_{command}:calls="))).sum::<u64>();
+            all.writes += number(&info, "rdb_changes_since_last_save:");
+        }
+        all
+    }
+
+    /// Keys that are no tokens and no marks of the nodes' own, and channels.
+    pub(crate) async fn residue(&self) -> u64 {
+        let mut residue = 0;
+        for url in &self.urls {
+            let keys: BTreeSet<Vec<u8>> = keys(url).await.into_iter().filter(|key| !key.ends_with(b":lock~t")).collect();
+            residue += keys.len() as u64 + channels(url).await;
+        }
+        residue
+    }
+
+    pub(crate) async fn kept(&self) -> u64 {
+        let mut kept = 0;
+        for url in &self.urls {
+            kept += keys(url).await.len() as u64 + channels(url).await;
+        }
+        kept
+    }
+
+    /// A key that ends comes so much nearer to its end.
+    pub(crate) async fn age(&self, by: Duration) {
+        for url in &self.urls {
+            let mut admin = admin(url).await;
+            for key in keys(url).await {
+                let mut left = redis::cmd("PTTL");
+                let left: i64 = left.arg(&key).query_async(&mut admin).await.expect("PTTL");
+                if left >= 0 {
+                    let mut age = redis::cmd("PEXPIRE");
+                    age.arg(&key).arg(left - by.as_millis() as i64).exec_async(&mut admin).await.expect("PEXPIRE");
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn interrupt(&self) {
+        for url in &self.urls {
+            let mut admin = admin(url).await;
+            redis::cmd("SCRIPT").arg("FLUSH").exec_async(&mut admin).await.expect("SCRIPT FLUSH");
+            for kind in ["pubsub", "normal"] {
+                let mut kill = redis::cmd("CLIENT");
+                kill.arg("KILL").arg("TYPE").arg(kind).arg("SKIPME").arg("yes");
+                kill.exec_async(&mut admin).await.expect("CLIENT KILL");
+            }
+        }
+    }
+}
+
+/// But for what a node knows of itself.
+async fn keys(url: &str) -> BTreeSet<Vec<u8>> {
+    let mut admin = admin(url).await;
+    let (mut keys, mut cursor) = (BTreeSet::new(), 0_u64);
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("COUNT").arg(1000);
+        let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(&mut admin).await.expect("SCAN");
+        keys.extend(found.into_iter().filter(|key| !key.ends_with(b":lock~m") && !key.ends_with(b":lock~q")));
+        cursor = next;
+        if cursor == 0 {
+            return keys;
+        }
+    }
+}
+
+async fn channels(url: &str) -> u64 {
+    let channels: Vec<Vec<u8>> =
+        redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut admin(url).await).await.expect("PUBSUB");
+    channels.len() as u64
+}
+
+pub(crate) async fn admin(url: &str) -> MultiplexedConnection {
+    let client = redis::Client::open(url).expect("a URL that was used before");
+    client.get_multiplexed_async_connection().await.expect("the server is up")
+}
+
+/// The number behind `label`, zero if it isn't there.
+fn number(info: &str, label: &str) -> u64 {
+    let found = info.lines().find_map(|line| line.strip_prefix(label));
+    let digits = found.unwrap_or("0").split(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
