@@ -268,7 +268,9 @@ fn expect(rows: &[Value], expected: &[(&str, &str)]) -> Result<(), Failed> {
             check(row["per_s"].as_f64().is_some_and(|rate| rate >= 0.0) && row["p50_us"].is_null(), row)?;
             continue;
         }
-        for figure in ["per_s", "p50_us", "p99_us", "max_us"] {
+        // The rate counts what ends within its slice: on a busy machine that may be nothing.
+        check(row["per_s"].as_f64().is_some_and(|rate| rate >= 0.0), row)?;
+        for figure in ["p50_us", "p99_us", "max_us"] {
             check(row[figure].as_f64().is_some_and(|figure| figure > 0.0), row)?;
         }
     }

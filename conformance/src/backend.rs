@@ -39,11 +39,6 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         harness::SHORTEST_TTL
     }
 
-    /// As [`Harness::requests_per_attempt`].
-    fn requests_per_attempt(&self) -> u32 {
-        1
-    }
-
     /// A client of the server.
     async fn open(&self, url: &str, options: Options) -> Result<Client>;
 
@@ -116,10 +111,6 @@ impl<B: Backend> Harness for OnServer<B> {
 
     fn ttl(&self) -> Duration {
         self.backend.ttl()
-    }
-
-    fn requests_per_attempt(&self) -> u32 {
-        self.backend.requests_per_attempt()
     }
 
     fn can(&self, need: Need) -> Result<(), String> {

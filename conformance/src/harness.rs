@@ -24,12 +24,6 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         SHORTEST_TTL
     }
 
-    /// How many requests an attempt at a free lock makes; the last one grants. The network is made to lose that one's
-    /// answer.
-    fn requests_per_attempt(&self) -> u32 {
-        1
-    }
-
     /// Whether the harness can do this; if not, why. Asked before anything runs.
     fn can(&self, need: Need) -> Result<(), String> {
         Err(format!("this harness cannot {need}"))

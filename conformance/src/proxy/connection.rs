@@ -189,11 +189,8 @@ async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
         return false;
     }
     let swallowed = lane.state.send_if_modified(|state| {
-        let swallows = state.swallow > 0 && state.pass == 0;
-        match swallows {
-            true => state.swallow -= 1,
-            false => state.pass = state.pass.saturating_sub(1),
-        }
+        let swallows = state.swallow > 0;
+        state.swallow = state.swallow.saturating_sub(1);
         swallows
     });
     if swallowed {

@@ -81,9 +81,7 @@ struct State {
     held_below: u64,
     /// Chunks below this number are lost.
     lost_below: u64,
-    /// So many of the next chunks are let through before any is swallowed.
-    pass: u32,
-    /// So many of those after them are lost.
+    /// So many of the next chunks are lost.
     swallow: u32,
 }
 
@@ -168,13 +166,8 @@ impl Proxy {
 
     /// Loses the next chunks of this direction, whichever connection they are on.
     pub fn swallow(&self, way: Way, chunks: u32) {
-        self.swallow_after(way, 0, chunks);
-    }
-
-    /// Lets so many chunks of this direction pass, and loses so many after them.
-    pub fn swallow_after(&self, way: Way, pass: u32, chunks: u32) {
         self.log.order(Fault::Swallowed(way));
-        self.each(way, |state| (state.pass, state.swallow) = (pass, chunks));
+        self.each(way, |state| state.swallow = chunks);
     }
 
     /// Connections that are opened from now on ask everything twice: the server carries out each request once more, at

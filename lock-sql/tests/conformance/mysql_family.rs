@@ -32,11 +32,6 @@ impl Backend for Tested {
         Duration::from_millis(600)
     }
 
-    /// Answers, that is: a new name is looked for, looked at, and gets its row and the grant in one packet.
-    fn requests_per_attempt(&self) -> u32 {
-        4
-    }
-
     /// A client whose statements are told to `statements`: that is sqlx' default.
     async fn open(&self, url: &str, options: Options) -> Result<Client> {
         MySql::from(options_of(url)).open(options).await
