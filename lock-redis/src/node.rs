@@ -135,7 +135,12 @@ pub fn revoked(by: &Owner, label: &Label) -> String {
 }
 
 /// Whom a lock's key shows, of a server whose time is `now`.
-pub fn entry(value: Vec<u8>, left: Option<Duration>, token: Option<i64>, now: i64) -> lock_core::driver::Entry {
+pub fn entry(
+    value: Vec<u8>,
+    left: Option<Duration>,
+    token: Option<i64>,
+    now: i64,
+) -> lock_core::driver::Entry {
     Seen { value, left, token, now }.into_entry()
 }
 

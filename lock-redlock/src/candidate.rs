@@ -36,10 +36,26 @@ const LONGEST_SPLIT: Duration = Duration::from_millis(250);
 
 impl<N: Node> Candidate<N> {
     /// `owner`, who has asked for nothing yet.
-    pub fn new(quorum: Quorum<N>, keys: Arc<Keys>, owner: Owner, label: Label, ttl: Duration) -> Candidate<N> {
+    pub fn new(
+        quorum: Quorum<N>,
+        keys: Arc<Keys>,
+        owner: Owner,
+        label: Label,
+        ttl: Duration,
+    ) -> Candidate<N> {
         let value = redis::held(&owner, 0, &label).into();
         let ask = Ask { keys, value, ttl };
-        Candidate { quorum, owner, label, ask, tries: 0, left_behind: Vec::new(), token: None, splits: 0, freed: BTreeSet::new() }
+        Candidate {
+            quorum,
+            owner,
+            label,
+            ask,
+            tries: 0,
+            left_behind: Vec::new(),
+            token: None,
+            splits: 0,
+            freed: BTreeSet::new(),
+        }
     }
 
     /// As [`Claim::attempt`](lock_core::driver::Claim::attempt), until `ends`.
@@ -144,9 +160,12 @@ impl<N: Node> Candidate<N> {
         let patience = self.quorum.patience(ends);
         for at in absent {
             let ask = ask.clone();
-            self.quorum.ask(*at, &refilled, |answer| answer, |node| async move {
-                node.refill(ask, token, patience).await
-            });
+            self.quorum.ask(
+                *at,
+                &refilled,
+                |answer| answer,
+                |node| async move { node.refill(ask, token, patience).await },
+            );
         }
         drop(refilled);
         // Waited for: none of them is on its way any more when the lock is released.
@@ -172,7 +191,11 @@ impl<N: Node> Candidate<N> {
         Ok(Attempt::Busy(match self.leader(&no, unheard) {
             Some(holder) => {
                 self.splits = 0;
-                Busy { queued: leaves, free_in: free_in(&no, majority.saturating_sub(yes)), holder: Some(holder) }
+                Busy {
+                    queued: leaves,
+                    free_in: free_in(&no, majority.saturating_sub(yes)),
+                    holder: Some(holder),
+                }
             }
             // Several have had a part each. Who tries again at once meets the same others again.
             None => {
@@ -199,7 +222,9 @@ impl<N: Node> Candidate<N> {
         let retry_in = left.get(needed.saturating_sub(1)).or(left.last()).copied().unwrap_or_default();
         let nodes: Vec<String> = sits_out
             .iter()
-            .map(|(at, left)| format!("{} in {:.1} s", self.quorum.nodes()[*at].address(), left.as_secs_f64()))
+            .map(|(at, left)| {
+                format!("{} in {:.1} s", self.quorum.nodes()[*at].address(), left.as_secs_f64())
+            })
             .collect();
         Error::unavailable(
             Done::No,

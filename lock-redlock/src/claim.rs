@@ -53,9 +53,12 @@ impl Claim for RedlockClaim {
         let (listening, mut answers) = mpsc::unbounded_channel();
         for at in 0..self.quorum.nodes().len() {
             let keys = self.keys.clone();
-            self.quorum.ask(at, &listening, |answer| answer, |node| async move {
-                node.listen(&keys, patience).await
-            });
+            self.quorum.ask(
+                at,
+                &listening,
+                |answer| answer,
+                |node| async move { node.listen(&keys, patience).await },
+            );
         }
         drop(listening);
         let (mut listening, mut refused) = (Vec::new(), None);
@@ -68,7 +71,9 @@ impl Claim for RedlockClaim {
         let enough = listening.len() >= self.quorum.majority();
         match refused {
             Some(e) if !enough && e.kind() == ErrorKind::Unsupported => Err(e),
-            Some(e) if !enough => Err(Error::unavailable(lock_core::Done::No, e.message().to_owned()).with_source(e)),
+            Some(e) if !enough => {
+                Err(Error::unavailable(lock_core::Done::No, e.message().to_owned()).with_source(e))
+            }
             _ => {
                 self.listening = listening;
                 Ok(())

@@ -88,7 +88,8 @@ impl RedlockDriver {
             .into_iter()
             .filter_map(|(at, answer)| Some(format!("{}: {}", self.address(at), answer.err()?.message())))
             .collect();
-        let message = format!("no majority of the {} nodes {what}; {}", self.quorum.nodes().len(), troubles.join("; "));
+        let message =
+            format!("no majority of the {} nodes {what}; {}", self.quorum.nodes().len(), troubles.join("; "));
         Error::unavailable(Done::No, message)
     }
 }
@@ -161,7 +162,11 @@ impl Driver for RedlockDriver {
                     message: format!("{address}: {}", finding.message),
                     ..finding
                 })),
-                Err(e) => findings.push(Finding::new("reachable", Level::Bad, format!("{address}: {}", e.message()))),
+                Err(e) => findings.push(Finding::new(
+                    "reachable",
+                    Level::Bad,
+                    format!("{address}: {}", e.message()),
+                )),
             }
         }
         Ok(findings)
@@ -174,7 +179,9 @@ impl Driver for RedlockDriver {
             return Err(self.too_few(answers, "was marked"));
         }
         let done = answers.into_iter().filter_map(|(at, answer)| match answer {
-            Ok(Marked::Now { votes_in }) if votes_in.is_zero() => Some(format!("{} votes now", self.address(at))),
+            Ok(Marked::Now { votes_in }) if votes_in.is_zero() => {
+                Some(format!("{} votes now", self.address(at)))
+            }
             Ok(Marked::Now { votes_in }) => Some(format!("{} votes in {votes_in:?}", self.address(at))),
             _ => None,
         });

@@ -29,13 +29,13 @@ mod settings;
 
 pub use lock_core::{Client, Options, Result};
 pub use lock_redis::Redis;
+pub use settings::Redlock;
 #[doc(hidden)]
 pub use {
     candidate::Candidate,
     node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote},
     quorum::Quorum,
 };
-pub use settings::Redlock;
 
 /// Opens a client of the servers that `url` names, with everything by default. See [`Redlock::from_url`] for URLs, and
 /// [`Redlock::open`] for errors.

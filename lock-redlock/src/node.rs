@@ -35,7 +35,12 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<bool>> + Send;
 
     /// Gives up what this value has, and `tells` those who wait.
-    fn release(&self, ask: Ask, tells: Tells, patience: Duration) -> impl Future<Output = Result<Freed>> + Send;
+    fn release(
+        &self,
+        ask: Ask,
+        tells: Tells,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Freed>> + Send;
 }
 
 /// For which lock, and for whom. Cheap to clone.

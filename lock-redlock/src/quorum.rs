@@ -53,8 +53,13 @@ impl<N: Node> Quorum<N> {
 
     /// Asks one node, in a task of its own: what was sent to it is followed up, whoever loses interest. The answer comes
     /// where the others come; nobody may be listening there any more.
-    pub(crate) fn ask<T, A, F>(&self, at: usize, answers: &mpsc::UnboundedSender<A>, into: fn(Answer<T>) -> A, ask: impl FnOnce(Arc<N>) -> F)
-    where
+    pub(crate) fn ask<T, A, F>(
+        &self,
+        at: usize,
+        answers: &mpsc::UnboundedSender<A>,
+        into: fn(Answer<T>) -> A,
+        ask: impl FnOnce(Arc<N>) -> F,
+    ) where
         T: Send + 'static,
         A: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,

@@ -1,6 +1,5 @@
 //! A node that is a Redis server: each question one script.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::driver::{Finding, Inspection, Revoked, When};
@@ -38,7 +37,12 @@ pub(crate) enum Marked {
 }
 
 impl RedisNode {
-    pub(crate) fn new(redis: Redis, context: Context, prefix: &Prefix, max_ttl: Duration) -> Result<RedisNode> {
+    pub(crate) fn new(
+        redis: Redis,
+        context: Context,
+        prefix: &Prefix,
+        max_ttl: Duration,
+    ) -> Result<RedisNode> {
         let all = prefix.as_str().as_bytes();
         Ok(RedisNode {
             node: node::Node::new(redis, context)?,
@@ -69,7 +73,9 @@ impl RedisNode {
                 value: value.clone(),
                 left: duration(*left),
                 token: match token {
-                    Item::Bytes(token) => std::str::from_utf8(token).ok().and_then(|token| token.parse().ok()),
+                    Item::Bytes(token) => {
+                        std::str::from_utf8(token).ok().and_then(|token| token.parse().ok())
+                    }
                     _ => None,
                 },
                 now: said.now,
@@ -86,8 +92,7 @@ impl RedisNode {
         successor: &str,
         patience: Duration,
     ) -> Result<Revoked> {
-        let arguments =
-            |_| vec![holder.to_vec(), keys.channel.clone(), successor.as_bytes().to_vec()];
+        let arguments = |_| vec![holder.to_vec(), keys.channel.clone(), successor.as_bytes().to_vec()];
         let said = self.node.run(patience, REVOKE, &[&keys.lock], arguments).await?;
         match numbers(&said)?[..] {
             [2, left] => Ok(Revoked::FreeIn(duration(left).unwrap_or_default())),
@@ -252,6 +257,3 @@ fn millis(ttl: Duration) -> i64 {
 fn text(number: i64) -> Vec<u8> {
     number.to_string().into_bytes()
 }
-
-/// Every node, shared by the claims of a client.
-pub(crate) type Nodes = Arc<[Arc<RedisNode>]>;

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use lock_core::{Error, FencingToken, Instant, Result};
+use lock_core::{Error, FencingToken, Instant};
 use tokio::sync::mpsc;
 
 use crate::node::{Ask, Held, Node, Tells, Vote};
@@ -195,9 +195,12 @@ impl<N: Node> Round<'_, N> {
         let (freed, mut confirmed) = mpsc::unbounded_channel();
         for yes in &yes {
             let ask = ask.clone();
-            quorum.ask(yes.at, &freed, |answer| answer, |node| async move {
-                node.release(ask, Tells::Nobody, patience).await
-            });
+            quorum.ask(
+                yes.at,
+                &freed,
+                |answer| answer,
+                |node| async move { node.release(ask, Tells::Nobody, patience).await },
+            );
         }
         drop(freed);
         while let Some((_, answer)) = confirmed.recv().await {

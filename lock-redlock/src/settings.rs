@@ -59,7 +59,9 @@ impl Redlock {
                 certificates = format!("{certificates}{glue}{parameter}={path}");
             }
         }
-        let nodes = hosts.iter().map(|host| Redis::from_url(&format!("{scheme}://{before}{host}{after}{certificates}")));
+        let nodes = hosts
+            .iter()
+            .map(|host| Redis::from_url(&format!("{scheme}://{before}{host}{after}{certificates}")));
         let mut redlock = Redlock::of(nodes.collect::<Result<_>>()?)?;
         redlock.prefix = location.take_prefix()?;
         redlock.patience = location.take_duration("patience")?;
@@ -108,7 +110,9 @@ impl Redlock {
     pub fn max_ttl(mut self, max_ttl: Duration) -> Result<Redlock> {
         let allowed = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
         if !allowed.contains(&max_ttl) || max_ttl.subsec_nanos() % 1_000_000 != 0 {
-            return Err(Error::invalid(format!("max_ttl={max_ttl:?}: from 100 ms to a day, in whole milliseconds")));
+            return Err(Error::invalid(format!(
+                "max_ttl={max_ttl:?}: from 100 ms to a day, in whole milliseconds"
+            )));
         }
         self.max_ttl = max_ttl;
         Ok(self)
@@ -160,7 +164,10 @@ mod tests {
         let url = "redlock://u:s%2Ccret@a:7000,b,[::1]:7001/2?max_ttl=10s&node_patience=5ms&prefix=app%3A";
         let redlock = Redlock::from_url(url).unwrap();
         assert_eq!(redlock.address(), "a:7000 (database 2), b:6379 (database 2), ::1:7001 (database 2)");
-        assert_eq!((redlock.max_ttl, redlock.node_patience), (Duration::from_secs(10), Duration::from_millis(5)));
+        assert_eq!(
+            (redlock.max_ttl, redlock.node_patience),
+            (Duration::from_secs(10), Duration::from_millis(5))
+        );
         assert!(!format!("{redlock:?}").contains("cret"));
     }
 

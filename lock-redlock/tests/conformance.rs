@@ -52,7 +52,9 @@ impl Harness for Redlock {
         match need {
             Need::Process if cfg!(unix) => Ok(()),
             Need::Process => Err("another process is started on Unix only".to_owned()),
-            Need::Program | Need::OwnProgram => Program::find().map(drop).map_err(|absence| absence.to_string()),
+            Need::Program | Need::OwnProgram => {
+                Program::find().map(drop).map_err(|absence| absence.to_string())
+            }
             Need::ServerClock => servers::clock::can_be_set(),
             _ => Ok(()),
         }

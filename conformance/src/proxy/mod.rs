@@ -191,7 +191,9 @@ impl Proxy {
     /// Cuts every connection that is open.
     pub fn cut(&self, how: Cut) {
         self.log.order(Fault::Cut);
-        self.doors.iter().for_each(|door| drop(door.network.cut.send_replace(Some(how))));
+        for Door { network, .. } in &self.doors {
+            network.cut.send_replace(Some(how));
+        }
     }
 
     /// How often this took effect.

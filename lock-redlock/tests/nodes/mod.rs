@@ -10,8 +10,8 @@ use lock_conformance::Counters;
 use lock_conformance::servers::{self, Absence, Owned, Settings};
 use lock_core::{Client, Options, Result};
 use lock_redlock::{Redis, Redlock};
-use redis::aio::MultiplexedConnection;
 use redis::Cmd;
+use redis::aio::MultiplexedConnection;
 
 /// As many as are usual.
 pub(crate) const FIVE: usize = 5;
@@ -49,8 +49,9 @@ impl Nodes {
 
     /// Starts so many, which have no vote yet.
     pub(crate) fn unmarked(count: usize, settings: &Settings) -> std::result::Result<Nodes, Absence> {
-        let owned: Vec<Owned> =
-            (0..count).map(|_| Owned::start(&servers::Redis, settings)).collect::<std::result::Result<_, _>>()?;
+        let owned: Vec<Owned> = (0..count)
+            .map(|_| Owned::start(&servers::Redis, settings))
+            .collect::<std::result::Result<_, _>>()?;
         let urls = owned.iter().map(|server| server.url().to_owned()).collect();
         Ok(Nodes { owned, urls, max_ttl: MAX_TTL })
     }
@@ -68,7 +69,8 @@ impl Nodes {
         let redlock = self.redlock();
         // On a runtime of its own: this may be called from one.
         let marking = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
                 let client = redlock.open(Options::default()).await.expect("they are up");
                 client.init().await.expect("they can be marked");
@@ -90,7 +92,12 @@ impl Nodes {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redlock://{}/?max_ttl={}ms&node_patience={}ms", self.addresses().join(","), self.max_ttl.as_millis(), NODE_PATIENCE.as_millis())
+        format!(
+            "redlock://{}/?max_ttl={}ms&node_patience={}ms",
+            self.addresses().join(","),
+            self.max_ttl.as_millis(),
+            NODE_PATIENCE.as_millis()
+        )
     }
 
     pub(crate) fn redlock(&self) -> Redlock {
@@ -117,7 +124,8 @@ impl Nodes {
             let info: String =
                 redis::cmd("INFO").arg("everything").query_async(&mut admin(url).await).await.expect("INFO");
             let sent = ["evalsha", "eval", "subscribe", "unsubscribe"];
-            all.requests += sent.iter().map(|command| number(&info, &format!("cmdstat_{command}:calls="))).sum::<u64>();
+            all.requests +=
+                sent.iter().map(|command| number(&info, &format!("cmdstat_{command}:calls="))).sum::<u64>();
             all.writes += number(&info, "rdb_changes_since_last_save:");
         }
         all
@@ -127,7 +135,8 @@ impl Nodes {
     pub(crate) async fn residue(&self) -> u64 {
         let mut residue = 0;
         for url in &self.urls {
-            let keys: BTreeSet<Vec<u8>> = keys(url).await.into_iter().filter(|key| !key.ends_with(b":lock~t")).collect();
+            let keys: BTreeSet<Vec<u8>> =
+                keys(url).await.into_iter().filter(|key| !key.ends_with(b":lock~t")).collect();
             residue += keys.len() as u64 + channels(url).await;
         }
         residue
@@ -150,7 +159,11 @@ impl Nodes {
                 let left: i64 = left.arg(&key).query_async(&mut admin).await.expect("PTTL");
                 if left >= 0 {
                     let mut age = redis::cmd("PEXPIRE");
-                    age.arg(&key).arg(left - by.as_millis() as i64).exec_async(&mut admin).await.expect("PEXPIRE");
+                    age.arg(&key)
+                        .arg(left - by.as_millis() as i64)
+                        .exec_async(&mut admin)
+                        .await
+                        .expect("PEXPIRE");
                 }
             }
         }
