@@ -19,6 +19,8 @@ pub(crate) struct Judge {
     starts: Option<&'static str>,
     /// The packages whose bugs it could notice.
     sees: &'static [&'static str],
+    /// What stands before each case's name, of a program that asks more than one server.
+    within: &'static str,
     /// Where its cases are written: the beginning of a path, to which a case's topic is added.
     pub(crate) source: &'static str,
 }
@@ -61,6 +63,7 @@ pub(crate) const ALL: &[Judge] = &[
         kind: Kind::Simulation,
         starts: None,
         sees: BOTH,
+        within: "",
         source: "conformance/src/sim/",
     },
     tests("redis", &["-p", "lock-redis", "--test", "redis"], &["lock-redis"], "lock-redis/tests/redis/"),
@@ -71,12 +74,15 @@ pub(crate) const ALL: &[Judge] = &[
         "lock-sql/src/",
     ),
     tests("sqlite", &["-p", "lock-sql", "--test", "sqlite"], &["lock-sql"], "lock-sql/tests/sqlite/"),
-    tests(
-        "mysql",
-        &["-p", "lock-sql", "--features", "mysql,tls", "--test", "mysql"],
-        &["lock-sql"],
-        "lock-sql/tests/mysql/",
-    ),
+    Judge {
+        within: "mariadb::",
+        ..tests(
+            "mysql",
+            &["-p", "lock-sql", "--features", "mysql,tls", "--test", "mysql"],
+            &["lock-sql"],
+            "lock-sql/tests/mysql/",
+        )
+    },
     tests(
         "postgres",
         &["-p", "lock-sql", "--features", "postgres,tls", "--test", "postgres"],
@@ -89,6 +95,7 @@ pub(crate) const ALL: &[Judge] = &[
         kind: Kind::Tests,
         starts: Some("lock-cli"),
         sees: &["lock-sql"],
+        within: "",
         source: "lock-sql/tests/machine",
     },
     tests("units of lock-mongo", &["-p", "lock-mongo", "--lib"], &["lock-mongo"], "lock-mongo/src/"),
@@ -120,11 +127,11 @@ const fn tests(
     sees: &'static [&'static str],
     source: &'static str,
 ) -> Judge {
-    Judge { name, target, kind: Kind::Tests, starts: None, sees, source }
+    Judge { name, target, kind: Kind::Tests, starts: None, sees, within: "", source }
 }
 
 const fn suite(name: &'static str, target: &'static [&'static str], sees: &'static [&'static str]) -> Judge {
-    Judge { name, target, kind: Kind::Suite, starts: None, sees, source: "conformance/src/cases/" }
+    Judge { kind: Kind::Suite, ..tests(name, target, sees, "conformance/src/cases/") }
 }
 
 /// The suite with the cases that start the program `lock`.
@@ -200,7 +207,8 @@ impl Judge {
 
     fn ask_tests(&self, scratch: &Scratch, program: &Path, case: Option<&str>) -> Result<Finding, String> {
         let mut command = scratch.program(program);
-        command.args(case.iter().flat_map(|case| ["--exact", case]));
+        let exactly = case.map(|case| format!("{}{case}", self.within));
+        command.args(exactly.iter().flat_map(|case| ["--exact", case]));
         let limit = match case {
             Some(_) => LONGEST_CASE,
             None if self.kind == Kind::Suite => LONGEST_SUITE,
@@ -216,7 +224,8 @@ impl Judge {
             },
             (End::Failure, []) => Err(format!("{} broke off:\n{}", self.name, tail(&ended.output))),
             (End::Failure, cases) => {
-                Ok(Finding::Failed(cases.iter().map(|case| (*case).to_owned()).collect()))
+                let plain = |case: &&str| case.strip_prefix(self.within).unwrap_or(case).to_owned();
+                Ok(Finding::Failed(cases.iter().map(plain).collect()))
             }
         }
     }
