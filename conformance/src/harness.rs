@@ -107,6 +107,11 @@ pub trait OwnServer: fmt::Debug + Send + Sync {
     /// Starts it again, with the data it had (`Data::Kept`) or without.
     fn start(&mut self, data: Data);
 
+    /// For how long after it was started again, and asked, it grants nothing: it may have forgotten locks.
+    fn recovers_in(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Where the program `lock` finds it.
     fn url(&self) -> String {
         unreachable!("{}", Need::OwnProgram)

@@ -60,6 +60,13 @@ impl<N: Node> Candidate<N> {
 
     /// As [`Claim::attempt`](lock_core::driver::Claim::attempt), until `ends`.
     pub async fn attempt(&mut self, ends: Instant) -> Result<Attempt> {
+        // Asked anew, the nodes that came late to the grant might agree on another token.
+        if let Some(token) = self.token {
+            match self.renew(self.ask.ttl, ends).await? {
+                Renewal::Held { valid_for } => return Ok(Attempt::Granted(Grant { token, valid_for })),
+                Renewal::Lost(_) => self.token = None,
+            }
+        }
         let began = self.quorum.clock().now();
         match self.quorum.attempt(&self.ask, ends).await {
             Tried::Granted { token, valid_for } => {
@@ -134,6 +141,7 @@ impl<N: Node> Candidate<N> {
                 Err(e) => troubles.push((at, e)),
             }
             if self.freed.len() >= self.quorum.majority() {
+                self.freed.clear();
                 return Ok(Release::Released { others: others_of(&heard) });
             }
         }

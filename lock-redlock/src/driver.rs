@@ -198,6 +198,8 @@ fn held_by_a_majority(held: impl Iterator<Item = Held>, majority: usize) -> Opti
     let mut nodes = by_value.into_values().find(|nodes| nodes.len() >= majority)?;
     nodes.sort_by(|a, b| b.left.cmp(&a.left));
     let left = nodes.get(majority - 1)?.left;
-    let last = nodes.into_iter().max_by_key(|held| held.token)?;
-    Some(Held { left, ..last })
+    // The token that a majority has acknowledged: a node that came late to the grant may have another.
+    let agree = |token: Option<i64>| nodes.iter().filter(|held| held.token == token).count();
+    let shown = nodes.iter().max_by_key(|held| (agree(held.token), held.token))?;
+    Some(Held { left, ..shown.clone() })
 }

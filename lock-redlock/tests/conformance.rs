@@ -10,13 +10,13 @@ use lock_conformance::servers::{self, Absence, Persistence, Program, Settings, c
 use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Verdict};
 use lock_core::{Client, Name, Options, Result};
 
-use nodes::{FIVE, Nodes};
+use nodes::{FIVE, MAX_TTL, Nodes};
 
 fn main() -> Verdict {
     let nodes = match std::env::var(NODES) {
         // Another process that plays a part finds the servers of the one that started it.
         Ok(urls) => Ok(Nodes::at(urls.split(',').map(str::to_owned).collect())),
-        Err(_) => Nodes::start(FIVE, &Settings::default()),
+        Err(_) => Nodes::start(FIVE, MAX_TTL, &Settings::default()),
     };
     match nodes {
         Ok(nodes) => lock_conformance::run(Redlock { nodes }),
@@ -24,6 +24,9 @@ fn main() -> Verdict {
         Err(Absence::Failure(why)) => lock_conformance::failed(catalogue::REDIS.name, &why),
     }
 }
+
+/// The longest ttl on servers of a case's own: how long they have no vote once they were started again.
+const SHORT: Duration = Duration::from_secs(4);
 
 /// Where such a process finds them.
 const NODES: &str = "LOCK_TEST_REDLOCK";
@@ -97,18 +100,18 @@ impl Harness for Redlock {
     }
 
     async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
-        Nodes::at(addresses.iter().map(|address| format!("redis://{address}")).collect()).open(options).await
+        self.nodes.behind(addresses).open(options).await
     }
 
     async fn own_server(&self) -> Box<dyn OwnServer> {
         let settings = Settings { persistence: Persistence::EveryWrite, ..Settings::default() };
-        Box::new(Own(Nodes::start(FIVE, &settings).expect("others were started before")))
+        Box::new(Own(Nodes::start(FIVE, SHORT, &settings).expect("others were started before")))
     }
 
     async fn own_server_with_clock(&self) -> Box<dyn OwnServer> {
         let settings =
             Settings { persistence: Persistence::None, clock: servers::Clock::Own, ..Settings::default() };
-        Box::new(Own(Nodes::start(FIVE, &settings).expect("others were started before")))
+        Box::new(Own(Nodes::start(FIVE, SHORT, &settings).expect("others were started before")))
     }
 }
 
@@ -151,6 +154,10 @@ impl OwnServer for Own {
     }
 
     async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
-        Nodes::at(addresses.iter().map(|address| format!("redis://{address}")).collect()).open(options).await
+        self.0.behind(addresses).open(options).await
+    }
+
+    fn recovers_in(&self) -> Duration {
+        self.0.max_ttl()
     }
 }

@@ -29,6 +29,7 @@
 //! | `memory://`, `memory+queue://` | `memory` (default) | none: this process |
 //! | `mongodb://`, `mongodb+srv://` (with `mongodb-srv`) | `mongodb` | a MongoDB replica set, or one server |
 //! | `redis://`, `unix://`, `rediss://` (with `tls`), `valkey://`, … | `redis` | one Redis or Valkey |
+//! | `redlock://a,b,c`, `redlocks://` (with `tls`) | `redlock` | a majority of 3, 5, … independent Redis or Valkey |
 //! | `mysql://`, `mariadb://` | `mysql` | MySQL 8.0 or MariaDB 10.5, or later |
 //! | `postgres://`, `postgresql://` | `postgres` | PostgreSQL 12 or later |
 //! | `sqlite:///path/locks.db`, `sqlite:locks.db` | `sqlite` | none: a file, for the processes of one machine |
@@ -54,6 +55,9 @@ pub use lock_mongo as mongodb;
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use lock_redis as redis;
+#[cfg(feature = "redlock")]
+#[doc(inline)]
+pub use lock_redlock as redlock;
 #[cfg(feature = "mysql")]
 #[doc(inline)]
 pub use lock_sql::mysql;

@@ -34,8 +34,8 @@ async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
     assert!(started.elapsed() >= ms(300) && started.elapsed() < ms(700), "{:?}", started.elapsed());
     assert!(lock.inspect().await.is_err());
     server.start(Data::Lost);
-    let lock =
-        client.lock(name.as_str()).ttl(s.ttl()).wait(Duration::from_secs(5)).build().expect("fine terms");
+    let wait = server.recovers_in() + Duration::from_secs(5);
+    let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(wait).build().expect("fine terms");
     assert_eq!(lock.acquire().await.expect("it is back").release().await, Ending::Released);
 }
 
@@ -126,7 +126,9 @@ async fn waiters_and_holders_survive_restarts_with_data(s: Setting) {
     }
     assert_eq!(within("release", ms(4500), guard.release()).await, Ending::Released);
     // The wake-up may fall into a gap: then the safety poll finds it.
-    let guard = within("the waiter has it", Duration::from_secs(7), waiter).await.expect("no panic");
+    let guard = within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter)
+        .await
+        .expect("no panic");
     guard.expect("a restart is no reason to give up");
 }
 
@@ -143,6 +145,8 @@ async fn waiters_survive_restarts_without_data(s: Setting) {
     // Long enough for the holder to know: a server that forgets gives the lock to the next one who asks.
     guard.lost().await;
     server.start(Data::Lost);
-    let next = within("the waiter has it", Duration::from_secs(7), waiter).await.expect("no panic");
+    let next = within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter)
+        .await
+        .expect("no panic");
     assert!(next.expect("a restart is no reason to give up").token() > guard.token());
 }

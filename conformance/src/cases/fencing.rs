@@ -3,9 +3,9 @@
 use lock_core::{Fence, FencingToken, Options};
 
 use super::case;
-use crate::harness::Data;
+use crate::harness::{Data, OwnServer};
 use crate::runner::Case;
-use crate::setting::{Setting, ms, until};
+use crate::setting::{Setting, ms, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(tokens_rise_over_all_holders, [B13]),
@@ -82,7 +82,16 @@ async fn tokens_rise_over(s: Setting, data: Data) {
         }
         server.kill();
         server.start(data);
+        recovered(&s, &*server).await;
     }
+}
+
+/// Waits until it grants locks again.
+async fn recovered(s: &Setting, server: &dyn OwnServer) {
+    let client = server.open(Options::default()).await.expect("it is up");
+    let lock = s.lock(&client, &s.name()).build().expect("fine terms");
+    let guard = within("it grants again", server.recovers_in() + ms(3000), lock.acquire()).await;
+    assert_eq!(guard.expect("up").release().await, lock_core::Ending::Released);
 }
 
 /// The story of the two tokens: 33 is refused after 34.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use lock_conformance::Counters;
@@ -20,7 +21,9 @@ pub(crate) const FIVE: usize = 5;
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(60);
 
 /// How long one node may take: five share the machine with their clients.
-const NODE_PATIENCE: Duration = Duration::from_millis(150);
+const NODE_PATIENCE: Duration = Duration::from_secs(1);
+/// The same, where the network is made slow: as long as the call.
+const ANY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Servers, in their order.
 #[derive(Debug)]
@@ -28,6 +31,7 @@ pub(crate) struct Nodes {
     owned: Vec<Owned>,
     urls: Vec<String>,
     max_ttl: Duration,
+    node_patience: Duration,
 }
 
 impl fmt::Display for Nodes {
@@ -41,8 +45,12 @@ impl fmt::Display for Nodes {
 
 impl Nodes {
     /// Starts so many, and says of each that nobody holds anything there.
-    pub(crate) fn start(count: usize, settings: &Settings) -> std::result::Result<Nodes, Absence> {
-        let nodes = Nodes::unmarked(count, settings)?;
+    pub(crate) fn start(
+        count: usize,
+        max_ttl: Duration,
+        settings: &Settings,
+    ) -> std::result::Result<Nodes, Absence> {
+        let nodes = Nodes::unmarked(count, settings)?.with_max_ttl(max_ttl);
         nodes.mark();
         Ok(nodes)
     }
@@ -53,16 +61,26 @@ impl Nodes {
             .map(|_| Owned::start(&servers::Redis, settings))
             .collect::<std::result::Result<_, _>>()?;
         let urls = owned.iter().map(|server| server.url().to_owned()).collect();
-        Ok(Nodes { owned, urls, max_ttl: MAX_TTL })
+        Ok(Nodes { owned, urls, max_ttl: MAX_TTL, node_patience: NODE_PATIENCE })
     }
 
     /// Those that somebody else has started.
     pub(crate) fn at(urls: Vec<String>) -> Nodes {
-        Nodes { owned: Vec::new(), urls, max_ttl: MAX_TTL }
+        Nodes { owned: Vec::new(), urls, max_ttl: MAX_TTL, node_patience: NODE_PATIENCE }
+    }
+
+    /// The same servers behind a network that may be slow.
+    pub(crate) fn behind(&self, addresses: &[SocketAddr]) -> Nodes {
+        let urls = addresses.iter().map(|address| format!("redis://{address}")).collect();
+        Nodes { owned: Vec::new(), urls, max_ttl: self.max_ttl, node_patience: ANY_PATIENCE }
     }
 
     pub(crate) fn with_max_ttl(self, max_ttl: Duration) -> Nodes {
         Nodes { max_ttl, ..self }
+    }
+
+    pub(crate) fn max_ttl(&self) -> Duration {
+        self.max_ttl
     }
 
     pub(crate) fn mark(&self) {
@@ -96,14 +114,15 @@ impl Nodes {
             "redlock://{}/?max_ttl={}ms&node_patience={}ms",
             self.addresses().join(","),
             self.max_ttl.as_millis(),
-            NODE_PATIENCE.as_millis()
+            self.node_patience.as_millis()
         )
     }
 
     pub(crate) fn redlock(&self) -> Redlock {
         let nodes = self.urls.iter().map(|url| Redis::from_url(url)).collect::<Result<_>>();
         let redlock = Redlock::of(nodes.expect("their URLs")).expect("an odd number of them");
-        let redlock = redlock.max_ttl(self.max_ttl).and_then(|redlock| redlock.node_patience(NODE_PATIENCE));
+        let redlock =
+            redlock.max_ttl(self.max_ttl).and_then(|redlock| redlock.node_patience(self.node_patience));
         redlock.expect("within bounds")
     }
 
@@ -142,10 +161,11 @@ impl Nodes {
         residue
     }
 
+    /// On the node that keeps most.
     pub(crate) async fn kept(&self) -> u64 {
         let mut kept = 0;
         for url in &self.urls {
-            kept += keys(url).await.len() as u64 + channels(url).await;
+            kept = kept.max(keys(url).await.len() as u64 + channels(url).await);
         }
         kept
     }

@@ -1,0 +1,144 @@
+//! A node that may have forgotten locks has no vote until nothing of what it forgot can be held.
+
+use std::time::Instant;
+
+use lock_conformance::Data;
+use lock_conformance::servers::Settings;
+use lock_core::{ErrorKind, Options};
+
+use super::nodes::{FIVE, Nodes, admin};
+use super::{TTL, five, ms, options, released, run};
+
+pub(crate) fn a_new_node_has_no_vote_until_its_operator_says_so() {
+    run(async {
+        let nodes = Nodes::unmarked(FIVE, &Settings::default()).unwrap().with_max_ttl(ms(1500));
+        let client = nodes.open(options()).await.unwrap();
+        let lock = client.lock("a").ttl(ms(600)).build().unwrap();
+        let began = Instant::now();
+        let error = lock.try_acquire().await.map(drop).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
+        assert!(
+            error.to_string().contains("lock init") && error.to_string().contains("vote again"),
+            "{error}"
+        );
+        assert!(error.retry_in().is_some_and(|left| left <= ms(1500)), "{error:?}");
+        // Without a word from anybody they vote when the longest ttl is over.
+        let guard = lock.acquire().await.unwrap();
+        assert!(began.elapsed() >= ms(1400), "{:?}", began.elapsed());
+        released(guard).await;
+
+        let fresh = Nodes::unmarked(FIVE, &Settings::default()).unwrap().with_max_ttl(ms(60_000));
+        let client = fresh.open(options()).await.unwrap();
+        assert!(client.init().await.unwrap().contains("votes now"));
+        assert_eq!(client.init().await.unwrap(), "", "there is nothing left to do");
+        let lock = client.lock("a").ttl(ms(600)).build().unwrap();
+        released(lock.try_acquire().await.unwrap().unwrap()).await;
+    });
+}
+
+pub(crate) fn a_node_that_was_flushed_has_no_vote() {
+    run(async {
+        let nodes = five(ms(1500));
+        let (holder, other) = (nodes.open(options()).await.unwrap(), nodes.open(options()).await.unwrap());
+        let guard = holder.lock("a").ttl(ms(1500)).fixed_lease().build().unwrap().acquire().await.unwrap();
+        nodes.each(&redis::cmd("FLUSHALL")).await;
+        let lock = other.lock("a").ttl(ms(600)).build().unwrap();
+        let next = lock.acquire().await.unwrap();
+        assert!(!guard.is_held(), "two hold it");
+        assert!(next.token() > guard.token());
+    });
+}
+
+/// The documents' story: A, B and C grant the lock; C restarts without it; C, D and E grant it once more.
+pub(crate) fn a_restarted_node_grants_nothing_that_it_has_forgotten() {
+    run(async {
+        let nodes = five(ms(1500));
+        let (holder, other) = (nodes.open(options()).await.unwrap(), nodes.open(options()).await.unwrap());
+        let [_, _, c, d, e] = nodes.servers() else { unreachable!("five") };
+        // D and E are not there when it is granted.
+        d.pause().unwrap();
+        e.pause().unwrap();
+        let guard = holder.lock("a").ttl(ms(1500)).fixed_lease().build().unwrap().acquire().await.unwrap();
+        c.kill().unwrap();
+        c.restart(Data::Lost).unwrap();
+        d.resume().unwrap();
+        e.resume().unwrap();
+        let lock = other.lock("a").ttl(ms(600)).build().unwrap();
+        while guard.is_held() {
+            // Whatever the answer is, it must not be the lock.
+            if let Ok(Some(second)) = lock.try_acquire().await {
+                assert!(!guard.is_held(), "two hold it: {} and {}", guard.token(), second.token());
+            }
+        }
+        let next = lock.acquire().await.unwrap();
+        assert!(next.token() > guard.token());
+    });
+}
+
+pub(crate) fn clients_agree_on_the_longest_ttl() {
+    run(async {
+        let nodes = five(ms(1500));
+        let lock = nodes.open(options()).await.unwrap().lock("a").ttl(TTL).build();
+        assert_eq!(lock.unwrap_err().kind(), ErrorKind::Invalid, "longer than the longest ttl");
+        let others = Nodes::at(nodes.urls().to_vec()).with_max_ttl(ms(3000));
+        let client = others.open(options()).await.unwrap();
+        let lock = client.lock("a").ttl(ms(600)).build().unwrap();
+        let error = lock.try_acquire().await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert!(error.to_string().contains("max_ttl=1.5s"), "{error}");
+        // Changing it takes as long as the longer of the two.
+        assert!(client.init().await.unwrap().contains("votes in 3s"));
+        let began = Instant::now();
+        released(lock.acquire().await.unwrap()).await;
+        assert!(began.elapsed() >= ms(2800), "{:?}", began.elapsed());
+    });
+}
+
+pub(crate) fn a_node_that_evicts_or_has_replicas_has_no_vote() {
+    run(async {
+        let nodes = five(ms(1500));
+        let evicts = |url: String| async move {
+            let mut admin = admin(&url).await;
+            for (setting, value) in [("maxmemory", "100mb"), ("maxmemory-policy", "volatile-lru")] {
+                redis::cmd("CONFIG").arg("SET").arg(setting).arg(value).exec_async(&mut admin).await.unwrap();
+            }
+        };
+        for url in &nodes.urls()[..2] {
+            evicts(url.clone()).await;
+        }
+        let client = nodes.open(Options::default()).await.unwrap();
+        let lock = client.lock("a").ttl(ms(600)).build().unwrap();
+        released(lock.acquire().await.unwrap()).await;
+        // The third makes it a majority. Whoever connects from now on is told.
+        evicts(nodes.urls()[2].clone()).await;
+        let client = nodes.open(Options::default()).await.unwrap();
+        let lock = client.lock("a").ttl(ms(600)).build().unwrap();
+        let error = lock.try_acquire().await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert!(
+            error.to_string().contains("no vote") && error.to_string().contains("volatile-lru"),
+            "{error}"
+        );
+        assert!(client.check().await.unwrap().iter().any(|finding| finding.subject == "votes"));
+    });
+}
+
+pub(crate) fn a_rolling_restart_of_all_costs_no_holder_the_lock() {
+    run(async {
+        let nodes = five(TTL);
+        let (holder, other) = (nodes.open(options()).await.unwrap(), nodes.open(options()).await.unwrap());
+        let guard = holder.lock("a").ttl(TTL).build().unwrap().acquire().await.unwrap();
+        let lock = other.lock("a").ttl(ms(600)).build().unwrap();
+        for server in nodes.servers() {
+            server.kill().unwrap();
+            server.restart(Data::Lost).unwrap();
+            // Renewed by the others, and refilled: it counts again before the next one goes.
+            for _ in 0..2 {
+                guard.renew(TTL).await.unwrap();
+            }
+            assert!(lock.try_acquire().await.is_ok_and(|taken| taken.is_none()) || guard.is_held());
+            assert!(guard.is_held());
+        }
+        released(guard).await;
+    });
+}

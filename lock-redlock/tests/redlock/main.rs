@@ -1,0 +1,72 @@
+//! The rules that are particular to a majority of nodes, on real servers. What every backend promises is the conformance
+//! suite's.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod guard;
+mod minority;
+#[path = "../nodes/mod.rs"]
+mod nodes;
+mod token;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use libtest_mimic::Arguments;
+use lock_conformance::rules;
+use lock_conformance::servers::{Redis, Settings};
+use lock_core::{Ending, Guard, Options};
+
+use nodes::{FIVE, Nodes};
+
+rules! {
+    fn();
+    guard {
+        a_new_node_has_no_vote_until_its_operator_says_so,
+        a_node_that_was_flushed_has_no_vote,
+        a_restarted_node_grants_nothing_that_it_has_forgotten,
+        clients_agree_on_the_longest_ttl,
+        a_node_that_evicts_or_has_replicas_has_no_vote,
+        a_rolling_restart_of_all_costs_no_holder_the_lock,
+    }
+    minority {
+        two_of_five_may_be_dead_or_silent,
+        without_a_majority_nothing_is_granted_and_the_error_says_why,
+        a_node_that_comes_back_is_refilled,
+        a_try_that_came_to_nothing_leaves_nothing,
+    }
+    token {
+        it_rises_with_clocks_an_hour_apart,
+        a_majority_shows_the_token_that_was_granted,
+        it_rises_over_every_change_of_the_majority,
+    }
+}
+
+fn main() -> ExitCode {
+    let tests = tests().into_iter();
+    libtest_mimic::run(&Arguments::from_args(), rules::on(&Redis, tests)).exit_code()
+}
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(test)
+}
+
+const TTL: Duration = Duration::from_secs(2);
+
+/// Five that have their votes.
+fn five(max_ttl: Duration) -> Nodes {
+    Nodes::start(FIVE, max_ttl, &Settings::default()).unwrap()
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn options() -> Options {
+    Options::default().patience(ms(600))
+}
+
+async fn released(guard: Guard) {
+    assert_eq!(guard.release().await, Ending::Released);
+}

@@ -1,0 +1,104 @@
+//! What a minority can do to a lock: nothing.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::Data;
+use lock_core::ErrorKind;
+
+use super::{TTL, five, ms, options, released, run};
+
+pub(crate) fn two_of_five_may_be_dead_or_silent() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let (a, b) = (nodes.open(options()).await.unwrap(), nodes.open(options()).await.unwrap());
+        let (first, second) = (a.lock("a").ttl(TTL).build().unwrap(), b.lock("a").ttl(TTL).build().unwrap());
+        nodes.servers()[1].kill().unwrap();
+        nodes.servers()[3].pause().unwrap();
+        let mut last = None;
+        for _ in 0..5 {
+            let guard = first.acquire().await.unwrap();
+            assert!(last < Some(guard.token()));
+            assert!(second.try_acquire().await.unwrap().is_none());
+            guard.renew(TTL).await.unwrap();
+            let (token, waiting) = (guard.token(), second.clone());
+            let waiter = tokio::spawn(async move { waiting.acquire().await });
+            released(guard).await;
+            let next = waiter.await.unwrap().unwrap();
+            assert!(next.token() > token);
+            last = Some(next.token());
+            released(next).await;
+        }
+        nodes.servers()[3].resume().unwrap();
+    });
+}
+
+pub(crate) fn without_a_majority_nothing_is_granted_and_the_error_says_why() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let client = nodes.open(options()).await.unwrap();
+        let lock = client.lock("a").ttl(TTL).build().unwrap();
+        released(lock.acquire().await.unwrap()).await;
+        nodes.servers()[..3].iter().for_each(|server| server.kill().unwrap());
+        let began = Instant::now();
+        let error = lock.try_acquire().await.map(drop).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
+        assert!(began.elapsed() < ms(900), "{:?}", began.elapsed());
+        for server in &nodes.addresses()[..3] {
+            assert!(error.to_string().contains(server), "{error}");
+        }
+        let error = nodes.open(options()).await.map(drop).unwrap_err();
+        assert!(error.to_string().contains("no majority of the 5 nodes"), "{error}");
+        // Back without data: they sit out, and two are no majority.
+        nodes.servers()[..3].iter().for_each(|server| server.restart(Data::Lost).unwrap());
+        let error = lock.try_acquire().await.map(drop).unwrap_err();
+        assert!(error.retry_in().is_some(), "{error:?}");
+    });
+}
+
+pub(crate) fn a_node_that_comes_back_is_refilled() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let client = nodes.open(options()).await.unwrap();
+        let guard = client.lock("a").ttl(TTL).build().unwrap().acquire().await.unwrap();
+        let holds = async || {
+            let mut holds = 0;
+            for url in nodes.urls() {
+                let mut admin = super::nodes::admin(url).await;
+                holds += redis::cmd("EXISTS").arg("a").query_async::<u32>(&mut admin).await.unwrap();
+            }
+            holds
+        };
+        nodes.servers()[0].kill().unwrap();
+        nodes.servers()[0].restart(Data::Lost).unwrap();
+        assert_eq!(holds().await, 4);
+        guard.renew(TTL).await.unwrap();
+        assert_eq!(holds().await, 5, "it was given back");
+        released(guard).await;
+        let deadline = Instant::now() + ms(500);
+        while holds().await > 0 {
+            assert!(Instant::now() < deadline, "the release comes to all");
+        }
+    });
+}
+
+/// Two of five are somebody else's, one is dead, so that a third vote is never there.
+pub(crate) fn a_try_that_came_to_nothing_leaves_nothing() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let client = nodes.open(options()).await.unwrap();
+        for url in &nodes.urls()[..3] {
+            let mut set = redis::cmd("SET");
+            set.arg("a").arg("somebody else").arg("PX").arg(60_000);
+            set.exec_async(&mut super::nodes::admin(url).await).await.unwrap();
+        }
+        let lock = client.lock("a").ttl(TTL).build().unwrap();
+        for _ in 0..5 {
+            assert!(lock.try_acquire().await.unwrap().is_none(), "a majority is somebody else's");
+        }
+        assert_eq!(client.shutdown(Duration::from_secs(2)).await, 0);
+        for url in &nodes.urls()[3..] {
+            let mut admin = super::nodes::admin(url).await;
+            assert_eq!(redis::cmd("EXISTS").arg("a").query_async::<u32>(&mut admin).await.unwrap(), 0);
+        }
+    });
+}
