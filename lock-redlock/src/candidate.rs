@@ -44,7 +44,7 @@ impl<N: Node> Candidate<N> {
         ttl: Duration,
     ) -> Candidate<N> {
         let value = redis::held(&owner, 0, &label).into();
-        let ask = Ask { keys, value, ttl };
+        let ask = Ask { keys, value, earlier: Arc::new([]), ttl };
         Candidate {
             quorum,
             owner,
@@ -108,7 +108,7 @@ impl<N: Node> Candidate<N> {
         }
         let gone = lost.len() + absent.len();
         if gone > self.quorum.nodes().len() - self.quorum.majority() {
-            return Ok(Renewal::Lost(cause(&lost)));
+            return Ok(Renewal::Lost(cause(&lost, self.quorum.majority())));
         }
         Err(self.trouble(&troubles, Done::Unknown))
     }
@@ -158,6 +158,7 @@ impl<N: Node> Candidate<N> {
         let now = self.quorum.clock().now();
         self.left_behind.retain(|(until, _)| now < *until);
         self.left_behind.push((ends + self.ask.ttl, self.ask.clone()));
+        self.ask.earlier = self.left_behind.iter().map(|(_, ask)| ask.value.clone()).collect();
         self.tries += 1;
         self.ask.value = redis::held(&self.owner, self.tries, &self.label).into();
     }
@@ -193,7 +194,7 @@ impl<N: Node> Candidate<N> {
             if !sits_out.is_empty() && yes + no.len() + sits_out.len() >= majority {
                 return Err(self.quarantined(&sits_out, majority - yes.min(majority - 1)));
             }
-            return Err(self.trouble(&troubles, if leaves || yes > 0 { Done::Unknown } else { Done::No }));
+            return Err(self.trouble(&troubles, if leaves { Done::Unknown } else { Done::No }));
         }
         let unheard = self.quorum.nodes().len() - yes - no.len();
         Ok(Attempt::Busy(match self.leader(&no, unheard) {
@@ -217,9 +218,14 @@ impl<N: Node> Candidate<N> {
     /// Who may have a majority, with those who said nothing.
     fn leader(&self, no: &[Held], unheard: usize) -> Option<Box<lock_core::driver::Entry>> {
         let votes = |value: &[u8]| no.iter().filter(|held| held.value == value).count();
-        let held = no.iter().max_by_key(|held| (votes(&held.value), held.token))?;
+        let agree = |other: &Held| {
+            no.iter().filter(|held| (&held.value, held.token) == (&other.value, other.token)).count()
+        };
+        let held = no.iter().max_by_key(|held| (votes(&held.value), agree(held), held.token))?;
         (votes(&held.value) + unheard >= self.quorum.majority()).then(|| {
-            let Held { value, left, token, now } = held.clone();
+            let Held { value, left, now, .. } = held.clone();
+            // The token that a majority has acknowledged: a node that came late to the grant may have another.
+            let token = held.token.filter(|_| agree(held) >= self.quorum.majority());
             Box::new(redis::entry(value, left, token, now))
         })
     }
@@ -259,7 +265,7 @@ impl<N: Node> Candidate<N> {
             if nodes.is_empty() { "what they said came too late".to_owned() } else { nodes.join("; ") }
         );
         let refusals = troubles.iter().filter(|(_, e)| !e.is_transient()).count();
-        if refusals > self.quorum.nodes().len() - self.quorum.majority() && done == Done::No {
+        if refusals > self.quorum.nodes().len() - self.quorum.majority() {
             return Error::rejected(message);
         }
         Error::unavailable(done, message)
@@ -273,10 +279,12 @@ fn free_in(no: &[Held], needed: usize) -> Option<Duration> {
     left.get(needed.checked_sub(1)?).copied()
 }
 
-fn cause(lost: &[Kept]) -> Cause {
-    if lost.contains(&Kept::Revoked) {
+/// What a majority says, or else that it is gone: a node may have somebody else's try, or a release may be on its way.
+fn cause(lost: &[Kept], majority: usize) -> Cause {
+    let said = |what| lost.iter().filter(|kept| **kept == what).count();
+    if said(Kept::Revoked) > 0 {
         Cause::Revoked
-    } else if lost.contains(&Kept::Taken) {
+    } else if said(Kept::Taken) >= majority {
         Cause::Taken
     } else {
         Cause::Gone

@@ -50,6 +50,8 @@ pub struct Ask {
     pub keys: std::sync::Arc<Keys>,
     /// What the lock's key holds while it is this owner's: of this try alone.
     pub value: std::sync::Arc<str>,
+    /// What it held of this owner's tries before: what a node still has of them is no other's.
+    pub earlier: std::sync::Arc<[std::sync::Arc<str>]>,
     /// How long it is to be kept without a renewal.
     pub ttl: Duration,
 }

@@ -46,9 +46,14 @@ impl<N: Node> Quorum<N> {
         &self.clock
     }
 
-    /// How long a node may take for an answer in a call that ends then.
+    /// How long a node may take for an answer, in a call that ends then.
     pub(crate) fn patience(&self, ends: Instant) -> Duration {
         self.patience.min(ends.since(self.clock.now()))
+    }
+
+    /// The same, where something else has to follow in time: a try that comes to nothing is taken back.
+    pub(crate) fn patience_for_now(&self, ends: Instant) -> Duration {
+        self.patience.min(ends.since(self.clock.now()) * 2 / 3)
     }
 
     /// Asks one node, in a task of its own: what was sent to it is followed up, whoever loses interest. The answer comes

@@ -129,7 +129,8 @@ impl Node for RedisNode {
             let arguments = |deadline| {
                 let numbers = [millis(ask.ttl), deadline, 0, millis(self.max_ttl)];
                 let value = ask.value.as_bytes().to_vec();
-                std::iter::once(value).chain(numbers.map(text)).collect()
+                let earlier = ask.earlier.iter().map(|earlier| earlier.as_bytes().to_vec());
+                std::iter::once(value).chain(numbers.map(text)).chain(earlier).collect()
             };
             let said = self.node.run(patience, &GRANT, &self.guarded(&ask.keys), arguments).await?;
             match &said.items[..] {

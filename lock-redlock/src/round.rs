@@ -68,7 +68,7 @@ impl<N: Node> Quorum<N> {
     /// Tries once to take the lock, until `ends`.
     pub(crate) async fn attempt(&self, ask: &Ask, ends: Instant) -> Tried {
         let (events, mut arriving) = mpsc::unbounded_channel();
-        let patience = self.patience(ends);
+        let patience = self.patience_for_now(ends);
         for at in 0..self.nodes().len() {
             let ask = ask.clone();
             self.ask(at, &events, Event::Vote, |node| async move { node.grant(ask, patience).await });
@@ -150,7 +150,8 @@ impl<N: Node> Round<'_, N> {
         if yes.token == token {
             yes.acknowledged = true;
         } else if yes.token < token {
-            let (ask, granted, patience) = (self.ask.clone(), yes.token, self.quorum.patience(self.ends));
+            let patience = self.quorum.patience_for_now(self.ends);
+            let (ask, granted) = (self.ask.clone(), yes.token);
             self.raising += 1;
             self.quorum.ask(yes.at, &self.events, Event::Raised, |node| async move {
                 node.raise(ask, granted, token, patience).await

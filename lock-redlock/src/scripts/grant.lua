@@ -2,7 +2,7 @@
 --
 -- KEYS  1 the lock   2 its token   3 the marker   4 the quarantine
 -- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us   4 the least token
---       5 the longest ttl in ms
+--       5 the longest ttl in ms   6… the values of this owner's tries before
 --
 -- Answers, each ending in the server's time in us:
 --   1 token left           granted just now, or this owner's already
@@ -34,6 +34,13 @@ if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
 end
 
 local holder = redis.call('GET', KEYS[1])
+for nth = 6, #ARGV do
+  -- What is left of an earlier try is taken over, as a grant of its own.
+  if holder == ARGV[nth] then
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+    return {1, mint(), ttl, now}
+  end
+end
 local left = redis.call('PTTL', KEYS[1])
 if holder ~= ARGV[1] then return {0, left, holder, previous, now} end
 
