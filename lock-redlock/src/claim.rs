@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::select_all;
-use lock_core::driver::{Attempt, Claim, Release, Renewal, Request};
-use lock_core::{Error, ErrorKind, Instant, Listening, Result};
+use lock_core::driver::{Attempt, Busy, Claim, Release, Renewal, Request, Waits};
+use lock_core::{Done, Error, ErrorKind, Instant, Listening, Random, Result};
 use tokio::sync::mpsc;
 
 use crate::candidate::Candidate;
@@ -22,13 +22,30 @@ pub(crate) struct RedlockClaim {
     keys: Arc<Keys>,
     request: Request,
     listening: Vec<Listening>,
+    random: Random,
 }
 
 impl RedlockClaim {
-    pub(crate) fn new(quorum: Quorum<RedisNode>, keys: Arc<Keys>, request: Request) -> RedlockClaim {
+    pub(crate) fn new(
+        quorum: Quorum<RedisNode>,
+        keys: Arc<Keys>,
+        request: Request,
+        random: Random,
+    ) -> RedlockClaim {
         let candidate =
             Candidate::new(quorum.clone(), keys.clone(), request.owner, request.label.clone(), request.ttl);
-        RedlockClaim { quorum, candidate, keys, request, listening: Vec::new() }
+        RedlockClaim { quorum, candidate, keys, request, listening: Vec::new(), random }
+    }
+
+    /// Several have had a part each, and nobody a majority: the lock is not held, and one who looks once wants to know
+    /// that. Who waits is told when to try again.
+    fn try_again(&self, outcome: &Result<Attempt>) -> Option<Duration> {
+        match outcome {
+            Ok(Attempt::Busy(Busy { holder: None, free_in, .. })) if self.request.waits == Waits::No => {
+                *free_in
+            }
+            _ => None,
+        }
     }
 
     fn ends(&self) -> Instant {
@@ -39,7 +56,15 @@ impl RedlockClaim {
 #[async_trait]
 impl Claim for RedlockClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
-        let outcome = self.candidate.attempt(self.ends()).await;
+        let ends = self.ends();
+        let outcome = loop {
+            let outcome = self.candidate.attempt(ends).await;
+            let Some(pause) = self.try_again(&outcome) else { break outcome };
+            if self.request.clock.now() + pause * 2 >= ends {
+                break outcome;
+            }
+            self.request.clock.sleep(self.random.up_to(pause)).await;
+        };
         if let Ok(Attempt::Granted(_)) = &outcome {
             // A holder waits for nothing: a wake-up that it took would be missed by a waiter of this process.
             self.listening.clear();
@@ -71,9 +96,7 @@ impl Claim for RedlockClaim {
         let enough = listening.len() >= self.quorum.majority();
         match refused {
             Some(e) if !enough && e.kind() == ErrorKind::Unsupported => Err(e),
-            Some(e) if !enough => {
-                Err(Error::unavailable(lock_core::Done::No, e.message().to_owned()).with_source(e))
-            }
+            Some(e) if !enough => Err(Error::unavailable(Done::No, e.message().to_owned()).with_source(e)),
             _ => {
                 self.listening = listening;
                 Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Claim, Driver, Finding, Inspection, Level, Request, Revocation, Revoked, When};
-use lock_core::{Context, Done, Error, Info, Name, Prefix, Result};
+use lock_core::{Context, Done, Error, Info, Name, Prefix, Random, Result};
 use lock_redis::node::{Kind, beside, key};
 
 use crate::claim::RedlockClaim;
@@ -22,6 +22,7 @@ pub(crate) struct RedlockDriver {
     quorum: Quorum<RedisNode>,
     prefix: Prefix,
     info: Arc<Info>,
+    random: Random,
 }
 
 impl RedlockDriver {
@@ -34,7 +35,7 @@ impl RedlockDriver {
             .collect::<Result<_>>()?;
         let info = Arc::new(describe(server, nodes.len(), max_ttl));
         let quorum = Quorum::new(nodes, context.clock.clone(), node_patience);
-        let driver = RedlockDriver { quorum, prefix, info };
+        let driver = RedlockDriver { quorum, prefix, info, random: context.random.clone() };
         driver.ready(context.patience).await?;
         Ok(driver)
     }
@@ -101,7 +102,12 @@ impl Driver for RedlockDriver {
     }
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
-        Box::new(RedlockClaim::new(self.quorum.clone(), self.keys(&request.name), request))
+        Box::new(RedlockClaim::new(
+            self.quorum.clone(),
+            self.keys(&request.name),
+            request,
+            self.random.clone(),
+        ))
     }
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
@@ -196,7 +202,7 @@ fn held_by_a_majority(held: impl Iterator<Item = Held>, majority: usize) -> Opti
         by_value.entry(held.value.clone()).or_default().push(held);
     }
     let mut nodes = by_value.into_values().find(|nodes| nodes.len() >= majority)?;
-    nodes.sort_by(|a, b| b.left.cmp(&a.left));
+    nodes.sort_by_key(|held| std::cmp::Reverse(held.left));
     let left = nodes.get(majority - 1)?.left;
     // The token that a majority has acknowledged: a node that came late to the grant may have another.
     let agree = |token: Option<i64>| nodes.iter().filter(|held| held.token == token).count();

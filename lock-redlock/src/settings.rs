@@ -78,7 +78,7 @@ impl Redlock {
     /// These nodes, of which each is asked by itself: no two may be the same server, or replicas of one another. What
     /// they say of a prefix or of a patience is not used. `Invalid` unless they are an odd number, from 3 to 15.
     pub fn of(nodes: Vec<Redis>) -> Result<Redlock> {
-        if nodes.len() < 3 || nodes.len() > MOST_NODES || nodes.len() % 2 == 0 {
+        if nodes.len() < 3 || nodes.len() > MOST_NODES || nodes.len().is_multiple_of(2) {
             return Err(Error::invalid(format!(
                 "{} servers: an odd number from 3 to {MOST_NODES}, so that a majority of them decides; for one server use \
                  redis://",
@@ -109,7 +109,7 @@ impl Redlock {
     /// nodes must agree on it; `lock init` changes it. `Invalid` unless it is from 100 ms to a day, in whole milliseconds.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Result<Redlock> {
         let allowed = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
-        if !allowed.contains(&max_ttl) || max_ttl.subsec_nanos() % 1_000_000 != 0 {
+        if !allowed.contains(&max_ttl) || !max_ttl.subsec_nanos().is_multiple_of(1_000_000) {
             return Err(Error::invalid(format!(
                 "max_ttl={max_ttl:?}: from 100 ms to a day, in whole milliseconds"
             )));
