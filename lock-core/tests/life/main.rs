@@ -325,7 +325,7 @@ async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {
         // Looked at half a second ago, since nothing has happened.
         (ms(700), "held by deploy@web-3 for 60 s, lease ends in 19 s"),
     ] {
-        let (lock, began) = (lock(wait), tokio::time::Instant::now());
+        let (lock, began) = (lock(wait), scripted::now());
         let error = lock.acquire().await.map(drop).unwrap_err();
         assert!(error.to_string().contains(shown), "{wait:?}: {error}");
         assert!(began.elapsed() <= wait + ms(2), "{wait:?}: nothing else was asked: {:?}", began.elapsed());

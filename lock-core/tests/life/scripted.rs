@@ -222,7 +222,7 @@ impl Time for Virtual {
 }
 
 #[allow(clippy::disallowed_methods, reason = "the virtual clock is made of this")]
-fn now() -> tokio::time::Instant {
+pub(crate) fn now() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
 
