@@ -196,8 +196,7 @@ impl<N: Node> Candidate<N> {
             }
             return Err(self.trouble(&troubles, if leaves { Done::Unknown } else { Done::No }));
         }
-        let unheard = self.quorum.nodes().len() - yes - no.len();
-        Ok(Attempt::Busy(match self.leader(&no, unheard) {
+        Ok(Attempt::Busy(match self.leader(&no) {
             Some(holder) => {
                 self.splits = 0;
                 Busy {
@@ -206,7 +205,8 @@ impl<N: Node> Candidate<N> {
                     holder: Some(holder),
                 }
             }
-            // Several have had a part each. Who tries again at once meets the same others again.
+            // Several have had a part each, or somebody has a majority with nodes that can't be asked: nobody knows. Who
+            // tries again at once meets the same others again.
             None => {
                 self.splits += 1;
                 let pause = took.saturating_mul(1 << self.splits.min(8)).min(LONGEST_SPLIT);
@@ -215,14 +215,14 @@ impl<N: Node> Candidate<N> {
         }))
     }
 
-    /// Who may have a majority, with those who said nothing.
-    fn leader(&self, no: &[Held], unheard: usize) -> Option<Box<lock_core::driver::Entry>> {
+    /// Who has a majority.
+    fn leader(&self, no: &[Held]) -> Option<Box<lock_core::driver::Entry>> {
         let votes = |value: &[u8]| no.iter().filter(|held| held.value == value).count();
         let agree = |other: &Held| {
             no.iter().filter(|held| (&held.value, held.token) == (&other.value, other.token)).count()
         };
         let held = no.iter().max_by_key(|held| (votes(&held.value), agree(held), held.token))?;
-        (votes(&held.value) + unheard >= self.quorum.majority()).then(|| {
+        (votes(&held.value) >= self.quorum.majority()).then(|| {
             let Held { value, left, now, .. } = held.clone();
             // The token that a majority has acknowledged: a node that came late to the grant may have another.
             let token = held.token.filter(|_| agree(held) >= self.quorum.majority());

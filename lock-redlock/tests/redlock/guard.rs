@@ -123,6 +123,21 @@ pub(crate) fn a_node_that_evicts_or_has_replicas_has_no_vote() {
     });
 }
 
+/// Three of five come back empty: who had the lock has a minority of it, and is told.
+pub(crate) fn what_a_majority_has_forgotten_is_lost() {
+    run(async {
+        let nodes = five(TTL);
+        let client = nodes.open(options()).await.unwrap();
+        let guard = client.lock("a").ttl(TTL).build().unwrap().acquire().await.unwrap();
+        for server in &nodes.servers()[..3] {
+            server.kill().unwrap();
+            server.restart(Data::Lost).unwrap();
+        }
+        let error = guard.renew(TTL).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost, "{error:?}");
+    });
+}
+
 pub(crate) fn a_rolling_restart_of_all_costs_no_holder_the_lock() {
     run(async {
         let nodes = five(TTL);

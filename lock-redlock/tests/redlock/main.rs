@@ -27,6 +27,7 @@ rules! {
         a_restarted_node_grants_nothing_that_it_has_forgotten,
         clients_agree_on_the_longest_ttl,
         a_node_that_evicts_or_has_replicas_has_no_vote,
+        what_a_majority_has_forgotten_is_lost,
         a_rolling_restart_of_all_costs_no_holder_the_lock,
     }
     minority {

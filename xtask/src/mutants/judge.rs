@@ -98,6 +98,12 @@ pub(crate) const ALL: &[Judge] = &[
         within: "",
         source: "lock-sql/tests/machine",
     },
+    tests(
+        "redlock",
+        &["-p", "lock-redlock", "--test", "redlock"],
+        &["lock-redlock"],
+        "lock-redlock/tests/redlock/",
+    ),
     tests("units of lock-mongo", &["-p", "lock-mongo", "--lib"], &["lock-mongo"], "lock-mongo/src/"),
     tests("mongo", &["-p", "lock-mongo", "--test", "mongo"], &["lock-mongo"], "lock-mongo/tests/mongo/"),
     suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
@@ -115,6 +121,7 @@ pub(crate) const ALL: &[Judge] = &[
     suite("redis suite", &["-p", "lock-redis", "--test", "conformance"], &["lock-core", "lock-redis"]),
     suite_with_program("sqlite processes", &["-p", "lock-sql", "--test", "conformance"]),
     suite_with_program("redis processes", &["-p", "lock-redis", "--test", "conformance"]),
+    suite("redlock suite", &["-p", "lock-redlock", "--test", "conformance"], &["lock-redlock"]),
     suite("mongodb suite", &["-p", "lock-mongo", "--test", "conformance"], &["lock-mongo"]),
 ];
 
