@@ -10,7 +10,7 @@ use lock_redis::node as redis;
 
 use crate::node::{Ask, Freed, Held, Kept, Keys, Node, Tells};
 use crate::quorum::{Quorum, kept_by};
-use crate::round::{Failure, Tried};
+use crate::round::{Failure, Order, Tried};
 
 /// One owner on its way to one lock, or with it.
 #[derive(Debug)]
@@ -68,7 +68,9 @@ impl<N: Node> Candidate<N> {
             }
         }
         let began = self.quorum.clock().now();
-        match self.quorum.attempt(&self.ask, ends).await {
+        // Every second try among many: those who always ask the first alone would not see who has a majority.
+        let order = if self.splits % 2 == 1 { Order::FirstAlone } else { Order::AllAtOnce };
+        match self.quorum.attempt(&self.ask, ends, order).await {
             Tried::Granted { token, valid_for } => {
                 self.token = Some(token);
                 self.splits = 0;
@@ -183,14 +185,14 @@ impl<N: Node> Candidate<N> {
 
     /// What a try that came to nothing means.
     fn judge(&mut self, failure: Failure, took: Duration) -> Result<Attempt> {
-        let Failure { yes, no, sits_out, troubles, leaves, .. } = failure;
+        let Failure { yes, no, sits_out, troubles, leaves, stood_back, .. } = failure;
         let majority = self.quorum.majority();
         if no.iter().any(|held| held.left.is_none()) {
             return Err(Error::rejected(
                 "the key has no expiry, so no lock client has written it; take another name or prefix, or delete the key",
             ));
         }
-        if yes + no.len() < majority || no.is_empty() {
+        if !stood_back && (yes + no.len() < majority || no.is_empty()) {
             if !sits_out.is_empty() && yes + no.len() + sits_out.len() >= majority {
                 return Err(self.quarantined(&sits_out, majority - yes.min(majority - 1)));
             }

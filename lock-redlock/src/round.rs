@@ -34,8 +34,18 @@ pub(crate) struct Failure {
     pub(crate) troubles: Vec<(usize, Error)>,
     /// Something of this try's may be left on a node.
     pub(crate) leaves: bool,
+    /// The first node has it for somebody else, and the others were not asked.
+    pub(crate) stood_back: bool,
     /// A node was asked to forget this try, and may do so late: another try has to be told from this one.
     pub(crate) undone: bool,
+}
+
+/// In which order the nodes are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    AllAtOnce,
+    /// The first that answers before the others: of many who had a part each, one has that node.
+    FirstAlone,
 }
 
 /// What arrives while a try is under way.
@@ -66,7 +76,12 @@ struct Yes {
 
 impl<N: Node> Quorum<N> {
     /// Tries once to take the lock, until `ends`.
-    pub(crate) async fn attempt(&self, ask: &Ask, ends: Instant) -> Tried {
+    pub(crate) async fn attempt(&self, ask: &Ask, ends: Instant, order: Order) -> Tried {
+        if order == Order::FirstAlone
+            && let Some(held) = self.first_is_held(ask, ends).await
+        {
+            return Tried::Failed(Failure { no: vec![held], stood_back: true, ..Failure::default() });
+        }
         let (events, mut arriving) = mpsc::unbounded_channel();
         let patience = self.patience_for_now(ends);
         for at in 0..self.nodes().len() {
@@ -96,6 +111,18 @@ impl<N: Node> Quorum<N> {
             Some((token, valid_for)) => Tried::Granted { token, valid_for },
             None => Tried::Failed(round.undo(arriving).await),
         }
+    }
+
+    /// Who has the first node that answers. `None` if this try has it now: it is asked once more with the others.
+    async fn first_is_held(&self, ask: &Ask, ends: Instant) -> Option<Held> {
+        for node in self.nodes().iter() {
+            match node.grant(ask.clone(), self.patience_for_now(ends)).await {
+                Ok(Vote::Yes { .. }) => return None,
+                Ok(Vote::No(held)) => return Some(held),
+                Ok(Vote::SitsOut { .. } | Vote::Disagrees { .. }) | Err(_) => {}
+            }
+        }
+        None
     }
 }
 
