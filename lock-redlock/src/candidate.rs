@@ -193,10 +193,11 @@ impl<N: Node> Candidate<N> {
             ));
         }
         if !stood_back && (yes + no.len() < majority || no.is_empty()) {
+            let done = if leaves { Done::Unknown } else { Done::No };
             if !sits_out.is_empty() && yes + no.len() + sits_out.len() >= majority {
-                return Err(self.quarantined(&sits_out, majority - yes.min(majority - 1)));
+                return Err(self.quarantined(&sits_out, majority - yes.min(majority - 1), done));
             }
-            return Err(self.trouble(&troubles, if leaves { Done::Unknown } else { Done::No }));
+            return Err(self.trouble(&troubles, done));
         }
         Ok(Attempt::Busy(match self.leader(&no) {
             Some(holder) => {
@@ -232,7 +233,7 @@ impl<N: Node> Candidate<N> {
         })
     }
 
-    fn quarantined(&self, sits_out: &[(usize, Duration)], needed: usize) -> Error {
+    fn quarantined(&self, sits_out: &[(usize, Duration)], needed: usize, done: Done) -> Error {
         let mut left: Vec<Duration> = sits_out.iter().map(|(_, left)| *left).collect();
         left.sort_unstable();
         let retry_in = left.get(needed.saturating_sub(1)).or(left.last()).copied().unwrap_or_default();
@@ -243,7 +244,7 @@ impl<N: Node> Candidate<N> {
             })
             .collect();
         Error::unavailable(
-            Done::No,
+            done,
             format!(
                 "too few of the {} nodes have a vote: {} may have forgotten locks, and vote again when none of those can \
                  be held any more ({}). If nobody holds anything, `lock init` gives them their votes at once",

@@ -9,12 +9,15 @@ use lock_redis::node::{self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Said, 
 
 use crate::node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote};
 
-static GRANT: Script =
-    Script::new(concat!(include_str!("scripts/guard.lua"), include_str!("scripts/grant.lua")));
-static RAISE: Script =
-    Script::new(concat!(include_str!("scripts/guard.lua"), include_str!("scripts/raise.lua")));
-static REFILL: Script = Script::new(include_str!("scripts/refill.lua"));
-static MARK: Script = Script::new(include_str!("scripts/mark.lua"));
+/// A script behind what it goes by.
+macro_rules! script {
+    ($($file:literal),+) => { Script::new(concat!($(include_str!(concat!("scripts/", $file))),+)) };
+}
+
+static GRANT: Script = script!("run.lua", "guard.lua", "grant.lua");
+static RAISE: Script = script!("run.lua", "guard.lua", "raise.lua");
+static REFILL: Script = script!("refill.lua");
+static MARK: Script = script!("run.lua", "mark.lua");
 
 /// One of the servers.
 #[derive(Debug)]

@@ -78,9 +78,9 @@ impl<N: Node> Quorum<N> {
     /// Tries once to take the lock, until `ends`.
     pub(crate) async fn attempt(&self, ask: &Ask, ends: Instant, order: Order) -> Tried {
         if order == Order::FirstAlone
-            && let Some(held) = self.first_is_held(ask, ends).await
+            && let Some(failure) = self.stands_back(ask, ends).await
         {
-            return Tried::Failed(Failure { no: vec![held], stood_back: true, ..Failure::default() });
+            return Tried::Failed(failure);
         }
         let (events, mut arriving) = mpsc::unbounded_channel();
         let patience = self.patience_for_now(ends);
@@ -113,13 +113,20 @@ impl<N: Node> Quorum<N> {
         }
     }
 
-    /// Who has the first node that answers. `None` if this try has it now: it is asked once more with the others.
-    async fn first_is_held(&self, ask: &Ask, ends: Instant) -> Option<Held> {
+    /// Whether somebody else has the first node that answers. `None` if this try has it now, or if none answers: all are
+    /// asked then, those that were asked already once more.
+    async fn stands_back(&self, ask: &Ask, ends: Instant) -> Option<Failure> {
+        let mut failure = Failure { stood_back: true, ..Failure::default() };
         for node in self.nodes().iter() {
             match node.grant(ask.clone(), self.patience_for_now(ends)).await {
                 Ok(Vote::Yes { .. }) => return None,
-                Ok(Vote::No(held)) => return Some(held),
-                Ok(Vote::SitsOut { .. } | Vote::Disagrees { .. }) | Err(_) => {}
+                Ok(Vote::No(held)) => {
+                    failure.no.push(held);
+                    return Some(failure);
+                }
+                Ok(Vote::SitsOut { .. } | Vote::Disagrees { .. }) => {}
+                // It may have granted it, and the answer was lost.
+                Err(e) => failure.leaves |= e.may_have_been_done(),
             }
         }
         None

@@ -1,5 +1,5 @@
--- Stands before what grants or raises. `run` of the server, as it knows itself in the marker; a server that may have
--- forgotten locks (another run than the marker's, or no marker) sits out the longest ttl from its first request on.
+-- Behind run.lua; stands before what grants or raises. A server that may have forgotten locks (another run than the
+-- marker's, or no marker) sits out the longest ttl from its first request on.
 --
 -- KEYS  3 the marker   4 the quarantine
 -- ARGV  5 the longest ttl in ms
@@ -7,16 +7,6 @@
 -- Answers, each ending in the server's time in us:
 --   -2 left      no vote for so long
 --   -3 agreed    other clients have agreed on another longest ttl
-
--- Asked once: before Redis 7.2 a second answer would differ.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
--- Not pcall: who may not ask never votes unguarded.
-local info = redis.call('INFO', 'server')
-local at = string.find(info, 'run_id:', 1, true)
-if not at then return redis.error_reply('NOPERM the server does not tell its run_id') end
-local run = string.sub(info, at + 7, at + 46)
 
 local known, agreed = string.match(redis.call('GET', KEYS[3]) or '', '^(%x+) (%d+)$')
 if agreed and agreed ~= ARGV[5] then return {-3, tonumber(agreed), now} end

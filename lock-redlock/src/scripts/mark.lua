@@ -1,18 +1,10 @@
--- Gives this node its vote at once: an operator says that nobody holds anything here. A longest ttl that differs from
+-- Behind run.lua. Gives this node its vote at once: an operator says that nobody holds anything here. A longest ttl that differs from
 -- the one before is agreed on from now on, and the longer of the two is sat out.
 --
 -- KEYS  1 the marker   2 the quarantine
 -- ARGV  1 the longest ttl in ms
 --
 -- Answers, ending in the server's time in us: 1 if anything was changed, how long the node has no vote yet.
-
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
-local info = redis.call('INFO', 'server')
-local at = string.find(info, 'run_id:', 1, true)
-if not at then return redis.error_reply('NOPERM the server does not tell its run_id') end
-local run = string.sub(info, at + 7, at + 46)
 
 local known, agreed = string.match(redis.call('GET', KEYS[1]) or '', '^(%x+) (%d+)$')
 if agreed and agreed ~= ARGV[1] then

@@ -7,7 +7,7 @@ use lock_conformance::servers::Settings;
 use lock_core::{ErrorKind, Options};
 
 use super::nodes::{FIVE, Nodes, admin};
-use super::{TTL, five, ms, options, released, run};
+use super::{PATIENCE, TTL, five, ms, options, released, run};
 
 pub(crate) fn a_new_node_has_no_vote_until_its_operator_says_so() {
     run(async {
@@ -52,17 +52,24 @@ pub(crate) fn a_node_that_was_flushed_has_no_vote() {
 /// The documents' story: A, B and C grant the lock; C restarts without it; C, D and E grant it once more.
 pub(crate) fn a_restarted_node_grants_nothing_that_it_has_forgotten() {
     run(async {
-        let nodes = five(ms(1500));
+        let nodes = five(ms(3000));
         let (holder, other) = (nodes.open(options()).await.unwrap(), nodes.open(options()).await.unwrap());
         let [_, _, c, d, e] = nodes.servers() else { unreachable!("five") };
         // D and E are not there when it is granted.
         d.pause().unwrap();
         e.pause().unwrap();
-        let guard = holder.lock("a").ttl(ms(1500)).fixed_lease().build().unwrap().acquire().await.unwrap();
+        let guard = holder.lock("a").ttl(ms(3000)).fixed_lease().build().unwrap().acquire().await.unwrap();
         c.kill().unwrap();
         c.restart(Data::Lost).unwrap();
+        // What D and E were asked meanwhile can't take effect any more.
+        tokio::time::sleep(PATIENCE).await;
         d.resume().unwrap();
         e.resume().unwrap();
+        for server in [c, d, e] {
+            let mut exists = redis::cmd("EXISTS");
+            let there: u32 = exists.arg("a").query_async(&mut admin(server.url()).await).await.unwrap();
+            assert_eq!(there, 0, "a majority knows nothing of it");
+        }
         let lock = other.lock("a").ttl(ms(600)).build().unwrap();
         while guard.is_held() {
             // Whatever the answer is, it must not be the lock.
@@ -94,7 +101,7 @@ pub(crate) fn clients_agree_on_the_longest_ttl() {
     });
 }
 
-pub(crate) fn a_node_that_evicts_or_has_replicas_has_no_vote() {
+pub(crate) fn a_node_that_evicts_has_no_vote() {
     run(async {
         let nodes = five(ms(1500));
         let evicts = |url: String| async move {
@@ -121,6 +128,48 @@ pub(crate) fn a_node_that_evicts_or_has_replicas_has_no_vote() {
         );
         assert!(client.check().await.unwrap().iter().any(|finding| finding.subject == "votes"));
     });
+}
+
+pub(crate) fn a_node_with_replicas_has_no_vote() {
+    run(async {
+        let (nodes, replicas) = (five(ms(1500)), Nodes::unmarked(3, &Settings::default()).unwrap());
+        for (primary, replica) in nodes.servers().iter().zip(replicas.urls()) {
+            let mut follow = redis::cmd("REPLICAOF");
+            follow.arg("127.0.0.1").arg(primary.port()).exec_async(&mut admin(replica).await).await.unwrap();
+            let mut primary = admin(primary.url()).await;
+            let deadline = Instant::now() + TTL * 5;
+            loop {
+                let mut info = redis::cmd("INFO");
+                let info: String = info.arg("replication").query_async(&mut primary).await.unwrap();
+                if info.contains("connected_slaves:1") {
+                    break;
+                }
+                assert!(Instant::now() < deadline, "it follows: {info}");
+            }
+        }
+        refuses(&nodes, "1 attached").await;
+    });
+}
+
+/// It could not tell whether it has been restarted.
+pub(crate) fn a_node_whose_user_may_not_ask_who_it_is_has_no_vote() {
+    run(async {
+        let nodes = five(ms(1500));
+        for url in &nodes.urls()[..3] {
+            let mut forbid = redis::cmd("ACL");
+            forbid.arg("SETUSER").arg("default").arg("-info");
+            forbid.exec_async(&mut admin(url).await).await.unwrap();
+        }
+        refuses(&nodes, "+info").await;
+    });
+}
+
+/// Whoever connects now has no majority of votes, and is told why.
+async fn refuses(nodes: &Nodes, why: &str) {
+    let client = nodes.open(options()).await.unwrap();
+    let error = client.lock("a").ttl(ms(600)).build().unwrap().try_acquire().await.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+    assert!(error.to_string().contains(why), "{error}");
 }
 
 /// Three of five come back empty: who had the lock has a minority of it, and is told.

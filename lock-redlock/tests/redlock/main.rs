@@ -26,7 +26,9 @@ rules! {
         a_node_that_was_flushed_has_no_vote,
         a_restarted_node_grants_nothing_that_it_has_forgotten,
         clients_agree_on_the_longest_ttl,
-        a_node_that_evicts_or_has_replicas_has_no_vote,
+        a_node_that_evicts_has_no_vote,
+        a_node_with_replicas_has_no_vote,
+        a_node_whose_user_may_not_ask_who_it_is_has_no_vote,
         what_a_majority_has_forgotten_is_lost,
         a_rolling_restart_of_all_costs_no_holder_the_lock,
     }
@@ -53,6 +55,9 @@ fn run<T>(test: impl Future<Output = T>) -> T {
     runtime.block_on(test)
 }
 
+/// Of the clients.
+const PATIENCE: Duration = Duration::from_millis(600);
+
 const TTL: Duration = Duration::from_secs(2);
 
 /// Five that have their votes.
@@ -65,7 +70,7 @@ fn ms(millis: u64) -> Duration {
 }
 
 fn options() -> Options {
-    Options::default().patience(ms(600))
+    Options::default().patience(PATIENCE)
 }
 
 async fn released(guard: Guard) {
