@@ -18,6 +18,9 @@ use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
 use crate::token::FencingToken;
 
+pub use crate::call::Call;
+#[cfg(feature = "tls")]
+pub use crate::tls::check_tls_provider;
 pub use finding::{Drift, Finding, Level};
 
 /// A server on which locks can be claimed.
@@ -377,6 +380,12 @@ pub enum Fencing {
         /// What else is assumed.
         and: String,
     },
+    /// Until a majority of the servers lose their data: then it begins anew. It counts what they have done, and owes
+    /// nothing to any clock.
+    UntilAMajorityLosesItsData {
+        /// What else is assumed.
+        and: String,
+    },
 }
 
 impl fmt::Display for Fencing {
@@ -389,6 +398,12 @@ impl fmt::Display for Fencing {
             }
             Fencing::WhileAMajorityKeepsItsData { and } => {
                 write!(f, "rises while a majority of the servers keep their data, and {and}")
+            }
+            Fencing::UntilAMajorityLosesItsData { and } => {
+                write!(
+                    f,
+                    "rises until a majority of the servers lose their data, when it begins anew, and {and}"
+                )
             }
         }
     }

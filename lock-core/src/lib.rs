@@ -6,6 +6,7 @@
 
 mod backoff;
 mod blocking;
+mod call;
 mod claim;
 mod client;
 mod clock;
@@ -27,6 +28,8 @@ mod owner;
 mod process;
 mod random;
 mod reentrant;
+#[cfg(feature = "tls")]
+mod tls;
 mod token;
 mod url;
 

@@ -73,7 +73,7 @@ impl Life {
         valid_for: Duration,
     ) -> Held {
         let end = self.terms.max_hold.map(|most| since + most);
-        let renew_at = self.terms.renewed.then(|| self.next_renewal(since, valid_for));
+        let renew_at = self.terms.renewed.then(|| self.next_renewal(since, valid_for, self.terms.ttl));
         let state = watch::Sender::new(Held::state(until, end));
         let State { until, .. } = *state.borrow();
         Held { token, since, until, renew_at, end, failures: 0, state }
@@ -168,7 +168,7 @@ impl Life {
         match outcome {
             Ok(Renewal::Held { valid_for }) => {
                 self.tell(&Event::Renewed { name: &self.terms.name, took: self.now().since(asked) });
-                self.extend(held, asked, believed(valid_for, ttl));
+                self.extend(held, asked, believed(valid_for, ttl), ttl);
                 Ok(held.until.since(self.now()))
             }
             Ok(Renewal::Lost(cause)) => {
@@ -188,16 +188,19 @@ impl Life {
         }
     }
 
-    fn extend(&self, held: &mut Held, asked: Instant, valid_for: Duration) {
+    fn extend(&self, held: &mut Held, asked: Instant, valid_for: Duration, ttl: Duration) {
         held.reaches(asked + certain(valid_for));
         held.failures = 0;
-        held.renew_at = held.renew_at.map(|_| self.next_renewal(asked, valid_for));
+        held.renew_at = held.renew_at.map(|_| self.next_renewal(asked, valid_for, ttl));
     }
 
-    /// A third of what is left after asking, up to a tenth of that earlier, so that many locks don't renew as one.
-    fn next_renewal(&self, asked: Instant, valid_for: Duration) -> Instant {
-        let third = valid_for / 3;
-        asked + (third - self.shared.random.up_to(third / 10))
+    /// When a third of the ttl is over, so that a holder which stands still for half of it keeps the lock; up to a tenth
+    /// of the pause earlier, so that many locks don't renew as one. Where less than the ttl is certain, as of a session
+    /// that is proven now and then, that much sooner.
+    fn next_renewal(&self, asked: Instant, valid_for: Duration, ttl: Duration) -> Instant {
+        let over = valid_for.saturating_sub(ttl / 3 * 2);
+        let pause = over.clamp(valid_for / 6, valid_for / 3);
+        asked + (pause - self.shared.random.up_to(pause / 10))
     }
 
     fn lose(&self, held: &Held, cause: Cause) {

@@ -299,6 +299,19 @@ async fn min_hold_goes_on_renewing() {
     assert!(script.times_of("renew").len() >= 4);
 }
 
+/// As of a session, whose last proof is a little old when a renewal asks: a holder that stands still for half of the ttl
+/// keeps the lock.
+#[tokio::test(start_paused = true)]
+async fn more_than_half_of_the_ttl_is_certain_though_no_renewal_is_worth_all_of_it() {
+    let worth = TTL / 5 * 4;
+    let script = Script::new([granted(worth)], [held(worth)], [released()]);
+    let guard = client(&script).await.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
+    for _ in 0..1000 {
+        pass(TTL / 200).await;
+        assert!(guard.valid_for() > TTL / 5 * 3, "{:?} of {TTL:?}", guard.valid_for());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_runs_out_tells_contention_from_trouble() {
     let script = Script::new([busy()], [held(TTL)], [released()]);
