@@ -48,9 +48,13 @@ impl Harness for InProcess {
             | Need::Durable
             | Need::ServerClock => Ok(()),
 
-            Need::Interrupt | Need::Process | Need::Program | Need::OwnProgram | Need::Proxy => {
-                Err(format!("a server in this process: no way to {need}"))
-            }
+            Need::Interrupt
+            | Need::Process
+            | Need::Program
+            | Need::OwnProgram
+            | Need::Proxy
+            | Need::Replay
+            | Need::OneTrip => Err(format!("a server in this process: no way to {need}")),
         }
     }
 

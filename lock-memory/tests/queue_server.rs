@@ -342,6 +342,10 @@ impl Model {
             // Its token is not known before it is granted.
             self.places += 1;
             self.queue.push(Placed { place: self.places, n, token: 0, serial, kept_by: Ok(id) });
+            // What was revoked was the place before.
+            if let Some((_, revoked)) = self.tombstones.get_mut(&(id, n)) {
+                *revoked = false;
+            }
         }
         let at = self.queue.iter().position(|p| p.n == n).expect("just placed");
         let place = &mut self.queue[at];

@@ -195,6 +195,10 @@ impl QueueServer {
         if !free && waits == Waits::No {
             return Answer::Busy { queued: false };
         }
+        // What was revoked was the place before.
+        if let Some(tombstone) = session.tombstones.get_mut(&claimed) {
+            tombstone.revoked = false;
+        }
         session.places.insert(claimed.clone());
         place.revision = self.next_revision();
         let token = token(place.revision);
