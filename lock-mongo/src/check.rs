@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Finding, Level};
+use lock_core::driver::{Call, Finding, Level};
 use lock_core::{ErrorKind, Name, Owner, Result};
 use mongodb::bson::{DateTime, doc};
 
 use crate::link::Hello;
 use crate::profile::Kind;
 use crate::schema::{self, Standing, VERSION};
-use crate::server::{Call, Server};
+use crate::server::Server;
 use crate::statements;
 
 /// One finding per question. An `Err` only if the server can't be reached at all.
 pub(crate) async fn check(server: &Server, patience: Duration) -> Result<Vec<Finding>> {
-    let call = Call::begin(&server.clock, patience);
+    let call = &Call::begin(&server.clock, patience);
     let hello = server.hello(call).await?;
     let name = Name::new(format!("check-{}", Owner::mint(&server.random)))?;
     Ok(vec![
@@ -32,7 +32,7 @@ pub(crate) async fn check(server: &Server, patience: Duration) -> Result<Vec<Fin
     ])
 }
 
-async fn reachable(server: &Server, call: Call<'_>) -> Finding {
+async fn reachable(server: &Server, call: &Call) -> Finding {
     let (link, address) = (server.link(), server.profile.get().server.clone());
     let asking = link.clone();
     let answer =
@@ -48,7 +48,7 @@ async fn reachable(server: &Server, call: Call<'_>) -> Finding {
 }
 
 /// Has the server explain an attempt: it does not, to a user who may not make one, and it makes none.
-async fn rights(server: &Server, call: Call<'_>, name: &Name) -> Finding {
+async fn rights(server: &Server, call: &Call, name: &Name) -> Finding {
     let me = statements::bytes(&[]);
     let attempt = doc! {
         "findAndModify": &server.place.collection,
@@ -89,7 +89,7 @@ fn kind(kind: Option<Kind>, hello: &Hello) -> Finding {
     }
 }
 
-async fn index(server: &Server, call: Call<'_>) -> Finding {
+async fn index(server: &Server, call: &Call) -> Finding {
     match schema::look(server, call).await {
         Ok(Standing::Ours) => {
             Finding::new("schema", Level::Good, format!("the collection has version {VERSION}"))
@@ -104,7 +104,7 @@ async fn index(server: &Server, call: Call<'_>) -> Finding {
     }
 }
 
-async fn push(server: &Server, call: Call<'_>, name: &Name) -> Finding {
+async fn push(server: &Server, call: &Call, name: &Name) -> Finding {
     match server.wakes.listen(name, &server.clock, call.left()).await {
         Ok(_) => Finding::new("push", Level::Good, "waiters are woken by a release"),
         Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new("push", Level::Warning, e.message()),

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Cause, Claim, Grant, Release, Renewal, Request};
+use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request};
 use lock_core::{Done, Error, Listening, Result};
 use mongodb::bson::{Bson, DateTime, doc};
 use mongodb::options::ReturnDocument;
 
 use crate::lane::{Lane, Order};
 use crate::record::Record;
-use crate::server::{Call, Missing, Server, Write};
+use crate::server::{Missing, Server, Write};
 use crate::statements;
 
 /// One owner's claim on one lock.
@@ -52,7 +52,7 @@ impl MongoClaim {
 
     /// Asks for the lock. An attempt that the server took for late may be in time by what its refusal told of its
     /// clock, and is then sent once more.
-    async fn grant(&mut self, call: Call<'_>) -> Result<Attempt> {
+    async fn grant(&mut self, call: &Call) -> Result<Attempt> {
         for _ in 0..2 {
             let deadline = self.deadline(call).await?;
             let (label, ttl) = (self.request.label.as_str(), millis(self.request.ttl));
@@ -81,10 +81,10 @@ impl MongoClaim {
     }
 
     /// The call's end by the primary's clock, which is asked for first if it has not been heard yet.
-    async fn deadline(&self, call: Call<'_>) -> Result<DateTime> {
+    async fn deadline(&self, call: &Call) -> Result<DateTime> {
         self.server.prepare(call).await?;
         loop {
-            if let Some(deadline) = self.server.link().primary.time(call.ends) {
+            if let Some(deadline) = self.server.link().primary.time(call.ends()) {
                 return Ok(deadline);
             }
             self.server.hello(call).await?;
@@ -93,23 +93,23 @@ impl MongoClaim {
 
     /// Leaves a mark that somebody waits, unless there is one: whoever hands the lock over to tasks of its own process
     /// then lets others have their turns. Without it, that process keeps the lock longer than it would: no more.
-    async fn leave_mark(&mut self, call: Call<'_>) {
+    async fn leave_mark(&mut self, call: &Call) {
         if self.mark.waits && !self.mark.stands {
             self.mark.stands = self.server.mark(call, &self.key).await.is_ok();
         }
     }
 
     async fn write(&mut self, write: Write) -> Result<Option<Record>> {
-        let clock = self.request.clock.clone();
-        self.server.write(Call::begin(&clock, self.request.patience), &mut self.lane, write).await
+        self.server
+            .write(&Call::begin(&self.request.clock, self.request.patience), &mut self.lane, write)
+            .await
     }
 }
 
 #[async_trait]
 impl Claim for MongoClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
-        let clock = self.request.clock.clone();
-        let call = Call::begin(&clock, self.request.patience);
+        let call = &Call::begin(&self.request.clock, self.request.patience);
         let outcome = self.grant(call).await;
         match outcome {
             // A holder waits for nothing: a wake-up that it took would be missed by a waiter of this process.
@@ -121,12 +121,11 @@ impl Claim for MongoClaim {
     }
 
     async fn listen(&mut self) -> Result<()> {
-        let clock = self.request.clock.clone();
-        let call = Call::begin(&clock, self.request.patience);
+        let call = &Call::begin(&self.request.clock, self.request.patience);
         self.mark.waits = true;
         self.leave_mark(call).await;
         if self.listening.is_none() {
-            let listening = self.server.wakes.listen(&self.request.name, &clock, call.left());
+            let listening = self.server.wakes.listen(&self.request.name, call.clock(), call.left());
             self.listening = Some(listening.await?);
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
+use lock_core::driver::{Call, Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
 use lock_core::{Context, Info, Name, Result};
 use mongodb::bson::doc;
 use mongodb::options::ReturnDocument;
@@ -14,7 +14,7 @@ use crate::claim::MongoClaim;
 use crate::lane::{Lane, Order};
 use crate::record::Record;
 use crate::schema::{self, Standing};
-use crate::server::{Call, Missing, Server, Write};
+use crate::server::{Missing, Server, Write};
 use crate::settings::{Mongo, Opening};
 use crate::statements;
 
@@ -27,7 +27,7 @@ impl MongoDriver {
         let address = mongo.address();
         let Mongo { opening, prefix, .. } = mongo.clone();
         let (clock, patience) = (context.clock.clone(), context.patience);
-        let call = Call::begin(&clock, patience);
+        let call = &Call::begin(&clock, patience);
         let (options, place) = mongo.resolve(&clock, patience).await?;
         let server = Server::new(options, place, prefix, address, context)?;
         if opening == Opening::Waits {
@@ -48,13 +48,13 @@ impl Driver for MongoDriver {
     }
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
-        let record = self.0.look(Call::begin(&self.0.clock, patience), name).await?;
+        let record = self.0.look(&Call::begin(&self.0.clock, patience), name).await?;
         Ok(Inspection { holder: record.and_then(Record::into_entry), waiters: None })
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
         let Revocation { holder, by, label, when, patience } = revocation;
-        let call = Call::begin(&self.0.clock, patience);
+        let call = &Call::begin(&self.0.clock, patience);
         self.0.prepare(call).await?;
         let holder = statements::bytes(holder.as_bytes());
         let pipeline = match when {
@@ -83,7 +83,7 @@ impl Driver for MongoDriver {
     }
 
     async fn init(&self, patience: Duration) -> Result<String> {
-        let call = Call::begin(&self.0.clock, patience);
+        let call = &Call::begin(&self.0.clock, patience);
         self.0.hello(call).await?;
         match schema::look(&self.0, call).await? {
             Standing::Ours => Ok(String::new()),

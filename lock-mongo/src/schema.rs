@@ -6,6 +6,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use lock_core::driver::Call;
 use lock_core::{Error, ErrorKind, Result, detached};
 use mongodb::IndexModel;
 use mongodb::bson::doc;
@@ -13,7 +14,7 @@ use mongodb::options::IndexOptions;
 
 use crate::errors;
 use crate::link::Place;
-use crate::server::{Call, Server};
+use crate::server::Server;
 
 /// The version of the documents that this crate reads and writes.
 pub(crate) const VERSION: u32 = 1;
@@ -31,7 +32,7 @@ pub(crate) enum Standing {
 
 /// Looks whether the collection is ours, and makes it if it isn't there. Without the right to make it, locks work all
 /// the same: what they leave behind stays.
-pub(crate) async fn prepare(server: &Server, call: Call<'_>) -> Result<()> {
+pub(crate) async fn prepare(server: &Server, call: &Call) -> Result<()> {
     match look(server, call).await {
         Ok(Standing::Ours) => return Ok(()),
         Ok(Standing::Missing) => {}
@@ -39,14 +40,14 @@ pub(crate) async fn prepare(server: &Server, call: Call<'_>) -> Result<()> {
     }
     // An index may take its time, and goes on by itself: no lock waits for it. A member that is down keeps it from being
     // built, but no lock from being taken.
-    match make(server, Call::begin(call.clock, call.left() / 2)).await {
+    match make(server, &Call::begin(call.clock(), call.left() / 2)).await {
         Err(e) if e.kind() == ErrorKind::Rejected && !is_refused(&e) => Err(e),
         _ => Ok(()),
     }
 }
 
 /// Whether the collection has this version's index. `Rejected` if it has another's.
-pub(crate) async fn look(server: &Server, call: Call<'_>) -> Result<Standing> {
+pub(crate) async fn look(server: &Server, call: &Call) -> Result<Standing> {
     match names(server, call).await {
         // The connection broke, or the time is up: then there is none for another question.
         Err(e) if e.may_have_been_done() => standing(&names(server, call).await?),
@@ -55,7 +56,7 @@ pub(crate) async fn look(server: &Server, call: Call<'_>) -> Result<Standing> {
 }
 
 /// The names of the collection's indexes; none if it isn't there.
-async fn names(server: &Server, call: Call<'_>) -> Result<Vec<String>> {
+async fn names(server: &Server, call: &Call) -> Result<Vec<String>> {
     let link = server.link();
     let locks = link.locks().clone();
     let names = async move {
@@ -68,13 +69,13 @@ async fn names(server: &Server, call: Call<'_>) -> Result<Vec<String>> {
 }
 
 /// Makes the collection and its index.
-pub(crate) async fn make(server: &Server, call: Call<'_>) -> Result<()> {
+pub(crate) async fn make(server: &Server, call: &Call) -> Result<()> {
     let link = server.link();
     let locks = link.locks().clone();
     let options = IndexOptions::builder().name(name()).expire_after(Duration::ZERO).build();
     let index = IndexModel::builder().keys(doc! { "forget": 1 }).options(options).build();
     // A link on which this is slow has not fallen silent.
-    detached(call.clock, call.left(), async move { Ok(locks.create_index(index).await) })
+    detached(call.clock(), call.left(), async move { Ok(locks.create_index(index).await) })
         .await?
         .map_err(errors::asking)
         .map(drop)

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Context, Done, Error, Instant, Name, Prefix, Random, Result, detached};
+use lock_core::driver::Call;
+use lock_core::{Clock, Context, Done, Error, Name, Prefix, Random, Result, detached};
 use mongodb::bson::{Bson, DateTime, Document};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 use tokio::sync::OnceCell;
@@ -37,15 +38,6 @@ pub(crate) struct Server {
 #[derive(Clone, Debug)]
 pub(crate) struct Current(Arc<Mutex<Arc<Link>>>);
 
-/// One call: when it began, and when it has to be over.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) clock: &'a Clock,
-    pub(crate) began: Instant,
-    pub(crate) ends: Instant,
-    patience: Duration,
-}
-
 /// A `findAndModify` of one lock's document.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
@@ -74,21 +66,6 @@ impl Current {
     fn lock(&self) -> MutexGuard<'_, Arc<Link>> {
         // Nothing that can panic runs under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<'a> Call<'a> {
-    pub(crate) fn begin(clock: &'a Clock, patience: Duration) -> Call<'a> {
-        let began = clock.now();
-        Call { clock, began, ends: began + patience, patience }
-    }
-
-    pub(crate) fn left(&self) -> Duration {
-        self.ends.since(self.clock.now())
-    }
-
-    fn out_of_time(&self, done: Done) -> Error {
-        Error::unavailable(done, format!("the server did not answer within {:?}", self.patience))
     }
 }
 
@@ -129,7 +106,7 @@ impl Server {
     }
 
     /// Looks at the collection, once, and makes it if it isn't there.
-    pub(crate) async fn prepare(&self, call: Call<'_>) -> Result<()> {
+    pub(crate) async fn prepare(&self, call: &Call) -> Result<()> {
         let prepare = || async {
             schema::prepare(self, call).await?;
             self.link().primary.check_version()
@@ -138,17 +115,17 @@ impl Server {
     }
 
     /// Asks the primary what it is, and takes note of its time.
-    pub(crate) async fn hello(&self, call: Call<'_>) -> Result<Hello> {
+    pub(crate) async fn hello(&self, call: &Call) -> Result<Hello> {
         let (link, asked_in) = self.link_and_term();
         let asking = link.clone();
         let answer = self.ask(call, &link, async move { asking.hello().await }).await;
         let hello = Hello::parse(&answer.map_err(not_done)?)?;
-        link.primary.hear(call.clock, asked_in, hello.now);
+        link.primary.hear(call.clock(), asked_in, hello.now);
         Ok(hello)
     }
 
     /// Reads a lock's document.
-    pub(crate) async fn look(&self, call: Call<'_>, name: &Name) -> Result<Option<Record>> {
+    pub(crate) async fn look(&self, call: &Call, name: &Name) -> Result<Option<Record>> {
         self.prepare(call).await?;
         let (link, asked_in) = self.link_and_term();
         let (locks, key, left) = (link.locks().clone(), self.key(name), call.left());
@@ -166,14 +143,9 @@ impl Server {
     }
 
     /// Writes to a lock's document, in the claim's session; what is answered of the document.
-    pub(crate) async fn write(
-        &self,
-        call: Call<'_>,
-        lane: &mut Lane,
-        write: Write,
-    ) -> Result<Option<Record>> {
+    pub(crate) async fn write(&self, call: &Call, lane: &mut Lane, write: Write) -> Result<Option<Record>> {
         // Half of what is left is for the request itself.
-        let mut borrowed = lane.borrow(call.clock, write.order, call.left() / 2).await;
+        let mut borrowed = lane.borrow(call.clock(), write.order, call.left() / 2).await;
         let link = borrowed.link(self.link());
         let asked_in = link.primary.term();
         let left = call.left();
@@ -198,7 +170,7 @@ impl Server {
     }
 
     /// Notes in a lock's document that somebody waits for it.
-    pub(crate) async fn mark(&self, call: Call<'_>, key: &Bson) -> Result<()> {
+    pub(crate) async fn mark(&self, call: &Call, key: &Bson) -> Result<()> {
         let link = self.link();
         let (locks, lock) = (link.locks().clone(), mongodb::bson::doc! { "_id": key });
         let mark =
@@ -207,17 +179,18 @@ impl Server {
     }
 
     /// Asks the driver, in a task of its own: its futures must not be dropped half-way. A link that has answered nobody
-    /// since the call began has fallen silent, and the next call has another.
+    /// in the second half of the call has fallen silent, and the next call has another; an answer of the first half may
+    /// have been on its way before that.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
-        call: Call<'_>,
+        call: &Call,
         link: &Arc<Link>,
         asking: impl Future<Output = mongodb::error::Result<T>> + Send + 'static,
     ) -> Result<T> {
-        match detached(call.clock, call.left(), async { Ok(asking.await) }).await {
+        match detached(call.clock(), call.left(), async { Ok(asking.await) }).await {
             Ok(answer) => answer.map_err(errors::asking),
             Err(_) => {
-                if !link.primary.has_answered_since(call.began) {
+                if !link.primary.has_answered_since(call.began() + call.ends().since(call.began()) / 2) {
                     self.give_up(link);
                 }
                 Err(call.out_of_time(Done::Unknown))
@@ -227,7 +200,7 @@ impl Server {
 
     fn read(
         &self,
-        call: Call<'_>,
+        call: &Call,
         link: &Link,
         asked_in: Term,
         answer: Option<&Document>,
@@ -235,11 +208,11 @@ impl Server {
         let Some(document) = answer else { return Ok(None) };
         let now = match Record::time(document) {
             Some(now) => {
-                link.primary.hear(call.clock, asked_in, now);
+                link.primary.hear(call.clock(), asked_in, now);
                 now
             }
             // Behind the server's clock, so that more may seem to be left; never more is believed than was asked for.
-            None => link.primary.time(call.clock.now()).map_or(0, DateTime::timestamp_millis),
+            None => link.primary.time(call.clock().now()).map_or(0, DateTime::timestamp_millis),
         };
         Record::parse(document, now).map(Some)
     }

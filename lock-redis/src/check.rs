@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Finding, Level};
+use lock_core::driver::{Call, Finding, Level};
 use lock_core::{Error, ErrorKind, Name, Owner, Result};
 use redis::Value;
 
 use crate::facts::Standing;
 use crate::link::Link;
 use crate::scripts::{REHEARSE, strange};
-use crate::server::{Call, Server};
+use crate::server::Server;
 use crate::side::{Kind, side_key};
 
 /// One finding per question. An `Err` only if the server can't be reached at all.
 pub(crate) async fn check(server: &Arc<Server>, patience: Duration) -> Result<Vec<Finding>> {
-    let call = Call::begin(&server.clock, patience);
+    let call = &Call::begin(&server.clock, patience);
     let link = server.link(call).await?;
     let name = Name::new(format!("check-{}", Owner::mint(&server.random)))?;
     Ok(vec![
@@ -44,7 +44,7 @@ fn reachable(server: &Server, link: &Link) -> Finding {
 }
 
 /// Does what a lock needs on a key that no lock uses, and leaves nothing behind.
-async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: Call<'_>, name: &Name) -> Finding {
+async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name) -> Finding {
     let key = server.prefix.key(name).into_bytes();
     let mut command = REHEARSE.on(&[&key, &side_key(&key, Kind::Token)]);
     command.arg(side_key(&key, Kind::Wakes));
@@ -97,7 +97,7 @@ fn standing(subject: &'static str, standing: Standing) -> Finding {
     }
 }
 
-async fn push(server: &Server, call: Call<'_>, name: &Name) -> Finding {
+async fn push(server: &Server, call: &Call, name: &Name) -> Finding {
     let channel = side_key(server.prefix.key(name).as_bytes(), Kind::Wakes);
     match server.wakes.listen(name, &channel, &server.clock, call.left()).await {
         Ok(_) => Finding::new("push", Level::Good, "waiters are woken by a release"),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Cause, Claim, Grant, Release, Renewal, Request};
+use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request};
 use lock_core::{Done, Error, FencingToken, Instant, Listening, Result};
 use redis::Value;
 
 use crate::scripts::{self, Answer};
-use crate::server::{Call, Server};
+use crate::server::Server;
 use crate::side::{Kind, side_key};
 use crate::value;
 
@@ -49,11 +49,11 @@ impl RedisClaim {
 
     /// Asks for the lock. An attempt that the server took for late may be in time by what its refusal told of its
     /// clock, and is then sent once more.
-    async fn grant(&self, call: Call<'_>) -> Result<Attempt> {
+    async fn grant(&self, call: &Call) -> Result<Attempt> {
         for _ in 0..2 {
             let link = self.server.link(call).await?;
             let mut command = scripts::GRANT.on(&[self.key.as_bytes(), &self.token]);
-            command.arg(&self.value).arg(millis(self.request.ttl)).arg(link.server_time(call.ends));
+            command.arg(&self.value).arg(millis(self.request.ttl)).arg(link.server_time(call.ends()));
             let answer = self.server.run_on(&link, call, &scripts::GRANT, command).await?;
             match answer.fields[..] {
                 [1, token, left] => return granted(token, left).ok_or_else(|| answer.strange()),
@@ -68,9 +68,9 @@ impl RedisClaim {
 
     /// Looks again at a lock that was seen held, for a seventh of what the script costs the server. `None` if only the
     /// script can tell.
-    async fn glance(&mut self, call: Call<'_>) -> Result<Option<Busy>> {
+    async fn glance(&mut self, call: &Call) -> Result<Option<Busy>> {
         let Some(until) = self.taken_until.take() else { return Ok(None) };
-        if self.in_doubt || call.began >= until {
+        if self.in_doubt || call.began() >= until {
             return Ok(None);
         }
         match self.server.ask(call, redis::cmd("PTTL").arg(&self.key)).await {
@@ -82,7 +82,7 @@ impl RedisClaim {
         }
     }
 
-    async fn run(&self, call: Call<'_>, script: &scripts::Script, arguments: &[&[u8]]) -> Result<Answer> {
+    async fn run(&self, call: &Call, script: &scripts::Script, arguments: &[&[u8]]) -> Result<Answer> {
         let mut command = script.on(&[self.key.as_bytes()]);
         command.arg(&self.value).arg(arguments);
         self.server.run(call, script, command).await
@@ -92,8 +92,7 @@ impl RedisClaim {
 #[async_trait]
 impl Claim for RedisClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
-        let clock = self.request.clock.clone();
-        let call = Call::begin(&clock, self.request.patience);
+        let call = &Call::begin(&self.request.clock, self.request.patience);
         let outcome = match self.glance(call).await? {
             Some(busy) => Ok(Attempt::Busy(busy)),
             None => self.grant(call).await,
@@ -101,7 +100,7 @@ impl Claim for RedisClaim {
         match &outcome {
             // A holder waits for nothing: a wake-up that it took would be missed by a waiter of this process.
             Ok(Attempt::Granted(_)) => self.listening = None,
-            Ok(Attempt::Busy(busy)) => self.taken_until = busy.free_in.map(|free_in| call.began + free_in),
+            Ok(Attempt::Busy(busy)) => self.taken_until = busy.free_in.map(|free_in| call.began() + free_in),
             Err(e) => self.in_doubt |= e.may_have_been_done(),
         }
         outcome
@@ -124,7 +123,7 @@ impl Claim for RedisClaim {
     }
 
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
-        let call = Call::begin(&self.request.clock, self.request.patience);
+        let call = &Call::begin(&self.request.clock, self.request.patience);
         let answer = self.run(call, &scripts::RENEW, &[millis(ttl).to_string().as_bytes()]).await?;
         match answer.fields[..] {
             [1, left] => Ok(Renewal::Held { valid_for: duration(left) }),
@@ -136,7 +135,7 @@ impl Claim for RedisClaim {
     }
 
     async fn release(&mut self) -> Result<Release> {
-        let call = Call::begin(&self.request.clock, self.request.patience);
+        let call = &Call::begin(&self.request.clock, self.request.patience);
         // Whether our own connection is among the listeners, if that is the same before and after.
         let before = self.server.wakes.is_subscribed(&self.request.name);
         let answer = self.run(call, &scripts::RELEASE, &[&self.channel]).await?;

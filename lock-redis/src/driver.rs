@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
+use lock_core::driver::{Call, Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
 use lock_core::{Context, Error, Info, Name, Result};
 use redis::Value;
 
 use crate::check;
 use crate::claim::{RedisClaim, duration};
 use crate::scripts::{self, Answer, strange};
-use crate::server::{Call, Server};
+use crate::server::Server;
 use crate::settings::{Opening, Redis};
 use crate::side::{Kind, side_key};
 use crate::value::{self, Seen};
@@ -26,7 +26,7 @@ impl RedisDriver {
         let server = Arc::new(Server::new(redis, context)?);
         if opening == Opening::Waits {
             let clock = server.clock.clone();
-            server.link(Call::begin(&clock, patience)).await?;
+            server.link(&Call::begin(&clock, patience)).await?;
         }
         Ok(RedisDriver(server))
     }
@@ -43,7 +43,7 @@ impl Driver for RedisDriver {
     }
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
-        let call = Call::begin(&self.0.clock, patience);
+        let call = &Call::begin(&self.0.clock, patience);
         let link = self.0.link(call).await?;
         let key = self.0.prefix.key(name).into_bytes();
         let command = scripts::INSPECT.on(&[&key, &side_key(&key, Kind::Token)]);
@@ -54,7 +54,7 @@ impl Driver for RedisDriver {
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
         let Revocation { holder, by, label, when, patience } = revocation;
-        let call = Call::begin(&self.0.clock, patience);
+        let call = &Call::begin(&self.0.clock, patience);
         let key = self.0.prefix.key(name).into_bytes();
         let successor = match when {
             When::HoldersDeadline => value::revoked(&by, &label),

@@ -37,8 +37,6 @@ mod scripts;
 mod server;
 mod settings;
 mod side;
-#[cfg(feature = "tls")]
-mod tls;
 mod value;
 mod wakes;
 

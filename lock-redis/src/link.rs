@@ -35,7 +35,9 @@ impl Link {
     /// Connects, and asks the server for its time and what it says of itself. To be bounded by the caller.
     pub(crate) async fn open(client: &redis::Client, clock: &Clock) -> Result<Link> {
         #[cfg(feature = "tls")]
-        crate::tls::check_provider(client)?;
+        if matches!(client.get_connection_info().addr(), redis::ConnectionAddr::TcpTls { .. }) {
+            lock_core::driver::check_tls_provider()?;
+        }
         let closed = Arc::new(AtomicBool::new(false));
         let mut connection = connect(client, closed.clone()).await.map_err(errors::connecting)?;
         let (now, facts) = Facts::read(&mut connection).await?;

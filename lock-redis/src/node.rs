@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Finding, Level};
+use lock_core::driver::{Call, Finding, Level};
 use lock_core::{Context, Error, Label, Listening, Name, Owner, Prefix, Result};
 use redis::Value;
 
 use crate::facts::Standing;
 use crate::link::Link;
 use crate::scripts::strange;
-use crate::server::{Call, Server};
+use crate::server::Server;
 use crate::settings::Redis;
 use crate::side::side_key;
 use crate::value::Seen;
@@ -70,7 +70,7 @@ impl Node {
 
     /// Waits until the server can be asked.
     pub async fn ready(&self, patience: Duration) -> Result<()> {
-        self.server.link(Call::begin(&self.server.clock, patience)).await.map(drop)
+        self.server.link(&Call::begin(&self.server.clock, patience)).await.map(drop)
     }
 
     /// Runs a script on `keys`. What else it is given is made of the end of the call's patience in the server's time.
@@ -81,11 +81,11 @@ impl Node {
         keys: &[&[u8]],
         arguments: impl FnOnce(i64) -> Vec<Vec<u8>> + Send,
     ) -> Result<Said> {
-        let call = Call::begin(&self.server.clock, patience);
+        let call = &Call::begin(&self.server.clock, patience);
         let link = self.server.link(call).await?;
         fit(&link)?;
         let mut command = script.on(keys);
-        command.arg(arguments(link.server_time(call.ends)));
+        command.arg(arguments(link.server_time(call.ends())));
         let answer = self.server.run_for_value(&link, call, script, command).await?;
         let said = Said::parse(answer)?;
         link.hear(&self.server.clock, said.now);
@@ -105,7 +105,7 @@ impl Node {
     /// One finding per question.
     pub async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         let mut findings = check::check(&self.server, patience).await?;
-        let link = self.server.link(Call::begin(&self.server.clock, patience)).await?;
+        let link = self.server.link(&Call::begin(&self.server.clock, patience)).await?;
         if let Err(e) = fit(&link) {
             findings.push(Finding::new("votes", Level::Bad, e.message().to_owned()));
         }

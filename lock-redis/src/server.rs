@@ -1,10 +1,12 @@
 //! The server as the claims see it: one connection, opened when it is needed and replaced when it is of no more use,
 //! and calls on it that end in time.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Done, Error, Instant, Prefix, Random, Result};
+use lock_core::driver::Call;
+use lock_core::{Clock, Done, Error, Prefix, Random, Result};
 use redis::{Cmd, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind, Value};
 
 use crate::errors;
@@ -28,30 +30,6 @@ pub(crate) struct Server {
     patience: Duration,
     /// Held while a connection is being opened; the others wait for theirs.
     opening: Arc<tokio::sync::Mutex<()>>,
-}
-
-/// One call: when it has to be over.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
-    clock: &'a Clock,
-    pub(crate) began: Instant,
-    pub(crate) ends: Instant,
-    patience: Duration,
-}
-
-impl<'a> Call<'a> {
-    pub(crate) fn begin(clock: &'a Clock, patience: Duration) -> Call<'a> {
-        let began = clock.now();
-        Call { clock, began, ends: began + patience, patience }
-    }
-
-    pub(crate) fn left(&self) -> Duration {
-        self.ends.since(self.clock.now())
-    }
-
-    fn out_of_time(&self, done: Done) -> Error {
-        Error::unavailable(done, format!("the server did not answer within {:?}", self.patience))
-    }
 }
 
 impl Server {
@@ -79,12 +57,7 @@ impl Server {
     }
 
     /// Runs a script and answers the numbers that it answered.
-    pub(crate) async fn run(
-        self: &Arc<Self>,
-        call: Call<'_>,
-        script: &Script,
-        command: Cmd,
-    ) -> Result<Answer> {
+    pub(crate) async fn run(self: &Arc<Self>, call: &Call, script: &Script, command: Cmd) -> Result<Answer> {
         let link = self.link(call).await?;
         self.run_on(&link, call, script, command).await
     }
@@ -93,12 +66,12 @@ impl Server {
     pub(crate) async fn run_on(
         &self,
         link: &Arc<Link>,
-        call: Call<'_>,
+        call: &Call,
         script: &Script,
         command: Cmd,
     ) -> Result<Answer> {
         let answer = Answer::parse(&self.run_for_value(link, call, script, command).await?)?;
-        link.hear(call.clock, answer.now);
+        link.hear(call.clock(), answer.now);
         Ok(answer)
     }
 
@@ -106,27 +79,28 @@ impl Server {
     pub(crate) async fn run_for_value(
         &self,
         link: &Arc<Link>,
-        call: Call<'_>,
+        call: &Call,
         script: &Script,
         command: Cmd,
     ) -> Result<Value> {
-        self.within(link, call, async {
+        // Pinned here: a future that is handed on by value has its room once more in each that it is handed to.
+        let answer = pin!(async {
             match link.send(&command).await {
                 // It was not run: the server has forgotten its scripts, or never knew this one. Sent in full and not
                 // loaded first, it takes one more round trip, and no failover can come between.
                 Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                    link.send(&script.in_full(&command)).await
+                    Box::pin(link.send(&script.in_full(&command))).await
                 }
                 outcome => outcome,
             }
-        })
-        .await
+        });
+        self.within(link, call, answer).await
     }
 
     /// Sends a plain command.
-    pub(crate) async fn ask(self: &Arc<Self>, call: Call<'_>, command: &Cmd) -> Result<Value> {
+    pub(crate) async fn ask(self: &Arc<Self>, call: &Call, command: &Cmd) -> Result<Value> {
         let link = self.link(call).await?;
-        self.within(&link, call, link.send(command)).await
+        self.within(&link, call, pin!(link.send(command))).await
     }
 
     /// Waits for an answer until the call is over. A connection that broke, or stays silent for so long, is given up:
@@ -134,14 +108,14 @@ impl Server {
     async fn within(
         &self,
         link: &Arc<Link>,
-        call: Call<'_>,
+        call: &Call,
         answer: impl Future<Output = RedisResult<Value>>,
     ) -> Result<Value> {
         let left = call.left();
         if left.is_zero() {
             return Err(call.out_of_time(Done::No));
         }
-        match call.clock.timeout(left, answer).await {
+        match call.clock().timeout(left, answer).await {
             Some(Ok(value)) => Ok(value),
             Some(Err(e)) => {
                 if errors::ends_connection(&e) {
@@ -157,12 +131,11 @@ impl Server {
     }
 
     /// The connection, opened if there is none. Nothing has been asked if this fails.
-    pub(crate) async fn link(self: &Arc<Self>, call: Call<'_>) -> Result<Arc<Link>> {
+    pub(crate) async fn link(self: &Arc<Self>, call: &Call) -> Result<Arc<Link>> {
         match self.usable() {
             Some(link) => Ok(link),
-            None => call
-                .clock
-                .timeout(call.left(), self.open())
+            // On the heap: every call's future would have room for it, and almost none needs it.
+            None => Box::pin(call.clock().timeout(call.left(), self.open()))
                 .await
                 .unwrap_or_else(|| Err(call.out_of_time(Done::No))),
         }
@@ -179,7 +152,7 @@ impl Server {
         let server = self.clone();
         let task = tokio::spawn(async move {
             let _opening = opening;
-            let call = Call::begin(&server.clock, server.patience);
+            let call = &Call::begin(&server.clock, server.patience);
             let link = server.clock.timeout(server.patience, Link::open(&server.client, &server.clock)).await;
             let link = Arc::new(link.unwrap_or_else(|| Err(call.out_of_time(Done::No)))?);
             server.profile.learn(&link.facts);

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Cause, Claim, Release, Renewal, Request};
+use lock_core::driver::{Attempt, Call, Cause, Claim, Release, Renewal, Request};
 use lock_core::{Instant, Result};
 
-use crate::call::Call;
 use crate::row::Row;
 use crate::table::{Course, Key, Listener, Table};
 
@@ -55,13 +54,13 @@ impl<T: Table> SqlClaim<T> {
 impl<T: Table> Claim for SqlClaim<T> {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = self.call();
-        let course = self.seen.course(call.began);
+        let course = self.seen.course(call.began());
         let outcome = self.table.attempt(&call, &self.key, &self.request, course).await?;
         match &outcome {
             // What wakes a holder is missed by a waiter.
             Attempt::Granted(_) => self.listening = None,
             Attempt::Busy(busy) => {
-                self.seen.busy(&call, course, busy.free_in);
+                self.seen.busy(call.began(), course, busy.free_in);
                 if let Some(listening) = &self.listening {
                     listening.go_on(&call).await;
                 }
@@ -109,42 +108,35 @@ impl Seen {
         }
     }
 
-    fn busy(&mut self, call: &Call, course: Course, free_in: Option<Duration>) {
-        self.held_until = free_in.map(|free_in| call.began + free_in);
+    fn busy(&mut self, asked: Instant, course: Course, free_in: Option<Duration>) {
+        self.held_until = free_in.map(|free_in| asked + free_in);
         if course == Course::Take {
-            let first = self.asked.map_or(call.began, |(first, _)| first);
-            self.asked = Some((first, call.began));
+            let first = self.asked.map_or(asked, |(first, _)| first);
+            self.asked = Some((first, asked));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lock_core::Clock;
-
     use super::*;
 
     #[test]
     fn it_looks_while_the_lock_should_be_held_and_asks_now_and_then() {
         let mut seen = Seen::default();
-        let began = call().began;
-        let at = |millis| Call { began: began + Duration::from_millis(millis), ..call() };
-        let course = |seen: &Seen, millis| seen.course(at(millis).began);
+        let at = |millis| Instant::from_origin(Duration::from_millis(millis));
+        let course = |seen: &Seen, millis| seen.course(at(millis));
         let long = Some(Duration::from_secs(60));
         assert_eq!(course(&seen, 0), Course::Take);
-        seen.busy(&at(0), Course::Take, Some(Duration::from_millis(600)));
+        seen.busy(at(0), Course::Take, Some(Duration::from_millis(600)));
         assert_eq!((course(&seen, 599), course(&seen, 600)), (Course::LookFirst, Course::Take));
-        seen.busy(&at(500), Course::LookFirst, long);
+        seen.busy(at(500), Course::LookFirst, long);
         assert_eq!((course(&seen, 999), course(&seen, 1000)), (Course::LookFirst, Course::Take));
         for (asks, next) in [(1000, 2000), (2000, 4000), (4000, 8000), (8000, 13_000), (13_000, 18_000)] {
-            seen.busy(&at(asks), Course::Take, long);
+            seen.busy(at(asks), Course::Take, long);
             assert_eq!((course(&seen, next - 1), course(&seen, next)), (Course::LookFirst, Course::Take));
         }
-        seen.busy(&at(18_000), Course::Take, None);
+        seen.busy(at(18_000), Course::Take, None);
         assert_eq!(course(&seen, 18_001), Course::Take, "whose end is not known may be free");
-    }
-
-    fn call() -> Call {
-        Call::begin(&Clock::system(), Duration::from_secs(1))
     }
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Claim, Driver, Finding, Inspection, Request, Revocation, Revoked};
+use lock_core::driver::{Call, Claim, Driver, Finding, Inspection, Request, Revocation, Revoked};
 use lock_core::{Clock, Info, Name, Result};
 
-use crate::call::Call;
 use crate::claim::SqlClaim;
 use crate::row::Row;
 use crate::table::Table;

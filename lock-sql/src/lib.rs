@@ -23,7 +23,6 @@
 //! the repository.
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-mod call;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod claim;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use lock_core::driver::Call;
 use lock_core::{Clock, Result};
-
-use crate::call::Call;
 
 /// How far the clock has to stand beyond a token that is forgotten; no reading of it may lie further below another.
 pub(crate) const IDLE: Duration = Duration::from_secs(24 * 3600);

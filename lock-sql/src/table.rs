@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Finding, Release, Request, Revocation, Revoked};
+use lock_core::driver::{Attempt, Call, Finding, Release, Request, Revocation, Revoked};
 use lock_core::{Info, Name, Owner, Result};
 
-use crate::call::Call;
 use crate::row::Row;
 
 /// What a row is found by: the prefix and the name.

@@ -75,7 +75,10 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn hold(program: &Program, url: &str, name: &str, wait: Wait, script: &str) -> Holder {
-    let ttl = Duration::from_secs(1);
+    hold_for(Duration::from_secs(1), program, url, name, wait, script)
+}
+
+fn hold_for(ttl: Duration, program: &Program, url: &str, name: &str, wait: Wait, script: &str) -> Holder {
     let command = servers::Command { on: url, name, ttl, wait, run: &["sh", "-c", script] };
     program.run(&command).unwrap()
 }
@@ -239,12 +242,14 @@ fn processes_killed_at_any_moment_leave_a_sound_file() -> Outcome {
 }
 
 fn processes_that_come_at_once_create_one_table() -> Outcome {
+    // Twelve programs start, and eleven wait for whoever writes: a third of the ttl is all the time that they have.
+    const TTL: Duration = Duration::from_secs(10);
     let program = program()?;
     for _ in 0..3 {
         let folder = TempDir::new().unwrap();
         let url = url(&folder.path().join("locks.db"));
         let holders: Vec<_> =
-            (0..12).map(|n| hold(&program, &url, &format!("n{n}"), Wait::No, "true")).collect();
+            (0..12).map(|n| hold_for(TTL, &program, &url, &format!("n{n}"), Wait::No, "true")).collect();
         for holder in holders {
             let finished = holder.finish(LIMIT).unwrap();
             assert_eq!(finished.ended, servers::Ended::Status(0), "{}", finished.stderr);

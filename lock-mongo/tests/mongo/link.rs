@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lock_conformance::proxy::{Proxy, Way};
+use lock_conformance::proxy::{Fault, Proxy, Way};
 use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
 use lock_core::driver::Renewal;
 use lock_core::{Done, ErrorKind};
 
-use crate::server::{LONG, Server, claim, claim_with, granted, open, run};
+use crate::server::{LONG, Server, claim, claim_with, granted, open, run, until};
 
 /// As when a firewall forgets all that it has let through: the driver's pool would hand out one after the other.
 pub(crate) fn connections_that_died_together_cost_one_patience() {
@@ -16,7 +16,8 @@ pub(crate) fn connections_that_died_together_cost_one_patience() {
         let server = Server::start(&MongoDb, &[]);
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
         let client = open(&server.through(proxy.address())).await;
-        let mut holder = claim_with(&client, "held", LONG, Duration::from_secs(1));
+        // Less than the driver takes to find out by itself; enough for a link to be made anew.
+        let mut holder = claim_with(&client, "held", LONG, Duration::from_secs(3));
         granted(&mut holder).await;
         // Many at once, so that the pool has many.
         proxy.delay(Way::ToClient, Duration::from_millis(200));
@@ -31,6 +32,29 @@ pub(crate) fn connections_that_died_together_cost_one_patience() {
         proxy.hold_open_ones(Way::ToServer);
         proxy.hold_open_ones(Way::ToClient);
         let error = holder.renew(LONG).await.expect_err("its connection is dead");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert!(matches!(holder.renew(LONG).await.expect("on a new one"), Renewal::Held { .. }));
+    });
+}
+
+/// An answer that comes when a call has just begun may be from before the network died.
+pub(crate) fn an_answer_at_a_calls_beginning_keeps_no_dead_link() {
+    run(async {
+        let server = Server::start(&MongoDb, &[]);
+        let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
+        let client = open(&server.through(proxy.address())).await;
+        let mut holder = claim_with(&client, "held", LONG, Duration::from_secs(3));
+        granted(&mut holder).await;
+        let die = || [Way::ToServer, Way::ToClient].map(|way| proxy.hold_open_ones(way));
+        die();
+        let renewal = tokio::spawn(async move { (holder.renew(LONG).await, holder) });
+        let is_held = || async { proxy.count(Fault::Held(Way::ToServer)) > 0 };
+        until("the renewal is on its way", Duration::from_secs(1), is_held).await;
+        // Its connection is the only one that is open: this one is answered on another, which dies after that.
+        granted(&mut claim(&client, "another", LONG)).await;
+        die();
+        let (renewed, mut holder) = renewal.await.expect("no panic");
+        let error = renewed.expect_err("its connection is dead");
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
         assert!(matches!(holder.renew(LONG).await.expect("on a new one"), Renewal::Held { .. }));
     });

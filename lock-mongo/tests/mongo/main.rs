@@ -48,6 +48,7 @@ rules! {
         what_a_majority_has_not_acknowledged_is_unknown,
     }
     link {
+        an_answer_at_a_calls_beginning_keeps_no_dead_link,
         connections_that_died_together_cost_one_patience,
         a_program_that_drops_its_client_as_its_last_act_ends_in_silence,
     }

@@ -1,8 +1,9 @@
 //! What the tests work with: servers, claims, and the driver itself.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_conformance::servers::{Clock, Owned, Product, Settings};
+pub(crate) use lock_conformance::timing::until;
 use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Request, Waits};
 use lock_core::{Client, Label, Name, Options, Owner, Random};
 use lock_mongo::mongodb::bson::spec::BinarySubtype;
@@ -97,18 +98,6 @@ pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
     match claim.attempt().await.expect("up") {
         Attempt::Busy(busy) => busy,
         Attempt::Granted(grant) => panic!("{grant:?}"),
-    }
-}
-
-pub(crate) async fn until<F: Future<Output = bool>>(
-    what: &str,
-    limit: Duration,
-    mut there: impl FnMut() -> F,
-) {
-    let start = Instant::now();
-    while !there().await {
-        assert!(start.elapsed() < limit, "{what}: not within {limit:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -134,7 +134,7 @@ impl Raw {
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(10);
     while !holds().await {
-        assert!(Instant::now() < limit, "never came to be: {what}");
+        lock_conformance::assert_in_time!(Instant::now() < limit, "never came to be: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

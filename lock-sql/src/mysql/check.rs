@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 
-use lock_core::driver::{Finding, Level};
+use lock_core::driver::{Call, Finding, Level};
 use lock_core::{ErrorKind, Result};
 use sqlx::Row as _;
 
 use super::errors;
 use super::schema::{self, VERSION};
 use super::table::MySqlTable;
-use crate::call::Call;
 use crate::server::Purpose;
 
 /// One finding per question. An `Err` only if the server can't be reached at all.

@@ -2,12 +2,12 @@
 //!
 //! Its version stands in its comment, so that table and version come to be in one step.
 
+use lock_core::driver::Call;
 use lock_core::{Error, Result};
 use sqlx::Row as _;
 
 use super::errors::{self, Code};
 use super::table::MySqlTable;
-use crate::call::Call;
 use crate::server::{Purpose, TableName, missing};
 use crate::version;
 

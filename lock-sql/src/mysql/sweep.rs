@@ -1,12 +1,12 @@
 //! Rows that nobody has had for a day.
 
 use lock_core::Result;
+use lock_core::driver::Call;
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
 
 use super::errors;
 use super::table::MySqlTable;
-use crate::call::Call;
 use crate::server::Purpose;
 use crate::sweep::Swept;
 

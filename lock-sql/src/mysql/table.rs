@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Finding, Grant, Release, Request, Revocation, Revoked, When};
+use lock_core::driver::{Attempt, Call, Finding, Grant, Release, Request, Revocation, Revoked, When};
 use lock_core::{Context, Error, Info, Name, Owner, Prefix, Result};
 use sqlx::Row as _;
 use sqlx::mysql::MySqlRow;
@@ -16,7 +16,6 @@ use super::settings::MySql;
 use super::statements::Statements;
 use super::waiter::Waiter;
 use super::{check, sweep};
-use crate::call::Call;
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left};
 use crate::sweep::Sweep;
@@ -51,6 +50,11 @@ enum Found {
 impl MySqlTable {
     pub(super) async fn open(mysql: MySql, address: &str, context: Context) -> Result<MySqlTable> {
         let MySql { options, parameters } = mysql;
+        // sqlx has a provider of its own for all but this.
+        #[cfg(feature = "tls")]
+        if matches!(options.get_ssl_mode(), sqlx::mysql::MySqlSslMode::VerifyCa) {
+            lock_core::driver::check_tls_provider()?;
+        }
         let server = Server::new(options, address);
         let table = MySqlTable {
             pool: Pool::new(server, parameters.connections, context.patience),
@@ -168,7 +172,7 @@ impl Table for MySqlTable {
             Err(e) if is_table_missing(&e) => return Ok(Release::NotHeld),
             answer => answer?,
         };
-        self.sweep.after_a_release(&call.clock, |call, from| sweep::sweep(self, call, from));
+        self.sweep.after_a_release(call.clock(), |call, from| sweep::sweep(self, call, from));
         Ok(match answer.last_insert_id {
             0 => Release::NotHeld,
             held => Release::Released { others: Some(held % 2 == 1) },

@@ -5,13 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_core::driver::Call;
 use lock_core::{Instant, Result};
 use sqlx::Row as _;
 
 use super::errors;
 use super::server::Server;
 use super::statements::Statements;
-use crate::call::Call;
 use crate::server::{Pool, Purpose, left};
 use crate::table::{Key, Listener};
 
@@ -46,7 +46,7 @@ impl Waiter {
             let (statements, key) = (self.statements.clone(), self.key.clone());
             self.pool.ask(call, Purpose::Enter, move |_| statements.mark(&key, MARK)).await?;
         }
-        *self.marked.lock().unwrap_or_else(PoisonError::into_inner) = Some(call.began);
+        *self.marked.lock().unwrap_or_else(PoisonError::into_inner) = Some(call.began());
         Ok(())
     }
 
@@ -63,7 +63,7 @@ impl Listener for Waiter {
     }
 
     async fn go_on(&self, call: &Call) {
-        if !self.is_fresh(call.began) {
+        if !self.is_fresh(call.began()) {
             // Without it the process that holds the lock keeps it longer than it would: no more.
             self.mark(call).await.ok();
         }

@@ -1,7 +1,7 @@
 //! `check`: is the server reachable, are we allowed, does it keep what it is told?
 
 use lock_core::Result;
-use lock_core::driver::{Finding, Level};
+use lock_core::driver::{Call, Finding, Level};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -10,7 +10,6 @@ use super::statement::Statement;
 use super::statements::now;
 use super::table::PostgresTable;
 use super::{errors, wakes};
-use crate::call::Call;
 use crate::server::Purpose;
 
 /// The settings are the server's own, without what our sessions set.

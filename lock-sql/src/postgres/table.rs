@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Finding, Grant, Release, Request, Revocation, Revoked, Wakes as Waking, When,
+    Attempt, Busy, Call, Finding, Grant, Release, Request, Revocation, Revoked, Wakes as Waking, When,
 };
 use lock_core::{Context, Done, Error, ErrorKind, Info, Name, Owner, Prefix, Result};
 use sqlx::Row as _;
@@ -19,7 +19,6 @@ use super::statement::Statement;
 use super::statements::Statements;
 use super::wakes::{Waiter, Wakes};
 use super::{check, errors, statements};
-use crate::call::Call;
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left, micros};
 use crate::sweep::{IDLE, ROWS, Sweep, Swept};
@@ -65,6 +64,11 @@ impl Marks {
 impl PostgresTable {
     pub(super) async fn open(postgres: Postgres, context: Context, server: String) -> Result<PostgresTable> {
         let Postgres { options, parameters } = postgres;
+        // sqlx has a provider of its own for all but this.
+        #[cfg(feature = "tls")]
+        if matches!(options.get_ssl_mode(), sqlx::postgres::PgSslMode::VerifyCa) {
+            lock_core::driver::check_tls_provider()?;
+        }
         let sessions = Arc::new(Sessions::new(options, parameters.table.clone(), context.random.clone()));
         let dialect = PostgresDialect { sessions: sessions.clone() };
         let table = PostgresTable {
@@ -214,7 +218,7 @@ impl Table for PostgresTable {
         let owner = *request.owner.as_bytes();
         let release = move |release: Statement| release.bytes(&owner);
         let answer = self.ask(call, Purpose::Keep, &self.statements.release, key, release).await?;
-        self.sweep.after_a_release(&call.clock, |call, from| self.sweep(call, from));
+        self.sweep.after_a_release(call.clock(), |call, from| self.sweep(call, from));
         let Some(row) = answer.rows.first() else { return Ok(Release::NotHeld) };
         let read = || Ok((row.try_get(1)?, row.try_get(2)?));
         let (was_held, others): (bool, bool) = read().map_err(errors::reading)?;
@@ -247,7 +251,7 @@ impl Table for PostgresTable {
             return Ok(None);
         }
         let listening = self.wakes.listen(name);
-        let (marks, marked) = (self.marks(), call.clock.now());
+        let (marks, marked) = (self.marks(), call.clock().now());
         let table = marks.leave(call, key).await?;
         if !self.hear(call, table).await? {
             return Ok(None);

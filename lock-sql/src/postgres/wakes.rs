@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use lock_core::driver::Call;
 use lock_core::{Clock, Context, Done, Error, Hub, Instant, Listening, Name, Prefix, Result};
 use tokio::sync::{mpsc, oneshot};
 
 use super::feed::{Feed, Heard, Order, Trouble};
 use super::session::Sessions;
 use super::table::Marks;
-use crate::call::Call;
 use crate::table::{Key, Listener};
 
 /// Where the claims of a client listen. The feed ends when this is dropped.
@@ -42,7 +42,7 @@ impl Wakes {
         if self.heard.is(table) {
             return Ok(());
         }
-        match call.clock.timeout(call.left(), self.order(table)).await {
+        match call.clock().timeout(call.left(), self.order(table)).await {
             Some(Ok(())) => Ok(()),
             Some(Err(Trouble::Lent)) => Err(Error::unsupported(LENT)),
             Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Done::No, how)),
@@ -90,10 +90,10 @@ impl Listener for Waiter {
     }
 
     async fn go_on(&self, call: &Call) {
-        if !self.is_due(&call.clock) {
+        if !self.is_due(call.clock()) {
             return;
         }
-        let asked = call.clock.now();
+        let asked = call.clock().now();
         // Without a mark the release is found by looking.
         if self.marks.leave(call, &self.key).await.is_ok() {
             *self.marked.lock().unwrap_or_else(PoisonError::into_inner) = asked;

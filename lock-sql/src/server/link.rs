@@ -1,11 +1,10 @@
 //! One connection together with its estimate of the server's clock. They are replaced as one: an estimate made on
 //! another connection may be of another server.
 
-use lock_core::driver::Drift;
+use lock_core::driver::{Call, Drift};
 use lock_core::{Clock, Done, Error, Instant};
 
 use super::dialect::{Answer, Dialect, Opened, Trouble};
-use crate::call::Call;
 
 /// An open connection.
 #[derive(Debug)]
@@ -62,7 +61,7 @@ impl<D: Dialect> Link<D> {
             let moment = Moment { deadline: self.deadline(call) };
             match D::run(&mut self.connection, make(moment)).await {
                 Ok(answer) => {
-                    self.hear(&call.clock, answer.now);
+                    self.hear(call.clock(), answer.now);
                     return Ran::Answered(answer);
                 }
                 Err(error) => match D::trouble(error) {
@@ -82,8 +81,8 @@ impl<D: Dialect> Link<D> {
     ///
     /// The older the estimate, the earlier: the two clocks may go at rates that differ by 1 %.
     fn deadline(&self, call: &Call) -> i64 {
-        let drift = call.ends.since(self.heard) / 100;
-        micros(call.ends).saturating_add(self.offset).saturating_sub(super::micros(drift))
+        let drift = call.ends().since(self.heard) / 100;
+        micros(call.ends()).saturating_add(self.offset).saturating_sub(super::micros(drift))
     }
 
     /// Takes note of the server's time, which an answer that has just arrived gave.

@@ -7,13 +7,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::driver::Drift;
+use lock_core::driver::{Call, Drift};
 use lock_core::{Clock, Done, Error, Result, detached};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::dialect::{Answer, Dialect};
 use super::link::{Link, Moment, Ran};
-use crate::call::Call;
 
 /// Connections to one server. Cheap to clone.
 #[derive(Debug)]
@@ -86,7 +85,7 @@ impl<D: Dialect> Pool<D> {
     ) -> Result<Answer<D::Row>> {
         let (permit, mut link) = self.link(call, purpose).await?;
         let (shared, own) = (self.0.clone(), call.clone());
-        detached(&call.clock, call.left(), async move {
+        detached(call.clock(), call.left(), async move {
             let ran = link.run(&own, &make).await;
             let outcome = match ran {
                 Ran::Answered(answer) => {
@@ -120,10 +119,10 @@ impl<D: Dialect> Pool<D> {
         let out_of_time = || Error::unavailable(Done::No, "no connection was free in time");
         let permit = match self.free_permit(purpose) {
             Some(permit) => permit,
-            None => call.clock.timeout(call.left(), self.permit(purpose)).await.ok_or_else(out_of_time)?,
+            None => call.clock().timeout(call.left(), self.permit(purpose)).await.ok_or_else(out_of_time)?,
         };
         loop {
-            if let Some(link) = self.usable(&call.clock) {
+            if let Some(link) = self.usable(call.clock()) {
                 return Ok((permit, link));
             }
             if call.left().is_zero() {
@@ -156,14 +155,14 @@ impl<D: Dialect> Pool<D> {
 
     /// Opens a connection. Where that takes longer than a call may, it is there for the calls after it.
     async fn open(&self, call: &Call) -> Result<()> {
-        let (shared, clock) = (self.0.clone(), call.clock.clone());
+        let (shared, clock) = (self.0.clone(), call.clock().clone());
         let opening = async move {
             let opened = clock.timeout(shared.patience, shared.dialect.connect()).await;
             let opened = opened.unwrap_or_else(|| Err(not_connected(shared.patience)))?;
             shared.idle().push(Link::new(opened, &clock));
             Ok(())
         };
-        let outcome = detached(&call.clock, call.left(), opening).await;
+        let outcome = detached(call.clock(), call.left(), opening).await;
         // Whatever became of it, no lock was touched.
         outcome.map_err(|e| match e.may_have_been_done() {
             true => not_connected(call.left()).with_source(e),

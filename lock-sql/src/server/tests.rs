@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lock_core::driver::Call;
 use lock_core::{Clock, Done, Error, ErrorKind, Result};
 
 use super::{Answer, Dialect, Moment, Opened, Pool, Purpose, Trouble, micros};
-use crate::call::Call;
 
 /// A server whose clock is not ours.
 #[derive(Clone, Debug)]
@@ -183,7 +183,7 @@ async fn no_deadline_lies_beyond_the_end_of_the_patience() {
     for slow in [ms(0), ms(80), ms(0), ms(0)] {
         server.does([Step::Slow(slow)]);
         let call = Call::begin(&server.0.clock, PATIENCE);
-        let end = micros(call.ends.since_origin()) + AHEAD;
+        let end = micros(call.ends().since_origin()) + AHEAD;
         pool.ask(&call, Purpose::Enter, |moment: Moment| moment.deadline).await.unwrap();
         let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
         // Rounded up to a microsecond on either side.
@@ -201,7 +201,7 @@ async fn an_old_estimate_makes_a_deadline_earlier() {
     for old in [ms(300), ms(600)] {
         server.0.clock.sleep(ms(300)).await;
         let call = Call::begin(&server.0.clock, PATIENCE);
-        let end = micros(call.ends.since_origin()) + AHEAD;
+        let end = micros(call.ends().since_origin()) + AHEAD;
         pool.ask(&call, Purpose::Enter, |moment: Moment| moment.deadline).await.unwrap();
         let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
         assert!(end - deadline >= micros((old + PATIENCE) / 100), "{} us before it", end - deadline);

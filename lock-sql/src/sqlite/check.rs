@@ -1,6 +1,6 @@
 //! `check`: can the file be used, and does it lie where it is safe?
 
-use lock_core::driver::{Finding, Level};
+use lock_core::driver::{Call, Finding, Level};
 use lock_core::{ErrorKind, Result};
 use sqlx::Row as _;
 
@@ -12,7 +12,6 @@ use super::schema;
 use super::settings::Trust;
 use super::table::SqliteTable;
 use super::time::PROMISE;
-use crate::call::Call;
 
 const ABOUT: &str = "SELECT sqlite_version(), (SELECT journal_mode FROM pragma_journal_mode)";
 

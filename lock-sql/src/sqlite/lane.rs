@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use lock_core::driver::Call;
 use lock_core::{Done, Error, Result, detached};
 use sqlx::query::Query;
 use sqlx::sqlite::{
@@ -19,7 +20,6 @@ use super::errors::{self, Obstacle};
 use super::file::{self, File, Identity};
 use super::schema;
 use super::time::{Now, Time, nanoseconds};
-use crate::call::Call;
 
 /// A statement with its values.
 pub(crate) type Statement = Query<'static, sqlx::Sqlite, SqliteArguments>;
@@ -62,10 +62,10 @@ impl Lane {
 
     /// Opens the connection, as a client does that is just being opened: what is missing is the user's to mend.
     pub(crate) async fn open(&self, call: &Call) -> Result<()> {
-        let (lane, call) = (self.clone(), call.clone());
-        detached(&call.clone().clock, call.left(), async move {
+        let (lane, own) = (self.clone(), call.clone());
+        detached(call.clock(), call.left(), async move {
             let mut slot = lane.link.lock().await;
-            *slot = Some(Link::open(&lane.route, &call).await?);
+            *slot = Some(Link::open(&lane.route, &own).await?);
             Ok(())
         })
         .await
@@ -79,7 +79,7 @@ impl Lane {
         make: impl Fn(Now) -> Statement + Send + 'static,
     ) -> Result<Answer> {
         let (lane, own) = (self.clone(), call.clone());
-        detached(&call.clock, call.left(), async move {
+        detached(call.clock(), call.left(), async move {
             let mut slot = lane.link.lock().await;
             let mut link = match slot.take().filter(|link| link.leads_to(&lane.route.file)) {
                 Some(link) => link,
@@ -185,7 +185,7 @@ async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> 
         match set_up(options).await {
             Ok(connection) => return Ok(connection),
             Err(Obstacle::Sqlite(e)) if errors::is_busy(&e) && call.left() > ONE_TRY => {
-                call.clock.sleep(BETWEEN_TRIES).await;
+                call.clock().sleep(BETWEEN_TRIES).await;
             }
             Err(Obstacle::Sqlite(e)) if errors::is_cant_open(&e) => {
                 return Err(route.file.obstacle().unwrap_or_else(|| errors::connecting(e)));

@@ -1,13 +1,13 @@
 //! Rows that nobody has had for a day.
 
 use lock_core::Result;
+use lock_core::driver::Call;
 use sqlx::Row as _;
 
 use super::errors;
 use super::lane::Late;
 use super::table::SqliteTable;
 use super::time::Now;
-use crate::call::Call;
 use crate::sweep::{IDLE, ROWS, Swept};
 
 const FIND: &str = "SELECT max(name), count(*), sum(token < ?2) FROM

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Finding, Grant, Release, Request, Revocation, Revoked, When};
+use lock_core::driver::{Attempt, Busy, Call, Finding, Grant, Release, Request, Revocation, Revoked, When};
 use lock_core::{Context, Error, Info, Name, Owner, Prefix, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
@@ -16,7 +16,6 @@ use super::settings::{Sqlite, Trust};
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
 use super::{check, errors, sweep};
-use crate::call::Call;
 use crate::row::{self, Row};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
@@ -174,7 +173,7 @@ impl Table for SqliteTable {
                 release.bind(boot.to_vec()).bind(now.shared)
             })
             .await?;
-        self.sweep.after_a_release(&call.clock, |call, from| sweep::sweep(self, call, from));
+        self.sweep.after_a_release(call.clock(), |call, from| sweep::sweep(self, call, from));
         let was_held = answer.rows.first().map_or(Ok(false), |row| row.try_get(0));
         let name = request.name.as_str();
         // Also if nothing was held: a release before this one may have done it, and nobody heard of it.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use lock_conformance::assert_in_time;
 use lock_core::driver::{Attempt, Cause, Release, Renewal};
 use lock_core::{Ending, ErrorKind};
 
@@ -51,10 +52,10 @@ pub(crate) fn an_attempt_that_waited_past_its_deadline_takes_nothing(on: On) {
         let began = Instant::now();
         let error = claim(&client, "a", SHORT).attempt().await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
-        assert!(began.elapsed() < SHORT + Duration::from_millis(400), "{:?}", began.elapsed());
+        assert_in_time!(began.elapsed() < SHORT + Duration::from_millis(400), "{:?}", began.elapsed());
         // It still waits, and is carried out now.
         server.running("UPDATE", 1).await;
-        assert!(began.elapsed() < Duration::from_secs(1), "the machine is too slow for this test");
+        assert_in_time!(began.elapsed() < Duration::from_secs(1), "the machine is too slow for this test");
         execute(&mut raw, "COMMIT").await;
         server.running("UPDATE", 0).await;
         assert_eq!(server.number(HELD).await, 0);
@@ -73,7 +74,7 @@ pub(crate) fn a_new_name_that_waited_past_its_deadline_is_nobodys(on: On) {
         let error = claim(&client, "a", SHORT).attempt().await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
         server.running("INSERT", 1).await;
-        assert!(began.elapsed() < Duration::from_secs(1), "the machine is too slow for this test");
+        assert_in_time!(began.elapsed() < Duration::from_secs(1), "the machine is too slow for this test");
         execute(&mut raw, "ROLLBACK").await;
         server.running("UPDATE", 0).await;
         server.running("INSERT", 0).await;
@@ -115,7 +116,7 @@ pub(crate) fn a_look_waits_for_no_transaction(on: On) {
         assert!(busy.free_in.is_some_and(|left| left <= TTL && left > TTL / 2), "{busy:?}");
         assert!(busy.holder.is_some(), "a look shows who it is");
         assert!(client.lock("a").build().unwrap().inspect().await.unwrap().holder.is_some());
-        assert!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
+        assert_in_time!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
         execute(&mut raw, "ROLLBACK").await;
     });
 }

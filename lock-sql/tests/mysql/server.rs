@@ -158,7 +158,10 @@ pub(crate) async fn number(raw: &mut MySqlConnection, sql: &str) -> i64 {
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let began = Instant::now();
     while !is_so().await {
-        assert!(began.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
+        lock_conformance::assert_in_time!(
+            began.elapsed() < Duration::from_secs(20),
+            "not within 20 s: {what}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -149,7 +149,10 @@ pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
 pub(crate) async fn until(what: &str, mut happens: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while !happens().await {
-        assert!(start.elapsed() < Duration::from_secs(10), "not within 10 s: {what}");
+        lock_conformance::assert_in_time!(
+            start.elapsed() < Duration::from_secs(10),
+            "not within 10 s: {what}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
