@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::select_all;
-use lock_core::driver::{Attempt, Busy, Claim, Release, Renewal, Request, Waits};
-use lock_core::{Done, Error, ErrorKind, Instant, Listening, Random, Result};
+use lock_core::driver::{Attempt, Claim, Release, Renewal, Request};
+use lock_core::{Done, Error, ErrorKind, Listening, Random, Result};
 use tokio::sync::mpsc;
 
 use crate::candidate::Candidate;
@@ -20,9 +20,8 @@ pub(crate) struct RedlockClaim {
     quorum: Quorum<RedisNode>,
     candidate: Candidate<RedisNode>,
     keys: Arc<Keys>,
-    request: Request,
+    patience: Duration,
     listening: Vec<Listening>,
-    random: Random,
 }
 
 impl RedlockClaim {
@@ -32,39 +31,16 @@ impl RedlockClaim {
         request: Request,
         random: Random,
     ) -> RedlockClaim {
-        let candidate =
-            Candidate::new(quorum.clone(), keys.clone(), request.owner, request.label.clone(), request.ttl);
-        RedlockClaim { quorum, candidate, keys, request, listening: Vec::new(), random }
-    }
-
-    /// Several have had a part each, and nobody a majority: the lock is not held, and one who looks once wants to know
-    /// that. Who waits is told when to try again.
-    fn try_again(&self, outcome: &Result<Attempt>) -> Option<Duration> {
-        match outcome {
-            Ok(Attempt::Busy(Busy { holder: None, free_in, .. })) if self.request.waits == Waits::No => {
-                *free_in
-            }
-            _ => None,
-        }
-    }
-
-    fn ends(&self) -> Instant {
-        self.request.clock.now() + self.request.patience
+        let patience = quorum.node_patience(request.patience);
+        let candidate = Candidate::new(quorum.clone(), keys.clone(), request, random);
+        RedlockClaim { quorum, candidate, keys, patience, listening: Vec::new() }
     }
 }
 
 #[async_trait]
 impl Claim for RedlockClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
-        let ends = self.ends();
-        let outcome = loop {
-            let outcome = self.candidate.attempt(ends).await;
-            let Some(pause) = self.try_again(&outcome) else { break outcome };
-            if self.request.clock.now() + pause * 2 >= ends {
-                break outcome;
-            }
-            self.request.clock.sleep(self.random.up_to(pause)).await;
-        };
+        let outcome = self.candidate.attempt().await;
         if let Ok(Attempt::Granted(_)) = &outcome {
             // A holder waits for nothing: a wake-up that it took would be missed by a waiter of this process.
             self.listening.clear();
@@ -74,7 +50,7 @@ impl Claim for RedlockClaim {
 
     /// On as many nodes as can be reached, a majority at least: of any other majority, one is among them.
     async fn listen(&mut self) -> Result<()> {
-        let patience = self.quorum.patience(self.ends());
+        let patience = self.patience;
         let (listening, mut answers) = mpsc::unbounded_channel();
         for at in 0..self.quorum.nodes().len() {
             let keys = self.keys.clone();
@@ -112,12 +88,10 @@ impl Claim for RedlockClaim {
     }
 
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
-        let ends = self.ends();
-        self.candidate.renew(ttl, ends).await
+        self.candidate.renew(ttl).await
     }
 
     async fn release(&mut self) -> Result<Release> {
-        let ends = self.ends();
-        self.candidate.release(ends).await
+        self.candidate.release().await
     }
 }

@@ -11,7 +11,8 @@ const CLOCK: &str = "each node's wall clock. Two holders are possible for as lon
     forward (by hand, by an NTP step, by a virtual machine's resume). Their rates and the client's must agree within 1 % \
     (chrony: maxslewrate 5000 at most)";
 
-pub(crate) fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
+/// Of so many nodes.
+pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
     let majority = nodes / 2 + 1;
     // Asked of each node: to release, to grant, to raise the token.
     let requests = u32::try_from(3 * nodes).unwrap_or(u32::MAX);

@@ -33,8 +33,10 @@ pub use settings::Redlock;
 #[doc(hidden)]
 pub use {
     candidate::Candidate,
+    info::describe,
     node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote},
     quorum::Quorum,
+    redis_node::RedisNode,
 };
 
 /// Opens a client of the servers that `url` names, with everything by default. See [`Redlock::from_url`] for URLs, and

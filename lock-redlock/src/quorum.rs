@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use lock_core::{Clock, Instant, Result};
 use tokio::sync::mpsc;
 
@@ -42,11 +43,12 @@ impl<N: Node> Quorum<N> {
         self.nodes.len() / 2 + 1
     }
 
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
+    /// How long a node may take for an answer, in a call that may take so long.
+    pub(crate) fn node_patience(&self, whole: Duration) -> Duration {
+        self.patience.min(whole)
     }
 
-    /// How long a node may take for an answer, in a call that ends then.
+    /// The same, in a call that ends then.
     pub(crate) fn patience(&self, ends: Instant) -> Duration {
         self.patience.min(ends.since(self.clock.now()))
     }
@@ -70,10 +72,11 @@ impl<N: Node> Quorum<N> {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let (answers, asking) = (answers.clone(), ask(self.nodes[at].clone()));
-        tokio::spawn(async move {
+        // `map`, because an async block would have room for `asking` twice, which is moved into each task.
+        tokio::spawn(asking.map(move |answer| {
             // Who asked may have decided meanwhile.
-            let _: Result<(), _> = answers.send(into((at, asking.await))).map_err(drop);
-        });
+            let _: Result<(), _> = answers.send(into((at, answer))).map_err(drop);
+        }));
     }
 
     /// Asks all nodes the same.

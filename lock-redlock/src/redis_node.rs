@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Finding, Inspection, Revoked, When};
+use lock_core::driver::{Finding, Inspection, Level, Revoked, When};
 use lock_core::{Context, Done, Error, FencingToken, Listening, Prefix, Result};
 use lock_redis::Redis;
 use lock_redis::node::{self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Said, Script, beside};
 
 use crate::node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote};
+use crate::round::disagrees;
 
 /// A script behind what it goes by.
 macro_rules! script {
@@ -17,11 +18,12 @@ macro_rules! script {
 static GRANT: Script = script!("run.lua", "guard.lua", "grant.lua");
 static RAISE: Script = script!("run.lua", "guard.lua", "raise.lua");
 static REFILL: Script = script!("refill.lua");
+static VOTE: Script = script!("run.lua", "vote.lua");
 static MARK: Script = script!("run.lua", "mark.lua");
 
-/// One of the servers.
+/// One of the servers. Cheap to ask, and asked by several at once.
 #[derive(Debug)]
-pub(crate) struct RedisNode {
+pub struct RedisNode {
     node: node::Node,
     /// What the guard of this node goes by.
     marker: Vec<u8>,
@@ -40,12 +42,8 @@ pub(crate) enum Marked {
 }
 
 impl RedisNode {
-    pub(crate) fn new(
-        redis: Redis,
-        context: Context,
-        prefix: &Prefix,
-        max_ttl: Duration,
-    ) -> Result<RedisNode> {
+    /// The server that `redis` names.
+    pub fn new(redis: Redis, context: Context, prefix: &Prefix, max_ttl: Duration) -> Result<RedisNode> {
         let all = prefix.as_str().as_bytes();
         Ok(RedisNode {
             node: node::Node::new(redis, context)?,
@@ -60,7 +58,37 @@ impl RedisNode {
     }
 
     pub(crate) async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
-        self.node.check(patience).await
+        let mut findings = self.node.check(patience).await?;
+        // A node that isn't fit has none, which is said already.
+        if let Ok(finding) = self.check_vote(patience).await {
+            findings.push(finding);
+        }
+        Ok(findings)
+    }
+
+    async fn check_vote(&self, patience: Duration) -> Result<Finding> {
+        let arguments = |_| vec![text(millis(self.max_ttl))];
+        let said = self.node.run(patience, &VOTE, &[&self.marker, &self.quarantine], arguments).await?;
+        let (level, message) = match numbers(&said)?[..] {
+            [1, 0] => (Level::Good, "it has its vote".to_owned()),
+            [-1, 0] => {
+                let advice = "if nobody holds anything, `lock init` gives it its vote at once";
+                (
+                    Level::Warning,
+                    format!(
+                        "new, or forgetful: it has no vote until {:?} after its first request; {advice}",
+                        self.max_ttl
+                    ),
+                )
+            }
+            [-2, left] => {
+                let left = duration(left).unwrap_or(self.max_ttl);
+                (Level::Warning, format!("it may have forgotten locks, and has no vote for {left:?}"))
+            }
+            [-3, agreed] => (Level::Bad, disagrees(duration(agreed).unwrap_or_default())),
+            _ => return Err(said.strange()),
+        };
+        Ok(Finding::new("votes", level, message))
     }
 
     pub(crate) async fn listen(&self, keys: &Keys, patience: Duration) -> Result<Listening> {

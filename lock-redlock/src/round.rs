@@ -159,7 +159,9 @@ impl<N: Node> Round<'_, N> {
             Ok(Vote::Yes { token, left }) => self.yes(Yes { at, token, left, acknowledged: false }),
             Ok(Vote::No(held)) => self.failure.no.push(held),
             Ok(Vote::SitsOut { left }) => self.failure.sits_out.push((at, left)),
-            Ok(Vote::Disagrees { agreed }) => self.failure.troubles.push((at, disagrees(agreed))),
+            Ok(Vote::Disagrees { agreed }) => {
+                self.failure.troubles.push((at, Error::rejected(disagrees(agreed))));
+            }
             Err(e) => self.trouble(at, e),
         }
     }
@@ -247,8 +249,9 @@ impl<N: Node> Round<'_, N> {
     }
 }
 
-fn disagrees(agreed: Duration) -> Error {
-    Error::rejected(format!(
+/// What is told of a node whose other clients have another longest ttl.
+pub(crate) fn disagrees(agreed: Duration) -> String {
+    format!(
         "its clients have agreed on max_ttl={agreed:?}; give the same in every URL, or change it with `lock init`"
-    ))
+    )
 }

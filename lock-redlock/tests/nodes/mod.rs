@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use lock_conformance::Counters;
 use lock_conformance::servers::{self, Absence, Owned, Settings};
-use lock_core::{Client, Options, Result};
-use lock_redlock::{Redis, Redlock};
+use lock_core::{Client, Clock, Context, Options, Prefix, Random, Result};
+use lock_redlock::{Redis, RedisNode, Redlock};
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 
@@ -124,6 +124,13 @@ impl Nodes {
         let redlock =
             redlock.max_ttl(self.max_ttl).and_then(|redlock| redlock.node_patience(self.node_patience));
         redlock.expect("within bounds")
+    }
+
+    /// One of them, to be asked by itself.
+    pub(crate) fn node(&self, at: usize) -> RedisNode {
+        let redis = Redis::from_url(&self.urls[at]).expect("its URL");
+        let context = Context { clock: Clock::system(), random: Random::system(), patience: ANY_PATIENCE };
+        RedisNode::new(redis, context, &Prefix::default(), self.max_ttl).expect("its settings")
     }
 
     pub(crate) async fn open(&self, options: Options) -> Result<Client> {

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use lock_conformance::Data;
 use lock_conformance::servers::Settings;
-use lock_core::{ErrorKind, Options};
+use lock_core::driver::Level;
+use lock_core::{Client, ErrorKind, Options};
 
 use super::nodes::{FIVE, Nodes, admin};
 use super::{PATIENCE, TTL, five, ms, options, released, run};
@@ -29,11 +30,20 @@ pub(crate) fn a_new_node_has_no_vote_until_its_operator_says_so() {
 
         let fresh = Nodes::unmarked(FIVE, &Settings::default()).unwrap().with_max_ttl(ms(60_000));
         let client = fresh.open(options()).await.unwrap();
+        assert_eq!(votes(&client).await, [Level::Warning; FIVE], "nobody has asked them anything");
+        assert_eq!(votes(&client).await, [Level::Warning; FIVE], "and a check changes nothing");
         assert!(client.init().await.unwrap().contains("votes now"));
         assert_eq!(client.init().await.unwrap(), "", "there is nothing left to do");
+        assert_eq!(votes(&client).await, [Level::Good; FIVE]);
         let lock = client.lock("a").ttl(ms(600)).build().unwrap();
         released(lock.try_acquire().await.unwrap().unwrap()).await;
     });
+}
+
+/// What a check says of each node's vote.
+async fn votes(client: &Client) -> Vec<Level> {
+    let findings = client.check().await.unwrap();
+    findings.into_iter().filter(|finding| finding.subject == "votes").map(|finding| finding.level).collect()
 }
 
 pub(crate) fn a_node_that_was_flushed_has_no_vote() {

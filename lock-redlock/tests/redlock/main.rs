@@ -5,8 +5,10 @@
 
 mod guard;
 mod minority;
+mod model;
 #[path = "../nodes/mod.rs"]
 mod nodes;
+mod tls;
 mod token;
 
 use std::process::ExitCode;
@@ -34,14 +36,25 @@ rules! {
     }
     minority {
         two_of_five_may_be_dead_or_silent,
+        two_of_five_may_be_slow_or_a_black_hole,
         without_a_majority_nothing_is_granted_and_the_error_says_why,
         a_node_that_comes_back_is_refilled,
         a_try_that_came_to_nothing_leaves_nothing,
+    }
+    model {
+        the_simulations_node_answers_as_the_scripts_do,
+    }
+    tls {
+        the_roots_and_the_clients_certificate_are_every_nodes,
     }
     token {
         it_rises_with_clocks_an_hour_apart,
         a_majority_shows_the_token_that_was_granted,
         it_rises_over_every_change_of_the_majority,
+        an_attempt_that_arrives_twice_is_one_grant,
+        a_raise_is_for_one_grant_alone,
+        what_an_earlier_try_left_is_taken_over,
+        a_late_copy_of_an_attempt_is_another_grant,
     }
 }
 

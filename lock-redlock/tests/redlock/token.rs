@@ -1,12 +1,16 @@
 //! Two rounds: the token rises whatever the clocks of the nodes do, and whichever nodes make the majority.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_conformance::Step;
+use lock_conformance::proxy::{Proxy, Way};
 use lock_conformance::servers::{Clock, Persistence, Settings, clock};
+use lock_core::{Done, ErrorKind, FencingToken, Name};
+use lock_redlock::{Ask, Freed, Kept, Keys, Node, RedisNode, Tells, Vote};
 
 use super::nodes::{FIVE, Nodes, admin};
-use super::{TTL, five, ms, options, released, run};
+use super::{PATIENCE, TTL, five, ms, options, released, run};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -80,4 +84,99 @@ pub(crate) fn it_rises_over_every_change_of_the_majority() {
             away.iter().for_each(|at| nodes.servers()[*at].resume().unwrap());
         }
     });
+}
+
+pub(crate) fn an_attempt_that_arrives_twice_is_one_grant() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let (node, a) = (nodes.node(0), ask("a"));
+        let token = granted(&node, &a).await;
+        assert_eq!(granted(&node, &a).await, token, "the same grant, asked for again");
+        let raised = later(token);
+        assert!(node.raise(a.clone(), token, raised, PATIENCE).await.unwrap());
+        assert!(node.raise(a.clone(), token, raised, PATIENCE).await.unwrap(), "it stands there already");
+        assert_eq!(granted(&node, &a).await, raised, "and what was raised stays");
+    });
+}
+
+/// Of two grants to one owner, with another's between them.
+pub(crate) fn a_raise_is_for_one_grant_alone() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let (node, a, b) = (nodes.node(0), ask("a"), ask("b"));
+        let first = granted(&node, &a).await;
+        freed(&node, &a).await;
+        let between = granted(&node, &b).await;
+        freed(&node, &b).await;
+        // What a copy of the first attempt does that arrives late.
+        let again = granted(&node, &a).await;
+        assert!(first < between && between < again);
+        assert!(!node.raise(a.clone(), first, later(again), PATIENCE).await.unwrap());
+        assert_eq!(granted(&node, &a).await, again, "nothing was raised");
+        assert!(!node.raise(b, between, later(again), PATIENCE).await.unwrap(), "it is another's");
+    });
+}
+
+/// In time it takes a lock that is free again, and must not look like the grant that the attempt had before; behind its
+/// deadline it takes nothing.
+pub(crate) fn a_late_copy_of_an_attempt_is_another_grant() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let proxy = Proxy::start_all(&nodes.addresses()[..1]).await.unwrap();
+        let (node, far, a) = (nodes.node(0), nodes.behind(proxy.addresses()).node(0), ask("a"));
+        let first = granted(&far, &a).await;
+        freed(&node, &a).await;
+        assert!(first < granted(&node, &a).await);
+        freed(&node, &a).await;
+        let asked = nodes.counters().await.requests;
+        proxy.hold_open_ones(Way::ToServer);
+        let late = far.grant(a.clone(), ms(200)).await.unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{late}");
+        proxy.deliver(Way::ToServer);
+        while nodes.counters().await.requests == asked {
+            tokio::time::sleep(ms(5)).await;
+        }
+        assert_eq!(node.renew(a, PATIENCE).await.unwrap(), Kept::Absent, "it has taken nothing");
+    });
+}
+
+/// By the owner whose tries they are, and by nobody else.
+pub(crate) fn what_an_earlier_try_left_is_taken_over() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let (node, first) = (nodes.node(0), ask("first try"));
+        let left = granted(&node, &first).await;
+        let next = Ask { value: "next try".into(), ..ask("") };
+        assert!(matches!(node.grant(next.clone(), PATIENCE).await.unwrap(), Vote::No(_)), "another's");
+        let next = Ask { earlier: Arc::new(["first try".into()]), ..next };
+        assert!(left < granted(&node, &next).await, "a grant of its own");
+        assert!(matches!(node.release(first, Tells::Nobody, PATIENCE).await, Ok(Freed::No)), "it is no more");
+        freed(&node, &next).await;
+    });
+}
+
+/// For one lock, with this value.
+fn ask(value: &str) -> Ask {
+    let keys = Keys {
+        name: Name::new("raised").unwrap(),
+        lock: b"raised".to_vec(),
+        token: b"raised:token".to_vec(),
+        channel: b"raised:channel".to_vec(),
+    };
+    Ask { keys: Arc::new(keys), value: value.into(), earlier: Arc::new([]), ttl: TTL }
+}
+
+async fn granted(node: &RedisNode, ask: &Ask) -> FencingToken {
+    match node.grant(ask.clone(), PATIENCE).await.unwrap() {
+        Vote::Yes { token, .. } => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn freed(node: &RedisNode, ask: &Ask) {
+    assert!(matches!(node.release(ask.clone(), Tells::Nobody, PATIENCE).await, Ok(Freed::Yes { .. })));
+}
+
+fn later(token: FencingToken) -> FencingToken {
+    FencingToken::new(token.get() + 1_000_000).unwrap()
 }

@@ -1,0 +1,126 @@
+//! What a try that came to nothing means, for who tried: contention, nodes without a vote, or trouble.
+
+use std::time::Duration;
+
+use lock_core::driver::{Attempt, Busy, Cause, Entry};
+use lock_core::{Done, Error, Result};
+use lock_redis::node as redis;
+
+use super::Candidate;
+use crate::node::{Held, Kept, Node};
+use crate::round::Failure;
+
+/// The longest pause after a try that nobody won.
+const LONGEST_SPLIT: Duration = Duration::from_millis(250);
+
+impl<N: Node> Candidate<N> {
+    /// What a try that came to nothing means.
+    pub(super) fn judge(&mut self, failure: Failure, took: Duration) -> Result<Attempt> {
+        let Failure { yes, no, sits_out, troubles, leaves, stood_back, .. } = failure;
+        let majority = self.quorum.majority();
+        if no.iter().any(|held| held.left.is_none()) {
+            return Err(Error::rejected(
+                "the key has no expiry, so no lock client has written it; take another name or prefix, or delete the key",
+            ));
+        }
+        if !stood_back && (yes + no.len() < majority || no.is_empty()) {
+            let done = if leaves { Done::Unknown } else { Done::No };
+            if !sits_out.is_empty() && yes + no.len() + sits_out.len() >= majority {
+                return Err(self.quarantined(&sits_out, majority - yes.min(majority - 1), done));
+            }
+            return Err(self.trouble(&troubles, done));
+        }
+        Ok(Attempt::Busy(match self.leader(&no) {
+            Some(holder) => {
+                self.splits = 0;
+                Busy {
+                    queued: leaves,
+                    free_in: free_in(&no, majority.saturating_sub(yes)),
+                    holder: Some(holder),
+                }
+            }
+            // Several have had a part each, or somebody has a majority with nodes that can't be asked: nobody knows. Who
+            // tries again at once meets the same others again.
+            None => {
+                self.splits += 1;
+                let pause = took.saturating_mul(1 << self.splits.min(8)).min(LONGEST_SPLIT);
+                Busy { queued: leaves, free_in: Some(pause), holder: None }
+            }
+        }))
+    }
+
+    /// Who has a majority.
+    fn leader(&self, no: &[Held]) -> Option<Box<Entry>> {
+        let votes = |value: &[u8]| no.iter().filter(|held| held.value == value).count();
+        let agree = |other: &Held| {
+            no.iter().filter(|held| (&held.value, held.token) == (&other.value, other.token)).count()
+        };
+        let held = no.iter().max_by_key(|held| (votes(&held.value), agree(held), held.token))?;
+        (votes(&held.value) >= self.quorum.majority()).then(|| {
+            let Held { value, left, now, .. } = held.clone();
+            // The token that a majority has acknowledged: a node that came late to the grant may have another.
+            let token = held.token.filter(|_| agree(held) >= self.quorum.majority());
+            Box::new(redis::entry(value, left, token, now))
+        })
+    }
+
+    fn quarantined(&self, sits_out: &[(usize, Duration)], needed: usize, done: Done) -> Error {
+        let mut left: Vec<Duration> = sits_out.iter().map(|(_, left)| *left).collect();
+        left.sort_unstable();
+        let retry_in = left.get(needed.saturating_sub(1)).or(left.last()).copied().unwrap_or_default();
+        let nodes: Vec<String> = sits_out
+            .iter()
+            .map(|(at, left)| {
+                format!("{} in {:.1} s", self.quorum.nodes()[*at].address(), left.as_secs_f64())
+            })
+            .collect();
+        Error::unavailable(
+            done,
+            format!(
+                "too few of the {} nodes have a vote: {} may have forgotten locks, and vote again when none of those can \
+                 be held any more ({}). If nobody holds anything, `lock init` gives them their votes at once",
+                self.quorum.nodes().len(),
+                sits_out.len(),
+                nodes.join(", ")
+            ),
+        )
+        .with_retry_in(retry_in)
+    }
+
+    /// Too few nodes answered.
+    pub(super) fn trouble(&self, troubles: &[(usize, Error)], done: Done) -> Error {
+        let nodes: Vec<String> = troubles
+            .iter()
+            .map(|(at, e)| format!("{}: {}", self.quorum.nodes()[*at].address(), e.message()))
+            .collect();
+        let message = format!(
+            "a majority of the {} nodes did not agree in time; {}",
+            self.quorum.nodes().len(),
+            if nodes.is_empty() { "what they said came too late".to_owned() } else { nodes.join("; ") }
+        );
+        let refusals = troubles.iter().filter(|(_, e)| !e.is_transient()).count();
+        if refusals > self.quorum.nodes().len() - self.quorum.majority() {
+            return Error::rejected(message);
+        }
+        Error::unavailable(done, message)
+    }
+}
+
+/// When so many of the nodes that hold it for others are free.
+fn free_in(no: &[Held], needed: usize) -> Option<Duration> {
+    let mut left: Vec<Duration> = no.iter().filter_map(|held| held.left).collect();
+    left.sort_unstable();
+    left.get(needed.checked_sub(1)?).copied()
+}
+
+/// What a majority says, or else that it is gone: a node may have somebody else's try, or a release may be on its way.
+pub(super) fn cause(lost: &[Kept], majority: usize) -> Cause {
+    let said = |what| lost.iter().filter(|kept| **kept == what).count();
+    if said(Kept::Revoked) > 0 {
+        Cause::Revoked
+    } else if said(Kept::Taken) >= majority {
+        Cause::Taken
+    } else {
+        Cause::Gone
+    }
+}

@@ -1,0 +1,69 @@
+//! TLS to every node.
+#![cfg(feature = "tls")]
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use lock_conformance::servers::{Certificate, Owned, Redis, Root, Settings};
+use lock_core::ErrorKind;
+
+use super::nodes::FIVE;
+use super::{TTL, options, released, run};
+
+pub(crate) fn the_roots_and_the_clients_certificate_are_every_nodes() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        write_certificates(folder.path());
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let nodes: Vec<(Owned, u16)> = (0..FIVE).map(|_| start(&file)).collect();
+        let hosts: Vec<String> = nodes.iter().map(|(_, port)| format!("127.0.0.1:{port}")).collect();
+        let open = |parameters: String| {
+            let url = format!("redlocks://{}/?max_ttl=30s{parameters}", hosts.join(","));
+            async move { lock_redlock::connect_with(&url, options()).await }
+        };
+        for refused in [String::new(), format!("&ca={}", file("ca.pem"))] {
+            let error = open(refused).await.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Unavailable { .. } | ErrorKind::Rejected), "{error}");
+            assert!(error.message().contains(&hosts[0]), "{error}");
+        }
+        let parameters =
+            format!("&ca={}&cert={}&key={}", file("ca.pem"), file("client.pem"), file("client.key"));
+        let client = open(parameters.clone()).await.unwrap();
+        client.init().await.unwrap();
+        let lock = client.lock("a").ttl(TTL).build().unwrap();
+        let guard = lock.try_acquire().await.unwrap().unwrap();
+        let other = open(parameters).await.unwrap().lock("a").ttl(TTL).build().unwrap();
+        let waiter = tokio::spawn(async move { other.acquire().await });
+        released(guard).await;
+        released(waiter.await.unwrap().unwrap()).await;
+        assert!(!format!("{client:?}").contains("PRIVATE"), "{client:?}");
+    });
+}
+
+/// A node, and the port on which it speaks TLS to those who have a certificate of the root's.
+fn start(file: &impl Fn(&str) -> String) -> (Owned, u16) {
+    // Free a moment ago; nobody else on this machine asks for ports so quickly that it is given again.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let args = [
+        ("--tls-port", port.to_string()),
+        ("--tls-cert-file", file("server.pem")),
+        ("--tls-key-file", file("server.key")),
+        ("--tls-ca-cert-file", file("ca.pem")),
+        ("--tls-auth-clients", "yes".to_owned()),
+    ];
+    let args = args.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect();
+    (Owned::start(&Redis, &Settings { args, ..Settings::default() }).unwrap(), port)
+}
+
+/// A root, and certificates of it for the servers and for a client.
+fn write_certificates(folder: &Path) {
+    let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).unwrap();
+    let root = Root::new("a root");
+    write("ca.pem", &root.pem());
+    for who in ["server", "client"] {
+        let Certificate { certificate, key } = root.certify(who, &["127.0.0.1"]);
+        write(&format!("{who}.pem"), &certificate);
+        write(&format!("{who}.key"), &key);
+    }
+}
