@@ -9,6 +9,10 @@ mod bounds;
 mod cases;
 mod dice;
 mod harness;
+#[cfg(feature = "servers")]
+pub mod interop;
+mod judging;
+mod machine;
 mod model;
 #[cfg(feature = "servers")]
 mod part;
@@ -22,6 +26,7 @@ mod setting;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod suspendable;
+pub mod timing;
 
 #[cfg(feature = "servers")]
 pub use backend::{Backend, run_on_server};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Completion, Failed, Trial};
 
+use crate::judging::{Judge, Load, panic_message};
 use crate::servers::{Absence, Owned, Product, Settings, record};
 
 /// `rules! { fn(); module { test, … } … }` makes `tests()`, which lists `("module::test", module::test)`. The type is
@@ -45,13 +46,19 @@ impl Outcome for Result<(), String> {
     }
 }
 
-/// The tests, for `libtest_mimic`. All are *not run* if this product isn't there; if it has to be, that is a failure.
-pub fn on<N: Into<String>, T, O: Outcome>(
+/// Of all tests of this program.
+static JUDGE: Judge = Judge::new();
+
+/// The tests, for `libtest_mimic`; one that was too late beside others is asked again by itself.
+///
+/// All are *not run* if this product isn't there; if it has to be, that is a failure.
+pub fn on<N, T, O: Outcome>(
     product: &'static dyn Product,
     tests: impl IntoIterator<Item = (N, T)>,
 ) -> Vec<Trial>
 where
-    T: FnOnce() -> O + Send + 'static,
+    N: Into<String>,
+    T: Fn() -> O + Clone + Send + 'static,
 {
     let rules = format!("the rules of {}", product.listing().name);
     let absent = match Owned::start(product, &Settings::default()) {
@@ -63,20 +70,24 @@ where
         record::not_run(&rules, why);
     }
     let trial = |(name, test): (N, T)| {
-        let absent = absent.clone();
-        Trial::ignorable_test(name, move || {
-            let ran = match absent {
-                None => in_time(test)?,
-                Some(why) => Err(why),
+        let (absent, name, product) = (absent.clone(), name.into(), product.listing().name);
+        Trial::ignorable_test(name.clone(), move || {
+            if let Some(why) = absent {
+                return Ok(Completion::ignored_with(why));
+            }
+            let again = |why: &str| {
+                println!("asked again: {name}: {why}");
+                record::asked_again(&format!("{product}: {name}"), why);
             };
+            let ran = JUDGE.judge(Load::Light, || in_time(test.clone()), again)?;
             Ok(ran.map_or_else(Completion::ignored_with, |()| Completion::Completed))
         })
     };
     tests.into_iter().map(trial).collect()
 }
 
-/// Runs a test on a thread that can be left behind.
-fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Result<(), String>, Failed> {
+/// Runs a test on a thread that can be left behind. The error says why it failed.
+fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Result<(), String>, String> {
     let (told, ended) = mpsc::channel();
     let thread = thread::spawn(move || {
         let ran = test().ran();
@@ -85,10 +96,10 @@ fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Resu
     });
     match ended.recv_timeout(LONGEST) {
         Ok(ran) => Ok(ran),
-        Err(RecvTimeoutError::Timeout) => Err(Failed::from(format!("it hangs: not done after {LONGEST:?}"))),
+        Err(RecvTimeoutError::Timeout) => Err(format!("it hangs: not done after {LONGEST:?}")),
         Err(RecvTimeoutError::Disconnected) => match thread.join() {
-            Err(panic) => std::panic::resume_unwind(panic),
-            Ok(()) => Err(Failed::from("it ended without a word")),
+            Err(panic) => Err(panic_message(&*panic)),
+            Ok(()) => Err("it ended without a word".into()),
         },
     }
 }

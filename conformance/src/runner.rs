@@ -11,6 +11,7 @@ use lock_core::{Info, Options};
 
 use crate::cases;
 use crate::harness::{Harness, Need};
+use crate::judging::{Judge, Load, panic_message};
 use crate::setting::{Setting, is_full_run};
 
 /// A case hangs if it takes longer.
@@ -18,8 +19,10 @@ fn longest_case() -> Duration {
     Duration::from_secs(if is_full_run() { 600 } else { 60 })
 }
 
-/// Cases wait most of the time: they run side by side, but for the heavy ones.
-const SIDE_BY_SIDE: usize = 6;
+/// Cases wait most of the time: so many run side by side,
+const LIGHT_ONES: usize = 6;
+/// or so many of those that have to be punctual.
+const MEDIUM_ONES: usize = 3;
 
 /// One case of the suite.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +35,6 @@ pub(crate) struct Case {
     pub(crate) applies: fn(&Info) -> bool,
     pub(crate) load: Load,
     pub(crate) run: fn(Setting) -> Pin<Box<dyn Future<Output = ()> + Send>>,
-}
-
-/// Whether a case can share the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
-    Light,
-    /// It measures, or keeps the machine busy: it runs alone.
-    Heavy,
 }
 
 /// What a test program's `main` returns.
@@ -90,19 +85,20 @@ pub fn run(harness: impl Harness) -> Verdict {
     println!("\nconformance of {}", setting.harness.name());
 
     let ran = Arc::new(Mutex::new(Vec::new()));
-    let (mut light, mut heavy, mut not_run) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut trials, mut not_run) = (<[Vec<Trial>; 3]>::default(), Vec::new());
     for case in cases::all() {
         match reason_not_to(case, &setting) {
             Some(reason) => not_run.push((case, reason)),
-            None if case.load == Load::Heavy => heavy.push(trial(case, &setting, &ran)),
-            None => light.push(trial(case, &setting, &ran)),
+            None => trials[case.load as usize].push(trial(case, &setting, &ran)),
         }
     }
     let filtered = arguments.filter.is_some() || !arguments.skip.is_empty() || arguments.list;
-    arguments.test_threads.get_or_insert(SIDE_BY_SIDE);
-    let mut failed = libtest_mimic::run(&arguments, light).has_failed();
-    arguments.test_threads = Some(1);
-    failed |= libtest_mimic::run(&arguments, heavy).has_failed();
+    let threads = arguments.test_threads.unwrap_or(LIGHT_ONES);
+    let mut failed = false;
+    for (trials, most) in trials.into_iter().zip([threads, MEDIUM_ONES, 1]) {
+        arguments.test_threads = Some(threads.min(most));
+        failed |= libtest_mimic::run(&arguments, trials).has_failed();
+    }
     if arguments.list {
         return Verdict::Passed;
     }
@@ -149,7 +145,8 @@ fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<Played>>>) 
     let (setting, ran) = (setting.clone(), ran.clone());
     Trial::test(format!("{}::{}", case.topic, case.name), move || {
         let began = Instant::now();
-        let outcome = block_on(play(case, setting.clone()));
+        let again = |why: &str| note_again(case, &setting, why);
+        let outcome = JUDGE.judge(case.load, || outcome_of(case, &setting), again);
         ran.lock().expect("no case panics under this lock").push((case, began.elapsed()));
         #[cfg(feature = "servers")]
         if let Err(why) = &outcome {
@@ -160,6 +157,22 @@ fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<Played>>>) 
     })
 }
 
+/// Of all suites of this program.
+static JUDGE: Judge = Judge::new();
+
+fn note_again(case: &Case, setting: &Setting, why: &str) {
+    let what = format!("{}: {}::{}", setting.harness.name(), case.topic, case.name);
+    println!("asked again: {what}: {why}");
+    #[cfg(feature = "servers")]
+    crate::servers::record::asked_again(&what, why);
+}
+
+/// The error says why it failed.
+fn outcome_of(case: &'static Case, setting: &Setting) -> Result<(), String> {
+    let (played, ended) = block_on_and_end(play(case, setting.clone()));
+    played.and(ended)
+}
+
 /// The error says why it failed.
 async fn play(case: &'static Case, setting: Setting) -> Result<(), String> {
     // In a task: a current-thread part of the runtime would see other wake-up orders than users do.
@@ -167,15 +180,12 @@ async fn play(case: &'static Case, setting: Setting) -> Result<(), String> {
     let limit = longest_case();
     match tokio::time::timeout(limit, body).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(e)) => Err(panic_message(e)),
+        Ok(Err(e)) => Err(match e.try_into_panic() {
+            Ok(panic) => panic_message(&*panic),
+            Err(_) => "its task was cancelled".into(),
+        }),
         Err(_) => Err(format!("it hangs: not done after {limit:?}")),
     }
-}
-
-fn panic_message(error: tokio::task::JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else { return "its task was cancelled".into() };
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }
 
 /// What a run of the suite spends its time on.
@@ -196,10 +206,36 @@ fn per_class(ran: &[Played]) -> String {
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    block_on_and_end(future).0
+}
+
+/// Also says whether everything that was left in the runtime could be ended: what waits for something can be, what keeps
+/// a thread can't.
+fn block_on_and_end<T>(future: impl Future<Output = T>) -> (T, Result<(), String>) {
+    const LONGEST: Duration = Duration::from_secs(3);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("the machine has room for two threads");
     let out = runtime.block_on(future);
-    // A case that failed may have left something that hangs.
-    runtime.shutdown_timeout(Duration::from_secs(2));
-    out
+    let asked = Instant::now();
+    runtime.shutdown_timeout(LONGEST);
+    let hangs = asked.elapsed() >= LONGEST;
+    (out, if hangs { Err(format!("what it left behind has not ended after {LONGEST:?}")) } else { Ok(()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_thread_is_noticed_and_what_waits_is_not() {
+        let waits = async {
+            drop(tokio::spawn(std::future::pending::<()>()));
+        };
+        assert_eq!(block_on_and_end(waits).1, Ok(()));
+        let keeps = async {
+            drop(tokio::spawn(async { std::thread::sleep(Duration::from_secs(5)) }));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        assert!(block_on_and_end(keeps).1.is_err());
+    }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use lock_core::driver::{Claim, Mode, Request, Waits};
-use lock_core::{Client, Guard, Info, Label, LockBuilder, Name, Options, Owner, Random};
+use lock_core::driver::{Claim, Lease, Mode, Request, Waits};
+use lock_core::{Cause, Client, Guard, Info, Label, LockBuilder, Name, Options, Owner, Random};
 
 use crate::harness::Harness;
 use crate::proxy::Proxy;
+use crate::timing::{assert_in_time, within};
 
 /// The setting of one case.
 #[derive(Clone, Debug)]
@@ -106,25 +107,25 @@ pub(crate) fn is_full_run() -> bool {
     std::env::var_os("LOCK_TEST_FULL").is_some_and(|full| !full.is_empty())
 }
 
-/// Waits until `there` says so; panics with `what` after `limit`.
-pub(crate) async fn until<F: Future<Output = bool>>(
-    what: &str,
-    limit: Duration,
-    mut there: impl FnMut() -> F,
-) {
-    let start = std::time::Instant::now();
-    while !there().await {
-        assert!(start.elapsed() < limit, "{what}: not within {limit:?}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
-/// What `future` answers; panics with `what` if it takes longer than `limit`.
-pub(crate) async fn within<F: Future>(what: &str, limit: Duration, future: F) -> F::Output {
-    match tokio::time::timeout(limit, future).await {
-        Ok(out) => out,
-        Err(_) => panic!("{what}: not within {limit:?}"),
-    }
+/// Why a lock is lost whose server answers nobody from now on; panics if that isn't told when the guard's time is over.
+pub(crate) async fn lost_in_time(guard: &Guard, info: &Info, ttl: Duration) -> Cause {
+    // What was under way has arrived by then.
+    tokio::time::sleep(ms(5)).await;
+    let mut end = Instant::now() + guard.valid_for();
+    let lost = within("the loss", ttl + ms(150), async {
+        loop {
+            if let Ok(cause) = tokio::time::timeout(ms(5), guard.lost()).await {
+                return cause;
+            }
+            // A session may have been proven for longer than the guard had heard; nothing prolongs a lock's own lease.
+            if info.lease == Lease::Session {
+                end = end.max(Instant::now() + guard.valid_for());
+            }
+        }
+    });
+    let cause = lost.await;
+    assert_in_time!(end.elapsed() < ms(150), "the loss was told {:?} after the end", end.elapsed());
+    cause
 }
 
 pub(crate) const fn ms(n: u64) -> Duration {

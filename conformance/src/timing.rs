@@ -1,0 +1,64 @@
+//! What a case says when something took too long: that the reason is time alone, so that it is asked again on a machine
+//! that has time for it. What is wrong whenever it happens (two holders, a token twice) never says so.
+
+use std::time::{Duration, Instant};
+
+/// What the reason of a failure begins with if it is about time alone.
+const TOO_LATE: &str = "too late: ";
+
+/// Fails a case because of time alone, if the condition doesn't hold.
+///
+/// ```
+/// # use std::time::{Duration, Instant};
+/// # use lock_conformance::assert_in_time;
+/// # let (asked, limit) = (Instant::now(), Duration::from_secs(1));
+/// assert_in_time!(asked.elapsed() < limit, "answered after {:?}", asked.elapsed());
+/// ```
+#[macro_export]
+macro_rules! assert_in_time {
+    ($condition:expr, $($reason:tt)+) => {
+        if !$condition {
+            $crate::timing::too_late(&format!($($reason)+));
+        }
+    };
+}
+pub(crate) use assert_in_time;
+
+/// Fails a case because of time alone.
+pub fn too_late(reason: &str) -> ! {
+    panic!("{TOO_LATE}{reason}")
+}
+
+/// Whether a case failed for that, itself or in one of its tasks.
+pub(crate) fn is_about_time(reason: &str) -> bool {
+    reason.contains(TOO_LATE)
+}
+
+/// Waits until `there` says so; fails the case with `what` after `limit`.
+pub async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, mut there: impl FnMut() -> F) {
+    let start = Instant::now();
+    while !there().await {
+        assert_in_time!(start.elapsed() < limit, "{what}: not within {limit:?}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// What `future` answers; fails the case with `what` if it takes longer than `limit`.
+pub async fn within<F: Future>(what: &str, limit: Duration, future: F) -> F::Output {
+    match tokio::time::timeout(limit, future).await {
+        Ok(out) => out,
+        Err(_) => too_late(&format!("{what}: not within {limit:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_about_time_says_so() {
+        let failure = std::panic::catch_unwind(|| assert_in_time!(1 + 1 > 2, "{} of {}", 1, 2)).unwrap_err();
+        assert!(is_about_time(failure.downcast_ref::<String>().expect("a text")));
+        assert!(!is_about_time("two at a time"));
+    }
+}
