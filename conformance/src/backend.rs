@@ -39,6 +39,16 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         harness::SHORTEST_TTL
     }
 
+    /// As [`Harness::multiplexes`].
+    fn multiplexes(&self) -> bool {
+        false
+    }
+
+    /// As [`Harness::proven_at_once`].
+    fn proven_at_once(&self) -> usize {
+        usize::MAX
+    }
+
     /// A client of the server.
     async fn open(&self, url: &str, options: Options) -> Result<Client>;
 
@@ -117,16 +127,23 @@ impl<B: Backend> Harness for OnServer<B> {
         let program = || Program::find().map(drop).map_err(|absence| absence.to_string());
         match need {
             Need::Forget | Need::Counters | Need::Residue | Need::Age => self.backend.can(need, &self.server),
+            Need::Replay | Need::OneTrip => self.backend.can(need, &self.server),
             Need::Proxy => self.backend.address(self.server.url()).map(drop),
             Need::Process if cfg!(unix) => Ok(()),
             Need::Process => Err("another process is started on Unix only".to_owned()),
             Need::Program => program(),
             _ if self.server.owned().is_none() => {
-                Err(format!("the server was not started here: the suite does not {need}"))
+                let what = match self.server {
+                    Server::Contained(_) => "runs in a container",
+                    _ => "was not started here",
+                };
+                Err(format!("the server {what}: the suite does not {need}"))
             }
             Need::Interrupt => self.backend.can(need, &self.server),
             Need::OwnServer | Need::Durable => Ok(()),
-            Need::ServerClock => servers::clock::can_be_set(),
+            Need::ServerClock => {
+                self.backend.can(need, &self.server).and_then(|()| servers::clock::can_be_set())
+            }
             Need::OwnProgram => program(),
         }
     }
@@ -163,6 +180,14 @@ impl<B: Backend> Harness for OnServer<B> {
 
     async fn interrupt(&self) {
         self.backend.interrupt(self.server.url()).await;
+    }
+
+    fn multiplexes(&self) -> bool {
+        self.backend.multiplexes()
+    }
+
+    fn proven_at_once(&self) -> usize {
+        self.backend.proven_at_once()
     }
 
     fn addresses(&self) -> Vec<String> {

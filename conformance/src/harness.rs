@@ -71,6 +71,17 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         unreachable!("{}", Need::Interrupt)
     }
 
+    /// Whether a connection carries several requests at a time, and frames of its own beside them: then no chunk is an
+    /// answer, and to lose an answer is to lose the connection's whole direction.
+    fn multiplexes(&self) -> bool {
+        false
+    }
+
+    /// How many held locks one request proves at most, on a server that keeps sessions. Default: any number.
+    fn proven_at_once(&self) -> usize {
+        usize::MAX
+    }
+
     /// Where the server listens, as `host:port`: a [`Proxy`](crate::proxy::Proxy) is put in front of it. If it is several,
     /// where each of them does.
     fn addresses(&self) -> Vec<String> {
@@ -166,6 +177,11 @@ pub enum Need {
     Interrupt,
     /// [`Harness::addresses`] and [`Harness::open_through`]
     Proxy,
+    /// What one connection carries, carried once more by another, asks the same of the server: not where each connection
+    /// begins with a session of its own.
+    Replay,
+    /// The first answer of an attempt grants, on a name that was used before: not where a look comes before it.
+    OneTrip,
     /// [`Harness::own_server`]
     OwnServer,
     /// An own server that keeps acknowledged data over a kill.
@@ -189,6 +205,8 @@ impl fmt::Display for Need {
             Need::Age => "make what the server keeps older",
             Need::Interrupt => "cut every connection",
             Need::Proxy => "reach the server through a proxy",
+            Need::Replay => "ask everything twice",
+            Need::OneTrip => "grant by the first answer of an attempt",
             Need::OwnServer => "start a server of a case's own",
             Need::Durable => "restart a server with its data",
             Need::ServerClock => "set the clock by which the server ends leases",

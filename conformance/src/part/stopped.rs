@@ -1,8 +1,11 @@
 //! A process that is stopped while it holds or waits, and then goes on.
 
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::time::Duration;
 
-use lock_core::{Client, Guard, Options};
+use lock_core::{Client, ErrorKind, Guard, Options};
 
 use super::{HOLDS, Order};
 use crate::harness::Harness;
@@ -10,20 +13,34 @@ use crate::harness::Harness;
 /// Works under the lock until it is lost; then says what it is told, and tries what comes too late.
 pub(super) async fn late(order: &Order, harness: &impl Harness) {
     let (client, guard) = order.hold(harness).await;
+    let (kind, late) = works_until_lost(&client, &guard).await;
+    let (held, cause) = (guard.is_held(), guard.lost().await);
+    let renewed = guard.renew(order.ttl).await.is_ok();
+    let ending = guard.release().await;
+    println!("{kind:?}, held: {held}, worked late: {late}, {cause:?}, renewed: {renewed}, {ending:?}");
+}
+
+/// What ended the work, and whether a step of it began when the lock was no longer certain.
+async fn works_until_lost(client: &Client, guard: &Guard) -> (ErrorKind, bool) {
+    // A step that had begun before a stop goes on after it: no look at the clock before the step can prevent that.
+    let begun = Cell::new(client.clock().now());
     let mut late = false;
     let work = async {
         loop {
             let certain = client.clock().now() + guard.valid_for();
             tokio::time::sleep(Duration::from_millis(2)).await;
-            late |= client.clock().now() > certain && !guard.is_held();
+            late |= begun.get() > certain && !guard.is_held();
         }
     };
-    let protected: lock_core::Result<()> = guard.protect(work).await;
-    let kind = protected.expect_err("the work has no end").kind();
-    let (held, cause) = (guard.is_held(), guard.lost().await);
-    let renewed = guard.renew(order.ttl).await.is_ok();
-    let ending = guard.release().await;
-    println!("{kind:?}, held: {held}, worked late: {late}, {cause:?}, renewed: {renewed}, {ending:?}");
+    let ended: lock_core::Result<()> = {
+        let mut protected = pin!(guard.protect(work));
+        poll_fn(|context| {
+            begun.set(client.clock().now());
+            protected.as_mut().poll(context)
+        })
+        .await
+    };
+    (ended.expect_err("the work has no end").kind(), late)
 }
 
 /// Waits, and holds what it gets until it is killed.

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::log::{Fault, Log, Way};
-use super::{Cut, Lane, Network};
+use super::{Cut, Lane, Network, State};
 
 /// How long a doubled request waits for an answer before it goes on without.
 const ANSWER: Duration = Duration::from_millis(50);
@@ -174,12 +174,14 @@ async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
         log.happened(Fault::Delayed(lane.way));
         sleep_until(chunk.at + now.delay).await;
     }
-    if connection < state.borrow().held_below {
+    let holds = |state: &State| state.holds(connection, chunk.number);
+    let is_held = holds(&state.borrow());
+    if is_held {
         if carries {
             log.happened(Fault::Held(lane.way));
         }
         // The lane lives as long as the proxy's tasks.
-        state.wait_for(|state| connection >= state.held_below).await.ok();
+        state.wait_for(|state| !holds(state)).await.ok();
     }
     if !carries {
         return true;

@@ -77,12 +77,24 @@ struct State {
     delay: Duration,
     /// How long to wait after each byte.
     trickle: Option<Duration>,
-    /// Connections below this number are held.
+    /// Connections below this number are held,
     held_below: u64,
+    /// from this chunk on.
+    held_from: u64,
     /// Chunks below this number are lost.
     lost_below: u64,
     /// So many of the next chunks are lost.
     swallow: u32,
+}
+
+impl State {
+    fn hold_all(&mut self) {
+        (self.held_below, self.held_from) = (u64::MAX, 0);
+    }
+
+    fn holds(&self, connection: u64, chunk: u64) -> bool {
+        connection < self.held_below && chunk >= self.held_from
+    }
 }
 
 impl Proxy {
@@ -129,21 +141,33 @@ impl Proxy {
     /// Holds everything in this direction, new connections included: a black hole, without a reset.
     pub fn hold(&self, way: Way) {
         self.log.order(Fault::Held(way));
-        self.each(way, |state| state.held_below = u64::MAX);
+        self.each(way, State::hold_all);
     }
 
     /// Holds both directions. What must have happened is that a request was held: no answer follows.
     pub fn hold_all(&self) {
-        self.each(Way::ToClient, |state| state.held_below = u64::MAX);
+        self.each(Way::ToClient, State::hold_all);
         self.hold(Way::ToServer);
     }
 
     /// As [`hold`](Self::hold), but connections that are opened from now on work.
     pub fn hold_open_ones(&self, way: Way) {
+        self.hold_open(way, |_| 0);
+    }
+
+    /// As [`hold_open_ones`](Self::hold_open_ones), behind so many of the next chunks.
+    pub fn hold_open_ones_after(&self, way: Way, chunks: u64) {
+        self.hold_open(way, |next| next + chunks);
+    }
+
+    fn hold_open(&self, way: Way, from: impl Fn(u64) -> u64) {
         self.log.order(Fault::Held(way));
         for Door { network, .. } in &self.doors {
-            let open = network.opened.load(Ordering::SeqCst);
-            network.lane(way).state.send_modify(|state| state.held_below = open);
+            let (lane, open) = (network.lane(way), network.opened.load(Ordering::SeqCst));
+            lane.state.send_modify(|state| {
+                state.held_below = open;
+                state.held_from = from(lane.chunks.load(Ordering::SeqCst));
+            });
         }
     }
 

@@ -174,8 +174,32 @@ pub const MONGODB: Listing = Listing {
     origins: &[Origin::Wheels],
 };
 
+/// etcd, as a cluster of one member or of three.
+pub const ETCD: Listing = Listing {
+    name: "etcd",
+    variable: "LOCK_TEST_ETCD",
+    systems: &[System::This],
+    programs: &[Program::named("etcd")],
+    folders: &[],
+    origins: &[
+        Origin::Debian { packages: &["etcd-server", "etcd-client"], service: Some("etcd") },
+        Origin::Homebrew("etcd"),
+    ],
+};
+
+/// ZooKeeper, as a standalone server or as the members of an ensemble.
+pub const ZOOKEEPER: Listing = Listing {
+    name: "zookeeper",
+    variable: "LOCK_TEST_ZOOKEEPER",
+    systems: &[System::This],
+    programs: &[Program::named("zkServer.sh"), Program::named("zkServer")],
+    folders: &["/usr/share/zookeeper/bin"],
+    origins: &[Origin::Debian { packages: &["zookeeper"], service: None }, Origin::Homebrew("zookeeper")],
+};
+
 /// Every server that the suite knows.
-pub const ALL: &[&Listing] = &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL, &MONGODB];
+pub const ALL: &[&Listing] =
+    &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL, &MONGODB, &ETCD, &ZOOKEEPER];
 
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";

@@ -16,8 +16,11 @@ pub struct Certificate {
 }
 
 impl Root {
-    /// A new one.
+    /// A new one. Makes ring this program's provider of cryptography: with the features of a whole workspace, tests may
+    /// contain two, and rustls doesn't choose.
     pub fn new(who: &str) -> Root {
+        // An error says that there is one already, as for the second root.
+        rustls::crypto::ring::default_provider().install_default().ok();
         let mut root = parameters(who, &[]);
         root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Root(CertifiedIssuer::self_signed(root, key()).expect("a root may sign itself"))

@@ -2,17 +2,20 @@
 //!
 //! A server comes from the first of these that there is:
 //!
-//! 1. a URL in the environment (`LOCK_TEST_REDIS=redis://…`): somebody else's server, which is never hurt;
+//! 1. what the environment names: a URL (`LOCK_TEST_REDIS=redis://…`), which is somebody else's server and never hurt,
+//!    or a container image (`LOCK_TEST_REDIS=docker:redis:7.4`);
 //! 2. a program on the `PATH` (`redis-server`, `valkey-server`), started in a temporary folder on a free loopback port;
-//! 3. for some, a program of another system in a folder, started likewise under chroot.
+//! 3. for some, a program of another system in a folder, started likewise under chroot;
+//! 4. for some, a container of the product's official image: with the feature `docker`, where a Docker daemon answers
+//!    and has the image.
 //!
 //! What is not there is an [`Absence`]: cases that need it are *not run*, unless `LOCK_TEST_REQUIRE=redis,…` names
-//! it: then they fail. Only an [`Owned`] server, one that was started here, can be killed, stopped and paused, so a case
-//! that needs this takes an `Owned`.
+//! it: then they fail. Only an [`Owned`] server, started here from a program, can be killed, stopped and paused, so a
+//! case that needs this takes an `Owned`.
 //!
 //! Calls block, for a fraction of a second as a rule; asynchronous cases that need their thread meanwhile call them in
-//! `spawn_blocking`. Nothing outlives the process that started it, however that ends (on Unix; elsewhere nothing is
-//! started at all, and servers come from URLs).
+//! `spawn_blocking`. No program outlives the process that started it, however that ends (on Unix; elsewhere none is
+//! started at all, and servers come from URLs or containers). A container does, if that process is killed.
 //!
 //! A further product is one file with a [`Product`], and one entry in [`catalogue`].
 
@@ -20,6 +23,13 @@ pub mod catalogue;
 #[cfg(feature = "certificates")]
 mod certificates;
 pub mod clock;
+mod contained;
+#[cfg(feature = "docker")]
+mod docker;
+#[cfg(not(feature = "docker"))]
+#[path = "docker_absent.rs"]
+mod docker;
+mod etcd;
 mod executable;
 #[cfg(unix)]
 mod family;
@@ -28,6 +38,12 @@ mod family;
 mod family;
 mod folder;
 mod holder;
+#[cfg(unix)]
+mod host;
+#[cfg(not(unix))]
+#[path = "host_elsewhere.rs"]
+mod host;
+mod image;
 #[cfg(unix)]
 mod kin;
 mod mongodb;
@@ -52,15 +68,21 @@ mod sql;
 mod system;
 #[cfg(feature = "servers-sql")]
 mod template;
+mod together;
 mod user;
+mod zookeeper;
 
 use std::fmt;
 use std::path::PathBuf;
 
 #[cfg(feature = "certificates")]
 pub use certificates::{Certificate, Root};
+pub use contained::Contained;
+pub use etcd::{Etcd, EtcdCluster};
 pub use executable::{Account, Executable};
 pub use holder::{Command, Finished, Holder, Program, Wait};
+pub use host::{Host, Network};
+pub use image::Image;
 pub use mongodb::{MongoDb, ReplicaSet, StandaloneMongoDb};
 #[cfg(feature = "servers-sql")]
 pub use mysql::MySql;
@@ -72,7 +94,9 @@ pub use postgres::Postgres;
 pub use process::{Ended, Process};
 pub use product::{Farewell, Place, Product};
 pub use redis::Redis;
+use requirement::Lack;
 pub use requirement::{Absence, Requirement};
+pub use zookeeper::{Ensemble, ZooKeeper};
 
 /// A running server.
 ///
@@ -83,6 +107,8 @@ pub enum Server {
     Given(Given),
     /// Started here.
     Owned(Box<Owned>),
+    /// Started here in a container. It is treated as somebody else's.
+    Contained(Box<Contained>),
 }
 
 impl Server {
@@ -93,10 +119,41 @@ impl Server {
 
     /// The one that the environment names, else one started with these settings.
     pub fn find_or_start(product: &'static dyn Product, settings: &Settings) -> Result<Server, Absence> {
-        match Given::from_env(product) {
-            Some(given) => given.map(Server::Given),
-            None => Owned::start(product, settings).map(|owned| Server::Owned(Box::new(owned))),
+        match value(product) {
+            Some(value) => Server::named(product, &value, settings),
+            None => Server::start(product, settings),
         }
+    }
+
+    /// The one of the environment variable's value. It is wanted: that it isn't there is a failure.
+    fn named(product: &'static dyn Product, value: &str, settings: &Settings) -> Result<Server, Absence> {
+        let variable = product.listing().variable;
+        let wrong = |why| Absence::Failure(format!("{variable} names a container image, but {why}"));
+        match image::named(value) {
+            None => Given::new(product, value).map(Server::Given),
+            Some(Err(why)) => Err(wrong(why)),
+            Some(Ok(name)) => {
+                let contained = Contained::of_image(product, name, settings);
+                contained.map(|it| Server::Contained(Box::new(it))).map_err(|lack| wrong(lack.to_string()))
+            }
+        }
+    }
+
+    /// One started here: from a program, or from an image if there is none.
+    fn start(product: &'static dyn Product, settings: &Settings) -> Result<Server, Absence> {
+        let required = Requirement::from_env()?;
+        let lack = match Owned::from_program(product, settings) {
+            Ok(owned) => return Ok(Server::Owned(Box::new(owned))),
+            Err(Lack::Nothing(no_program)) => match Contained::start(product, settings) {
+                Ok(contained) => return Ok(Server::Contained(Box::new(contained))),
+                Err(Lack::Nothing(no_container)) => {
+                    Lack::Nothing(format!("{no_program}, and no container: {no_container}"))
+                }
+                Err(failure) => failure,
+            },
+            Err(failure) => failure,
+        };
+        Err(required.judge(product.listing(), lack))
     }
 
     /// Where clients connect. It may hold a password.
@@ -104,13 +161,14 @@ impl Server {
         match self {
             Server::Given(given) => &given.url,
             Server::Owned(owned) => owned.url(),
+            Server::Contained(contained) => contained.url(),
         }
     }
 
-    /// The server if it was started here, and so may be hurt.
+    /// The server if it was started here from a program, and so may be hurt.
     pub fn owned(&self) -> Option<&Owned> {
         match self {
-            Server::Given(_) => None,
+            Server::Given(_) | Server::Contained(_) => None,
             Server::Owned(owned) => Some(owned),
         }
     }
@@ -120,6 +178,7 @@ impl Server {
         match self {
             Server::Given(given) => &given.version,
             Server::Owned(owned) => owned.version(),
+            Server::Contained(contained) => contained.version(),
         }
     }
 
@@ -128,6 +187,7 @@ impl Server {
         match self {
             Server::Given(given) => given.source.clone(),
             Server::Owned(owned) => owned.program().source(),
+            Server::Contained(contained) => contained.source(),
         }
     }
 }
@@ -152,6 +212,11 @@ pub enum Source {
     Program(PathBuf),
     /// This program of another system, started here under chroot.
     Chroot(PathBuf),
+    /// A container of this image, started here.
+    Container {
+        /// Its name: `redis:7.4`.
+        image: String,
+    },
 }
 
 impl fmt::Display for Source {
@@ -160,8 +225,14 @@ impl fmt::Display for Source {
             Source::Url { variable } => write!(f, "given by {variable}"),
             Source::Program(program) => write!(f, "started from {}", program.display()),
             Source::Chroot(program) => write!(f, "started from {} under chroot", program.display()),
+            Source::Container { image } => write!(f, "in a container of {image}"),
         }
     }
+}
+
+/// What the product's environment variable says, if it says anything.
+fn value(product: &dyn Product) -> Option<String> {
+    std::env::var(product.listing().variable).ok().filter(|value| !value.is_empty())
 }
 
 /// Somebody else's server.
@@ -172,18 +243,17 @@ pub struct Given {
 }
 
 impl Given {
-    /// The server that the product's environment variable names; it must answer.
-    fn from_env(product: &dyn Product) -> Option<Result<Given, Absence>> {
+    /// The server of that URL, which the product's environment variable holds; it must answer.
+    fn new(product: &dyn Product, url: &str) -> Result<Given, Absence> {
         let variable = product.listing().variable;
-        let url = std::env::var(variable).ok().filter(|url| !url.is_empty())?;
-        Some(match product.greet(&url) {
+        match product.greet(url) {
             Ok(version) => {
                 let source = Source::Url { variable };
                 record::ran_on(&version, &source);
-                Ok(Given { url, version, source })
+                Ok(Given { url: url.to_owned(), version, source })
             }
             Err(why) => Err(Absence::Failure(format!("the server of {variable} does not answer: {why}"))),
-        })
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use super::catalogue::{self, Listing};
 use super::executable::{Account, Executable};
+use super::image::Image;
 use super::owned::{Persistence, Settings};
 use super::product::{Place, Product};
 use super::{sql, template};
@@ -58,12 +59,7 @@ impl Product for MySql {
         command.arg(format!("--port={}", place.port)).arg(format!("--socket={folder}/mysql.sock"));
         command.arg(format!("--datadir={folder}/data")).arg(format!("--tmpdir={folder}"));
         command.arg(format!("--pid-file={folder}/pid"));
-        command.args(["--performance-schema=OFF", "--skip-log-bin", "--max-connections=500"]);
-        command.args(match settings.persistence {
-            Persistence::EveryWrite => &["--innodb-flush-log-at-trx-commit=1"][..],
-            Persistence::None => &["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0"],
-        });
-        command.args(&settings.args);
+        command.args(arguments(settings));
         command
     }
 
@@ -78,6 +74,22 @@ impl Product for MySql {
     fn own_url(&self, place: &Place) -> String {
         let folder = place.folder.display();
         format!("mysql://{USER}@localhost/{DATABASE}?ssl-mode=disabled&socket={folder}/mysql.sock")
+    }
+
+    /// As root: another user would need a password, and may do too little.
+    fn image(&self, settings: &Settings) -> Option<Image> {
+        let (name, environment): (_, &[_]) = match self {
+            MySql::MySql => {
+                ("mysql:8.4", &[("MYSQL_ALLOW_EMPTY_PASSWORD", "1"), ("MYSQL_DATABASE", DATABASE)])
+            }
+            MySql::MariaDb => (
+                "mariadb:11.4",
+                &[("MARIADB_ALLOW_EMPTY_ROOT_PASSWORD", "1"), ("MARIADB_DATABASE", DATABASE)],
+            ),
+        };
+        let arguments = arguments(settings);
+        let url = |address: &str| format!("mysql://root@{address}/{DATABASE}");
+        Some(Image { name, port: 3306, environment, arguments, url })
     }
 
     fn greet(&self, url: &str) -> io::Result<String> {
@@ -130,6 +142,17 @@ impl MySql {
             ],
         }
     }
+}
+
+/// What is set alike wherever it runs.
+fn arguments(settings: &Settings) -> Vec<String> {
+    let persistence: &[&str] = match settings.persistence {
+        Persistence::EveryWrite => &["--innodb-flush-log-at-trx-commit=1"],
+        Persistence::None => &["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0"],
+    };
+    let set =
+        ["--performance-schema=OFF", "--skip-log-bin", "--max-connections=500"].iter().chain(persistence);
+    set.map(|&argument| argument.to_owned()).chain(settings.args.iter().cloned()).collect()
 }
 
 /// The user comes twice: `%` is everywhere but `localhost`, which stands for the socket.

@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,10 @@ use super::clock::WallClock;
 use super::executable::Executable;
 use super::family::Family;
 use super::folder::Folder;
+use super::host::Host;
 use super::product::{Place, Product};
 use super::record;
-use super::requirement::{Absence, Requirement};
+use super::requirement::{Absence, Lack, Requirement};
 use crate::harness::{Data, Step};
 
 /// How long a server may take to start, and to end when it is asked to.
@@ -54,6 +55,8 @@ pub struct Settings {
     pub clock: Clock,
     /// Further arguments of the program.
     pub args: Vec<String>,
+    /// On which host it runs, if it isn't this one.
+    pub host: Option<Arc<Host>>,
     /// Files that it finds in its data folder, by their names: certificates and their keys, for example. Only the
     /// server and we can read them.
     pub files: Vec<(String, Vec<u8>)>,
@@ -85,13 +88,19 @@ impl Owned {
             let why = format!("the server of {} is not ours to stop or to configure", listing.variable);
             return Err(Absence::NotRun(why));
         }
+        Owned::from_program(product, settings).map_err(|lack| required.judge(listing, lack))
+    }
+
+    /// The same, whatever the environment names or requires.
+    pub(super) fn from_program(product: &'static dyn Product, settings: &Settings) -> Result<Owned, Lack> {
+        let listing = product.listing();
         let Some(found) = listing.find(&std::env::var_os("PATH").unwrap_or_default()) else {
-            return Err(required.absent(listing, &listing.missing()));
+            return Err(Lack::Nothing(listing.missing()));
         };
         let program = found.program.clone();
         Owned::launch(product, found, settings).map_err(|error| match error.kind() {
-            io::ErrorKind::Unsupported => required.absent(listing, &error.to_string()),
-            _ => Absence::Failure(format!("{} did not start: {error}", program.display())),
+            io::ErrorKind::Unsupported => Lack::Nothing(error.to_string()),
+            _ => Lack::Failure(format!("{} did not start: {error}", program.display())),
         })
     }
 
@@ -103,7 +112,8 @@ impl Owned {
         };
         loop {
             let folder = Folder::new_in(&program.temporary())?;
-            let place = Place { folder: folder.path().to_owned(), port: free_port()? };
+            let address = settings.host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.clients());
+            let place = Place { folder: folder.path().to_owned(), address, port: free_port()? };
             prepare(product, &program, settings, &place)?;
             match spawn(product, &program, settings, &place, clock.as_ref()) {
                 Ok((process, version)) => {
@@ -124,7 +134,7 @@ impl Owned {
                     });
                 }
                 // Somebody else was faster.
-                Err(_) if TcpStream::connect((Ipv4Addr::LOCALHOST, place.port)).is_ok() => {}
+                Err(_) if TcpStream::connect((place.address, place.port)).is_ok() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -140,7 +150,12 @@ impl Owned {
         self.product.own_url(&self.place)
     }
 
-    /// Its port on 127.0.0.1.
+    /// Where clients find it, as `host:port`.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.place.address, self.place.port)
+    }
+
+    /// Its port there.
     pub fn port(&self) -> u16 {
         self.place.port
     }
@@ -287,6 +302,9 @@ fn spawn(
     if let Some(clock) = clock {
         clock.give_to(&mut command);
     }
+    if let Some(host) = &settings.host {
+        command = host.command(&command);
+    }
     command.stdin(std::process::Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let process = Family::spawn(&mut command)?;
     let deadline = Instant::now() + LIMIT;
@@ -320,7 +338,7 @@ pub(super) fn last_lines(text: &str) -> String {
 
 /// A port that nobody listens at, below those that systems give to outgoing connections (from 32768 on): while a
 /// server is down, a client that keeps connecting to it would else be given its port one day, and meet itself.
-fn free_port() -> io::Result<u16> {
+pub(super) fn free_port() -> io::Result<u16> {
     let random = || 10_000 + (RandomState::new().hash_one(std::process::id()) % 20_000) as u16;
     let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     let port = std::iter::repeat_with(random).take(1000).find(free);

@@ -32,7 +32,7 @@ impl PgBouncer {
     }
 
     fn settings(&self, place: &Place, settings: &Settings) -> String {
-        let Place { folder, port } = place;
+        let Place { folder, port, .. } = place;
         let folder = folder.display();
         let further = settings.args.join("\n");
         // Parameters that clients send and it can't keep apart are an error unless they are named here.

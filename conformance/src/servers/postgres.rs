@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use super::catalogue::{self, Listing};
 use super::executable::{Account, Executable};
+use super::image::Image;
 use super::owned::{Persistence, Settings};
 use super::product::{Farewell, Place, Product};
 use super::{sql, template};
@@ -56,15 +57,7 @@ impl Product for Postgres {
         command.arg("-D").arg(self.data(place)).arg("-k").arg(&place.folder);
         command.args(["-h", "127.0.0.1", "-p", &place.port.to_string()]).current_dir(&place.folder);
         // In files of the data folder: what is in the system's shared memory would outlive a killed server.
-        command.args(["-c", "dynamic_shared_memory_type=mmap", "-c", "max_connections=300"]);
-        let persistence: &[&str] = match settings.persistence {
-            Persistence::EveryWrite => &["fsync=on", "synchronous_commit=on"],
-            Persistence::None => &["fsync=off", "synchronous_commit=off", "full_page_writes=off"],
-        };
-        for setting in persistence {
-            command.args(["-c", setting]);
-        }
-        command.args(&settings.args);
+        command.args(["-c", "dynamic_shared_memory_type=mmap"]).args(arguments(settings));
         command
     }
 
@@ -95,6 +88,24 @@ impl Product for Postgres {
         format!("postgres://{USER}@localhost:{port}/{DATABASE}?host={folder}")
     }
 
+    fn image(&self, settings: &Settings) -> Option<Image> {
+        Some(Image {
+            name: match self {
+                Postgres::Installed => "postgres:17",
+                Postgres::Unstable => "postgres:18",
+            },
+            port: 5432,
+            environment: &[
+                ("POSTGRES_USER", USER),
+                ("POSTGRES_DB", DATABASE),
+                ("POSTGRES_HOST_AUTH_METHOD", "trust"),
+                ("POSTGRES_INITDB_ARGS", "--no-locale --encoding=UTF8 --no-sync"),
+            ],
+            arguments: arguments(settings),
+            url: |address| format!("postgres://{USER}@{address}/{DATABASE}"),
+        })
+    }
+
     fn greet(&self, url: &str) -> io::Result<String> {
         let version: String = sql::value::<sqlx::Postgres, _>(url, "SHOW server_version")?;
         Ok(format!("postgres {}", version.split(' ').next().unwrap_or_default()))
@@ -104,6 +115,17 @@ impl Product for Postgres {
         let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
         sql::value::<sqlx::Postgres, _>(url, now).map(sql::time)
     }
+}
+
+/// What is set alike wherever it runs.
+fn arguments(settings: &Settings) -> Vec<String> {
+    let persistence: &[&str] = match settings.persistence {
+        Persistence::EveryWrite => &["fsync=on", "synchronous_commit=on"],
+        Persistence::None => &["fsync=off", "synchronous_commit=off", "full_page_writes=off"],
+    };
+    let set = ["max_connections=300"].iter().chain(persistence);
+    let set = set.flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]);
+    set.chain(settings.args.iter().cloned()).collect()
 }
 
 /// Calls the first database by the name that the URL has. Without a server: a database made beside it would double what

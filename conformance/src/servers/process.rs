@@ -32,7 +32,8 @@ pub struct Process {
 }
 
 impl Process {
-    pub(super) fn spawn(command: &mut Command) -> io::Result<Process> {
+    /// Starts a program that does not outlive this one.
+    pub fn spawn(command: &mut Command) -> io::Result<Process> {
         let mut child = command.process_group(0).spawn()?;
         match LastWill::kill_all(&child) {
             Ok(last_will) => Ok(Process { child, _last_will: last_will }),
@@ -44,7 +45,7 @@ impl Process {
         }
     }
 
-    pub(super) fn child(&mut self) -> &mut Child {
+    pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 

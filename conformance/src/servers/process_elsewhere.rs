@@ -20,11 +20,11 @@ pub enum Process {}
 
 #[allow(missing_docs, reason = "they are documented where there is such a process")]
 impl Process {
-    pub(super) fn spawn(_: &mut Command) -> io::Result<Process> {
+    pub(crate) fn spawn(_: &mut Command) -> io::Result<Process> {
         Err(unsupported())
     }
 
-    pub(super) fn child(&mut self) -> &mut Child {
+    pub(crate) fn child(&mut self) -> &mut Child {
         match *self {}
     }
 

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::SystemTime;
 
 use super::catalogue::Listing;
 use super::executable::{Account, Executable};
+use super::image::Image;
 use super::owned::Settings;
 
 /// A product that can serve locks: how to start it, and how to tell that it serves.
@@ -54,6 +56,11 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
     /// A URL at which nobody but the server started there can answer: not another that took the port first.
     fn own_url(&self, place: &Place) -> String;
 
+    /// How such a server is started from a container image, where there is an official one.
+    fn image(&self, _settings: &Settings) -> Option<Image> {
+        None
+    }
+
     /// Asks the server for a sign of life, for a second at most; tells its name and version (`redis 7.0.15`).
     ///
     /// The error never shows a password.
@@ -79,6 +86,8 @@ pub enum Farewell {
 pub struct Place {
     /// The folder with everything that it writes.
     pub folder: PathBuf,
-    /// Its port on 127.0.0.1.
+    /// Where clients find it: 127.0.0.1, if it isn't on a host of its own.
+    pub address: Ipv4Addr,
+    /// Its port there.
     pub port: u16,
 }

@@ -18,6 +18,11 @@ pub fn not_run(what: &str, why: &str) {
     note("not run", &format!("{what}: {why}"));
 }
 
+/// Notes a case that was not judged but asked again, and why.
+pub(crate) fn asked_again(what: &str, why: &str) {
+    note("asked again", &format!("{what}: {why}"));
+}
+
 /// Notes a case that failed, and why.
 pub(crate) fn failed(what: &str, why: &str) {
     note("failed", &format!("{what}: {why}"));

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::catalogue::{self, Listing};
 use super::executable::Executable;
+use super::image::Image;
 use super::owned::{Persistence, Settings};
 use super::product::{Place, Product};
 
@@ -23,12 +24,7 @@ impl Product for Redis {
         let mut command = program.command();
         command.args(["--port", &place.port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
         command.arg("--dir").arg(&place.folder).arg("--unixsocket").arg(socket(place));
-        command.args(["--save", ""]);
-        match settings.persistence {
-            Persistence::EveryWrite => command.args(["--appendonly", "yes", "--appendfsync", "always"]),
-            Persistence::None => command.args(["--appendonly", "no"]),
-        };
-        command.args(&settings.args);
+        command.args(persistence(settings)).args(&settings.args);
         command
     }
 
@@ -45,6 +41,18 @@ impl Product for Redis {
         format!("redis+unix://{}", socket(place).display())
     }
 
+    /// An image of Valkey is started alike.
+    fn image(&self, settings: &Settings) -> Option<Image> {
+        let arguments = persistence(settings).iter().map(|&argument| argument.to_owned());
+        Some(Image {
+            name: "redis:7.4",
+            port: 6379,
+            environment: &[],
+            arguments: arguments.chain(settings.args.iter().cloned()).collect(),
+            url: |address| format!("redis://{address}"),
+        })
+    }
+
     fn greet(&self, url: &str) -> io::Result<String> {
         greet(url).map_err(io::Error::other)
     }
@@ -53,6 +61,13 @@ impl Product for Redis {
         let ask = || redis::cmd("TIME").query(&mut connect(url)?);
         let (seconds, micros): (u64, u64) = ask().map_err(io::Error::other)?;
         Ok(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(micros))
+    }
+}
+
+fn persistence(settings: &Settings) -> &'static [&'static str] {
+    match settings.persistence {
+        Persistence::EveryWrite => &["--save", "", "--appendonly", "yes", "--appendfsync", "always"],
+        Persistence::None => &["--save", "", "--appendonly", "no"],
     }
 }
 

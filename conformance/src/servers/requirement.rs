@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::catalogue::{ALL, Listing};
+use super::catalogue;
+use super::catalogue::Listing;
+use crate::interop;
 
-/// The environment variable that names the servers that must be there, separated by commas.
+/// The environment variable that names the servers, and clients of other libraries, that must be there, separated by
+/// commas.
 const REQUIRE: &str = "LOCK_TEST_REQUIRE";
 
 /// Why something that a case needs is not there.
@@ -27,7 +30,24 @@ impl fmt::Display for Absence {
 
 impl std::error::Error for Absence {}
 
-/// The servers that must be there: `LOCK_TEST_REQUIRE=redis,…`.
+/// Why a source gives no server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// It has none: the next one may.
+    Nothing(String),
+    /// It has one, and that fails.
+    Failure(String),
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lack::Nothing(why) | Lack::Failure(why) => f.write_str(why),
+        }
+    }
+}
+
+/// What must be there: `LOCK_TEST_REQUIRE=redis,…`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
     names: BTreeSet<&'static str>,
@@ -42,29 +62,42 @@ impl Requirement {
     /// Reads names separated by commas. One that is not known is a failure: misspelt, it would require nothing.
     pub fn parse(list: &str) -> Result<Requirement, Absence> {
         let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
-        let names = names.map(|name| match ALL.iter().find(|listing| listing.name == name) {
-            Some(listing) => Ok(listing.name),
+        let names = names.map(|name| match known().find(|known| *known == name) {
+            Some(name) => Ok(name),
             None => {
-                let known = ALL.iter().map(|listing| listing.name).collect::<Vec<_>>().join(", ");
+                let known = known().collect::<Vec<_>>().join(", ");
                 Err(Absence::Failure(format!("{REQUIRE} names {name:?}; known are: {known}")))
             }
         });
         Ok(Requirement { names: names.collect::<Result<_, _>>()? })
     }
 
-    /// What it means that this server is not there: a reason for *not run*, or a failure.
-    pub fn absent(&self, listing: &Listing, why: &str) -> Absence {
-        if self.names.contains(listing.name) {
-            Absence::Failure(format!("{REQUIRE} requires {}, but {why}", listing.name))
+    /// What it means that what has this name is not there: a reason for *not run*, or a failure.
+    pub fn absent(&self, name: &str, why: &str) -> Absence {
+        if self.names.contains(name) {
+            Absence::Failure(format!("{REQUIRE} requires {name}, but {why}"))
         } else {
             Absence::NotRun(why.to_owned())
         }
     }
+
+    /// What it means that the last source gave no server.
+    pub(super) fn judge(&self, listing: &Listing, lack: Lack) -> Absence {
+        match lack {
+            Lack::Nothing(why) => self.absent(listing.name, &why),
+            Lack::Failure(why) => Absence::Failure(why),
+        }
+    }
+}
+
+/// Every name that there is.
+fn known() -> impl Iterator<Item = &'static str> {
+    let servers = catalogue::ALL.iter().map(|listing| listing.name);
+    servers.chain(interop::catalogue::ALL.iter().map(|listing| listing.name))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::catalogue::REDIS;
     use super::{Absence, Requirement};
 
     #[test]
@@ -72,13 +105,23 @@ mod tests {
         for list in ["redis", " redis ,", "redis,redis"] {
             let required = Requirement::parse(list).unwrap();
             assert!(
-                matches!(required.absent(&REDIS, "there is none"), Absence::Failure(why) if why.contains("there is none"))
+                matches!(required.absent("redis", "there is none"), Absence::Failure(why) if why.contains("there is none"))
             );
         }
         for list in ["", " , "] {
             let required = Requirement::parse(list).unwrap();
-            assert_eq!(required.absent(&REDIS, "there is none"), Absence::NotRun("there is none".to_owned()));
+            assert_eq!(
+                required.absent("redis", "there is none"),
+                Absence::NotRun("there is none".to_owned())
+            );
         }
+    }
+
+    #[test]
+    fn clients_of_other_libraries_can_be_required() {
+        let required = Requirement::parse("kazoo,etcdctl").unwrap();
+        assert!(matches!(required.absent("kazoo", "there is none"), Absence::Failure(_)));
+        assert!(matches!(required.absent("curator", "there is none"), Absence::NotRun(_)));
     }
 
     #[test]

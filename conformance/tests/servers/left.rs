@@ -29,7 +29,7 @@ pub(crate) fn by_a_drop(on: &'static dyn Subject) -> Result<(), Stop> {
 
     for (port, folder) in left {
         assert!(refuses(port), "a server is left at {port}");
-        assert_eq!(processes_in(&folder), []);
+        assert_eq!(processes_in(&folder), Vec::<u32>::new());
         assert!(!folder.exists(), "{} is left", folder.display());
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! The servers that the suite runs on, tested themselves: each harm really happens, and nothing is left behind.
 
+mod clusters;
+mod containers;
 mod holders;
 mod hurt;
 mod left;
@@ -61,7 +63,7 @@ impl From<io::Error> for Stop {
 }
 
 /// What every server is asked for.
-const CASES: [(&str, Case); 14] = [
+const CASES: [(&str, Case); 15] = [
     ("a_started_server_answers_at_its_url_and_its_socket", hurt::answers),
     ("two_servers_are_two", hurt::two_servers),
     ("a_file_for_the_server_is_in_its_data_folder", hurt::files),
@@ -73,6 +75,7 @@ const CASES: [(&str, Case); 14] = [
     ("a_server_without_persistence_keeps_nothing", hurt::no_persistence),
     ("a_server_with_a_clock_of_its_own_goes_by_it", hurt::own_clock),
     ("a_given_server_cannot_be_hurt", hurt::cannot_be_hurt),
+    ("a_server_in_a_container_serves_and_goes", containers::contained),
     ("a_drop_or_a_panic_leaves_neither_process_nor_folder", left::by_a_drop),
     ("a_killed_test_leaves_neither_process_nor_folder", left::by_the_killed),
     ("a_killed_server_leaves_no_shared_memory", left::in_shared_memory),
@@ -84,7 +87,17 @@ fn main() {
     }
     let mut trials = vec![
         trial("a_holder_is_a_process_like_any_other".to_owned(), holders::holder),
+        trial("etcd::a_cluster_goes_on_without_its_leader".to_owned(), clusters::etcd_without_its_leader),
+        trial("etcd::a_leader_that_is_cut_off_is_reached".to_owned(), clusters::etcd_cut_apart),
+        trial(
+            "zookeeper::an_ensemble_goes_on_without_its_leader".to_owned(),
+            clusters::zookeeper_without_its_leader,
+        ),
+        trial("zookeeper::a_leader_that_is_cut_off_is_reached".to_owned(), clusters::zookeeper_cut_apart),
         trial("pgbouncer::clients_share_a_connection_between_transactions".to_owned(), pooler::shares),
+        trial("redis::neither_program_nor_container_is_said_in_one_line".to_owned(), || {
+            containers::neither(subjects::REDIS)
+        }),
         trial("postgres::a_killed_test_leaves_no_process_at_work".to_owned(), left::by_the_killed_at_work),
     ];
     for subject in subjects::ALL {

@@ -10,7 +10,7 @@ use lock_conformance::servers::{
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 use tokio::runtime::Runtime;
 
-use crate::{Failure, LIMIT};
+use crate::{Failure, LIMIT, containers};
 
 /// The part that this program plays when a case starts it once more.
 pub(crate) const PART: &str = "LOCK_TEST_SERVERS_PART";
@@ -18,15 +18,12 @@ pub(crate) const PART: &str = "LOCK_TEST_SERVERS_PART";
 /// It is shown nowhere.
 pub(crate) const PASSWORD: &str = "secret";
 
+pub(crate) const REDIS: &dyn Subject = &OnRedis;
+
 pub(crate) const POSTGRES: &dyn Subject = &OnPostgres(&Postgres::Installed);
 
-pub(crate) const ALL: &[&dyn Subject] = &[
-    &OnRedis,
-    POSTGRES,
-    &OnPostgres(&Postgres::Unstable),
-    &OnMySql(&MySql::MariaDb),
-    &OnMySql(&MySql::MySql),
-];
+pub(crate) const ALL: &[&dyn Subject] =
+    &[REDIS, POSTGRES, &OnPostgres(&Postgres::Unstable), &OnMySql(&MySql::MariaDb), &OnMySql(&MySql::MySql)];
 
 /// A product under these cases.
 pub(crate) trait Subject: Sync {
@@ -42,6 +39,11 @@ pub(crate) trait Subject: Sync {
 
     /// A URL of the same server that has the [`PASSWORD`].
     fn with_password(&self, url: &str) -> Result<String, Failure>;
+
+    /// The image from which it can be started in a container.
+    fn image(&self) -> Option<&'static str> {
+        self.product().image(&Settings::default()).map(|image| image.name)
+    }
 
     fn start(&self) -> Result<Owned, Absence> {
         Owned::start(self.product(), &Settings::default())
@@ -208,15 +210,21 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 
 /// Starts this program once more, in another part, for this product.
 pub(crate) fn start(part: &str, subject: &dyn Subject, given: Option<&str>) -> io::Result<Child> {
+    let mut command = command(part, subject)?;
+    if let Some(url) = given {
+        command.env(subject.product().listing().variable, url);
+    }
+    command.spawn()
+}
+
+/// What starts it.
+pub(crate) fn command(part: &str, subject: &dyn Subject) -> io::Result<Command> {
     let listing = subject.product().listing();
     let mut command = Command::new(env::current_exe()?);
     // What it finds is no server that cases ran on.
     command.env_remove(catalogue::RECORD).env(PART, format!("{part} {}", listing.name));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).env_remove(listing.variable);
-    if let Some(url) = given {
-        command.env(listing.variable, url);
-    }
-    command.spawn()
+    Ok(command)
 }
 
 /// What this program does when a case has started it once more.
@@ -229,6 +237,7 @@ pub(crate) fn play(part: &str) {
         "abandon-paused" => abandon_paused(subject),
         "abandon-at-work" => abandon_at_work(),
         "given" => given(subject),
+        "contained" => containers::part(subject),
         _ => panic!("there is no part {part}"),
     }
 }

@@ -94,6 +94,19 @@ impl ReplicaSet {
         Err(no_primary())
     }
 
+    /// Waits until each member is the primary or follows it: until then one more that goes away may be one too many.
+    pub fn become_whole(&self) -> io::Result<()> {
+        let follows = |hello: Document| hello.is("isWritablePrimary") || hello.is("secondary");
+        let deadline = Instant::now() + ELECTION;
+        while Instant::now() < deadline {
+            if (0..self.members.len()).all(|n| self.hello(n).is_ok_and(follows)) {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Err(io::Error::other(format!("a member of the set does not follow its primary after {ELECTION:?}")))
+    }
+
     /// Makes the primary step down, for `pause` at least; returns when it has. Its successor is yet to be elected.
     pub fn step_down(&self, pause: Duration) -> io::Result<usize> {
         let primary = self.primary()?;

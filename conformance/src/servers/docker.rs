@@ -1,0 +1,263 @@
+//! Containers, through testcontainers: the only place that knows it.
+
+use std::collections::HashMap;
+use std::env;
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::thread;
+
+use testcontainers::bollard::errors::Error as DockerError;
+use testcontainers::bollard::models::{HostConfig, PortBinding};
+use testcontainers::core::client::{ClientError, docker_client_instance};
+use testcontainers::core::{ContainerPort, IntoContainerPort};
+use testcontainers::runners::AsyncRunner;
+use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt, TestcontainersError};
+use tokio::runtime::Runtime;
+
+use super::image::Image;
+use super::owned::last_lines;
+use super::requirement::Lack;
+
+/// Where the daemon is looked for if `DOCKER_HOST` doesn't say.
+const USUAL: &str = "unix:///var/run/docker.sock";
+
+/// A running container. Dropping it removes it.
+#[derive(Debug)]
+pub(super) struct Container {
+    address: String,
+    // There until it is dropped.
+    running: Option<(Runtime, ContainerAsync<GenericImage>)>,
+}
+
+impl Container {
+    /// Starts one of the image of that name, in the way of `image`. It needn't answer yet.
+    ///
+    /// Nothing is downloaded: that would take its time, and is for a person to decide.
+    pub(super) fn start(image: &Image, name: &str) -> Result<Container, Lack> {
+        apart(|| {
+            let runtime = runtime().map_err(|error| Lack::Failure(error.to_string()))?;
+            let started = runtime.block_on(async {
+                find(name).await?;
+                let container = request(image, name).start().await.map_err(|error| lack(name, &error))?;
+                match address(&container, image.port).await {
+                    Ok(address) => Ok((address, container)),
+                    Err(error) => Err(no_port(name, &error, &container).await),
+                }
+            });
+            let (address, container) = started?;
+            Ok(Container { address, running: Some((runtime, container)) })
+        })
+    }
+
+    /// Where its port is, as `host:port`.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether it still runs; an error says why that can't be told.
+    pub(super) fn is_running(&self) -> Result<bool, String> {
+        self.ask(ContainerAsync::is_running).map_err(|error| chain(&error))
+    }
+
+    /// What it has printed, as far as that can be had.
+    pub(super) fn log(&self) -> String {
+        self.ask(printed)
+    }
+
+    fn ask<'a, F: Future>(
+        &'a self,
+        question: impl FnOnce(&'a ContainerAsync<GenericImage>) -> F + Send,
+    ) -> F::Output
+    where
+        F::Output: Send,
+    {
+        let (runtime, container) =
+            self.running.as_ref().expect("it is taken when it is dropped, not earlier");
+        apart(|| runtime.block_on(question(container)))
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let Some((runtime, container)) = self.running.take() else { return };
+        // The runtime ends there too: it may not in a thread that belongs to another.
+        let removed = apart(move || runtime.block_on(container.rm()));
+        if let Err(error) = removed {
+            eprintln!("a container may be left behind: {}", chain(&error));
+        }
+    }
+}
+
+/// Does it on a thread of its own: ours may belong to a runtime, and must not wait for another then.
+fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// Whether a daemon answers and has that image.
+async fn find(name: &str) -> Result<(), Lack> {
+    let docker = docker_client_instance().await.map_err(|error| lack(name, &error.into()))?;
+    match docker.inspect_image(name).await {
+        Ok(_) => Ok(()),
+        Err(DockerError::DockerResponseServerError { status_code: 404, .. }) => {
+            Err(Lack::Nothing(format!("Docker doesn't have the image {name} (`docker pull {name}` gets it)")))
+        }
+        Err(error) => Err(refusal(&error)),
+    }
+}
+
+/// What is asked of the daemon: a container with its port on a free one of this machine.
+fn request(image: &Image, name: &str) -> ContainerRequest<GenericImage> {
+    let (repository, tag) = split(name);
+    let port = image.port.tcp();
+    let generic = GenericImage::new(repository, tag).with_exposed_port(port);
+    let request = generic.with_cmd(image.arguments.iter().map(String::as_str));
+    let request =
+        image.environment.iter().fold(request, |request, (name, value)| request.with_env_var(*name, *value));
+    match is_here() {
+        true => request.with_host_config_modifier(move |host| bind_to_loopback(host, port)),
+        false => request,
+    }
+}
+
+/// The repository and the tag of an image's name; `latest` if it has none, as Docker does it.
+fn split(name: &str) -> (&str, &str) {
+    match name.rsplit_once(':') {
+        // Not the port of a registry.
+        Some((repository, tag)) if !tag.contains('/') => (repository, tag),
+        _ => (name, "latest"),
+    }
+}
+
+/// Else the port, behind which is a superuser without a password, would be open to the network.
+fn bind_to_loopback(host: &mut HostConfig, port: ContainerPort) {
+    // An empty port is any free one.
+    let binding = PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: Some(String::new()) };
+    host.publish_all_ports = Some(false);
+    host.port_bindings = Some(HashMap::from([(port.to_string(), Some(vec![binding]))]));
+}
+
+/// Whether the daemon's machine is where we are: not if we are in a container ourselves.
+fn is_here() -> bool {
+    let local = |host: String| host.starts_with("unix:") || host.starts_with("npipe:");
+    env::var("DOCKER_HOST").map_or(true, local) && !Path::new("/.dockerenv").exists()
+}
+
+/// Where the container's port is to be found.
+async fn address(container: &ContainerAsync<GenericImage>, port: u16) -> Result<String, TestcontainersError> {
+    let host = container.get_host().await?.to_string();
+    // `localhost` may be ::1 first, where it is not.
+    let host = if host == "localhost" { "127.0.0.1" } else { &host };
+    Ok(format!("{host}:{}", container.get_host_port_ipv4(port).await?))
+}
+
+/// That it has no port, which is so if it has ended already: it may have said why.
+async fn no_port(name: &str, error: &TestcontainersError, container: &ContainerAsync<GenericImage>) -> Lack {
+    let said = printed(container).await;
+    let (error, said) = (chain(error), last_lines(&said));
+    Lack::Failure(format!("a container of {name} did not start: {error}; its log ends with: {said}"))
+}
+
+/// What it has printed, as far as that can be had.
+async fn printed(container: &ContainerAsync<GenericImage>) -> String {
+    let mut printed = container.stdout_to_vec().await.unwrap_or_default();
+    printed.extend(container.stderr_to_vec().await.unwrap_or_default());
+    String::from_utf8_lossy(&printed).into_owned()
+}
+
+/// No daemon, one that can't be reached, an image that can't be had: another source may do. The rest is a failure.
+fn lack(name: &str, error: &TestcontainersError) -> Lack {
+    match error {
+        TestcontainersError::Client(ClientError::Init(DockerError::SocketNotFoundError(path))) => {
+            Lack::Nothing(format!("no Docker daemon answers at unix://{path}"))
+        }
+        TestcontainersError::Client(ClientError::Init(
+            error @ DockerError::UnsupportedURISchemeError { .. },
+        )) => Lack::Nothing(format!("no Docker daemon can be asked: {}", chain(error))),
+        TestcontainersError::Client(ClientError::CreateContainer(error)) => refusal(error),
+        TestcontainersError::Client(ClientError::PullImage { err, .. }) => {
+            Lack::Nothing(format!("Docker can't get the image {name}: {}", chain(err)))
+        }
+        _ => Lack::Failure(format!("Docker failed with {name}: {}", chain(error))),
+    }
+}
+
+/// What it means that the daemon didn't do what it was asked for.
+fn refusal(error: &DockerError) -> Lack {
+    match error {
+        DockerError::HyperLegacyError { err } if err.is_connect() => {
+            let address = env::var("DOCKER_HOST").unwrap_or_else(|_| USUAL.to_owned());
+            Lack::Nothing(format!("no Docker daemon answers at {address} ({})", chain(err)))
+        }
+        _ => Lack::Failure(format!("Docker failed: {}", chain(error))),
+    }
+}
+
+/// An error with its causes, in one line; what one repeats of the next is left out.
+fn chain(error: &dyn Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !said.contains(&text) {
+            said = format!("{said}: {text}");
+        }
+        cause = error.source();
+    }
+    said.replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use testcontainers::TestcontainersError;
+    use testcontainers::bollard::errors::Error as DockerError;
+    use testcontainers::bollard::models::HostConfig;
+    use testcontainers::core::IntoContainerPort;
+    use testcontainers::core::client::ClientError;
+
+    use super::{Lack, bind_to_loopback, lack, split};
+
+    fn refused(status_code: u16) -> DockerError {
+        DockerError::DockerResponseServerError { status_code, message: "no\nsuch".to_owned() }
+    }
+
+    #[test]
+    fn no_daemon_and_no_image_leave_it_to_the_next_source_and_the_rest_is_a_failure() {
+        let socket = DockerError::SocketNotFoundError("/nowhere".to_owned());
+        let scheme = DockerError::UnsupportedURISchemeError { uri: "ssh://host".to_owned() };
+        let pull = ClientError::PullImage { descriptor: "redis:7.4".to_owned(), err: refused(500) };
+        for error in [ClientError::Init(socket), ClientError::Init(scheme), pull] {
+            let lack = lack("redis:7.4", &TestcontainersError::Client(error));
+            assert!(matches!(&lack, Lack::Nothing(why) if !why.contains('\n')), "{lack:?}");
+        }
+        for error in [ClientError::CreateContainer(refused(500)), ClientError::StartContainer(refused(404))] {
+            let lack = lack("redis:7.4", &TestcontainersError::Client(error));
+            assert!(matches!(&lack, Lack::Failure(why) if why.contains("no such")), "{lack:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_else_reaches_its_port() {
+        let mut host = HostConfig { publish_all_ports: Some(true), ..HostConfig::default() };
+        bind_to_loopback(&mut host, 6379.tcp());
+        assert_eq!(host.publish_all_ports, Some(false));
+        let bindings = host.port_bindings.unwrap();
+        let binding = bindings["6379/tcp"].as_ref().unwrap();
+        assert!(binding.iter().all(|binding| binding.host_ip.as_deref() == Some("127.0.0.1")));
+    }
+
+    #[test]
+    fn a_tag_is_told_from_a_port() {
+        assert_eq!(split("redis:7.4"), ("redis", "7.4"));
+        assert_eq!(split("localhost:5000/my/redis"), ("localhost:5000/my/redis", "latest"));
+        assert_eq!(split("localhost:5000/my/redis:8"), ("localhost:5000/my/redis", "8"));
+        assert_eq!(split("redis"), ("redis", "latest"));
+        // A digest is joined again as it was.
+        assert_eq!(split("redis@sha256:0ff1ce"), ("redis@sha256", "0ff1ce"));
+    }
+}

@@ -1,0 +1,28 @@
+//! In the place of Docker where the feature `docker` is off: there are no containers.
+
+use std::convert::Infallible;
+
+use super::image::Image;
+use super::requirement::Lack;
+
+/// There is none.
+#[derive(Debug)]
+pub(super) struct Container(Infallible);
+
+impl Container {
+    pub(super) fn start(_: &Image, _: &str) -> Result<Container, Lack> {
+        Err(Lack::Nothing("lock-conformance was built without its feature `docker`".to_owned()))
+    }
+
+    pub(super) fn address(&self) -> &str {
+        match self.0 {}
+    }
+
+    pub(super) fn is_running(&self) -> Result<bool, String> {
+        match self.0 {}
+    }
+
+    pub(super) fn log(&self) -> String {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,167 @@
+//! etcd: one member, and a cluster of three.
+
+mod cluster;
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::catalogue::{self, Listing};
+use super::executable::Executable;
+use super::owned::Settings;
+use super::product::{Place, Product};
+pub use cluster::EtcdCluster;
+
+/// A cluster of one member. Its clock is nobody's to set: leases end by Go's monotonic one.
+#[derive(Debug)]
+pub struct Etcd;
+
+/// How long a member may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The socket in its folder. Addresses of etcd's have a port, be they files.
+const SOCKET: &str = "etcd:0";
+/// After how many milliseconds a member that is alone elects itself. Clients can't ask for it.
+const ELECTION: &str = "200";
+/// Where a member that is alone would find others.
+const PEERS: &str = "peer:0";
+
+impl Product for Etcd {
+    fn listing(&self) -> &'static Listing {
+        &catalogue::ETCD
+    }
+
+    fn data(&self, place: &Place) -> PathBuf {
+        data(place)
+    }
+
+    fn prepare(&self, _: &Executable, place: &Place, _: &Settings) -> io::Result<()> {
+        std::fs::create_dir_all(data(place))
+    }
+
+    /// Others of its cluster, which it hasn't, would find it at a file.
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
+        let mut command = command(program, place, settings);
+        command.args([
+            "--listen-peer-urls",
+            "unix://peer:0",
+            "--initial-advertise-peer-urls",
+            "unix://peer:0",
+        ]);
+        command.args(["--initial-cluster", "default=unix://peer:0"]).args(&settings.args);
+        command
+    }
+
+    fn url(&self, place: &Place) -> String {
+        format!("etcd://{}:{}?election={ELECTION}ms", place.address, place.port)
+    }
+
+    fn own_url(&self, place: &Place) -> String {
+        own_url(place)
+    }
+
+    fn greet(&self, url: &str) -> io::Result<String> {
+        greet(url)
+    }
+}
+
+/// What is the same for every member. It syncs whatever it writes: there is no etcd without persistence.
+fn command(program: &Executable, place: &Place, settings: &Settings) -> Command {
+    // In HTTP with a certificate, and without one.
+    let scheme =
+        if settings.args.iter().any(|argument| argument == "--cert-file") { "https" } else { "http" };
+    let clients = format!("{scheme}://{}:{}", place.address, place.port);
+    // A member that was killed has left its sockets behind, and would not listen there again.
+    for socket in [SOCKET, PEERS] {
+        std::fs::remove_file(data(place).join(socket)).ok();
+    }
+    let mut command = program.command();
+    command.current_dir(data(place)).args(["--data-dir", "member"]);
+    command.args(["--listen-client-urls", &format!("{clients},unix://{SOCKET}")]);
+    command.args(["--advertise-client-urls", &clients]);
+    // A member of one machine misses nobody's heartbeat for long; leases can be as short as a second then.
+    command.args(["--heartbeat-interval", "20", "--election-timeout", ELECTION]);
+    command.args(["--logger", "zap", "--log-level", "warn", "--log-outputs", "stderr"]);
+    command
+}
+
+fn data(place: &Place) -> PathBuf {
+    place.folder.join("data")
+}
+
+/// Its socket stands in its folder: nobody else serves it. Not a URL of etcd's: only we read it.
+fn own_url(place: &Place) -> String {
+    format!("unix://{}", data(place).join(SOCKET).display())
+}
+
+/// Refused while it can't write, as without a majority of its cluster.
+fn greet(url: &str) -> io::Result<String> {
+    if url.starts_with("etcds:") {
+        // Only its clients speak TLS.
+        connect_to_first(url).map(drop)?;
+        return Ok("etcd of unknown version".to_owned());
+    }
+    let health = get(url, "/health")?;
+    if !health.contains("\"true\"") && !health.contains("auth") {
+        return Err(io::Error::other(format!("it is not healthy: {health}")));
+    }
+    let answer = get(url, "/version")?;
+    let version = answer.split_once("\"etcdserver\":\"").and_then(|(_, rest)| rest.split_once('"'));
+    Ok(format!("etcd {}", version.map_or("of unknown version", |(version, _)| version)))
+}
+
+/// What it answers under this path.
+fn get(url: &str, path: &str) -> io::Result<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let answer = match url.strip_prefix("unix://") {
+        Some(socket) => exchange(connect_to_socket(Path::new(socket))?, &request)?,
+        None => exchange(connect_to_first(url)?, &request)?,
+    };
+    match answer.split_once("\r\n\r\n") {
+        Some((_, body)) => Ok(body.to_owned()),
+        None => Err(io::Error::other("no answer of HTTP's")),
+    }
+}
+
+fn exchange(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// To the first host that the URL names and that can be reached.
+fn connect_to_first(url: &str) -> io::Result<TcpStream> {
+    let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("no URL of etcd's"))?;
+    let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
+    let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
+    let mut refused = io::Error::other("the URL names no host");
+    for host in hosts.split(',') {
+        let address = if host.contains(':') { host.to_owned() } else { format!("{host}:2379") };
+        for address in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(stream) => {
+                    stream.set_read_timeout(Some(PATIENCE))?;
+                    stream.set_write_timeout(Some(PATIENCE))?;
+                    return Ok(stream);
+                }
+                Err(e) => refused = e,
+            }
+        }
+    }
+    Err(refused)
+}
+
+#[cfg(unix)]
+fn connect_to_socket(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
+    let stream = std::os::unix::net::UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+#[cfg(not(unix))]
+fn connect_to_socket(_: &Path) -> io::Result<TcpStream> {
+    Err(io::ErrorKind::Unsupported.into())
+}

@@ -1,0 +1,115 @@
+//! A cluster of three members, which may be hurt one by one.
+
+use std::io;
+use std::process::Command;
+
+use super::super::catalogue::{self, Listing};
+use super::super::executable::Executable;
+use super::super::host::Network;
+use super::super::owned::{Owned, Settings, free_port};
+use super::super::product::{Place, Product};
+use super::super::requirement::Absence;
+use super::super::together::{self, peers};
+use super::{Etcd, command, get, greet, own_url};
+
+/// A cluster of three members that were started here. Dropping it kills them.
+#[derive(Debug)]
+pub struct EtcdCluster {
+    members: Vec<Owned>,
+}
+
+/// In milliseconds.
+const ELECTION: &str = "500";
+
+/// A member that is told of the others by its arguments.
+#[derive(Debug)]
+struct Member;
+
+impl Product for Member {
+    fn listing(&self) -> &'static Listing {
+        &catalogue::ETCD
+    }
+
+    fn data(&self, place: &Place) -> std::path::PathBuf {
+        Etcd.data(place)
+    }
+
+    fn prepare(&self, program: &Executable, place: &Place, settings: &Settings) -> io::Result<()> {
+        Etcd.prepare(program, place, settings)
+    }
+
+    fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
+        let mut command = command(program, place, settings);
+        // More than one has to be heard of: a machine with other work must not make them elect for nothing.
+        command.args(["--heartbeat-interval", "50", "--election-timeout", ELECTION]);
+        command.args(&settings.args);
+        command
+    }
+
+    fn url(&self, place: &Place) -> String {
+        format!("etcd://{}:{}?election={ELECTION}ms", place.address, place.port)
+    }
+
+    fn own_url(&self, place: &Place) -> String {
+        own_url(place)
+    }
+
+    fn greet(&self, url: &str) -> io::Result<String> {
+        greet(url)
+    }
+}
+
+impl EtcdCluster {
+    /// Starts three members, and waits until each can write.
+    pub fn start(settings: &Settings) -> Result<EtcdCluster, Absence> {
+        EtcdCluster::of(together::here(settings))
+    }
+
+    /// The same, each on a host of its own.
+    pub fn start_on(network: &Network, settings: &Settings) -> Result<EtcdCluster, Absence> {
+        EtcdCluster::of(together::on(network, settings))
+    }
+
+    fn of(members: [Settings; 3]) -> Result<EtcdCluster, Absence> {
+        let members = introduced(members).map_err(|e| Absence::Failure(format!("no cluster: {e}")))?;
+        Ok(EtcdCluster { members: together::start(&Member, &members)? })
+    }
+
+    /// Where clients connect: all members are named.
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = self.members.iter().map(Owned::address).collect();
+        format!("etcd://{}?election={ELECTION}ms", hosts.join(","))
+    }
+
+    /// Its members.
+    pub fn members(&self) -> &[Owned] {
+        &self.members
+    }
+
+    /// Which member leads, as soon as one does that can be asked.
+    pub fn leader(&self) -> io::Result<usize> {
+        together::one(&self.members, "leader", |member| {
+            get(&member.own_url(), "/metrics").is_ok_and(|all| all.contains("\netcd_server_is_leader 1\n"))
+        })
+    }
+
+    /// Waits until every member can write again.
+    pub fn become_whole(&self) -> io::Result<()> {
+        together::all(&self.members, |member| greet(&member.own_url()).is_ok())
+    }
+}
+
+/// Each member is told its name, and where it finds the others.
+fn introduced(members: [Settings; 3]) -> io::Result<Vec<Settings>> {
+    let address = |member: &Settings| io::Result::Ok(format!("http://{}:{}", peers(member), free_port()?));
+    let addresses = members.iter().map(address).collect::<io::Result<Vec<_>>>()?;
+    let named = addresses.iter().enumerate().map(|(n, address)| format!("n{n}={address}"));
+    let all = named.collect::<Vec<_>>().join(",");
+    let introduce = |(n, (member, address)): (usize, (Settings, &String))| {
+        let name = format!("n{n}");
+        let args = ["--name", &name, "--initial-cluster", &all, "--listen-peer-urls", address];
+        let args = args.into_iter().chain(["--initial-advertise-peer-urls", address]).map(str::to_owned);
+        Settings { args: args.chain(member.args).collect(), ..member }
+    };
+    Ok(members.into_iter().zip(&addresses).enumerate().map(introduce).collect())
+}

@@ -1,0 +1,171 @@
+//! Hosts on this machine, each with a network of its own, which can be cut off from each other while clients reach all.
+//!
+//! Each is a network namespace that nothing keeps but its processes: whatever ends the tests ends the network with them.
+//! Two cables lead to it: one from here, for clients, and one to a switch with all the others, for its peers.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::Ipv4Addr;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::process::Process;
+use super::requirement::Absence;
+
+/// How long a process may take to enter its namespace.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Hosts that are connected with one another, and with this one.
+#[derive(Debug)]
+pub struct Network {
+    hosts: Vec<Arc<Host>>,
+    _switch: Namespace,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Host {
+    namespace: Namespace,
+    clients: Ipv4Addr,
+    peers: Ipv4Addr,
+}
+
+/// A network namespace, kept by a process that does nothing.
+#[derive(Debug)]
+struct Namespace(Process);
+
+impl Network {
+    /// Makes so many hosts. Absent where that takes rights or programs that are not there.
+    pub fn of(hosts: u8) -> Result<Network, Absence> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Absence::NotRun("networks of a case's own take root".to_owned()));
+        }
+        Network::make(hosts).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => {
+                Absence::NotRun(format!("networks of a case's own take unshare, nsenter and ip: {e}"))
+            }
+            _ => Absence::Failure(format!("no network of a case's own: {e}")),
+        })
+    }
+
+    /// The hosts.
+    pub fn hosts(&self) -> &[Arc<Host>] {
+        &self.hosts
+    }
+
+    fn make(hosts: u8) -> io::Result<Network> {
+        let switch = Namespace::new()?;
+        switch.ip("link add switch type bridge")?;
+        switch.ip("link set switch up")?;
+        // Of those that are meant for tests of networks, and so are nobody's. Others may be testing.
+        let [net, tag @ ..] = RandomState::new().hash_one(std::process::id()).to_ne_bytes();
+        let tag = tag.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<String>();
+        let host = |n| Host::new(&switch, net, &tag, n).map(Arc::new);
+        let hosts = (1..=hosts).map(host).collect::<io::Result<_>>()?;
+        Ok(Network { hosts, _switch: switch })
+    }
+}
+
+impl Host {
+    /// Its `n` is from 1 to 60.
+    fn new(switch: &Namespace, net: u8, tag: &str, n: u8) -> io::Result<Host> {
+        let namespace = Namespace::new()?;
+        let (of_it, of_switch) = (namespace.0.id(), switch.0.id());
+        let peers = Ipv4Addr::new(198, 19, net, n);
+        let [ours, clients] = [1, 2].map(|end| Ipv4Addr::new(198, 18, net, 4 * n + end));
+        let (cable, port) = (format!("lock{tag}{n}"), format!("port{n}"));
+        ip(&format!("link add {cable} type veth peer name clients netns {of_it}"))?;
+        ip(&format!("address add {ours}/30 dev {cable}"))?;
+        ip(&format!("link set {cable} up"))?;
+        ip(&format!("link add {port} netns {of_switch} type veth peer name peers netns {of_it}"))?;
+        switch.ip(&format!("link set {port} master switch up"))?;
+        namespace.ip("link set lo up")?;
+        namespace.ip(&format!("address add {clients}/30 dev clients"))?;
+        namespace.ip("link set clients up")?;
+        namespace.ip(&format!("address add {peers}/24 dev peers"))?;
+        namespace.ip("link set peers up")?;
+        Ok(Host { namespace, clients, peers })
+    }
+
+    /// Where clients find it.
+    pub fn clients(&self) -> Ipv4Addr {
+        self.clients
+    }
+
+    /// Where its peers find it.
+    pub fn peers(&self) -> Ipv4Addr {
+        self.peers
+    }
+
+    /// Pulls the cable to its peers: what is sent between them is lost, both ways. Clients reach it as before.
+    pub fn cut_off(&self) -> io::Result<()> {
+        self.namespace.ip("link set peers down")
+    }
+
+    /// Plugs it in again.
+    pub fn reconnect(&self) -> io::Result<()> {
+        self.namespace.ip("link set peers up")
+    }
+
+    /// The command that runs there what `command` would run here.
+    pub(super) fn command(&self, command: &Command) -> Command {
+        let mut there = self.namespace.command();
+        there.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => there.env(name, value),
+                None => there.env_remove(name),
+            };
+        }
+        if let Some(folder) = command.get_current_dir() {
+            there.current_dir(folder);
+        }
+        there
+    }
+}
+
+impl Namespace {
+    fn new() -> io::Result<Namespace> {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sleep", "infinity"]).stdin(Stdio::null());
+        let process = Process::spawn(&mut command)?;
+        let here = std::fs::read_link("/proc/self/ns/net")?;
+        let deadline = Instant::now() + LIMIT;
+        while std::fs::read_link(format!("/proc/{}/ns/net", process.id()))? == here {
+            if process.ended()?.is_some() || Instant::now() >= deadline {
+                return Err(io::Error::other("unshare --net makes no namespace"));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Namespace(process))
+    }
+
+    /// What runs the words that are added in it.
+    fn command(&self) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.0.id()));
+        command
+    }
+
+    fn ip(&self, words: &str) -> io::Result<()> {
+        let mut command = self.command();
+        run(command.arg("ip").args(words.split(' ')))
+    }
+}
+
+fn ip(words: &str) -> io::Result<()> {
+    run(Command::new("ip").args(words.split(' ')))
+}
+
+fn run(command: &mut Command) -> io::Result<()> {
+    let output = command.stdin(Stdio::null()).output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(io::Error::other(format!("{command:?}: {}", said.trim())))
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Container images that servers can be started from.
+
+use super::owned::{Clock, Settings};
+
+/// What begins a value of `LOCK_TEST_REDIS`, … that names an image and not a URL.
+const SCHEME: &str = "docker:";
+
+/// A product's container image, and how a server is started from it.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// Its official name, with a tag: `redis:7.4`.
+    pub name: &'static str,
+    /// The port on which the server listens in its container.
+    pub port: u16,
+    /// Environment variables that the image asks for: they say which user and which database it makes.
+    pub environment: &'static [(&'static str, &'static str)],
+    /// Arguments of the server.
+    pub arguments: Vec<String>,
+    /// Where clients connect, from where the port is outside of the container, as `host:port`.
+    pub url: fn(&str) -> String,
+}
+
+/// The image that the value of such a variable names: `redis:7.4` in `docker:redis:7.4`.
+///
+/// Some may want a URL or nothing there: `None`. An error says what is to be written instead.
+pub(super) fn named(value: &str) -> Option<Result<&str, String>> {
+    let name = value.strip_prefix(SCHEME)?;
+    let is_image =
+        |name: &str| !name.is_empty() && !name.contains("//") && !name.contains(char::is_whitespace);
+    Some(match is_image(name) {
+        true => Ok(name),
+        false => Err(format!("{name:?} is no image; one is named as in {SCHEME}redis:7.4")),
+    })
+}
+
+/// Whether a server with these settings can run in a container; if not, why.
+pub(super) fn can_be(settings: &Settings) -> Result<(), String> {
+    match settings {
+        Settings { clock: Clock::Own, .. } => {
+            Err("a server in a container has no clock of its own".to_owned())
+        }
+        Settings { files, .. } if !files.is_empty() => {
+            Err("a server in a container gets no files of ours".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::owned::{Clock, Settings};
+    use super::{can_be, named};
+
+    #[test]
+    fn a_variable_names_a_url_or_an_image() {
+        assert_eq!(named("docker:redis:7.4"), Some(Ok("redis:7.4")));
+        assert_eq!(named("docker:localhost:5000/my/redis"), Some(Ok("localhost:5000/my/redis")));
+        for url in ["redis://docker:6379", "redis+unix:///docker:x", "redis:7.4", ""] {
+            assert_eq!(named(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_image_is_an_error_that_shows_one() {
+        for value in ["docker:", "docker://redis", "docker: redis:7.4"] {
+            let said = named(value).unwrap().unwrap_err();
+            assert!(said.contains("docker:redis:7.4"), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_only_our_own_programs_do_is_refused() {
+        assert!(can_be(&Settings::default()).is_ok());
+        assert!(can_be(&Settings { clock: Clock::Own, ..Settings::default() }).is_err());
+        let files = vec![("key".to_owned(), vec![])];
+        assert!(can_be(&Settings { files, ..Settings::default() }).is_err());
+    }
+}

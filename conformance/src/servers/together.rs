@@ -1,0 +1,73 @@
+//! Servers that are one only together: each answers when enough of the others do.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::host::Network;
+use super::owned::{Owned, Settings};
+use super::product::Product;
+use super::requirement::Absence;
+
+/// How long a cluster may take to agree.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Three with the same settings, on this host.
+pub(super) fn here(settings: &Settings) -> [Settings; 3] {
+    std::array::from_fn(|_| settings.clone())
+}
+
+/// Three with the same settings, each on a host of its own.
+pub(super) fn on(network: &Network, settings: &Settings) -> [Settings; 3] {
+    std::array::from_fn(|n| Settings { host: Some(network.hosts()[n].clone()), ..settings.clone() })
+}
+
+/// Where the others find one with these settings.
+pub(super) fn peers(settings: &Settings) -> Ipv4Addr {
+    settings.host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.peers())
+}
+
+/// Starts them at once: each is waited for until it answers.
+pub(super) fn start(product: &'static dyn Product, settings: &[Settings]) -> Result<Vec<Owned>, Absence> {
+    thread::scope(|scope| {
+        let start = |settings| scope.spawn(move || Owned::start(product, settings));
+        let starting: Vec<_> = settings.iter().map(start).collect();
+        // A panic of theirs is a panic here.
+        starting.into_iter().map(|started| started.join().expect("the start has panicked")).collect()
+    })
+}
+
+/// The one of which this is true, as soon as it is true of just one.
+pub(super) fn one(members: &[Owned], what: &str, is: impl Fn(&Owned) -> bool) -> io::Result<usize> {
+    let mut found = None;
+    until(|| {
+        let such: Vec<usize> = (0..members.len()).filter(|&n| runs(&members[n]) && is(&members[n])).collect();
+        found = if let [one] = such[..] { Some(one) } else { None };
+        found.is_some()
+    });
+    found.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, format!("no {what} within {LIMIT:?}")))
+}
+
+/// Waits until this is true of all.
+pub(super) fn all(members: &[Owned], is: impl Fn(&Owned) -> bool) -> io::Result<()> {
+    match until(|| members.iter().all(|member| runs(member) && is(member))) {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::TimedOut, format!("not whole again within {LIMIT:?}"))),
+    }
+}
+
+fn until(mut there: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + LIMIT;
+    while !there() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+fn runs(member: &Owned) -> bool {
+    member.process_id().is_some()
+}

@@ -1,0 +1,134 @@
+//! ZooKeeper: a standalone server, and an ensemble of three.
+
+mod ensemble;
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use super::catalogue::{self, Listing};
+use super::executable::Executable;
+use super::owned::Settings;
+use super::product::{Place, Product};
+pub use ensemble::Ensemble;
+
+/// A standalone server. Its clock is nobody's to set: sessions end by Java's monotonic one. [Arguments](Settings::args)
+/// are lines of its configuration.
+#[derive(Debug)]
+pub struct ZooKeeper;
+
+/// How long a server may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Product for ZooKeeper {
+    fn listing(&self) -> &'static Listing {
+        &catalogue::ZOOKEEPER
+    }
+
+    fn data(&self, place: &Place) -> PathBuf {
+        place.folder.join("data")
+    }
+
+    fn prepare(&self, _: &Executable, place: &Place, settings: &Settings) -> io::Result<()> {
+        fs::create_dir_all(self.data(place))?;
+        fs::write(configuration(place), lines(place, settings))
+    }
+
+    fn command(&self, program: &Executable, place: &Place, _: &Settings) -> Command {
+        let mut command = program.command();
+        command.current_dir(&place.folder).arg("start-foreground").arg(configuration(place));
+        command.env("JMXDISABLE", "true").env("ZOOPIDFILE", place.folder.join("pid"));
+        // It is one of several on the machine, and soon gone again.
+        command.env("JVMFLAGS", FLAGS).env("ZOO_LOG_DIR", &place.folder);
+        command
+    }
+
+    fn url(&self, place: &Place) -> String {
+        format!("zk://{}:{}?{TICK}", place.address, place.port)
+    }
+
+    /// It serves no socket; but it tells in which folder it runs.
+    fn own_url(&self, place: &Place) -> String {
+        format!("zk://{}:{}{}?{TICK}", place.address, place.port, place.folder.display())
+    }
+
+    fn greet(&self, url: &str) -> io::Result<String> {
+        let (hosts, path) = parts(url)?;
+        let answer = ask(hosts, "srvr")?;
+        let version = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "));
+        let version = version.ok_or_else(|| io::Error::other(first_line(&answer)))?;
+        if fs::exists(PathBuf::from(path).join(CONFIGURATION))? && !is_in(hosts, path)? {
+            return Err(io::Error::other("another server answers at its port"));
+        }
+        Ok(format!("zookeeper {}", version.split(['-', ',']).next().unwrap_or(version)))
+    }
+}
+
+const CONFIGURATION: &str = "zoo.cfg";
+/// What clients have to know of its configuration.
+const TICK: &str = "tick=100ms";
+/// Containers that are empty go within a second or two, instead of a minute.
+const FLAGS: &str = "-Xmx192m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto \
+                     -Dznode.container.checkIntervalMs=1000 -Dznode.container.maxPerMinute=100000000";
+
+fn configuration(place: &Place) -> PathBuf {
+    place.folder.join(CONFIGURATION)
+}
+
+/// Short ticks, so that sessions can be short; every write is synced, as by default.
+fn lines(place: &Place, settings: &Settings) -> String {
+    let data = ZooKeeper.data(place);
+    let mut lines = format!(
+        "dataDir={}\nclientPort={}\nclientPortAddress={}\ntickTime=100\nmaxSessionTimeout=600000\n\
+         maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\npreAllocSize=1024\n",
+        data.display(),
+        place.port,
+        place.address
+    );
+    for line in &settings.args {
+        lines.push_str(line);
+        lines.push('\n');
+    }
+    lines
+}
+
+/// Whether the server there runs in that folder.
+fn is_in(hosts: &str, folder: &str) -> io::Result<bool> {
+    Ok(ask(hosts, "envi")?.lines().any(|line| line.strip_prefix("user.dir=") == Some(folder)))
+}
+
+/// The hosts of a URL, and the path behind them.
+fn parts(url: &str) -> io::Result<(&str, &str)> {
+    let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("no URL of ZooKeeper's"))?;
+    let rest = rest.split('?').next().unwrap_or(rest);
+    let (hosts, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    Ok((hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts), path))
+}
+
+/// What the first of the hosts that can be reached answers to a word of four letters.
+fn ask(hosts: &str, word: &str) -> io::Result<String> {
+    let mut refused = io::Error::other("the URL names no host");
+    for host in hosts.split(',') {
+        let address = if host.contains(':') { host.to_owned() } else { format!("{host}:2181") };
+        for address in address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(mut stream) => {
+                    stream.set_read_timeout(Some(PATIENCE))?;
+                    stream.write_all(word.as_bytes())?;
+                    let mut answer = Vec::new();
+                    stream.read_to_end(&mut answer)?;
+                    return Ok(String::from_utf8_lossy(&answer).into_owned());
+                }
+                Err(e) => refused = e,
+            }
+        }
+    }
+    Err(refused)
+}
+
+fn first_line(answer: &str) -> String {
+    format!("it answers: {}", answer.lines().next().unwrap_or("nothing"))
+}

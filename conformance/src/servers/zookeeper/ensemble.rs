@@ -1,0 +1,71 @@
+//! An ensemble of three servers, which may be hurt one by one.
+
+use std::io;
+
+use super::super::host::Network;
+use super::super::owned::{Owned, Settings, free_port};
+use super::super::requirement::Absence;
+use super::super::together::{self, peers};
+use super::{TICK, ZooKeeper, ask};
+
+/// An ensemble of three servers that were started here. Dropping it kills them.
+#[derive(Debug)]
+pub struct Ensemble {
+    members: Vec<Owned>,
+}
+
+impl Ensemble {
+    /// Starts three servers, and waits until each serves.
+    pub fn start(settings: &Settings) -> Result<Ensemble, Absence> {
+        Ensemble::of(together::here(settings))
+    }
+
+    /// The same, each on a host of its own.
+    pub fn start_on(network: &Network, settings: &Settings) -> Result<Ensemble, Absence> {
+        Ensemble::of(together::on(network, settings))
+    }
+
+    fn of(members: [Settings; 3]) -> Result<Ensemble, Absence> {
+        let members = introduced(members).map_err(|e| Absence::Failure(format!("no ensemble: {e}")))?;
+        Ok(Ensemble { members: together::start(&ZooKeeper, &members)? })
+    }
+
+    /// Where clients connect: all members are named.
+    pub fn url(&self) -> String {
+        format!("zk://{}?{TICK}", self.members.iter().map(Owned::address).collect::<Vec<_>>().join(","))
+    }
+
+    /// Its members.
+    pub fn members(&self) -> &[Owned] {
+        &self.members
+    }
+
+    /// Which member leads, as soon as one does.
+    pub fn leader(&self) -> io::Result<usize> {
+        together::one(&self.members, "leader", |member| mode(member).is_some_and(|mode| mode == "leader"))
+    }
+
+    /// Waits until every member leads or follows again.
+    pub fn become_whole(&self) -> io::Result<()> {
+        together::all(&self.members, |member| mode(member).is_some())
+    }
+}
+
+fn mode(member: &Owned) -> Option<String> {
+    let answer = ask(&member.address(), "srvr").ok()?;
+    Some(answer.lines().find_map(|line| line.strip_prefix("Mode: "))?.to_owned())
+}
+
+/// Each member is told who it is, and where it finds the others.
+fn introduced(members: [Settings; 3]) -> io::Result<Vec<Settings>> {
+    let mut lines = vec!["initLimit=40".to_owned(), "syncLimit=20".to_owned()];
+    for (id, member) in (1..).zip(&members) {
+        let (address, ports) = (peers(member), [free_port()?, free_port()?]);
+        lines.push(format!("server.{id}={address}:{}:{}", ports[0], ports[1]));
+    }
+    let introduce = |(id, mut member): (u8, Settings)| {
+        member.files.push(("myid".to_owned(), id.to_string().into_bytes()));
+        Settings { args: lines.iter().cloned().chain(member.args).collect(), ..member }
+    };
+    Ok((1..).zip(members).map(introduce).collect())
+}
