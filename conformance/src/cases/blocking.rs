@@ -6,7 +6,8 @@ use lock_core::{Cause, Ending, ErrorKind, MultiLock, Options};
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, ms, until};
+use crate::setting::{Setting, ms};
+use crate::timing::until;
 
 pub(crate) const CASES: &[Case] = &[
     case!(threads_without_async_hold_locks, [B19]),

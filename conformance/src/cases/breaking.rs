@@ -5,7 +5,8 @@ use lock_core::{Cause, Ending, OwnerBytes};
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, ms, until, within};
+use crate::setting::{Setting, ms};
+use crate::timing::{until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(inspect_shows_the_holder, []),

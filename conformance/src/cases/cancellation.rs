@@ -10,7 +10,8 @@ use lock_core::{Client, Ending, ErrorKind, Name, Options};
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, ms, until, within};
+use crate::setting::{Setting, ms};
+use crate::timing::{until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(acquire_dropped_at_every_await_leaves_nothing, [B1, B2, B17, B18]),

@@ -5,7 +5,8 @@ use lock_core::driver::{Attempt, Busy, Claim, Grant, Release, Renewal, Waits};
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, ms, within};
+use crate::setting::{Setting, ms};
+use crate::timing::within;
 
 pub(crate) const CASES: &[Case] = &[
     case!(info_is_consistent, []),

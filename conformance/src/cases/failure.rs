@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 use lock_core::{Ending, ErrorKind, Options};
 
 use super::case;
+use super::fencing::outlives_the_data;
 use crate::harness::Data;
 use crate::runner::Case;
-use crate::setting::{Setting, ms, within};
+use crate::setting::{Setting, lost_in_time, ms};
+use crate::timing::{assert_in_time, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_dead_server_is_an_error_and_no_contention, [B15]; needs [OwnServer]),
     case!(a_server_that_does_not_answer_is_an_error_in_time, [B11, B15]; needs [OwnServer]),
     case!(a_server_that_stands_still_for_longer_than_the_lease_harms_nobody, [B11, B20, B31]; needs [OwnServer]),
     case!(cut_connections_and_flushed_caches_are_not_noticed, [B16, B31]; needs [Interrupt]; load Heavy),
-    case!(waiters_and_holders_survive_restarts_with_data, [B16, B31]; needs [OwnServer, Durable]; load Heavy),
-    case!(waiters_survive_restarts_without_data, [B31]; needs [OwnServer]; load Heavy),
+    case!(waiters_and_holders_survive_restarts_with_data, [B16, B31]; needs [OwnServer, Durable]; load Medium),
+    case!(waiters_survive_restarts_without_data, [B31]; needs [OwnServer]; load Medium),
 ];
 
 async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
@@ -31,7 +33,9 @@ async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
     let started = Instant::now();
     let waited = lock.acquire().await.map(drop).expect_err("the server is dead");
     assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
-    assert!(started.elapsed() >= ms(300) && started.elapsed() < ms(700), "{:?}", started.elapsed());
+    let waited = started.elapsed();
+    assert!(waited >= ms(300), "{waited:?}");
+    assert_in_time!(waited < ms(700), "{waited:?}");
     assert!(lock.inspect().await.is_err());
     server.start(Data::Lost);
     let wait = server.recovers_in() + Duration::from_secs(5);
@@ -48,11 +52,11 @@ async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
     let started = Instant::now();
     let waited = lock.acquire().await.map(drop).expect_err("nobody answers");
     assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
-    assert!(started.elapsed() < ms(500), "{:?} for a wait of 200 ms", started.elapsed());
+    assert_in_time!(started.elapsed() < ms(500), "{:?} for a wait of 200 ms", started.elapsed());
     let started = Instant::now();
     let looked = lock.try_acquire().await.map(drop).expect_err("nobody answers");
     assert!(matches!(looked.kind(), ErrorKind::Unavailable { .. }), "{looked:?}");
-    assert!(started.elapsed() < ms(100).max(s.ttl() / 3) + ms(400), "{:?}", started.elapsed());
+    assert_in_time!(started.elapsed() < ms(100).max(s.ttl() / 3) + ms(400), "{:?}", started.elapsed());
     server.resume();
     // Whatever those attempts may have done in the meantime is undone.
     let other = server.open(Options::default()).await.expect("it is up");
@@ -74,11 +78,10 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Se
         next.release().await
     });
     tokio::time::sleep(s.ttl() / 2).await;
-    let left = guard.valid_for();
     server.pause();
     let asked = s.lock(&other, &free).wait(s.ttl() * 10).build().expect("fine terms");
     let asked = tokio::spawn(async move { asked.acquire().await.map(|guard| guard.is_held()) });
-    within("the loss", left + ms(150), guard.lost()).await;
+    lost_in_time(&guard, &s.info, s.ttl()).await;
     tokio::time::sleep(s.ttl() / 2).await;
     assert!(!waiter.is_finished() && !asked.is_finished());
     server.resume();
@@ -117,9 +120,11 @@ async fn waiters_and_holders_survive_restarts_with_data(s: Setting) {
     let waiter = tokio::spawn(async move { lock.acquire().await });
     for _ in 0..5 {
         tokio::time::sleep(ms(100)).await;
+        let killed = Instant::now();
         server.kill();
         tokio::time::sleep(ms(50)).await;
         server.start(Data::Kept);
+        assert_in_time!(killed.elapsed() < ttl / 2, "the restart took {:?}", killed.elapsed());
         guard.renew(ttl).await.ok();
         assert!(guard.is_held(), "a restart shorter than the lease costs no lock");
         assert!(!waiter.is_finished());
@@ -148,5 +153,6 @@ async fn waiters_survive_restarts_without_data(s: Setting) {
     let next = within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter)
         .await
         .expect("no panic");
-    assert!(next.expect("a restart is no reason to give up").token() > guard.token());
+    let next = next.expect("a restart is no reason to give up");
+    assert!(next.token() > guard.token() || !outlives_the_data(&s.info));
 }

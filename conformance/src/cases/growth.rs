@@ -1,16 +1,22 @@
-//! Names that nobody uses any more cost nothing in the end, neither the server nor a client.
+//! What grows, and what doesn't: names that nobody uses any more cost nothing in the end, neither the server nor a
+//! client, and locks that share a session share its heartbeats.
 
 use std::time::Duration;
 
-use lock_core::Ending;
+use lock_core::driver::Lease;
+use lock_core::{Client, Ending, Guard};
+use tokio::task::JoinSet;
 
 use super::case;
 use super::names::pass_through;
 use crate::runner::Case;
-use crate::setting::{Setting, ms, until};
+use crate::setting::{Setting, ms};
+use crate::timing::until;
 
-pub(crate) const CASES: &[Case] =
-    &[case!(names_that_are_used_once_leave_their_tokens_only, [B27, B28]; needs [Residue, Age]; load Heavy)];
+pub(crate) const CASES: &[Case] = &[
+    case!(names_that_are_used_once_leave_their_tokens_only, [B27, B28]; needs [Residue, Age]; load Heavy),
+    case!(locks_of_one_session_share_its_heartbeats, [B28, B30]; needs [Counters]; load Heavy; if |info| info.lease == Lease::Session),
+];
 
 /// Longer than any backend remembers a token.
 const OLD: Duration = Duration::from_secs(48 * 3600);
@@ -44,6 +50,55 @@ async fn names_that_are_used_once_leave_their_tokens_only(s: Setting) {
     }
     // A sweep may end a little after the release that it comes with.
     until("old tokens are gone", ms(2000), || async { s.harness.kept().await <= before + 1 }).await;
+}
+
+/// What is asked while a thousand locks are held is what is asked while one is, but for how much fits into a request;
+/// and a heartbeat may come sooner for one of so many.
+async fn locks_of_one_session_share_its_heartbeats(s: Setting) {
+    let locks = s.size("locks held by one client", 1000, 10_000);
+    let client = s.client().await;
+    let mut held = hold(&s, &client, 1).await;
+    let one = asked(&s).await;
+    held.extend(hold(&s, &client, locks).await);
+    let many = asked(&s).await;
+    let lost: Vec<_> = held.iter().filter(|guard| !guard.is_held()).collect();
+    assert!(lost.is_empty(), "{} of {locks} are lost, the first one {:?}", lost.len(), lost.first());
+    let most = 2 * one * (1 + locks / s.harness.proven_at_once());
+    assert!(many <= most, "{many} requests while {locks} locks are held, {one} while one is");
+    while !held.is_empty() {
+        let some: JoinSet<_> = held.drain(..held.len().min(AT_ONCE)).map(Guard::release).collect();
+        assert!(some.join_all().await.into_iter().all(|ending| ending == Ending::Released));
+    }
+}
+
+/// A thousand requests at once have a server busy for longer than a case's lease.
+const AT_ONCE: usize = 50;
+
+/// What a thousand locks are renewed in, on a machine that does other things too.
+fn long(s: &Setting) -> Duration {
+    s.ttl() * 3
+}
+
+/// Locks that are held, and that have been renewed since.
+async fn hold(s: &Setting, client: &Client, locks: usize) -> Vec<Guard> {
+    let mut held = Vec::new();
+    while held.len() < locks {
+        let some: JoinSet<_> = (held.len()..locks.min(held.len() + AT_ONCE))
+            .map(|_| s.lock(client, &s.name()).ttl(long(s)).build().expect("fine terms"))
+            .map(async |lock| lock.acquire().await.expect("nobody else has it"))
+            .collect();
+        held.extend(some.join_all().await);
+    }
+    tokio::time::sleep(long(s) / 2).await;
+    held
+}
+
+/// How many requests come while a lease is renewed twice.
+async fn asked(s: &Setting) -> usize {
+    let before = s.harness.counters().await.requests;
+    tokio::time::sleep(long(s) * 2 / 3).await;
+    let asked = s.harness.counters().await.requests - before;
+    usize::try_from(asked).expect("few are asked")
 }
 
 /// Tasks of this process that have not ended.

@@ -76,9 +76,9 @@ macro_rules! case {
                 applies
             },
             load: {
-                #[allow(unused, reason = "replaced where a case is heavy")]
-                let load = $crate::runner::Load::Light;
-                $(let load = $crate::runner::Load::$load;)?
+                #[allow(unused, reason = "replaced where a case is not light")]
+                let load = $crate::judging::Load::Light;
+                $(let load = $crate::judging::Load::$load;)?
                 load
             },
             run: |setting| Box::pin($function(setting)),

@@ -7,14 +7,15 @@ use tokio::task::JoinSet;
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, ms, until};
+use crate::setting::{Setting, ms};
+use crate::timing::{too_late, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(distinct_names_are_all_held_at_once, [B23, B27]; load Heavy),
     case!(a_client_remembers_no_name_that_it_is_done_with, [B27]; load Heavy),
     case!(a_name_that_cannot_be_is_refused_at_construction, [B23]),
     case!(a_ttl_that_cannot_be_is_refused_at_construction, [B24]),
-    case!(a_wait_of_any_length_is_fine, [B24]),
+    case!(a_wait_of_any_length_is_fine, [B24]; load Heavy),
     case!(the_shortest_ttl_is_held_and_ends, [B24]),
 ];
 
@@ -241,13 +242,18 @@ async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
     client.lock("ttl").build().expect("the default is inside, whatever the bounds");
 }
 
+/// The server has 100 ms for its first answer: not beside others who keep it busy.
 async fn a_wait_of_any_length_is_fine(s: Setting) {
     for wait in
         [Duration::ZERO, Duration::from_nanos(1), ms(1), Duration::from_millis(u64::MAX), Duration::MAX]
     {
         let (name, client) = (s.name(), s.client().await);
         let lock = s.lock(&client, &name).wait(wait).build().expect("any wait");
-        let guard = lock.acquire().await.expect("a free lock is granted, however short the wait");
+        let guard = match lock.acquire().await {
+            Ok(guard) => guard,
+            Err(e) if e.is_transient() => too_late(&format!("a free lock is granted: {e}")),
+            Err(e) => panic!("a free lock is granted, however short the wait: {e:?}"),
+        };
         assert_eq!(guard.release().await, Ending::Released);
     }
 }
@@ -258,7 +264,7 @@ async fn the_shortest_ttl_is_held_and_ends(s: Setting) {
         let lock =
             client.lock(name.as_str()).ttl(s.info.min_ttl + odd).fixed_lease().build().expect("inside");
         let guard = lock.acquire().await.expect("up");
-        tokio::time::timeout(s.info.min_ttl * 2 + ms(500), guard.lost()).await.expect("it ends");
+        within("it ends", s.info.min_ttl * 2 + ms(500), guard.lost()).await;
         assert!(!guard.is_held());
         drop(guard);
     }

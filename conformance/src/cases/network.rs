@@ -7,14 +7,15 @@ use lock_core::{Client, Done, Ending, ErrorKind, FencingToken, Lock, Name, Optio
 use super::case;
 use crate::proxy::{Fault, Proxy, Way};
 use crate::runner::Case;
-use crate::setting::{Setting, ms, until, within};
+use crate::setting::{Setting, ms};
+use crate::timing::{assert_in_time, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]; needs [Proxy]),
-    case!(an_attempt_that_arrives_after_its_release_takes_nothing, [B2]; needs [Proxy]),
+    case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]; needs [Proxy, OneTrip]),
+    case!(an_attempt_that_arrives_after_its_release_takes_nothing, [B2]; needs [Proxy, OneTrip]),
     case!(a_renewal_whose_answer_is_lost_is_repeated_in_time, [B1, B11]; needs [Proxy]),
     case!(a_release_whose_answer_is_lost_is_one, [B18]; needs [Proxy]),
-    case!(what_arrives_twice_counts_once, [B3, B9]; needs [Proxy]),
+    case!(what_arrives_twice_counts_once, [B3, B9]; needs [Proxy, Replay]),
     case!(a_slow_answer_counts_against_the_lease, [B12]; needs [Proxy]),
     case!(a_network_that_trickles_costs_nothing_but_time, [B12]; needs [Proxy]),
     case!(answers_belong_to_their_calls_whatever_was_cancelled, [B17]; needs [Proxy]),
@@ -34,7 +35,18 @@ async fn warm_client(s: &Setting, proxy: &Proxy) -> Client {
     let guard = s.hold_by(&client, &s.name()).await;
     guard.renew(s.ttl()).await.expect("it is held");
     assert_eq!(guard.release().await, Ending::Released);
+    // A session of its own, where locks belong to sessions.
+    let guard = long(&client, &s.name()).acquire().await.expect("up");
+    assert_eq!(guard.release().await, Ending::Released);
     client
+}
+
+/// The next answer is lost.
+fn lose_an_answer(s: &Setting, proxy: &Proxy) {
+    match s.harness.multiplexes() {
+        true => proxy.hold_open_ones(Way::ToClient),
+        false => proxy.swallow(Way::ToClient, 1),
+    }
 }
 
 fn long(client: &Client, name: &Name) -> Lock {
@@ -47,7 +59,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting) {
     let (lock, seen) = (long(&client, &name), long(&direct, &name));
     // A name that was used before is granted by the first answer.
     assert_eq!(s.hold_by(&direct, &name).await.release().await, Ending::Released);
-    proxy.swallow(Way::ToClient, 1);
+    lose_an_answer(&s, &proxy);
     let asked = Instant::now();
     let attempt = tokio::spawn(async move { lock.try_acquire().await.map(|guard| guard.is_some()) });
     until("the server granted it", patience(&s), || async {
@@ -56,7 +68,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting) {
     .await;
     let error = attempt.await.expect("no panic").expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
-    assert!(asked.elapsed() < patience(&s) + ms(150), "it was told after {:?}", asked.elapsed());
+    assert_in_time!(asked.elapsed() < patience(&s) + ms(150), "it was told after {:?}", asked.elapsed());
     let other = within("it is undone", patience(&s) + ms(300), seen.acquire()).await.expect("up");
     // The second release, after the attempt's patience, is not the other's.
     tokio::time::sleep(patience(&s)).await;
@@ -116,7 +128,7 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting) {
     let (name, proxy) = (s.name(), s.proxy().await);
     let client = warm_client(&s, &proxy).await;
     let guard = long(&client, &name).acquire().await.expect("up");
-    proxy.swallow(Way::ToClient, 1);
+    lose_an_answer(&s, &proxy);
     let asked = Instant::now();
     let release = tokio::spawn(guard.release());
     let successor = s.client().await;
@@ -124,11 +136,9 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting) {
     let next = within("it is free", patience(&s), successor.acquire()).await.expect("up");
     // Whether the first release was in time, the repeated one can't tell: either answer is honest.
     let _: Ending = release.await.expect("no panic");
-    assert!(
-        asked.elapsed() >= patience(&s) && asked.elapsed() < patience(&s) * 2 + ms(200),
-        "{:?}",
-        asked.elapsed()
-    );
+    let took = asked.elapsed();
+    assert!(took >= patience(&s), "{took:?}");
+    assert_in_time!(took < patience(&s) * 2 + ms(200), "{took:?}");
     assert!(next.is_held());
     assert_eq!(next.release().await, Ending::Released, "the repeated release took nothing from it");
 }
@@ -149,7 +159,9 @@ async fn what_arrives_twice_counts_once(s: Setting) {
         let (token, next) = (guard.token(), direct.clone());
         let next = tokio::spawn(async move { next.acquire().await });
         let before = proxy.count(Fault::Doubled);
-        assert_eq!(guard.release().await, Ending::Released);
+        // Where a chunk is no request, the second one may come first, and it is the first that finds nothing then.
+        let ending = guard.release().await;
+        assert!(ending == Ending::Released || s.harness.multiplexes(), "{ending:?}");
         let next = within("one release frees it", ms(1000), next).await.expect("no panic").expect("up");
         until("the release has arrived twice", ms(1000), || async { proxy.count(Fault::Doubled) > before })
             .await;
@@ -167,8 +179,8 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
     let (ttl, slow) = (s.ttl() * 3, s.ttl() / 2);
     let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
     // Whatever is done for the first time is done: each call is one answer.
-    let guard = s.hold_by(&client, &name).await;
-    guard.renew(s.ttl()).await.expect("it is held");
+    let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().await.expect("up");
+    guard.renew(ttl).await.expect("it is held");
     assert_eq!(guard.release().await, Ending::Released);
     proxy.delay(Way::ToClient, slow);
     let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().build().expect("fine terms");
@@ -187,7 +199,8 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
 /// Requests and answers come byte by byte: first without a pause, then at a thousand bytes a second to the server.
 async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
     let (name, proxy) = (s.name(), s.proxy().await);
-    let ttl = s.ttl() * 5;
+    // A renewal may take as many steps as a message has bytes, and is to be there after a third of it.
+    let ttl = s.ttl() * 10;
     let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     for pause in [Duration::ZERO, ms(1)] {

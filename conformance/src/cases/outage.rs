@@ -4,21 +4,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use lock_core::driver::{Fair, Lease};
 use lock_core::{Cause, Client, Ending, ErrorKind, Guard, Name, Options, Random};
+use tokio::task::JoinSet;
 
 use super::case;
+use crate::bounds;
 use crate::proxy::{Cut, Proxy, Way};
 use crate::runner::Case;
-use crate::setting::{Setting, ms, until, within};
+use crate::setting::{Setting, lost_in_time, ms};
+use crate::timing::{assert_in_time, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(loss_is_told_in_time_with_a_dead_network, [B11, B12, B20]; needs [Proxy]; load Heavy),
-    case!(no_call_outlives_its_time_with_a_dead_network, [B11, B15]; needs [Proxy]; load Heavy),
+    case!(loss_is_told_in_time_with_a_dead_network, [B11, B12, B20]; needs [Proxy]; load Medium),
+    case!(no_call_outlives_its_time_with_a_dead_network, [B11, B15]; needs [Proxy]; load Medium),
     case!(a_half_open_connection_costs_no_lock, [B11, B31]; needs [Proxy]),
     case!(an_outage_shorter_than_the_lease_costs_no_lock, [B11, B31]; needs [Proxy]),
     case!(a_waiter_whose_connections_died_in_silence_looks_again, [B4, B31]; needs [Proxy]),
-    case!(connections_cut_at_any_moment_leave_nothing, [B2, B18, B31, B34]; needs [Proxy]; load Heavy),
+    case!(dead_waiters_in_front_cost_one_timeout_however_many, [B5, B30]; needs [Proxy]; load Heavy; if |info| info.fair != Fair::No),
+    case!(connections_cut_at_any_moment_leave_nothing, [B2, B18, B31, B34]; needs [Proxy]; load Medium),
 ];
+
+const LONG: Duration = Duration::from_secs(20);
 
 /// Where nothing gets through any more, without a word.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +43,17 @@ impl Dead {
     }
 }
 
-async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
+/// Side by side, each with a network of its own.
+async fn with_each<F: Future<Output = ()> + Send + 'static>(s: &Setting, case: fn(Setting, Dead) -> F) {
+    let mut cases = JoinSet::new();
     for dead in [Dead::Both, Dead::Only(Way::ToServer), Dead::Only(Way::ToClient)] {
+        cases.spawn(case(s.clone(), dead));
+    }
+    cases.join_all().await;
+}
+
+async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
+    with_each(&s, |s, dead| async move {
         let (name, proxy) = (s.name(), s.proxy().await);
         // A request may take far longer than the lease lasts: the loss must not wait for it.
         let client = s.client_through(&proxy, Options::default().patience(s.ttl() * 3)).await;
@@ -52,28 +68,31 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
         tokio::time::sleep(s.ttl()).await;
         assert!(guard.is_held());
         dead.happens(&proxy);
-        // What was under way has arrived by then.
-        tokio::time::sleep(ms(5)).await;
         let (left, asked) = (guard.valid_for(), Instant::now());
-        let cause = within("the loss", left + ms(150), guard.lost()).await;
+        let cause = lost_in_time(&guard, &s.info, s.ttl()).await;
         assert_eq!(cause, Cause::Expired, "{dead:?}");
         assert!(asked.elapsed() + ms(50) >= left, "{dead:?}: given up early, {left:?} before the end");
         assert!(!guard.is_held() && guard.valid_for().is_zero());
         // The server may have heard the last renewal.
         let next = within("the next has it", s.ttl() * 3, next).await;
         assert_eq!(next.expect("no panic"), Ending::Released, "{dead:?}");
-    }
+    })
+    .await;
 }
 
 async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
     async fn ends<T>(what: &str, time: Duration, call: impl Future<Output = T>) -> T {
         let asked = Instant::now();
         let out = within(what, time * 10 + ms(3000), call).await;
-        assert!(asked.elapsed() <= time + ms(100), "{what}: {:?} instead of {time:?}", asked.elapsed());
+        assert_in_time!(
+            asked.elapsed() <= time + ms(100),
+            "{what}: {:?} instead of {time:?}",
+            asked.elapsed()
+        );
         out
     }
-    let patience = ms(150);
-    for dead in [Dead::Both, Dead::Only(Way::ToServer), Dead::Only(Way::ToClient)] {
+    with_each(&s, |s, dead| async move {
+        let patience = ms(150);
         let (name, proxy) = (s.name(), s.proxy().await);
         let options = || Options::default().patience(patience);
         let client = s.client_through(&proxy, options()).await;
@@ -81,8 +100,17 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
         let ttl = s.ttl() * 2;
         let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine").acquire().await.expect("up");
         dead.happens(&proxy);
-        let renewed = ends("renew", patience, guard.renew(ttl)).await.expect_err("nobody answers");
-        assert!(renewed.is_transient(), "{renewed:?}");
+        let died = Instant::now();
+        if s.info.lease == Lease::Session {
+            tokio::time::sleep(ttl / 8).await;
+        }
+        match ends("renew", patience, guard.renew(ttl)).await {
+            Err(renewed) => assert!(renewed.is_transient(), "{renewed:?}"),
+            // The last proof of a session may be young enough. It is from before.
+            Ok(left) => {
+                assert!(s.info.lease == Lease::Session && left + died.elapsed() <= ttl + ms(5), "{left:?}");
+            }
+        }
         for (what, time) in [("acquire", ms(200)), ("try_acquire", patience), ("inspect", patience)] {
             let outcome = match what {
                 "acquire" => ends(what, time, lock.acquire()).await.map(drop),
@@ -97,7 +125,8 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
         let opened = s.harness.open_through(proxy.addresses(), options());
         let opened = ends("open", patience, opened).await.map(drop).expect_err("nobody answers");
         assert!(opened.is_transient(), "{opened:?}");
-    }
+    })
+    .await;
 }
 
 /// For longer than the lease lasts: the guard says that it is held, and the server agrees.
@@ -153,11 +182,45 @@ async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting) {
     assert_eq!(guard.expect("a dead connection is no reason to give up").release().await, Ending::Released);
 }
 
+async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting) {
+    let mut waits = JoinSet::new();
+    for dead in [1, 10, 100] {
+        waits.spawn(waits_behind(s.clone(), dead));
+    }
+    waits.join_all().await;
+}
+
+/// Each of the dead has a session of its own: they end side by side, and not one after the other.
+async fn waits_behind(s: Setting, dead: usize) {
+    let (name, proxy, client, last) = (s.name(), s.proxy().await, s.client().await, s.client().await);
+    let lock = client.lock(name.as_str()).ttl(s.ttl() * 10).build().expect("fine terms");
+    let guard = lock.acquire().await.expect("nobody else has it");
+    let waiters = || async { lock.inspect().await.expect("up").waiters.map_or(0, |waiters| waiters.len()) };
+    let mut in_front = JoinSet::new();
+    for _ in 0..dead {
+        let client = s.client_through(&proxy, Options::default()).await;
+        let lock = s.lock(&client, &name).build().expect("fine terms");
+        in_front.spawn(async move { lock.acquire().await.map(drop) });
+    }
+    until("they wait", LONG, || async { waiters().await == dead }).await;
+    let survivor = s.lock(&last, &name).build().expect("fine terms");
+    let survivor = tokio::spawn(async move { survivor.acquire().await });
+    until("it waits", LONG, || async { waiters().await == dead + 1 }).await;
+    proxy.hold_all();
+    let died = Instant::now();
+    assert_eq!(guard.release().await, Ending::Released);
+    let next = within("who came last has it", LONG, survivor).await.expect("no panic").expect("up");
+    let (took, bound) = (died.elapsed(), bounds::after_a_death(&s.info, s.ttl()));
+    assert_in_time!(took <= bound, "{took:?} behind {dead} dead: no more than {bound:?} was promised");
+    assert_eq!(next.release().await, Ending::Released);
+    in_front.abort_all();
+}
+
 /// Two clients in turn, whose connections are cut all the time.
 async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
     let (name, proxy) = (s.name(), Arc::new(s.proxy().await));
     let inside = Arc::new(AtomicBool::new(false));
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     let asked = Instant::now();
     let first = s.client_through(&proxy, Options::default()).await;
     assert_eq!(s.hold_by(&first, &s.name()).await.release().await, Ending::Released);

@@ -10,8 +10,9 @@ use tokio::task::JoinSet;
 use super::case;
 use crate::bounds;
 use crate::runner::Case;
-use crate::setting::{Setting, ms, within};
+use crate::setting::{Setting, ms};
 use crate::suspendable::Suspendable;
+use crate::timing::{assert_in_time, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_look_comes_within_an_eighth_of_the_wait, [B4, B30]; needs [Forget]; load Heavy; if is_polled),
@@ -39,7 +40,7 @@ async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting) {
     let asking = asking.await.expect("no panic");
     for (waited, delay) in delays {
         let bound = bounds::poll(waited) + asking;
-        assert!(
+        assert_in_time!(
             delay <= bound,
             "{delay:?} after a wait of {waited:?}: no more than {bound:?} was promised, {asking:?} of it to ask"
         );

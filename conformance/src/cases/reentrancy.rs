@@ -8,11 +8,12 @@ use tokio::task::JoinSet;
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, ms, until, within};
+use crate::setting::{Setting, ms};
+use crate::timing::{until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(an_owner_enters_again_and_leaves_as_often, [B26]),
-    case!(entering_again_asks_nobody, [B26]; needs [Counters]),
+    case!(entering_again_asks_nobody, [B26]; needs [Counters]; load Heavy),
     case!(whoever_is_another_owner_waits, [B26]),
     case!(a_partial_release_renews, [B26]; if |info| info.lease == Lease::Lock),
     case!(tasks_of_one_owner_enter_together, [B26]),

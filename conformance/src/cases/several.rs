@@ -10,7 +10,8 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, ms, until, within};
+use crate::setting::{Setting, ms};
+use crate::timing::{assert_in_time, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(all_are_held_and_all_are_released, [B25]),
@@ -95,7 +96,9 @@ async fn a_wait_for_all_ends_in_time_and_leaves_none(s: Setting) {
     let began = std::time::Instant::now();
     let error = several.acquire().await.expect_err("the last one is taken");
     assert_eq!((error.kind(), error.name()), (ErrorKind::Timeout, Some(&sorted[2])), "{error}");
-    assert!((ms(290)..ms(1500)).contains(&began.elapsed()), "{:?}", began.elapsed());
+    let took = began.elapsed();
+    assert!(took >= ms(290), "{took:?}");
+    assert_in_time!(took < ms(1500), "{took:?}");
     all_are_free(&s, &sorted[..2]).await;
     assert!(last.is_held());
 }
@@ -152,12 +155,10 @@ async fn the_loss_of_one_is_the_loss_of_all(s: Setting) {
     s.harness.forget(&names[1]).await;
     let limit = s.ttl() * 2;
     let (name, cause) = within("told", limit, guard.lost()).await;
-    // Where locks belong to a session, all of them went with it.
-    let gone = match s.info.lease {
-        Lease::Lock => name == &names[1] && cause == Cause::Gone,
-        Lease::Session => cause == Cause::Session,
-    };
-    assert!(gone, "{name}: {cause}");
+    // Where locks belong to a session, all of them may have gone with it.
+    let gone = name == &names[1] && cause == Cause::Gone;
+    let all_gone = s.info.lease == Lease::Session && cause == Cause::Session;
+    assert!(gone || all_gone, "{name}: {cause}");
     assert!(!guard.is_held() && guard.valid_for().is_zero());
     let error = guard.check().expect_err("one is lost");
     assert_eq!(error.kind(), ErrorKind::Lost);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lock_core::Cause;
-use lock_core::driver::{Info, Lease, Revoked, Wakes};
+use lock_core::driver::{Fair, Info, Lease, Revoked, Wakes};
 
 use super::side::{REVOKER, Said};
 
@@ -21,7 +21,7 @@ pub(super) fn objection(info: &Info, model: &Said, said: &Said, apart: Duration)
         }
         (Said::Held { left }, Said::Held { left: also }) => same_left(info, *left, *also, apart),
         (Said::Lost { cause: a, holder }, Said::Lost { cause: b, .. }) => {
-            may_be_lost(*a, holder.as_deref(), *b)
+            may_be_lost(info, *a, holder.as_deref(), *b)
         }
         // A server may not know whether somebody waits, or believe it for too long; it never denies it. (In a queue, who
         // listens without a place does not wait.)
@@ -60,9 +60,16 @@ fn same_left(info: &Info, model: Duration, said: Duration, apart: Duration) -> b
 }
 
 /// Who holds is what a server surely knows. From whom the lock was taken it may have forgotten, once that lease has
-/// ended; and it may remember of a revoke that there was one, but not of whom.
-fn may_be_lost(model: Cause, holder: Option<&str>, said: Cause) -> bool {
+/// ended; and it may remember of a revoke that there was one, but not of whom. In a queue, who asks anew after a loss may
+/// be told of that one, or of what it has now; a revoke is never taken for the end of a session.
+fn may_be_lost(info: &Info, model: Cause, holder: Option<&str>, said: Cause) -> bool {
     match (model, holder) {
+        (Cause::Revoked, _) if info.fair != Fair::No => {
+            matches!(said, Cause::Revoked | Cause::Taken | Cause::Gone)
+        }
+        (Cause::Gone, _) if info.fair != Fair::No => {
+            matches!(said, Cause::Revoked | Cause::Gone | Cause::Session)
+        }
         (Cause::Revoked, Some(REVOKER)) => said == Cause::Revoked,
         (Cause::Revoked, Some(_)) => matches!(said, Cause::Revoked | Cause::Taken),
         (Cause::Revoked, None) => matches!(said, Cause::Revoked | Cause::Gone),

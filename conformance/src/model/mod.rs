@@ -27,6 +27,9 @@ const PLAYS: usize = 5;
 /// How long a plan that showed something may be shortened.
 const SHRINKING: Duration = Duration::from_secs(8);
 
+/// How long the news of a loss may take where they come with a session's heartbeats.
+const LOSS: Duration = Duration::from_secs(1);
+
 /// Something on which the two disagree.
 #[derive(Debug)]
 pub(crate) struct Disagreement {
@@ -156,9 +159,17 @@ impl Stage<'_> {
             _ => self.twilight.wait(name).await,
         }
         let began = Instant::now();
-        let said = self.backend.take(step).await.map_err(|e| format!("an error: {e:?}"))?;
+        let mut said = self.backend.take(step).await.map_err(|e| format!("an error: {e:?}"))?;
         let between = Instant::now();
         let model = self.model.take(step).await.expect("a server in this process has no trouble");
+        // The last proof of a session may be from before the loss; the next one is not.
+        while self.info.lease == Lease::Session
+            && matches!((&said, &model), (Some(Said::Held { .. }), Some(Said::Lost { .. })))
+            && between.elapsed() < LOSS
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            said = self.backend.take(step).await.map_err(|e| format!("an error: {e:?}"))?;
+        }
         let ended = Instant::now();
         if self.twilight.met(name, began, ended) {
             return Ok(false);
