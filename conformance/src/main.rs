@@ -1,11 +1,13 @@
-//! `sim`: plays histories of the real core on simulated clocks and a simulated network, and checks them.
+//! `sim`: plays histories of the real core on simulated clocks and a simulated network, and checks them. `stories`: plays
+//! those of the argument about Redlock, and says how often each does harm.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lock_conformance::sim::{FamilyName, Report, family_of, play, play_many};
+use lock_conformance::sim::{FamilyName, Report, STORIES, family_of, play, play_many, tell};
 
-const USAGE: &str = "usage: sim --histories N [--seed S] [--family lease|queue] [--trace]
+const USAGE: &str = "usage: sim --histories N [--seed S] [--family lease|queue|redlock] [--trace]
+       stories --histories N [--seed S]
 
 Exit codes: 0 every promise was kept; 1 one was broken, which ends the run; 2 usage;
             3 none was broken, but something did not happen that has to be tested.";
@@ -15,10 +17,18 @@ const MISUSED: u8 = 2;
 const UNTESTED: u8 = 3;
 
 struct Command {
+    what: Task,
     histories: u64,
     seed: u64,
     family: Option<FamilyName>,
     output: Output,
+}
+
+enum Task {
+    /// Histories in which anything may happen.
+    Simulate,
+    /// Those of each story.
+    TellStories,
 }
 
 enum Output {
@@ -29,7 +39,10 @@ enum Output {
 
 fn main() -> ExitCode {
     match parse(std::env::args().skip(1)) {
-        Ok(command) => run(&command),
+        Ok(command) => match command.what {
+            Task::Simulate => run(&command),
+            Task::TellStories => tell_stories(&command),
+        },
         Err(why) => {
             eprintln!("{why}\n{USAGE}");
             ExitCode::from(MISUSED)
@@ -55,6 +68,31 @@ fn run(command: &Command) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// A table, of which each line is a story. Nothing of what the library promises may break in any.
+fn tell_stories(command: &Command) -> ExitCode {
+    println!(
+        "| what goes wrong | on | histories | acquisitions | with two holders | with stale writes | stale writes | of these taken with tokens |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let mut taken = 0;
+    for story in &STORIES {
+        let told = tell(story, command.histories, command.seed);
+        taken += told.stale_writes_taken;
+        println!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            story.name,
+            story.on,
+            told.histories,
+            told.grants,
+            told.with_two_holders,
+            told.with_stale_writes,
+            told.stale_writes,
+            told.stale_writes_taken
+        );
+    }
+    if taken == 0 { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) }
+}
+
 fn traced(command: &Command) -> Report {
     let mut report = Report::default();
     for seed in (0..command.histories).map(|n| command.seed.wrapping_add(n)) {
@@ -66,10 +104,12 @@ fn traced(command: &Command) -> Report {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
-    if words.next().as_deref() != Some("sim") {
-        return Err("there is one command: sim".to_owned());
-    }
-    let mut command = Command { histories: 0, seed: 0, family: None, output: Output::Summary };
+    let what = match words.next().as_deref() {
+        Some("sim") => Task::Simulate,
+        Some("stories") => Task::TellStories,
+        _ => return Err("there are two commands: sim and stories".to_owned()),
+    };
+    let mut command = Command { what, histories: 0, seed: 0, family: None, output: Output::Summary };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
@@ -94,6 +134,7 @@ fn family(word: &str) -> Result<FamilyName, String> {
     match word {
         "lease" => Ok(FamilyName::Lease),
         "queue" => Ok(FamilyName::Queue),
-        other => Err(format!("{other} is no family: lease or queue")),
+        "redlock" => Ok(FamilyName::Redlock),
+        other => Err(format!("{other} is no family: lease, queue or redlock")),
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use lock_core::{Instant, Time, Timer};
 use lock_memory::ServerTime;
 
+use super::LONGEST_TTL;
 use super::dice::Dice;
+use super::faults::Climate;
 use super::timeline::{Machine, Micros, Timeline};
 
 /// The core counts on 1 % between two clocks: half of it for each.
@@ -64,7 +66,7 @@ impl Time for ClientClock {
     }
 }
 
-/// The server's clock, which somebody may set.
+/// A server's clock, which somebody may set.
 #[derive(Debug)]
 pub(super) struct ServersClock {
     timeline: Timeline,
@@ -74,10 +76,27 @@ pub(super) struct ServersClock {
 }
 
 impl ServersClock {
-    pub(super) fn new(timeline: Timeline, dice: &mut Dice) -> ServersClock {
+    /// Those of all servers, which stand anywhere, unless tokens depend on how far they are apart: where data is lost.
+    pub(super) fn of_all(
+        timeline: &Timeline,
+        servers: usize,
+        climate: Climate,
+        dice: &mut Dice,
+    ) -> Vec<ServersClock> {
         // Somewhere behind the year 2001: far enough from zero to be set back.
-        let pace = Pace::throw(dice, (MILLION * 1_000_000_000, MILLION * 2_000_000_000));
-        ServersClock { timeline, pace, set_by: AtomicI64::new(0) }
+        let (first, last) = (MILLION * 1_000_000_000, MILLION * 2_000_000_000);
+        let together = dice.within(first, last);
+        let apart = match climate {
+            Climate::Wipes => (together, together + LONGEST_TTL.as_micros() as u64 / 2),
+            Climate::Mild | Climate::Steps | Climate::Storm => (first, last),
+        };
+        (0..servers)
+            .map(|_| ServersClock {
+                timeline: timeline.clone(),
+                pace: Pace::throw(dice, apart),
+                set_by: AtomicI64::new(0),
+            })
+            .collect()
     }
 
     pub(super) fn now(&self) -> ServerTime {

@@ -1,9 +1,9 @@
-//! What the simulation has to know of the two families of servers.
+//! What the simulation has to know of each family of servers.
 
 use std::sync::Arc;
 
 use lock_core::driver::{Driver, Entry, Revoked, When};
-use lock_core::{Clock, OwnerBytes, Prefix, Result};
+use lock_core::{Context, OwnerBytes, Prefix, Result};
 use lock_memory::ServerTime;
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
@@ -13,6 +13,8 @@ use lock_memory::server::{ClientId, Key, Server};
 use lock_memory::wire::Wire;
 
 use super::NAMES;
+use super::dice::Dice;
+use super::faults::{Guard, Loss};
 use super::log::{CallId, LockId};
 
 /// Who holds a lock, as the server has it.
@@ -40,52 +42,78 @@ pub(super) enum Deed {
 }
 
 /// A server that can be simulated.
-pub(super) trait Family: Server {
-    /// Its driver.
-    type Driver: Driver;
-
+pub(super) trait Family: Server + Sized {
     /// Whether it promises anything to those who set its clock.
     const STEPS: bool;
 
-    /// A server that begins now.
-    fn begin(now: ServerTime) -> Self;
+    /// How many servers there are in a history. Each has its own clock.
+    fn servers(_dice: &mut Dice) -> usize {
+        1
+    }
 
-    /// A driver at this end of a wire, on the current runtime.
-    fn driver(wire: Arc<dyn Wire<Self>>, clock: Clock) -> Result<Self::Driver>;
+    /// Whether a server that has lost its data may grant what others hold.
+    const FORGETTING_ENDS_LEASES: bool = true;
+
+    /// Servers that begin now, by the clock of each.
+    fn begin(now: &[ServerTime]) -> Self;
+
+    /// A driver at this end of a wire to so many servers, on the current runtime.
+    fn driver(wire: Arc<dyn Wire<Self>>, servers: usize, context: Context) -> Result<impl Driver>;
+
+    /// Which server a request is for.
+    fn place(_request: &Self::Request) -> usize {
+        0
+    }
 
     /// What a request does.
     fn deed(request: &Self::Request) -> Deed;
 
-    /// Ends the lease of a lock.
-    fn end_lease(key: Key) -> Self::Request;
+    /// Whether it guards against what it has forgotten, where it can.
+    fn forgets_by(&mut self, _guard: Guard) {}
+
+    /// Ends the lease of a lock, wherever it is kept.
+    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, Self::Push)>;
+
+    /// One of the servers loses its data.
+    fn forget(&mut self, _place: usize, _loss: Loss, now: &[ServerTime]) {
+        *self = Self::begin(now);
+    }
 
     /// Ends a session, where there are any.
     fn end_session(session: SessionId) -> Option<Self::Request>;
 
     /// Who holds the lock now.
-    fn holder(&mut self, now: ServerTime, key: Key) -> Option<Holder>;
+    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder>;
+
+    /// Who holds it on any of the servers, and may be about to be its holder.
+    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Holder> {
+        self.holder(now, key).into_iter().collect()
+    }
 
     /// Who has a place behind the holder.
-    fn waiting(&mut self, now: ServerTime, key: Key) -> Vec<CallId>;
+    fn waiting(&mut self, now: &[ServerTime], key: Key) -> Vec<CallId>;
 
     /// Whether this is an answer by which a client believes that it has a lock.
     fn is_grant(answer: &Self::Answer) -> bool;
 
     /// Whether a revoke was done.
     fn has_revoked(answer: &Self::Answer) -> bool;
+
+    /// Whether one server of several has given up what it had.
+    fn has_released(_answer: &Self::Answer) -> bool {
+        false
+    }
 }
 
 impl Family for LeaseServer {
-    type Driver = LeaseDriver;
-
     const STEPS: bool = true;
 
-    fn begin(_now: ServerTime) -> LeaseServer {
+    fn begin(_now: &[ServerTime]) -> LeaseServer {
         LeaseServer::default()
     }
 
-    fn driver(wire: Arc<dyn Wire<LeaseServer>>, clock: Clock) -> Result<LeaseDriver> {
-        Ok(LeaseDriver::new(wire, "simulated", Prefix::default(), clock))
+    fn driver(wire: Arc<dyn Wire<LeaseServer>>, _servers: usize, context: Context) -> Result<impl Driver> {
+        Ok(LeaseDriver::new(wire, "simulated", Prefix::default(), context.clock))
     }
 
     fn deed(request: &lease::Request) -> Deed {
@@ -98,22 +126,22 @@ impl Family for LeaseServer {
         }
     }
 
-    fn end_lease(key: Key) -> lease::Request {
-        lease::Request::Expire { key }
+    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, <LeaseServer as Server>::Push)> {
+        self.handle(now, NOBODY, lease::Request::Expire { key }).pushes
     }
 
     fn end_session(_session: SessionId) -> Option<lease::Request> {
         None
     }
 
-    fn holder(&mut self, now: ServerTime, key: Key) -> Option<Holder> {
-        match self.handle(now, NOBODY, lease::Request::Inspect { key }).answer {
+    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
+        match self.handle(now[0], NOBODY, lease::Request::Inspect { key }).answer {
             lease::Answer::Holder(entry) => entry.as_ref().and_then(holder),
             _ => None,
         }
     }
 
-    fn waiting(&mut self, _now: ServerTime, _key: Key) -> Vec<CallId> {
+    fn waiting(&mut self, _now: &[ServerTime], _key: Key) -> Vec<CallId> {
         Vec::new()
     }
 
@@ -127,17 +155,15 @@ impl Family for LeaseServer {
 }
 
 impl Family for QueueServer {
-    type Driver = QueueDriver;
-
     /// A session server measures time by itself: nobody sets that clock.
     const STEPS: bool = false;
 
-    fn begin(now: ServerTime) -> QueueServer {
-        QueueServer::new(now)
+    fn begin(now: &[ServerTime]) -> QueueServer {
+        QueueServer::new(now[0])
     }
 
-    fn driver(wire: Arc<dyn Wire<QueueServer>>, clock: Clock) -> Result<QueueDriver> {
-        let runtime = tokio::runtime::Handle::current();
+    fn driver(wire: Arc<dyn Wire<QueueServer>>, _servers: usize, context: Context) -> Result<impl Driver> {
+        let (clock, runtime) = (context.clock, tokio::runtime::Handle::current());
         Ok(QueueDriver::new(wire, "simulated", Prefix::default(), clock, runtime))
     }
 
@@ -154,23 +180,23 @@ impl Family for QueueServer {
         }
     }
 
-    fn end_lease(key: Key) -> queue::Request {
-        queue::Request::Expire { key }
+    fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, <QueueServer as Server>::Push)> {
+        self.handle(now, NOBODY, queue::Request::Expire { key }).pushes
     }
 
     fn end_session(session: SessionId) -> Option<queue::Request> {
         Some(queue::Request::CloseSession { session })
     }
 
-    fn holder(&mut self, now: ServerTime, key: Key) -> Option<Holder> {
-        match self.handle(now, NOBODY, queue::Request::Inspect { key }).answer {
+    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
+        match self.handle(now[0], NOBODY, queue::Request::Inspect { key }).answer {
             queue::Answer::Inspected(inspection) => inspection.holder.as_ref().and_then(holder),
             _ => None,
         }
     }
 
-    fn waiting(&mut self, now: ServerTime, key: Key) -> Vec<CallId> {
-        match self.handle(now, NOBODY, queue::Request::Inspect { key }).answer {
+    fn waiting(&mut self, now: &[ServerTime], key: Key) -> Vec<CallId> {
+        match self.handle(now[0], NOBODY, queue::Request::Inspect { key }).answer {
             queue::Answer::Inspected(inspection) => {
                 inspection.waiters.iter().flatten().filter_map(call).collect()
             }

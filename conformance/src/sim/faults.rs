@@ -16,7 +16,7 @@ pub struct Fault {
     pub ends: u64,
 }
 
-/// What can go wrong. Clients and locks are counted from zero.
+/// What can go wrong. Clients, servers and locks are counted from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Every other message is lost.
@@ -37,16 +37,38 @@ pub enum Kind {
     ProofsLate(usize),
     /// One more grant, or answer to a renewal or a heartbeat, comes to one client, late; then it hears and says nothing.
     LastWord(usize),
-    /// The server stands still: its clock goes on.
-    ServerPause,
+    /// A server stands still: its clock goes on.
+    ServerPause(usize),
+    /// All messages from and to one server are lost.
+    ServerCut(usize),
     /// The server ends the lease of one lock; in the queue family, the session that has it.
     LeaseEnd(LockId),
     /// The server ends the session in which one client last asked for a lock.
     SessionEnd(usize),
-    /// Somebody sets the server's clock, by so many microseconds.
-    Step(i64),
-    /// The server forgets everything.
-    Wipe,
+    /// Somebody sets a server's clock, by so many microseconds.
+    Step(usize, i64),
+    /// A server loses its data.
+    Wipe(usize, Loss),
+}
+
+/// What a server forgets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It starts again without its data.
+    Everything,
+    /// It starts again with an older state of it.
+    Latest,
+    /// It goes on, and has none.
+    Flushed,
+}
+
+/// What a server that may have forgotten locks does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// It grants nothing until nobody can hold what it has forgotten.
+    SitsOut,
+    /// It goes on granting.
+    None,
 }
 
 /// What may go wrong with the server in a history. What ends leases early is judged apart, lock by lock; and tokens
@@ -59,18 +81,22 @@ pub(super) enum Climate {
     Steps,
     /// It loses its data.
     Wipes,
+    /// Requests come twice and late all the time, and leases are ended under them: what a token of several servers
+    /// has to withstand.
+    Storm,
 }
 
 /// Faults begin within this time: no history is shorter.
 const EARLY: Micros = 200_000;
 
 impl Fault {
-    /// One of those that a server's promises cover: `locks` is how many there are.
-    pub(super) fn throw(dice: &mut Dice, locks: usize, climate: Climate) -> Fault {
+    /// One of those that the promises of so many servers cover, and which concern so many locks.
+    pub(super) fn throw(dice: &mut Dice, servers: usize, locks: usize, climate: Climate) -> Fault {
         let ttl = TTL.as_micros() as Micros;
         let begins = dice.within(0, EARLY);
-        let client = dice.below(CLIENTS);
-        let (kind, lasts) = match dice.within(0, if climate == Climate::Mild { 12 } else { 16 }) {
+        let (client, server) = (dice.below(CLIENTS), dice.below(servers));
+        let calm = matches!(climate, Climate::Mild | Climate::Storm);
+        let (kind, lasts) = match dice.within(0, if calm { 12 } else { 16 }) {
             0 => (Kind::Loss, dice.within(ttl / 10, ttl * 2)),
             1 => (Kind::Delay, dice.within(ttl / 10, ttl * 2)),
             2 => (Kind::Doubling, dice.within(ttl / 10, ttl * 2)),
@@ -80,15 +106,52 @@ impl Fault {
             6 => (Kind::ProofsLost(client), dice.within(ttl / 3, ttl * 3)),
             7 => (Kind::ProofsLate(client), dice.within(ttl / 3, ttl * 3)),
             8 => (Kind::LastWord(client), dice.within(ttl, ttl * 3)),
-            9 => (Kind::ServerPause, dice.within(ttl / 10, ttl * 2)),
+            9 if servers > 1 && dice.chance(500) => (Kind::ServerCut(server), dice.within(ttl / 10, ttl * 2)),
+            9 => (Kind::ServerPause(server), dice.within(ttl / 10, ttl * 2)),
             10 => (Kind::LeaseEnd(dice.below(locks)), 0),
             11 => (Kind::SessionEnd(client), 0),
-            _ if climate == Climate::Wipes => (Kind::Wipe, 0),
+            _ if climate == Climate::Wipes => (Kind::Wipe(server, Loss::throw(dice)), 0),
             _ => {
                 let by = dice.within(ttl / 100, ttl * 3) as i64;
-                (Kind::Step(if dice.chance(500) { by } else { -by }), 0)
+                (Kind::Step(server, if dice.chance(500) { by } else { -by }), 0)
             }
         };
         Fault { kind, begins, ends: begins + lasts }
+    }
+}
+
+impl Fault {
+    /// What goes wrong besides in a storm.
+    pub(super) fn storm(dice: &mut Dice, locks: usize) -> Vec<Fault> {
+        let ttl = TTL.as_micros() as Micros;
+        let always = [Kind::Delay, Kind::Doubling].map(|kind| Fault { kind, begins: 0, ends: ttl * 4 });
+        let mut faults = always.to_vec();
+        for _ in 0..30 {
+            let at = dice.within(0, ttl * 4);
+            faults.push(Fault { kind: Kind::LeaseEnd(dice.below(locks)), begins: at, ends: at });
+        }
+        faults
+    }
+}
+
+impl Fault {
+    /// What goes wrong besides where one of several servers after the other loses its data.
+    pub(super) fn losses(dice: &mut Dice, servers: usize) -> Vec<Fault> {
+        let ttl = TTL.as_micros() as Micros;
+        let loss = |_| {
+            let at = dice.within(0, ttl * 4);
+            Fault { kind: Kind::Wipe(dice.below(servers), Loss::throw(dice)), begins: at, ends: at }
+        };
+        (0..6).map(loss).collect()
+    }
+}
+
+impl Loss {
+    fn throw(dice: &mut Dice) -> Loss {
+        match dice.below(3) {
+            0 => Loss::Everything,
+            1 => Loss::Latest,
+            _ => Loss::Flushed,
+        }
     }
 }

@@ -18,8 +18,11 @@ use super::dice::{Dice, Seeded};
 use super::families::Family;
 use super::faults::{Climate, Fault};
 use super::log::{Entry, LockId, Log, What};
+use super::majority::Majority;
+use super::plan::Temper;
 use super::server::World;
 use super::site::Site;
+use super::stories::Story;
 use super::tally::Tally;
 use super::timeline::{Machine, Timeline};
 use super::{CLIENTS, MACHINES, NAMES};
@@ -31,13 +34,15 @@ const SECTIONS: usize = 5;
 /// How long a client that is shut down may take to clean up, on a network that works.
 const SHUTDOWN: Duration = Duration::from_secs(30);
 
-/// Which kind of server is simulated.
+/// Which kind of server is simulated, or how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyName {
     /// Compare-and-set with a lease per lock.
     Lease,
     /// A queue per lock, kept by sessions.
     Queue,
+    /// Compare-and-set with a lease per lock on several servers, of which a majority decides.
+    Redlock,
 }
 
 /// What happened in a history, and what is to be said of it.
@@ -57,10 +62,24 @@ pub struct History {
 
 /// Plays the history of this seed, and checks it.
 pub fn play(family: FamilyName, seed: u64) -> History {
+    play_by(family, seed, Script::Chance)
+}
+
+/// What is left to chance in a history.
+#[derive(Clone, Copy)]
+pub(super) enum Script {
+    /// Everything.
+    Chance,
+    /// When things happen: what goes wrong is told, and nothing else does.
+    Told(&'static Story),
+}
+
+pub(super) fn play_by(family: FamilyName, seed: u64, script: Script) -> History {
     let _playing = Playing { family, seed };
     match family {
-        FamilyName::Lease => play_on::<LeaseServer>(family, seed),
-        FamilyName::Queue => play_on::<QueueServer>(family, seed),
+        FamilyName::Lease => play_on::<LeaseServer>(family, seed, script),
+        FamilyName::Queue => play_on::<QueueServer>(family, seed, script),
+        FamilyName::Redlock => play_on::<Majority>(family, seed, script),
     }
 }
 
@@ -79,13 +98,14 @@ impl Drop for Playing {
     }
 }
 
-fn play_on<S: Family>(family: FamilyName, seed: u64) -> History {
-    let stage = Rc::new(Stage::<S>::new(seed));
+fn play_on<S: Family>(family: FamilyName, seed: u64, script: Script) -> History {
+    let stage = Rc::new(Stage::<S>::new(seed, script));
     let timeline = stage.timeline.clone();
     let runtime = Builder::new_current_thread().on_thread_park(move || timeline.go_on()).build();
     let runtime = runtime.expect("a runtime without I/O needs nothing of the system");
     let end = LocalSet::new().block_on(&runtime, stage.clone().play());
     drop(runtime);
+    stage.timeline.forget();
     let log = stage.log.take();
     let mut verdict = check(&log);
     if end == End::Stuck {
@@ -119,22 +139,46 @@ struct Stage<S: Family> {
 type Left = [Rc<Cell<usize>>; CALLERS];
 
 impl<S: Family> Stage<S> {
-    fn new(seed: u64) -> Stage<S> {
+    fn new(seed: u64, script: Script) -> Stage<S> {
         let mut dice = Dice::new(seed);
         let timeline = Timeline::new(MACHINES);
         let log = Log::new(timeline.clone());
+        let servers = match script {
+            Script::Told(story) => story.servers,
+            Script::Chance => S::servers(&mut dice),
+        };
         let locks = 1 + dice.below(NAMES.len());
-        let climate = match dice.within(0, 100) {
-            0..20 if S::STEPS => Climate::Steps,
-            20..35 => Climate::Wipes,
+        let climate = match (script, dice.within(0, 100)) {
+            (Script::Told(story), _) => story.climate,
+            (Script::Chance, 0..20) if S::STEPS => Climate::Steps,
+            (Script::Chance, 20..35) => Climate::Wipes,
+            (Script::Chance, 35..60) if servers > 1 => Climate::Storm,
             _ => Climate::Mild,
         };
-        let world = World::<S>::new(timeline.clone(), log.clone(), locks, dice.fork());
-        for _ in 0..dice.within(4, 8) {
-            world.plan(Fault::throw(&mut dice, locks, climate));
+        let world = World::<S>::new(timeline.clone(), log.clone(), (servers, locks), climate, dice.fork());
+        match script {
+            Script::Told(story) => {
+                world.state().server.forgets_by(story.guard);
+                (story.faults)(&mut dice).into_iter().for_each(|fault| world.plan(fault));
+            }
+            Script::Chance => {
+                if climate == Climate::Storm {
+                    Fault::storm(&mut dice, locks).into_iter().for_each(|fault| world.plan(fault));
+                }
+                if climate == Climate::Wipes && servers > 1 {
+                    Fault::losses(&mut dice, servers).into_iter().for_each(|fault| world.plan(fault));
+                }
+                for _ in 0..dice.within(4, 8) {
+                    world.plan(Fault::throw(&mut dice, servers, locks, climate));
+                }
+            }
         }
         let befalls = world.clone();
-        let site = Site::new(timeline.clone(), log.clone(), locks, move |fault| befalls.plan(fault));
+        let temper = match script {
+            Script::Told(_) => Temper::Plain,
+            Script::Chance => Temper::Wild,
+        };
+        let site = Site::new(timeline.clone(), log.clone(), locks, temper, move |fault| befalls.plan(fault));
         Stage { timeline, log, world, site, dice: RefCell::new(dice) }
     }
 
@@ -202,8 +246,8 @@ impl<S: Family> Stage<S> {
             }
             _ => {}
         });
-        let wire = self.world.end(machine);
-        let connect = |context: lock_core::Context| async move { S::driver(wire, context.clock) };
+        let (wire, servers) = (self.world.end(machine), self.world.clocks.len());
+        let connect = |context: lock_core::Context| async move { S::driver(wire, servers, context) };
         options.open("memory", "simulated", connect).await.expect("connecting asks nobody")
     }
 }

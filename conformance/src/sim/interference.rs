@@ -1,4 +1,4 @@
-//! What goes wrong, done: to the machines, to the server, and to what it has granted.
+//! What goes wrong, done: to the machines, to the servers, and to what they have granted.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use lock_memory::server::ClientId;
 use lock_memory::wire::Pushed;
 
 use super::families::{Family, Holder, NOBODY};
-use super::faults::{Fault, Kind};
+use super::faults::{Fault, Kind, Loss};
 use super::log::{CallId, LockId, What};
 use super::server::World;
 use super::tally::Occurrence;
 use super::timeline::Machine;
-use super::{CLIENTS, MACHINES, SERVER};
+use super::{CLIENTS, SERVER};
 
 impl<S: Family> World<S> {
     /// Lets something go wrong when its time has come.
@@ -32,12 +32,13 @@ impl<S: Family> World<S> {
         match fault.kind {
             Kind::Pause(machine) => self.timeline.stop(machine, fault.ends),
             Kind::Death(machine) => self.timeline.kill(machine),
-            Kind::ServerPause => self.timeline.stop(SERVER, fault.ends),
-            Kind::Step(by) => self.step(by),
+            Kind::ServerPause(server) => self.timeline.stop(SERVER + server, fault.ends),
+            Kind::Step(server, by) => self.step(server, by),
             Kind::LeaseEnd(lock) => self.end_lease(lock),
             Kind::SessionEnd(machine) => self.end_session(machine),
-            Kind::Wipe => self.wipe(),
-            Kind::Loss | Kind::Delay | Kind::Doubling | Kind::Partition(_) => {}
+            Kind::Wipe(server, loss) => self.wipe(server, loss),
+            Kind::Loss | Kind::Delay | Kind::Doubling => {}
+            Kind::Partition(_) | Kind::ServerCut(_) => {}
             Kind::ProofsLost(_) | Kind::ProofsLate(_) | Kind::LastWord(_) => {}
         }
         let world = self.clone();
@@ -50,70 +51,93 @@ impl<S: Family> World<S> {
         if let Kind::Partition(machine) | Kind::LastWord(machine) = fault.kind {
             self.state().silenced.retain(|silenced| *silenced != machine);
             // What a connection notices when it is made again.
-            self.push(machine, Pushed::Gap);
+            (0..self.clocks.len()).for_each(|server| self.push(server, machine, Pushed::Gap));
+        }
+        if let Kind::ServerCut(server) = fault.kind {
+            (0..SERVER).for_each(|machine| self.push(server, machine, Pushed::Gap));
         }
     }
 
     /// A clock that is set forward ends leases early, or may.
-    fn step(self: &Arc<Self>, by: i64) {
-        let now = self.clock.now();
-        let holders: Vec<Holder> = self.locks().filter_map(|lock| self.look(lock, now)).collect();
-        self.clock.step(by);
+    fn step(self: &Arc<Self>, server: usize, by: i64) {
+        let parts: Vec<Holder> = self.locks().flat_map(|lock| self.parts(lock)).collect();
+        self.clocks[server].step(by);
         if by > 0 {
-            holders.into_iter().for_each(|holder| self.is_shortened(holder));
+            parts.into_iter().for_each(|part| self.is_shortened(part));
         }
     }
 
     fn end_lease(self: &Arc<Self>, lock: LockId) {
-        let request = S::end_lease(self.keys[lock].clone());
-        let ended = self.interfere(|server, now| server.handle(now, NOBODY, request).pushes);
+        let (key, parts) = (self.keys[lock].clone(), self.parts(lock));
+        let ended = self.interfere(|server, now| server.end_lease(now[0], key));
         self.count_if(ended > 0, Occurrence::LeaseEnded);
+        // Of several servers one may have ended it: who has the others may not have a majority any longer.
+        if self.clocks.len() > 1 {
+            parts.into_iter().for_each(|part| self.is_shortened(part));
+        }
     }
 
     fn end_session(self: &Arc<Self>, machine: Machine) {
-        let now = self.clock.now();
+        let now = self.now();
         let Some(session) = self.state().sessions[machine] else { return };
         let Some(request) = S::end_session(session) else { return };
         let waited = {
             let mut state = self.state();
             let waiting: Vec<CallId> =
-                self.keys.iter().flat_map(|key| state.server.waiting(now, key.clone())).collect();
+                self.keys.iter().flat_map(|key| state.server.waiting(&now, key.clone())).collect();
             waiting.iter().any(|call| state.seats.get(call) == Some(&session))
         };
-        let ended = self.interfere(|server, now| server.handle(now, NOBODY, request).pushes);
+        let ended = self.interfere(|server, now| server.handle(now[0], NOBODY, request).pushes);
         self.count_if(waited, Occurrence::SessionEndedWaiting);
         self.count_if(ended > 0, Occurrence::SessionEndedHolding);
     }
 
-    /// As a restart without its data does.
-    fn wipe(self: &Arc<Self>) {
-        let ended = self.interfere(|server, now| {
-            *server = S::begin(now);
-            Vec::new()
-        });
-        self.count_if(ended > 0, Occurrence::Wiped);
-        (0..MACHINES).for_each(|machine| self.push(machine, Pushed::Gap));
+    /// Its connections end with its data.
+    fn wipe(self: &Arc<Self>, server: usize, loss: Loss) {
+        let hurt = match S::FORGETTING_ENDS_LEASES {
+            true => self.interfere(|all, now| {
+                all.forget(server, loss, now);
+                Vec::new()
+            }),
+            false => {
+                let held = self.locks().filter(|lock| self.look(*lock).is_some()).count();
+                let now = self.now();
+                self.state().server.forget(server, loss, &now);
+                self.locks().for_each(|lock| _ = self.look(lock));
+                held
+            }
+        };
+        self.count_if(hurt > 0, Occurrence::Wiped);
+        (0..SERVER).for_each(|machine| self.push(server, machine, Pushed::Gap));
     }
 
-    /// Does something to the server past the network, and answers how many locks lost their holders by that.
+    /// Does something to the servers past the network, and answers how many lost a lock by that.
     fn interfere(
         self: &Arc<Self>,
-        deed: impl FnOnce(&mut S, ServerTime) -> Vec<(ClientId, S::Push)>,
+        deed: impl FnOnce(&mut S, &[ServerTime]) -> Vec<(ClientId, S::Push)>,
     ) -> usize {
-        let now = self.clock.now();
+        let now = self.now();
         self.expire();
-        let before: Vec<_> = self.locks().map(|lock| self.look(lock, now)).collect();
-        let pushes = deed(&mut self.state().server, now);
-        self.deliver(pushes);
+        let before: Vec<_> = self.locks().map(|lock| self.parts(lock)).collect();
+        let pushes = deed(&mut self.state().server, &now);
+        self.deliver(0, pushes);
         let mut ended = 0;
         for (lock, before) in before.into_iter().enumerate() {
-            if let Some(before) = before.filter(|before| self.look(lock, now) != Some(*before)) {
-                self.is_shortened(before);
+            let after = self.parts(lock);
+            for lost in before.into_iter().filter(|part| !after.contains(part)) {
+                self.is_shortened(lost);
                 ended += 1;
             }
         }
         self.set_bell();
         ended
+    }
+
+    /// Who has the lock on any of the servers; whom they have is written down.
+    fn parts(&self, lock: LockId) -> Vec<Holder> {
+        self.look(lock);
+        let now = self.now();
+        self.state().server.parts(&now, self.keys[lock].clone())
     }
 
     /// What this call was granted may end early; and so may what it was granted who was deprived of it.

@@ -146,6 +146,13 @@ pub enum What {
         /// Which call's; nobody's, if none.
         call: Option<CallId>,
     },
+    /// On some of several servers the lock is these calls'.
+    Parts {
+        /// Which lock.
+        lock: LockId,
+        /// Whose it is anywhere.
+        calls: Vec<CallId>,
+    },
     /// The server ended, or may end, what it had granted before its time.
     Shortened {
         /// Which call's.
@@ -262,7 +269,7 @@ impl What {
                 [of, before, after].into_iter().any(|call| *call == Some(wanted))
             }
             What::ClaimBegins { .. } | What::ClaimLost { .. } | What::ClaimEnds { .. } => false,
-            What::Revokes { .. } | What::Holder { .. } | What::ShutDown { .. } => true,
+            What::Revokes { .. } | What::Holder { .. } | What::Parts { .. } | What::ShutDown { .. } => true,
             What::Begins(_) | What::Over(_) => true,
         }
     }

@@ -1,4 +1,4 @@
-//! The network between the server and its clients: messages are lost, late, doubled, and overtake each other.
+//! The network between the servers and their clients: messages are lost, late, doubled, and overtake each other.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,11 +43,15 @@ impl<S: Family> World<S> {
         Arc::new(End { world: self.clone(), machine })
     }
 
-    /// When each copy of a message arrives that is sent now, between the server and this machine.
-    fn travel(&self, machine: Machine, cargo: Cargo) -> impl Iterator<Item = Micros> + use<S> {
+    /// When each copy of a message arrives that is sent now, between a server and a machine.
+    fn travel(
+        &self,
+        (server, machine): (usize, Machine),
+        cargo: Cargo,
+    ) -> impl Iterator<Item = Micros> + use<S> {
         let now = self.timeline.now();
         let mut state = self.state();
-        let delays = match state.is_lost(machine, cargo) {
+        let delays = match state.is_lost(server, machine, cargo) {
             true => [None, None],
             false if state.is_last_word(machine, cargo) => {
                 state.silenced.push(machine);
@@ -63,23 +67,23 @@ impl<S: Family> World<S> {
         if self.timeline.is_killed(from) {
             return;
         }
-        let deed = S::deed(request);
-        for at in self.travel(from, if is_proof(&deed) { Cargo::Proof } else { Cargo::Other }) {
+        let (place, deed) = (S::place(request), S::deed(request));
+        for at in self.travel((place, from), if is_proof(&deed) { Cargo::Proof } else { Cargo::Other }) {
             let (world, request, deed, answered) =
                 (self.clone(), request.clone(), deed.clone(), answered.cloned());
-            self.timeline.at(at, Some(SERVER), move || world.arrive(from, request, &deed, answered));
+            self.timeline.at(at, Some(SERVER + place), move || world.arrive(from, request, &deed, answered));
         }
     }
 
     pub(super) fn answer(
         self: &Arc<Self>,
-        to: Machine,
+        (from, to): (usize, Machine),
         reply: &Reply<S::Answer>,
         deed: &Deed,
         answered: &Answered<S>,
     ) {
         let proven = is_proof(deed) || S::is_grant(&reply.answer);
-        for at in self.travel(to, if proven { Cargo::Proven } else { Cargo::Other }) {
+        for at in self.travel((from, to), if proven { Cargo::Proven } else { Cargo::Other }) {
             let (world, reply, answered) = (self.clone(), reply.clone(), answered.clone());
             self.timeline.at(at, Some(to), move || {
                 let mut question = answered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,9 +97,9 @@ impl<S: Family> World<S> {
         }
     }
 
-    pub(super) fn push(self: &Arc<Self>, to: Machine, pushed: Pushed<S::Push>) {
+    pub(super) fn push(self: &Arc<Self>, from: usize, to: Machine, pushed: Pushed<S::Push>) {
         let Some(inbox) = self.state().inboxes[to].clone() else { return };
-        for at in self.travel(to, Cargo::Other) {
+        for at in self.travel((from, to), Cargo::Other) {
             let (inbox, pushed) = (inbox.clone(), pushed.clone());
             self.timeline.at(at, Some(to), move || inbox(pushed));
         }
@@ -111,9 +115,11 @@ impl<S: Server> State<S> {
         self.faults.iter().any(|fault| fault.kind == kind)
     }
 
-    fn is_lost(&mut self, machine: Machine, cargo: Cargo) -> bool {
+    fn is_lost(&mut self, server: usize, machine: Machine, cargo: Cargo) -> bool {
         let lost = if self.is_on(Kind::Partition(machine)) || self.silenced.contains(&machine) {
             Occurrence::CutOff
+        } else if self.is_on(Kind::ServerCut(server)) {
+            Occurrence::ServerCutOff
         } else if cargo == Cargo::Proof && self.is_on(Kind::ProofsLost(machine)) {
             Occurrence::LostProof
         } else if self.is_on(Kind::Loss) {

@@ -55,8 +55,39 @@ pub(super) enum Ambush {
     LeaseEnd,
 }
 
+/// What callers are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Temper {
+    /// They do whatever the library allows, and something happens to them.
+    Wild,
+    /// They acquire, write for a while without looking at their guards, and release.
+    Plain,
+}
+
 impl Plan {
-    pub(super) fn throw(dice: &mut Dice, locks: usize) -> Plan {
+    pub(super) fn throw(dice: &mut Dice, locks: usize, temper: Temper) -> Plan {
+        match temper {
+            Temper::Wild => Plan::wild(dice, locks),
+            Temper::Plain => Plan::plain(dice, locks),
+        }
+    }
+
+    fn plain(dice: &mut Dice, locks: usize) -> Plan {
+        Plan {
+            lock: dice.below(locks),
+            terms: Terms { ttl: TTL, fixed: false, max_hold: None, min_hold: None },
+            way: Way::Acquire,
+            wait: None,
+            leaves_after: None,
+            holds: micros(dice, 20_000, 400_000),
+            renews: None,
+            ambush: None,
+            parting: Parting::Release,
+            deaf: true,
+        }
+    }
+
+    fn wild(dice: &mut Dice, locks: usize) -> Plan {
         let way = match dice.within(0, 100) {
             0..20 => Way::Try,
             20..40 => Way::Run,

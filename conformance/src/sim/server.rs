@@ -1,4 +1,4 @@
-//! The server, as the simulation has it: what arrives there, and whom it has.
+//! The servers, as the simulation has them: what arrives there, and whom they have.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,18 +13,19 @@ use lock_memory::wire::{Inbox, Pushed, Reply};
 use super::clocks::ServersClock;
 use super::dice::Dice;
 use super::families::{Deed, Family, Holder};
-use super::faults::Fault;
+use super::faults::{Climate, Fault};
 use super::log::{CallId, LockId, Log, What};
 use super::network::Answered;
 use super::tally::{Occurrence, Tally};
 use super::timeline::{Machine, Micros, Timeline};
 use super::{MACHINES, NAMES, SERVER};
 
-/// A server and its network.
+/// The servers and their network.
 pub(super) struct World<S: Server> {
     pub(super) timeline: Timeline,
     pub(super) log: Log,
-    pub(super) clock: ServersClock,
+    /// By server.
+    pub(super) clocks: Vec<ServersClock>,
     /// By lock.
     pub(super) keys: Vec<Key>,
     state: Mutex<State<S>>,
@@ -48,6 +49,8 @@ pub(super) struct State<S: Server> {
     pub(super) sessions: Vec<Option<SessionId>>,
     /// By lock.
     holders: Vec<Option<CallId>>,
+    /// By lock: who has it on any of several servers.
+    parts: Vec<Vec<CallId>>,
     /// From whom those who revoked a lock have what is left of its lease.
     pub(super) deprived: HashMap<CallId, Holder>,
     /// When the server looks next for what has run out.
@@ -55,10 +58,17 @@ pub(super) struct State<S: Server> {
 }
 
 impl<S: Family> World<S> {
-    pub(super) fn new(timeline: Timeline, log: Log, locks: usize, mut dice: Dice) -> Arc<World<S>> {
-        let clock = ServersClock::new(timeline.clone(), &mut dice);
+    pub(super) fn new(
+        timeline: Timeline,
+        log: Log,
+        (servers, locks): (usize, usize),
+        climate: Climate,
+        mut dice: Dice,
+    ) -> Arc<World<S>> {
+        let clocks = ServersClock::of_all(&timeline, servers, climate, &mut dice);
+        let now: Vec<ServerTime> = clocks.iter().map(ServersClock::now).collect();
         let state = State {
-            server: S::begin(clock.now()),
+            server: S::begin(&now),
             dice,
             inboxes: (0..MACHINES).map(|_| None).collect(),
             faults: Vec::new(),
@@ -68,11 +78,12 @@ impl<S: Family> World<S> {
             seats: HashMap::new(),
             sessions: vec![None; MACHINES],
             holders: vec![None; locks],
+            parts: vec![Vec::new(); locks],
             deprived: HashMap::new(),
             bell: None,
         };
         let keys = NAMES[..locks].iter().map(|name| Key::from(*name)).collect();
-        Arc::new(World { timeline, log, clock, keys, state: Mutex::new(state) })
+        Arc::new(World { timeline, log, clocks, keys, state: Mutex::new(state) })
     }
 
     /// What has happened so often.
@@ -89,26 +100,27 @@ impl<S: Family> World<S> {
         deed: &Deed,
         answered: Option<Answered<S>>,
     ) {
-        let now = self.clock.now();
+        let place = S::place(&request);
+        let now = self.clocks[place].now();
         self.expire();
-        let before = self.before(from, deed, now);
+        let before = self.before(from, deed);
         let Handled { answer, pushes } = self.state().server.handle(now, client_id(from), request);
-        self.deliver(pushes);
-        self.after(deed, before, &answer, now);
+        self.deliver(place, pushes);
+        self.after(deed, before, &answer);
         if let Some(answered) = answered {
-            self.answer(from, &Reply { now, answer }, deed, &answered);
+            self.answer((place, from), &Reply { now, answer }, deed, &answered);
         }
         self.set_bell();
     }
 
     /// Who holds the lock before this is done. Somebody's lease may have ended unnoticed.
-    fn before(&self, from: Machine, deed: &Deed, now: ServerTime) -> Option<Holder> {
+    fn before(&self, from: Machine, deed: &Deed) -> Option<Holder> {
         match deed {
             Deed::Attempt { lock, owner, call, session } => {
                 self.attempts(from, owner, *call, *session);
-                self.look(*lock, now)
+                self.look(*lock)
             }
-            Deed::Release { lock, .. } | Deed::Revoke { lock, .. } => self.look(*lock, now),
+            Deed::Release { lock, .. } | Deed::Revoke { lock, .. } => self.look(*lock),
             Deed::Proof | Deed::Close | Deed::Nothing => None,
         }
     }
@@ -123,22 +135,24 @@ impl<S: Family> World<S> {
         }
     }
 
-    fn after(&self, deed: &Deed, before: Option<Holder>, answer: &S::Answer, now: ServerTime) {
+    fn after(&self, deed: &Deed, before: Option<Holder>, answer: &S::Answer) {
         match deed {
-            Deed::Attempt { lock, .. } => _ = self.look(*lock, now),
+            Deed::Attempt { lock, .. } => _ = self.look(*lock),
             Deed::Release { lock, owner } => {
-                let after = self.look(*lock, now).map(|holder| holder.call);
                 let of = self.state().calls.get(owner).copied();
+                let after = self.look(*lock).map(|holder| holder.call);
+                // Of several servers, the first that gives it up ends the hold.
+                let after = after.filter(|after| !(of == Some(*after) && S::has_released(answer)));
                 let before = before.map(|holder| holder.call);
                 self.log.write(What::ReleaseArrived { of, before, after });
             }
             Deed::Revoke { lock, when } => {
-                let heir = self.look(*lock, now);
+                let heir = self.look(*lock);
                 if let Some(before) = before.filter(|_| S::has_revoked(answer)) {
                     self.is_revoked(before, heir, *when);
                 }
             }
-            Deed::Close => self.locks().for_each(|lock| _ = self.look(lock, now)),
+            Deed::Close => self.locks().for_each(|lock| _ = self.look(lock)),
             Deed::Proof | Deed::Nothing => {}
         }
     }
@@ -159,10 +173,24 @@ impl<S: Family> World<S> {
 
     // ---- the server -------------------------------------------------------------------------------------------------
 
-    /// Looks at the server, past the network, and writes down whom it has.
-    pub(super) fn look(&self, lock: LockId, now: ServerTime) -> Option<Holder> {
+    /// The time of each.
+    pub(super) fn now(&self) -> Vec<ServerTime> {
+        self.clocks.iter().map(ServersClock::now).collect()
+    }
+
+    /// Looks at the servers, past the network, and writes down whom they have.
+    pub(super) fn look(&self, lock: LockId) -> Option<Holder> {
+        let now = self.now();
         let mut state = self.state();
-        let holder = state.server.holder(now, self.keys[lock].clone());
+        if self.clocks.len() > 1 {
+            let parts = state.server.parts(&now, self.keys[lock].clone());
+            let calls: Vec<CallId> = parts.into_iter().map(|part| part.call).collect();
+            if state.parts[lock] != calls {
+                self.log.write(What::Parts { lock, calls: calls.clone() });
+                state.parts[lock] = calls;
+            }
+        }
+        let holder = state.server.holder(&now, self.keys[lock].clone());
         let call = holder.map(|holder| holder.call);
         if state.holders[lock] != call {
             state.holders[lock] = call;
@@ -176,17 +204,16 @@ impl<S: Family> World<S> {
     }
 
     pub(super) fn expire(self: &Arc<Self>) {
-        let now = self.clock.now();
-        let pushes = self.state().server.expire(now);
+        let pushes = self.state().server.expire(self.clocks[0].now());
         if !pushes.is_empty() {
-            self.locks().for_each(|lock| _ = self.look(lock, now));
-            self.deliver(pushes);
+            self.locks().for_each(|lock| _ = self.look(lock));
+            self.deliver(0, pushes);
         }
     }
 
-    pub(super) fn deliver(self: &Arc<Self>, pushes: Vec<(ClientId, S::Push)>) {
+    pub(super) fn deliver(self: &Arc<Self>, from: usize, pushes: Vec<(ClientId, S::Push)>) {
         for (to, push) in pushes {
-            self.push(machine(to), Pushed::Push(push));
+            self.push(from, machine(to), Pushed::Push(push));
         }
     }
 
@@ -194,7 +221,7 @@ impl<S: Family> World<S> {
     pub(super) fn set_bell(self: &Arc<Self>) {
         let mut state = self.state();
         let Some(next) = state.server.next_expiry() else { return };
-        let at = self.clock.when(next);
+        let at = self.clocks[0].when(next);
         if state.bell.is_some_and(|bell| bell <= at) {
             return;
         }

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::faults::Fault;
 use super::log::{CallId, LockId, Log, What};
+use super::plan::Temper;
 use super::timeline::{Machine, Timeline};
 use super::{MACHINES, NAMES};
 
@@ -17,6 +18,8 @@ pub(super) struct Site {
     pub(super) log: Log,
     /// How many locks there are.
     pub(super) locks: usize,
+    /// Of the callers.
+    pub(super) temper: Temper,
     /// Lets something go wrong when its time has come.
     befall: Box<dyn Fn(Fault)>,
     calls: Cell<CallId>,
@@ -31,12 +34,14 @@ impl Site {
         timeline: Timeline,
         log: Log,
         locks: usize,
+        temper: Temper,
         befall: impl Fn(Fault) + 'static,
     ) -> Rc<Site> {
         Rc::new(Site {
             timeline,
             log,
             locks,
+            temper,
             befall: Box::new(befall),
             calls: Cell::new(0),
             fences: (0..locks).map(|_| Arc::default()).collect(),

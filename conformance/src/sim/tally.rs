@@ -42,6 +42,8 @@ occurrences! {
     Late, "messages late";
     /// A message was lost because its client was cut off.
     CutOff, "messages of clients cut off";
+    /// A message was lost because one of several servers was cut off.
+    ServerCutOff, "messages of servers cut off";
     /// A renewal or a heartbeat was lost by a fault that is after those.
     LostProof, "renewals and heartbeats lost";
     /// A grant, or the answer to a renewal or a heartbeat, came 20 ms after its question or later, and was heard.
@@ -103,15 +105,20 @@ occurrences! {
 }
 
 impl Occurrence {
-    /// The only family in which it can happen, if it can't in both.
-    pub fn only_in(self) -> Option<FamilyName> {
+    /// Whether it can happen in this family.
+    pub fn can_happen_in(self, family: FamilyName) -> bool {
         match self {
-            Occurrence::SetForward | Occurrence::SetBack => Some(FamilyName::Lease),
+            Occurrence::SetForward | Occurrence::SetBack => family != FamilyName::Queue,
             Occurrence::SessionEndedHolding
             | Occurrence::SessionEndedWaiting
             | Occurrence::SessionMoved
-            | Occurrence::ToldSession => Some(FamilyName::Queue),
-            _ => None,
+            | Occurrence::ToldSession => family == FamilyName::Queue,
+            // Nobody revokes what several servers keep.
+            Occurrence::RevokedAtDeadline | Occurrence::RevokedNow | Occurrence::ToldRevoked => {
+                family != FamilyName::Redlock
+            }
+            Occurrence::ServerCutOff => family == FamilyName::Redlock,
+            _ => true,
         }
     }
 }
@@ -228,9 +235,9 @@ impl Tally {
         let here = |client, holds| calls.values().any(|call| call.client == client && call.holds == holds);
         match kind {
             Kind::Pause(client) if here(client, true) => self.count(Occurrence::StoppedHolding),
-            Kind::ServerPause if held => self.count(Occurrence::ServerStopped),
-            Kind::Step(by) if held && by > 0 => self.count(Occurrence::SetForward),
-            Kind::Step(_) if held => self.count(Occurrence::SetBack),
+            Kind::ServerPause(_) if held => self.count(Occurrence::ServerStopped),
+            Kind::Step(_, by) if held && by > 0 => self.count(Occurrence::SetForward),
+            Kind::Step(..) if held => self.count(Occurrence::SetBack),
             Kind::Death(client) => {
                 let (held, asked) = (here(client, true), here(client, false));
                 calls.retain(|_, call| call.client != client);

@@ -138,6 +138,12 @@ impl Timeline {
         .await;
     }
 
+    /// Forgets what was still to happen: deeds keep what they are about, and that keeps the line.
+    pub(super) fn forget(&self) {
+        let due = std::mem::take(&mut self.state().due);
+        drop(due);
+    }
+
     /// Lets the next thing happen.
     pub(super) fn go_on(&self) {
         match self.next() {

@@ -92,6 +92,8 @@ struct Lock {
     /// Asked, and not answered.
     asking: Vec<CallId>,
     holder: Option<CallId>,
+    /// Whose it is on any of several servers.
+    parts: Vec<CallId>,
     /// The clients that have claims, as far as they know, once for each.
     claims: Vec<usize>,
     /// By client, when the last of its claims ended.
@@ -107,6 +109,7 @@ impl Checker {
             return;
         }
         match *what {
+            What::Parts { lock, ref calls } => self.parts_are(lock, calls),
             What::Asked { call, client, lock, terms } => self.asked(call, client, lock, terms),
             What::Granted { call, token, late } => self.granted(call, token, late),
             What::NotGranted { call, why } => self.not_granted(call, why),
@@ -172,7 +175,7 @@ impl Checker {
     fn begins(&mut self, fault: Fault) {
         match fault.kind {
             Kind::Pause(client) => self.stopped.push((client, fault.ends)),
-            Kind::Step(by) if by < 0 => self.set_back += by.unsigned_abs(),
+            Kind::Step(_, by) if by < 0 => self.set_back += by.unsigned_abs(),
             Kind::Death(client) => {
                 self.killed.insert(client);
                 let calls = &self.calls;

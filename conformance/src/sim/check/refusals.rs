@@ -27,7 +27,16 @@ impl Checker {
         let lock = &self.locks[lock];
         // In a process that goes on after a stop, much happens in one moment.
         let until_now = lock.ended.get(&client) == Some(&self.at);
-        until_now || lock.claims.contains(&client) || lock.holder.is_some_and(|holder| holder != call)
+        let has = lock.holder.iter().chain(&lock.parts).any(|holder| *holder != call);
+        until_now || lock.claims.contains(&client) || has
+    }
+
+    /// Of several who meet, each may have a part, and nobody a majority.
+    pub(super) fn parts_are(&mut self, lock: LockId, calls: &[CallId]) {
+        self.locks[lock].parts = calls.to_vec();
+        for asking in &self.locks[lock].asking {
+            self.calls[*asking].saw_another |= calls.iter().any(|call| call != asking);
+        }
     }
 
     pub(super) fn holder_is(&mut self, lock: LockId, holder: Option<CallId>) {

@@ -1,0 +1,194 @@
+//! Five servers, two clients, and a resource that both write to.
+
+use std::time::Duration;
+
+use lock_conformance::servers::{Clock, Owned, Persistence, Redis, Settings};
+use lock_core::{Client, Fence, Guard, Options};
+use onelock::Ending;
+
+use super::plain::{Lease, Plain};
+use crate::Outcome;
+
+/// Who plays the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Player {
+    /// The algorithm as it is written down.
+    AsWritten,
+    /// The library.
+    Ours,
+}
+
+impl Player {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Player::AsWritten => "as written",
+            Player::Ours => "lock-redlock",
+        }
+    }
+}
+
+/// What came of one round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Came {
+    /// The first was granted the lock at all.
+    pub(super) granted: bool,
+    /// The first believed in its lock when the second was granted it.
+    pub(super) two_held: bool,
+    /// The first wrote behind the second.
+    pub(super) stale: bool,
+    /// The resource took that.
+    pub(super) taken: bool,
+}
+
+pub(super) const TTL: Duration = Duration::from_millis(1200);
+/// How long a node that may have forgotten has no vote: the longest ttl.
+pub(super) const MAX_TTL: Duration = Duration::from_millis(2000);
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// Servers of one round, with a vote each.
+pub(super) struct Scene {
+    pub(super) servers: Vec<Owned>,
+    /// Of the third, where that has one.
+    pub(super) replica: Option<Owned>,
+    /// What checks tokens, where there are any.
+    pub(super) fence: Fence,
+}
+
+/// One client's connections.
+pub(super) enum Hand {
+    AsWritten(Plain),
+    Ours(Client),
+}
+
+/// A lock that was granted.
+pub(super) enum Held {
+    AsWritten(Lease),
+    Ours(Guard),
+}
+
+/// Whether a write was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Write {
+    Taken,
+    Refused,
+}
+
+impl Scene {
+    pub(super) async fn set(clock: Clock) -> Outcome<Scene> {
+        let settings = Settings { persistence: Persistence::None, clock, ..Settings::default() };
+        let starting = tokio::task::spawn_blocking(move || {
+            (0..5).map(|_| Owned::start(&Redis, &settings)).collect::<Result<Vec<_>, _>>()
+        });
+        let servers = starting.await?.map_err(|absence| absence.to_string())?;
+        let scene = Scene { servers, replica: None, fence: Fence::new() };
+        onelock::connect(&scene.url()).await?.init().await?;
+        Ok(scene)
+    }
+
+    /// Gives the third server a replica that has what that has, and is cut off from it then.
+    pub(super) async fn replicate(&mut self) -> Outcome<()> {
+        let settings = Settings { persistence: Persistence::None, ..Settings::default() };
+        let starting = tokio::task::spawn_blocking(move || Owned::start(&Redis, &settings));
+        let replica = starting.await?.map_err(|absence| absence.to_string())?;
+        let mut connection = redis::Client::open(replica.url())?.get_multiplexed_async_connection().await?;
+        let mut follow = redis::cmd("REPLICAOF");
+        follow.arg("127.0.0.1").arg(self.servers[2].port()).exec_async(&mut connection).await?;
+        loop {
+            let info: String = redis::cmd("INFO").arg("replication").query_async(&mut connection).await?;
+            if info.contains("master_link_status:up") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec_async(&mut connection).await?;
+        self.replica = Some(replica);
+        Ok(())
+    }
+
+    /// The replica takes its primary's place, with what it has.
+    pub(super) fn promote(&mut self) -> Outcome<()> {
+        self.servers[2] = self.replica.take().ok_or("there is no replica")?;
+        Ok(())
+    }
+
+    pub(super) fn urls(&self) -> Vec<String> {
+        self.servers.iter().map(|server| server.url().to_owned()).collect()
+    }
+
+    fn url(&self) -> String {
+        let hosts: Vec<String> =
+            self.urls().iter().map(|url| url.trim_start_matches("redis://").to_owned()).collect();
+        format!("redlock://{}/?max_ttl={}ms", hosts.join(","), MAX_TTL.as_millis())
+    }
+
+    pub(super) async fn hand(&self, player: Player) -> Outcome<Hand> {
+        Ok(match player {
+            Player::AsWritten => Hand::AsWritten(Plain::connect(&self.urls()).await?),
+            Player::Ours => {
+                let options = Options::default().patience(PATIENCE);
+                Hand::Ours(onelock::connect_with(&self.url(), options).await?)
+            }
+        })
+    }
+
+    /// Once, as a service does that checks tokens, or one that can't.
+    pub(super) fn write(&self, held: &Held) -> Write {
+        match held {
+            Held::AsWritten(_) => Write::Taken,
+            Held::Ours(guard) => match self.fence.accept(guard.token()) {
+                Ok(()) => Write::Taken,
+                Err(_) => Write::Refused,
+            },
+        }
+    }
+}
+
+impl Hand {
+    /// For one ttl, which nobody renews: the algorithm as written knows no renewals.
+    pub(super) async fn try_acquire(&self) -> Outcome<Option<Held>> {
+        match self {
+            Hand::AsWritten(plain) => Ok(plain.acquire("story", TTL).await?.map(Held::AsWritten)),
+            Hand::Ours(client) => {
+                let lock = client.lock("story").ttl(TTL).fixed_lease().build()?;
+                match lock.try_acquire().await {
+                    Ok(guard) => Ok(guard.map(Held::Ours)),
+                    // Too few have a vote.
+                    Err(e) if e.is_transient() => Ok(None),
+                    Err(e) => Err(e.into()),
+                }
+            }
+        }
+    }
+
+    /// Tries again and again, for so long.
+    pub(super) async fn acquire(&self, within: Duration) -> Outcome<Option<Held>> {
+        let ends = std::time::Instant::now() + within;
+        while std::time::Instant::now() < ends {
+            if let Some(held) = self.try_acquire().await? {
+                return Ok(Some(held));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn release(&self, held: Held) -> Outcome<()> {
+        match (self, held) {
+            (Hand::AsWritten(plain), Held::AsWritten(lease)) => plain.release(&lease).await,
+            (_, Held::Ours(guard)) => match guard.release().await {
+                Ending::Released | Ending::Expired => {}
+            },
+            (Hand::Ours(_), Held::AsWritten(_)) => return Err("a lease of somebody else's".into()),
+        }
+        Ok(())
+    }
+}
+
+impl Held {
+    pub(super) fn is_held(&self) -> bool {
+        match self {
+            Held::AsWritten(lease) => lease.is_held(),
+            Held::Ours(guard) => guard.is_held(),
+        }
+    }
+}

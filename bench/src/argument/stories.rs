@@ -1,0 +1,106 @@
+//! What goes wrong between the first client's grant and its write.
+
+use std::time::Duration;
+
+use lock_conformance::servers::{Clock, Owned};
+use lock_conformance::{Data, Step};
+
+use super::scene::{Came, Player, Scene, TTL, Write};
+use crate::Outcome;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Story {
+    Nothing,
+    /// The first client looks at its lock, stands still for longer than its lease, and writes.
+    Pause,
+    /// Of so many servers the clocks are set forward by more than the lease.
+    Clocks(usize),
+    /// A, B and C grant it; C restarts without its data; C, D and E are asked.
+    Restart,
+    /// The same, but a replica takes C's place, which was cut off before the grant.
+    Failover,
+}
+
+pub(super) const STORIES: [Story; 6] =
+    [Story::Nothing, Story::Pause, Story::Clocks(1), Story::Clocks(3), Story::Restart, Story::Failover];
+
+/// How long the second client tries: until every lease has ended, and every quarantine.
+const TRIES: Duration = Duration::from_millis(5000);
+
+impl Story {
+    pub(super) fn name(self) -> String {
+        match self {
+            Story::Nothing => "nothing".to_owned(),
+            Story::Pause => "the client stands still for longer than its lease".to_owned(),
+            Story::Clocks(1) => "one of the clocks is set forward".to_owned(),
+            Story::Clocks(count) => format!("{count} of the clocks are set forward"),
+            Story::Restart => "a restart between A, B, C and C, D, E".to_owned(),
+            Story::Failover => "a failover between A, B, C and C, D, E".to_owned(),
+        }
+    }
+
+    /// One round: the first is granted it, something goes wrong, the second tries, both write.
+    pub(super) async fn play(self, player: Player) -> Outcome<Came> {
+        let clock = if matches!(self, Story::Clocks(_)) { Clock::Own } else { Clock::Machines };
+        let mut scene = Scene::set(clock).await?;
+        self.before(&mut scene).await?;
+        let one = scene.hand(player).await?;
+        let Some(first) = one.try_acquire().await? else {
+            // Too few have a vote.
+            return Ok(Came::default());
+        };
+        let looked = first.is_held();
+        self.goes_wrong(&mut scene).await?;
+        let other = scene.hand(player).await?;
+        let second = other.acquire(TRIES).await?.ok_or("the second was granted nothing, for long")?;
+        let mut came = Came { granted: true, two_held: first.is_held(), ..Came::default() };
+        if scene.write(&second) == Write::Refused {
+            return Err("the newest token was refused".into());
+        }
+        // Who looks right before it writes stops here; who stood still between the look and the write does not.
+        came.stale = if self == Story::Pause { looked } else { first.is_held() };
+        came.taken = came.stale && scene.write(&first) == Write::Taken;
+        other.release(second).await?;
+        one.release(first).await?;
+        Ok(came)
+    }
+
+    async fn before(self, scene: &mut Scene) -> Outcome<()> {
+        if self == Story::Failover {
+            scene.replicate().await?;
+        }
+        if matches!(self, Story::Restart | Story::Failover) {
+            scene.servers[3..].iter().try_for_each(Owned::pause)?;
+        }
+        Ok(())
+    }
+
+    async fn goes_wrong(self, scene: &mut Scene) -> Outcome<()> {
+        match self {
+            Story::Nothing => {}
+            Story::Pause => tokio::time::sleep(TTL * 3 / 2).await,
+            Story::Clocks(count) => {
+                let servers = &scene.servers[..count];
+                servers.iter().try_for_each(|server| server.step_clock(Step::Forward(TTL * 2)))?;
+            }
+            Story::Restart => {
+                scene.servers[2].kill()?;
+                scene.servers[2].restart(Data::Lost)?;
+                change_majority(scene)?;
+            }
+            Story::Failover => {
+                scene.servers[2].kill()?;
+                scene.promote()?;
+                change_majority(scene)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// D and E come back, A and B go away.
+fn change_majority(scene: &Scene) -> Outcome<()> {
+    scene.servers[3..].iter().try_for_each(Owned::resume)?;
+    scene.servers[..2].iter().try_for_each(Owned::pause)?;
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The driver: lock-redlock's candidates on simulated nodes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{
+    Attempt, Claim, Driver, Finding, Inspection, Release, Renewal, Request, Revocation, Revoked,
+};
+use lock_core::{Context, Info, Name, Random, Result};
+use lock_memory::wire::Wire;
+use lock_redlock::{Candidate, Keys, Quorum, describe};
+use tokio::sync::Notify;
+
+use super::Majority;
+use super::end::SimNode;
+use crate::sim::LONGEST_TTL;
+
+/// How long one node may take for one answer, of which each client has one.
+const NODE_PATIENCE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];
+
+#[derive(Debug)]
+pub(super) struct MajorityDriver {
+    quorum: Quorum<SimNode>,
+    info: Arc<Info>,
+    random: Random,
+    heard: Arc<Heard>,
+}
+
+/// What all claims of a client hear. Not tokio's `watch`, which wakes those who wait in an order of chance.
+#[derive(Debug, Default)]
+struct Heard {
+    /// How many releases.
+    count: AtomicU64,
+    more: Notify,
+}
+
+impl MajorityDriver {
+    pub(super) fn new(wire: &Arc<dyn Wire<Majority>>, servers: usize, context: &Context) -> MajorityDriver {
+        let nodes: Vec<_> =
+            (0..servers).map(|at| Arc::new(SimNode::new(wire.clone(), context.clock.clone(), at))).collect();
+        let impatient = context.random.up_to(Duration::from_secs(1)) < Duration::from_millis(500);
+        let patience = NODE_PATIENCE[usize::from(!impatient)];
+        let heard = Arc::<Heard>::default();
+        let hears = heard.clone();
+        wire.receive(Box::new(move |_| {
+            hears.count.fetch_add(1, Ordering::Relaxed);
+            hears.more.notify_waiters();
+        }));
+        MajorityDriver {
+            quorum: Quorum::new(nodes, context.clock.clone(), patience),
+            info: Arc::new(describe("simulated".to_owned(), servers, LONGEST_TTL)),
+            random: context.random.clone(),
+            heard,
+        }
+    }
+}
+
+#[async_trait]
+impl Driver for MajorityDriver {
+    fn info(&self) -> Arc<Info> {
+        self.info.clone()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        let name = request.name.clone();
+        let lock = name.as_str().as_bytes().to_vec();
+        // The nodes of the simulation need no more than the lock's.
+        let keys = Keys { name, lock, token: Vec::new(), channel: Vec::new() };
+        let candidate = Candidate::new(self.quorum.clone(), Arc::new(keys), request, self.random.clone());
+        Box::new(MajorityClaim { candidate, heard: self.heard.clone(), seen: 0 })
+    }
+
+    /// Nobody is shown, so that nobody is revoked: who looks at several nodes is not what is simulated.
+    async fn inspect(&self, _name: &Name, _patience: Duration) -> Result<Inspection> {
+        Ok(Inspection { holder: None, waiters: None })
+    }
+
+    async fn revoke(&self, _name: &Name, _revocation: Revocation) -> Result<Revoked> {
+        Ok(Revoked::NotHeld)
+    }
+
+    async fn check(&self, _patience: Duration) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
+}
+
+#[derive(Debug)]
+struct MajorityClaim {
+    candidate: Candidate<SimNode>,
+    heard: Arc<Heard>,
+    /// How many it has looked after.
+    seen: u64,
+}
+
+#[async_trait]
+impl Claim for MajorityClaim {
+    async fn attempt(&mut self) -> Result<Attempt> {
+        self.candidate.attempt().await
+    }
+
+    async fn listen(&mut self) -> Result<()> {
+        self.seen = self.heard.count.load(Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn changed(&mut self) {
+        let more = self.heard.more.notified();
+        let count = self.heard.count.load(Ordering::Relaxed);
+        if count == self.seen {
+            more.await;
+        }
+        self.seen = self.heard.count.load(Ordering::Relaxed);
+    }
+
+    async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
+        self.candidate.renew(ttl).await
+    }
+
+    async fn release(&mut self) -> Result<Release> {
+        self.candidate.release().await
+    }
+}

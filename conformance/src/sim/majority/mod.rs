@@ -1,0 +1,203 @@
+//! Several servers, of which a majority decides: lock-redlock's protocol, as it is, on nodes that do what its scripts do.
+//!
+//! A node restarts with what it has, with an older state of it, or with nothing, and is flushed while it runs: what it
+//! has forgotten it must not give away. So nothing that was granted is excused here when a server forgets.
+
+mod driver;
+mod end;
+pub mod node;
+
+use lock_core::driver::Driver;
+use lock_core::{Context, OwnerBytes, Result};
+use lock_memory::ServerTime;
+use lock_memory::server::queue::SessionId;
+use lock_memory::server::{ClientId, Handled, Key, Server};
+use lock_memory::wire::Wire;
+use lock_redlock::{Freed, Vote};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::dice::Dice;
+use super::families::{Deed, Family, Holder};
+use super::faults::{Guard, Loss};
+use super::log::CallId;
+use super::{CLIENTS, MOST_SERVERS, NAMES};
+use driver::MajorityDriver;
+use node::{Answer, NodeServer, Question};
+
+/// The nodes, which know nothing of each other.
+#[derive(Debug)]
+pub(super) struct Majority {
+    nodes: Vec<NodeServer>,
+}
+
+/// A question, and which node is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    at: usize,
+    what: Question,
+}
+
+/// A lock was given up on a node.
+#[derive(Clone, Debug)]
+pub(super) struct Told;
+
+impl Server for Majority {
+    type Request = Request;
+    type Answer = Answer;
+    type Push = Told;
+
+    fn handle(&mut self, now: ServerTime, _from: ClientId, request: Request) -> Handled<Majority> {
+        let Request { at, what } = request;
+        let (answer, tells) = self.nodes[at].handle(now, what);
+        let pushes = if tells { everybody().map(|client| (client, Told)).collect() } else { Vec::new() };
+        Handled { answer, pushes }
+    }
+
+    fn expire(&mut self, _now: ServerTime) -> Vec<(ClientId, Told)> {
+        Vec::new()
+    }
+
+    fn next_expiry(&self) -> Option<ServerTime> {
+        None
+    }
+
+    fn hang_up(&mut self, _client: ClientId) {}
+
+    fn writes(&self) -> u64 {
+        self.nodes.iter().map(NodeServer::writes).sum()
+    }
+
+    fn kept(&self, now: ServerTime) -> u64 {
+        self.nodes.iter().map(|node| node.kept(now)).sum()
+    }
+
+    fn tokens(&self) -> u64 {
+        self.nodes.iter().map(NodeServer::tokens).sum()
+    }
+}
+
+/// Whoever listens hears of every release.
+fn everybody() -> impl Iterator<Item = ClientId> {
+    (1..=2 * CLIENTS as u64).map(ClientId)
+}
+
+impl Family for Majority {
+    const STEPS: bool = true;
+    const FORGETTING_ENDS_LEASES: bool = false;
+
+    /// As many as are usual, or as few as there can be: two majorities share one of three more often than one of five.
+    fn servers(dice: &mut Dice) -> usize {
+        if dice.chance(500) { 3 } else { MOST_SERVERS }
+    }
+
+    fn begin(now: &[ServerTime]) -> Majority {
+        Majority { nodes: now.iter().map(|_| NodeServer::marked()).collect() }
+    }
+
+    fn driver(wire: Arc<dyn Wire<Majority>>, servers: usize, context: Context) -> Result<impl Driver> {
+        Ok(MajorityDriver::new(&wire, servers, &context))
+    }
+
+    fn place(request: &Request) -> usize {
+        request.at
+    }
+
+    fn deed(request: &Request) -> Deed {
+        match &request.what {
+            Question::Grant { ask, .. } | Question::Refill { ask, .. } => {
+                match (lock(&ask.keys.lock), call(&ask.value)) {
+                    (Some(lock), Some(call)) => {
+                        Deed::Attempt { lock, owner: owner(call), call, session: None }
+                    }
+                    _ => Deed::Nothing,
+                }
+            }
+            Question::Release { ask, .. } => match (lock(&ask.keys.lock), call(&ask.value)) {
+                (Some(lock), Some(call)) => Deed::Release { lock, owner: owner(call) },
+                _ => Deed::Nothing,
+            },
+            Question::Renew { .. } => Deed::Proof,
+            Question::Time | Question::Raise { .. } => Deed::Nothing,
+        }
+    }
+
+    fn forgets_by(&mut self, guard: Guard) {
+        self.nodes.iter_mut().for_each(|node| node.forgets_by(guard));
+    }
+
+    fn end_lease(&mut self, _now: ServerTime, key: Key) -> Vec<(ClientId, Told)> {
+        // On one of them, or on all.
+        let only = self.writes() as usize % (self.nodes.len() + 1);
+        let all = only == self.nodes.len();
+        let nodes = self.nodes.iter_mut().enumerate();
+        nodes.filter(|(at, _)| all || *at == only).for_each(|(_, node)| node.end_lease(key.as_bytes()));
+        Vec::new()
+    }
+
+    fn end_session(_session: SessionId) -> Option<Request> {
+        None
+    }
+
+    fn forget(&mut self, at: usize, loss: Loss, _now: &[ServerTime]) {
+        self.nodes[at].forget(loss);
+    }
+
+    /// Who has a majority.
+    fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
+        let votes = self.votes(now, &key);
+        let (call, tokens) = votes.into_iter().find(|(_, tokens)| tokens.len() > self.nodes.len() / 2)?;
+        Some(Holder { call, token: tokens.into_iter().max()? })
+    }
+
+    /// Whoever has a vote. What such a call is granted later may have any token.
+    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Holder> {
+        self.votes(now, &key).into_keys().map(|call| Holder { call, token: u64::MAX }).collect()
+    }
+
+    fn waiting(&mut self, _now: &[ServerTime], _key: Key) -> Vec<CallId> {
+        Vec::new()
+    }
+
+    fn is_grant(answer: &Answer) -> bool {
+        matches!(answer, Answer::Vote(Vote::Yes { .. }))
+    }
+
+    fn has_revoked(_answer: &Answer) -> bool {
+        false
+    }
+
+    fn has_released(answer: &Answer) -> bool {
+        matches!(answer, Answer::Freed(Freed::Yes { .. }))
+    }
+}
+
+impl Majority {
+    /// The tokens of each call's nodes.
+    fn votes(&self, now: &[ServerTime], key: &Key) -> BTreeMap<CallId, Vec<u64>> {
+        let mut votes: BTreeMap<CallId, Vec<u64>> = BTreeMap::new();
+        for (node, now) in self.nodes.iter().zip(now) {
+            if let Some((value, token)) = node.holder(*now, key.as_bytes())
+                && let Some(call) = call(value)
+            {
+                votes.entry(call).or_default().push(token);
+            }
+        }
+        votes
+    }
+}
+
+/// Which lock a key belongs to. There are no others.
+fn lock(key: &[u8]) -> Option<usize> {
+    NAMES.iter().position(|name| name.as_bytes() == key)
+}
+
+/// Each call has its number for a label, which stands behind the owner in its values.
+fn call(value: &str) -> Option<CallId> {
+    value.split_once(' ')?.1.parse().ok()
+}
+
+/// Whatever try of it.
+fn owner(call: CallId) -> OwnerBytes {
+    OwnerBytes::new(call.to_string().into_bytes())
+}
