@@ -1,0 +1,345 @@
+//! The cluster as all else sees it: one member at a time, another one when that fails, and calls that end in time.
+//!
+//! A client of etcd-client's that knows several members balances over all of them, whether they live or not. So ours knows
+//! one each, and which one is asked is decided here.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use etcd_client::{
+    Client, ConnectOptions, Error as EtcdError, GetOptions, GetResponse, LeaseGrantOptions,
+    LeaseGrantResponse, LeaseTimeToLiveResponse, ResponseHeader, StatusResponse, Txn, TxnResponse,
+};
+use lock_core::driver::Call;
+use lock_core::{Clock, Done, Error, Instant, Result};
+use tokio::sync::watch;
+
+use crate::errors;
+
+/// The cluster, by way of the member that answered last.
+pub(crate) struct Cluster {
+    endpoints: Vec<String>,
+    connecting: ConnectOptions,
+    pub(crate) clock: Clock,
+    current: Mutex<Current>,
+    /// One connects at a time.
+    opening: tokio::sync::Mutex<()>,
+    /// Counts the links.
+    links: watch::Sender<u64>,
+    /// The highest raft term that an answer has shown.
+    term: watch::Sender<u64>,
+    /// Why locks can't be kept there at all.
+    refusal: OnceLock<&'static str>,
+}
+
+struct Current {
+    /// The member to be asked next.
+    endpoint: usize,
+    link: Option<Arc<Link>>,
+}
+
+/// A client of one member.
+pub(crate) struct Link {
+    pub(crate) client: Client,
+    endpoint: usize,
+    /// When an answer came last, in nanoseconds of the clock.
+    answered: AtomicU64,
+}
+
+/// How often an idle connection is looked after. More often than each 5 s, servers by default take offence.
+const PING: Duration = Duration::from_secs(10);
+
+impl Cluster {
+    pub(crate) fn new(
+        endpoints: Vec<String>,
+        connecting: ConnectOptions,
+        clock: Clock,
+        patience: Duration,
+    ) -> Cluster {
+        let connecting = connecting
+            .with_connect_timeout(patience)
+            .with_keep_alive(PING, patience)
+            .with_tcp_keepalive(PING)
+            .with_require_leader(true)
+            .with_auto_token_refresh(true);
+        Cluster {
+            endpoints,
+            connecting,
+            clock,
+            current: Mutex::new(Current { endpoint: 0, link: None }),
+            opening: tokio::sync::Mutex::default(),
+            links: watch::Sender::new(0),
+            term: watch::Sender::new(0),
+            refusal: OnceLock::new(),
+        }
+    }
+
+    // ---- requests ---------------------------------------------------------------------------------------------------
+
+    pub(crate) async fn txn(&self, call: &Call, txn: Txn) -> Result<TxnResponse, Trouble> {
+        let answer = self
+            .ask(call, |link| {
+                let (mut kv, txn) = (link.client.kv_client(), txn.clone());
+                async move { kv.txn(txn).await }
+            })
+            .await?;
+        self.hears(answer.header());
+        Ok(answer)
+    }
+
+    pub(crate) async fn get(
+        &self,
+        call: &Call,
+        key: &[u8],
+        options: GetOptions,
+    ) -> Result<GetResponse, Trouble> {
+        let answer = self
+            .ask(call, |link| {
+                let (mut kv, key, options) = (link.client.kv_client(), key.to_vec(), options.clone());
+                async move { kv.get(key, Some(options)).await }
+            })
+            .await?;
+        self.hears(answer.header());
+        Ok(answer)
+    }
+
+    pub(crate) async fn grant(
+        &self,
+        call: &Call,
+        id: i64,
+        seconds: i64,
+    ) -> Result<LeaseGrantResponse, Trouble> {
+        let answer = self
+            .ask(call, |link| {
+                let mut leases = link.client.lease_client();
+                async move { leases.grant(seconds, Some(LeaseGrantOptions::new().with_id(id))).await }
+            })
+            .await?;
+        self.hears(answer.header());
+        Ok(answer)
+    }
+
+    pub(crate) async fn revoke(&self, call: &Call, lease: i64) -> Result<(), Trouble> {
+        let revoking = |link: &Link| {
+            let mut leases = link.client.lease_client();
+            async move { leases.revoke(lease).await }
+        };
+        self.ask(call, revoking).await.map(drop)
+    }
+
+    pub(crate) async fn time_to_live(
+        &self,
+        call: &Call,
+        lease: i64,
+    ) -> Result<LeaseTimeToLiveResponse, Trouble> {
+        self.ask(call, |link| {
+            let mut leases = link.client.lease_client();
+            async move { leases.time_to_live(lease, None).await }
+        })
+        .await
+    }
+
+    /// What a member says of itself.
+    pub(crate) async fn status(&self, call: &Call) -> Result<StatusResponse, Trouble> {
+        self.ask(call, |link| {
+            let mut maintenance = link.client.maintenance_client();
+            async move { maintenance.status().await }
+        })
+        .await
+    }
+
+    /// Asks the member that answered last. Another one is asked if that did nothing; what it may have done is not
+    /// repeated.
+    async fn ask<T, F>(&self, call: &Call, asking: impl Fn(&Link) -> F) -> Result<T, Trouble>
+    where
+        F: Future<Output = Result<T, EtcdError>>,
+    {
+        let mut asked = 0;
+        loop {
+            let link = self.link(call).await.map_err(|e| Trouble::Other(errors::not_done(e)))?;
+            let Some(answer) = call.within(asking(&link)).await else {
+                self.is_silent(&link, call);
+                return Err(Trouble::Other(call.out_of_time(Done::Unknown)));
+            };
+            let error = match answer {
+                Ok(answer) => {
+                    link.is_heard(&self.clock);
+                    return Ok(answer);
+                }
+                Err(error) => error,
+            };
+            asked += 1;
+            if errors::is_of_connection(&error) || errors::has_no_login(&error) {
+                self.give_up(&link);
+            } else {
+                link.is_heard(&self.clock);
+            }
+            if errors::is_worth_another_try(&error) && asked < self.tries() {
+                continue;
+            }
+            return Err(match errors::is_without_lease(&error) {
+                true => Trouble::NoLease,
+                false if errors::is_granted_already(&error) => Trouble::LeaseExists,
+                false => Trouble::Other(errors::asking(error)),
+            });
+        }
+    }
+
+    /// Each member once, and a new login once.
+    fn tries(&self) -> usize {
+        self.endpoints.len().max(2)
+    }
+
+    // ---- links ------------------------------------------------------------------------------------------------------
+
+    /// The link in use, or a new one. Nothing is sent on a new one yet, unless there is a user to log in.
+    pub(crate) async fn link(&self, call: &Call) -> Result<Arc<Link>> {
+        let mut last = None;
+        for _ in 0..self.endpoints.len() {
+            if let Some(link) = self.present() {
+                return Ok(link);
+            }
+            let opening = call.within(self.opening.lock()).await;
+            let one = opening.ok_or_else(|| call.out_of_time(Done::No))?;
+            if let Some(link) = self.present() {
+                return Ok(link);
+            }
+            let endpoint = self.current().endpoint;
+            let connecting = Client::connect([&self.endpoints[endpoint]], Some(self.connecting.clone()));
+            let outcome = call.within(connecting).await;
+            let connected = match outcome {
+                Some(connected) => connected.map_err(errors::asking),
+                None => Err(call.out_of_time(Done::No)),
+            };
+            match connected {
+                Ok(client) => return Ok(self.takes(Link { client, endpoint, answered: AtomicU64::new(0) })),
+                Err(error) => {
+                    self.current().endpoint = (endpoint + 1) % self.endpoints.len();
+                    if !error.is_transient() {
+                        return Err(error);
+                    }
+                    last = Some(error);
+                }
+            }
+            drop(one);
+        }
+        Err(last.unwrap_or_else(|| call.out_of_time(Done::No)))
+    }
+
+    fn takes(&self, link: Link) -> Arc<Link> {
+        let link = Arc::new(link);
+        self.current().link = Some(link.clone());
+        link
+    }
+
+    fn present(&self) -> Option<Arc<Link>> {
+        self.current().link.clone()
+    }
+
+    /// A link that has answered nobody since the call began is given up.
+    pub(crate) fn is_silent(&self, link: &Arc<Link>, call: &Call) {
+        if !link.has_answered_since(call.began()) {
+            self.give_up(link);
+        }
+    }
+
+    /// The next call goes to the next member, by a connection of its own.
+    pub(crate) fn give_up(&self, link: &Arc<Link>) {
+        let mut current = self.current();
+        if current.link.as_ref().is_some_and(|present| Arc::ptr_eq(present, link)) {
+            current.link = None;
+            current.endpoint = (link.endpoint + 1) % self.endpoints.len();
+            drop(current);
+            self.links.send_modify(|links| *links += 1);
+        }
+    }
+
+    /// Tells when links are given up.
+    pub(crate) fn links(&self) -> watch::Receiver<u64> {
+        self.links.subscribe()
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        // Nothing that can panic runs under this lock.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- terms ------------------------------------------------------------------------------------------------------
+
+    pub(crate) fn hears(&self, header: Option<&ResponseHeader>) {
+        self.hears_term(header.map_or(0, ResponseHeader::raft_term));
+    }
+
+    pub(crate) fn hears_term(&self, term: u64) {
+        if term > *self.term.borrow() {
+            self.term.send_if_modified(|highest| std::mem::replace(highest, term.max(*highest)) < term);
+        }
+    }
+
+    /// A lease was granted in this term. If that is below what was seen before, this is another cluster: all data was lost.
+    pub(crate) fn is_at(&self, term: u64) {
+        self.term.send_if_modified(|highest| std::mem::replace(highest, term) != term);
+    }
+
+    /// The highest raft term that an answer has shown.
+    pub(crate) fn term(&self) -> u64 {
+        *self.term.borrow()
+    }
+
+    /// Resolves when an answer shows a term above this one, or has shown it. Cancel safe.
+    pub(crate) async fn is_above(&self, term: u64) {
+        // The sender is ours.
+        let _: Result<_, _> = self.term.subscribe().wait_for(|highest| *highest > term).await;
+    }
+
+    /// Locks can't be kept here, for this reason.
+    pub(crate) fn refuses(&self, why: &'static str) {
+        self.refusal.get_or_init(|| why);
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        self.refusal.get().map_or(Ok(()), |why| Err(Error::unsupported(*why)))
+    }
+}
+
+impl Link {
+    pub(crate) fn is_heard(&self, clock: &Clock) {
+        self.answered.fetch_max(nanos(clock.now()), Ordering::Relaxed);
+    }
+
+    fn has_answered_since(&self, moment: Instant) -> bool {
+        self.answered.load(Ordering::Relaxed) > nanos(moment)
+    }
+}
+
+fn nanos(at: Instant) -> u64 {
+    u64::try_from(at.since_origin().as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl std::fmt::Debug for Cluster {
+    /// Without who we are.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("endpoints", &self.endpoints).finish_non_exhaustive()
+    }
+}
+
+/// Why a request brought no answer, or not the one that was hoped for.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The lease is not, or no longer, there; so nothing was done under it.
+    NoLease,
+    /// The lease that was to be granted is there already.
+    LeaseExists,
+    Other(Error),
+}
+
+impl From<Trouble> for Error {
+    fn from(trouble: Trouble) -> Error {
+        match trouble {
+            Trouble::NoLease => Error::unavailable(Done::No, "the lease with the server has ended"),
+            Trouble::LeaseExists => Error::unavailable(Done::No, "the lease is there already"),
+            Trouble::Other(error) => error,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The driver: opens claims, shows holders, takes locks from them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{Call, Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
+use lock_core::{Context, Error, Info, Name, Result};
+
+use crate::answers::{Place, Window};
+use crate::check;
+use crate::claim::EtcdClaim;
+use crate::cluster::{Cluster, Trouble};
+use crate::info::info;
+use crate::keys::{self, Layout, Queue};
+use crate::lease::{Grant, whole_seconds};
+use crate::sessions::Sessions;
+use crate::settings::{Etcd, Opening};
+use crate::transactions;
+use crate::watches::Watches;
+
+/// One cluster.
+#[derive(Debug)]
+pub(crate) struct EtcdDriver {
+    shared: Arc<Sessions>,
+    info: Arc<Info>,
+}
+
+impl EtcdDriver {
+    pub(crate) async fn open(etcd: Etcd, context: Context) -> Result<EtcdDriver> {
+        let address = etcd.address();
+        let Etcd { endpoints, connecting, prefix, opening, election, .. } = etcd;
+        let Context { clock, random, patience } = context;
+        let cluster = Arc::new(Cluster::new(endpoints, connecting, clock.clone(), patience));
+        if opening == Opening::Waits {
+            let status = cluster.status(&Call::begin(&clock, patience)).await?;
+            check::version(status.version())?;
+        }
+        let layout = Layout::new(prefix, &random);
+        let watches = Watches::new(cluster.clone(), random.clone(), patience);
+        let shared = Arc::new(Sessions::new(cluster, layout, watches, random));
+        Ok(EtcdDriver { shared, info: Arc::new(info(address, election)) })
+    }
+
+    /// All places of a queue, the oldest first.
+    async fn places(&self, call: &Call, queue: &Queue) -> Result<Vec<Place>> {
+        let mut places = Vec::new();
+        let mut options = transactions::oldest().with_limit(PAGE);
+        loop {
+            let page = Window::from(&self.shared.cluster.get(call, queue.start(), options).await?);
+            let next = page.places.last().map(|last| last.created + 1);
+            places.extend(page.places.into_iter().filter(|place| queue.has(&place.key)));
+            let Some(next) = next.filter(|_| page.more) else { return Ok(places) };
+            options = transactions::oldest().with_limit(PAGE).with_min_create_revision(next);
+        }
+    }
+
+    /// How long a lease was granted for, and how much of that is left.
+    async fn terms(&self, call: &Call, lease: i64) -> Result<Option<(Duration, Duration)>> {
+        let terms = self.shared.cluster.time_to_live(call, lease).await?;
+        let seconds = |ttl: i64| Duration::from_secs(ttl.unsigned_abs());
+        Ok((terms.ttl() >= 0).then(|| (seconds(terms.granted_ttl()), seconds(terms.ttl()))))
+    }
+
+    /// Gives the holder's key another owner, until the holder's deadline at the earliest.
+    async fn condemn(
+        &self,
+        call: &Call,
+        holder: &Place,
+        by: Vec<u8>,
+        word: Option<Vec<u8>>,
+    ) -> Result<Revoked> {
+        let Some((granted, _)) = self.terms(call, holder.lease).await? else { return Ok(Revoked::NotHeld) };
+        // The holder may renew up to the moment at which its key is replaced, which is some time after this grant: no more
+        // than the call may take.
+        let seconds = whole_seconds(granted + call.left());
+        let grant = Grant::new(&self.shared.random, seconds, self.shared.clock().now());
+        let lease = grant.ask(&self.shared.cluster, call).await?;
+        let replace = transactions::replace(holder, by, lease.id, word);
+        match self.shared.cluster.txn(call, replace).await {
+            Ok(answer) if answer.succeeded() => Ok(Revoked::FreeIn(lease.ttl)),
+            Ok(_) | Err(Trouble::NoLease) => {
+                self.shared.cluster.revoke(call, lease.id).await.ok();
+                Ok(Revoked::NotHeld)
+            }
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+
+    async fn remove(&self, call: &Call, holder: &Place, word: Option<Vec<u8>>) -> Result<Revoked> {
+        match self.shared.cluster.txn(call, transactions::remove(holder, word)).await {
+            Ok(answer) if answer.succeeded() => Ok(Revoked::Free),
+            // Its lease has ended, and the key with it.
+            Ok(_) | Err(Trouble::NoLease) => Ok(Revoked::NotHeld),
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+}
+
+/// How many keys an inspection asks for at a time.
+const PAGE: i64 = 512;
+
+#[async_trait]
+impl Driver for EtcdDriver {
+    fn info(&self) -> Arc<Info> {
+        self.info.clone()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        Box::new(EtcdClaim::new(self.shared.clone(), request))
+    }
+
+    async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
+        let call = &Call::begin(self.shared.clock(), patience);
+        let queue = self.shared.layout.queue(name);
+        let places = self.places(call, &queue).await?;
+        let Some((first, rest)) = places.split_first() else {
+            return Ok(Inspection { holder: None, waiters: Some(Vec::new()) });
+        };
+        let mut holder = queue.entry(first);
+        // Whole seconds, rounded down: of the last one nothing is told.
+        let left = self.terms(call, first.lease).await?.map(|(_, left)| left);
+        holder.expires_in = left.filter(|left| !left.is_zero());
+        let waiters = rest.iter().map(|place| queue.entry(place)).collect();
+        Ok(Inspection { holder: Some(holder), waiters: Some(waiters) })
+    }
+
+    async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
+        let Revocation { holder: shown, by, label, when, patience } = revocation;
+        let call = &Call::begin(self.shared.clock(), patience);
+        let queue = self.shared.layout.queue(name);
+        let places = self.places(call, &queue).await?;
+        let Some(holder) = places.first().filter(|first| queue.entry(first).owner == shown) else {
+            return Ok(Revoked::NotHeld);
+        };
+        if holder.lease == 0 {
+            return Err(Error::rejected(
+                "the key that holds the name has no lease: no lock client has written it; delete it by hand",
+            ));
+        }
+        let word = keys::parse(&holder.value).map(|(owner, _)| queue.word_of_a_revoke(owner, holder.created));
+        match when {
+            When::HoldersDeadline => self.condemn(call, holder, keys::value(by, &label), word).await,
+            When::Now => self.remove(call, holder, word).await,
+        }
+    }
+
+    async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
+        check::check(&self.shared, patience).await
+    }
+}

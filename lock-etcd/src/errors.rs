@@ -1,0 +1,224 @@
+//! What etcd's errors mean: may the request have been carried out, will it pass, what is to be done.
+//!
+//! The server's own words are told apart by their text, as etcd's clients do: they all begin with `etcdserver:`.
+
+use std::error::Error as StdError;
+use std::io;
+
+use etcd_client::Error as EtcdError;
+use lock_core::{Done, Error};
+use tonic::{Code, ConnectError};
+
+/// What went wrong with a request.
+pub(crate) fn asking(error: EtcdError) -> Error {
+    classify(&error).with_source(error)
+}
+
+/// The same, of a request that changes nothing, or of one before the request that would.
+pub(crate) fn not_done(error: Error) -> Error {
+    match error.is_transient() {
+        true => Error::unavailable(Done::No, error.message()).with_source(error),
+        false => error,
+    }
+}
+
+/// The same, after a request that has changed something.
+pub(crate) fn half_done(error: Error) -> Error {
+    match error.is_transient() {
+        true => Error::unavailable(Done::Unknown, error.message()).with_source(error),
+        false => error,
+    }
+}
+
+fn classify(error: &EtcdError) -> Error {
+    let said = words(error);
+    let Some(code) = code(error) else {
+        return match error {
+            EtcdError::InvalidArgs(_) | EtcdError::InvalidUri(_) | EtcdError::TransportError(_) => {
+                Error::invalid(said)
+            }
+            _ => Error::unavailable(Done::Unknown, format!("{BROKE}: {said}")),
+        };
+    };
+    if is_of_certificates(&said) {
+        return Error::rejected(format!("{CERTIFICATE}: {said}"));
+    }
+    if let Some((_, advice)) = LASTING.iter().find(|(text, _)| said.contains(text)) {
+        return Error::rejected(format!("{advice}: {said}"));
+    }
+    if was_not_sent(error) {
+        return Error::unavailable(Done::No, format!("the server can't be reached: {said}"));
+    }
+    if NOT_DONE.iter().any(|text| said.contains(text)) {
+        return Error::unavailable(Done::No, format!("the server did not do it: {said}"));
+    }
+    match code {
+        Code::Unimplemented => {
+            Error::unsupported(format!("what answers does not speak etcd's protocol, version 3: {said}"))
+        }
+        Code::PermissionDenied | Code::Unauthenticated => Error::rejected(format!("{RIGHTS}: {said}")),
+        Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled | Code::DeadlineExceeded => {
+            let what = if is_servers(&said) { "the server can't at the moment" } else { BROKE };
+            Error::unavailable(Done::Unknown, format!("{what}: {said}"))
+        }
+        _ => Error::rejected(format!("the server refused: {said}")),
+    }
+}
+
+/// In one line, as the server has it, or as the innermost cause does.
+pub(crate) fn words(error: &EtcdError) -> String {
+    let EtcdError::GRpcStatus(status) = error else { return error.to_string() };
+    let innermost = causes(status).last().map(ToString::to_string).unwrap_or_default();
+    let said = status.message();
+    match innermost.is_empty() || innermost.contains(said) || said.contains(&innermost) {
+        true if innermost.len() > said.len() => innermost,
+        true => said.to_owned(),
+        false => format!("{said}: {innermost}"),
+    }
+}
+
+/// The lease is not, or no longer, there: nothing was put under it.
+pub(crate) fn is_without_lease(error: &EtcdError) -> bool {
+    match error {
+        EtcdError::GRpcStatus(status) => status.message().contains("requested lease not found"),
+        EtcdError::LeaseKeepAliveError(why) => why.contains("lease not found"),
+        _ => false,
+    }
+}
+
+/// The lease that was to be granted is there already.
+pub(crate) fn is_granted_already(error: &EtcdError) -> bool {
+    matches!(error, EtcdError::GRpcStatus(status) if status.message().contains("lease already exists"))
+}
+
+/// Another member, or another login, may do it: the request was refused before anything was done.
+pub(crate) fn is_worth_another_try(error: &EtcdError) -> bool {
+    was_not_sent(error) || ELSEWHERE.iter().any(|text| words(error).contains(text)) || has_no_login(error)
+}
+
+/// The login is over, or from before rights were changed.
+pub(crate) fn has_no_login(error: &EtcdError) -> bool {
+    let said = words(error);
+    said.contains("invalid auth token") || said.contains("revision of auth store is old")
+}
+
+/// Whether what the request went through is of no use any more, rather than the request.
+pub(crate) fn is_of_connection(error: &EtcdError) -> bool {
+    match code(error) {
+        Some(Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled) => true,
+        Some(_) => false,
+        None => true,
+    }
+}
+
+fn was_not_sent(error: &EtcdError) -> bool {
+    let EtcdError::GRpcStatus(status) = error else { return false };
+    causes(status).any(|cause| {
+        let refused = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
+        cause.is::<ConnectError>() || cause.downcast_ref::<io::Error>().is_some_and(refused)
+    })
+}
+
+fn causes<'a>(status: &'a tonic::Status) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(StdError::source(status), |cause| StdError::source(*cause))
+}
+
+fn code(error: &EtcdError) -> Option<Code> {
+    match error {
+        EtcdError::GRpcStatus(status) => Some(status.code()),
+        _ => None,
+    }
+}
+
+fn is_servers(said: &str) -> bool {
+    said.starts_with("etcdserver:")
+}
+
+fn is_of_certificates(said: &str) -> bool {
+    let said = said.to_lowercase();
+    !is_servers(&said) && said.contains("certificate")
+}
+
+const BROKE: &str = "the connection broke before the server's answer came";
+const CERTIFICATE: &str = "the server's certificate, or ours, was refused; ?ca= names the roots to trust, ?cert= and ?key= our own certificate";
+const LOGIN: &str =
+    "the server refused the user or the password; give both in the URL: etcd://user:password@host";
+const RIGHTS: &str = "this user may not do that; locks need a role with readwrite on the whole prefix (etcdctl role \
+     grant-permission ROLE readwrite --prefix=true PREFIX)";
+
+/// What does not pass, and what to do.
+const LASTING: &[(&str, &str)] = &[
+    ("authentication failed", LOGIN),
+    ("user name is empty", LOGIN),
+    ("user name not found", LOGIN),
+    ("authentication is not enabled", "the server has no users; leave the user out of the URL"),
+    ("etcdserver: permission denied", RIGHTS),
+    ("request is too large", "the name is too long for this server's --max-request-bytes"),
+];
+
+/// What the server refuses before it does anything.
+const NOT_DONE: &[&str] = &[
+    "etcdserver: no leader",
+    "etcdserver: too many requests",
+    "etcdserver: mvcc: database space exceeded",
+    "etcdserver: not capable",
+    "etcdserver: invalid auth token",
+    "etcdserver: revision of auth store is old",
+    "etcdserver: requested lease not found",
+    "etcdserver: rpc not supported for learner",
+];
+
+/// What one member says of itself alone.
+const ELSEWHERE: &[&str] = &["etcdserver: no leader", "etcdserver: rpc not supported for learner"];
+
+#[cfg(test)]
+mod tests {
+    use lock_core::ErrorKind as Kind;
+
+    use super::*;
+
+    fn said(code: Code, text: &str) -> Error {
+        asking(EtcdError::GRpcStatus(tonic::Status::new(code, text)))
+    }
+
+    #[test]
+    fn what_the_server_says_is_told_apart() {
+        for text in NOT_DONE {
+            assert_eq!(said(Code::Unavailable, text).kind(), Kind::Unavailable { done: Done::No }, "{text}");
+        }
+        for text in ["etcdserver: request timed out", "etcdserver: leader changed", "transport error"] {
+            assert_eq!(
+                said(Code::Unavailable, text).kind(),
+                Kind::Unavailable { done: Done::Unknown },
+                "{text}"
+            );
+        }
+        for (text, advice) in [
+            ("etcdserver: permission denied", "readwrite"),
+            ("etcdserver: authentication failed, invalid user ID or password", "password"),
+            ("etcdserver: authentication is not enabled", "leave the user out"),
+            ("invalid peer certificate: UnknownIssuer", "?ca="),
+        ] {
+            let error = said(Code::Unavailable, text);
+            assert_eq!(error.kind(), Kind::Rejected, "{text}");
+            assert!(error.message().contains(advice), "{error}");
+        }
+        assert_eq!(said(Code::Unimplemented, "x").kind(), Kind::Unsupported);
+        assert_eq!(said(Code::OutOfRange, "etcdserver: too large lease TTL").kind(), Kind::Rejected);
+    }
+
+    #[test]
+    fn a_refused_connection_was_not_sent_anything() {
+        let refused = |e: io::Error| {
+            let mut status = tonic::Status::unavailable("tcp connect error");
+            status.set_source(std::sync::Arc::new(e));
+            EtcdError::GRpcStatus(status)
+        };
+        let refusal = refused(io::Error::from(io::ErrorKind::ConnectionRefused));
+        assert!(is_worth_another_try(&refusal) && is_of_connection(&refusal));
+        assert_eq!(asking(refusal).kind(), Kind::Unavailable { done: Done::No });
+        let reset = refused(io::Error::from(io::ErrorKind::ConnectionReset));
+        assert!(!is_worth_another_try(&reset) && is_of_connection(&reset));
+        assert_eq!(asking(reset).kind(), Kind::Unavailable { done: Done::Unknown });
+    }
+}

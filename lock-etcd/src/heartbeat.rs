@@ -1,0 +1,327 @@
+//! Keeping a session alive, and proving that it is.
+//!
+//! A server answers a keep-alive without asking anybody: the leader that it was may have a successor already, which knows
+//! nothing of it. So an answer counts only together with a linearizable read behind it that shows the same raft term:
+//! that term's leader still had its majority after it had prolonged the lease, and a later leader starts every lease anew.
+//! The read is of the keys of all held locks, so that it proves them too.
+//!
+//! A leader that stood still for longer than the ttl may, when it goes on, revoke leases that its successor has kept
+//! alive. It knows of those of its own term and before. So when the term changes, everything moves to a fresh lease.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
+use lock_core::driver::Call;
+use lock_core::{Clock, Instant};
+
+use crate::cluster::{Cluster, Link, Trouble};
+use crate::lease::{Grant, Lease};
+use crate::session::{Proof, Session, Standings};
+use crate::sessions::Sessions;
+use crate::transactions::{self, BATCH, Standing};
+
+/// Keeps a session alive until it is idle or has ended.
+pub(crate) async fn keep_alive(session: Arc<Session>, cluster: Arc<Cluster>, sessions: Weak<Sessions>) {
+    let clock = cluster.clock.clone();
+    let mut heartbeat = Heartbeat { session, cluster, sessions, pulse: None, held_back: 0 };
+    loop {
+        let Proof { asked, number, lease, .. } = heartbeat.session.proof();
+        // The first one at once: whether this server can be relied on is to be known early.
+        let next = if number == 0 { asked } else { asked + lease.ttl / 3 };
+        tokio::select! {
+            biased;
+            () = heartbeat.session.wanted() => {}
+            () = heartbeat.cluster.is_above(heartbeat.session.lease().term) => {}
+            () = clock.sleep_until(next) => {
+                if number > 0 && heartbeat.closes().await {
+                    return;
+                }
+            }
+        }
+        if !heartbeat.session.is_alive() {
+            return;
+        }
+        if !heartbeat.prove(&clock).await {
+            if heartbeat.session.proof().number == 0 && heartbeat.held_back >= SUSPICIOUS {
+                heartbeat.cluster.refuses(PROXY);
+            }
+            if let Some(sessions) = heartbeat.sessions.upgrade() {
+                sessions.end(&heartbeat.session);
+            }
+            return;
+        }
+    }
+}
+
+struct Heartbeat {
+    session: Arc<Session>,
+    cluster: Arc<Cluster>,
+    sessions: Weak<Sessions>,
+    pulse: Option<Pulse>,
+    /// How many keep-alives were not answered before the first that was, though reads were.
+    held_back: u32,
+}
+
+/// A stream of keep-alives for one lease, by one link.
+struct Pulse {
+    lease: i64,
+    keeper: LeaseKeeper,
+    answers: LeaseKeepAliveStream,
+    link: Arc<Link>,
+}
+
+/// What came of a heartbeat.
+enum Beat {
+    Proven,
+    /// Nothing is known. Another one may tell.
+    Unknown,
+    /// What was answered belongs to two terms: both are to be asked again, at once.
+    Between,
+    /// The lease has ended, or this server can't be relied on.
+    Over,
+}
+
+impl Heartbeat {
+    /// Closes the session if nobody needs it. Whether it did.
+    async fn closes(&self) -> bool {
+        let Some(sessions) = self.sessions.upgrade() else { return true };
+        let closes = sessions.close_if_idle(&self.session);
+        drop(sessions);
+        if closes {
+            let call = &Call::begin(&self.cluster.clock, self.step());
+            self.cluster.revoke(call, self.session.lease().id).await.ok();
+        }
+        closes
+    }
+
+    /// Asks for a proof until there is one, or it would be too late. Whether there is.
+    async fn prove(&mut self, clock: &Clock) -> bool {
+        while clock.now() < self.session.ends() && self.session.is_alive() {
+            let began = clock.now();
+            match self.beat().await {
+                Beat::Proven => return true,
+                Beat::Over => return false,
+                Beat::Between => {}
+                Beat::Unknown => {
+                    self.pulse = None;
+                    // What was refused at once is not asked again at once.
+                    clock.sleep_until(began + (self.step() / 4).min(LONGEST_PAUSE)).await;
+                }
+            }
+        }
+        false
+    }
+
+    /// So that one lost message is not the end, and another member is asked in time.
+    fn step(&self) -> Duration {
+        let left = self.session.ends().since(self.cluster.clock.now());
+        (self.session.lease().ttl / 4).clamp(SHORTEST_STEP, LONGEST_STEP).min(left.max(SHORTEST_STEP))
+    }
+
+    async fn beat(&mut self) -> Beat {
+        let number = self.session.begins();
+        let lease = self.session.lease();
+        if self.cluster.term() > lease.term {
+            return self.move_on(number, lease).await;
+        }
+        if !self.session.stragglers().is_empty() {
+            return match self.move_stragglers(lease).await {
+                Ok(_) => Beat::Between,
+                Err(_) => Beat::Unknown,
+            };
+        }
+        let (asked, term) = match self.keep(lease).await {
+            Kept::Yes { asked, term } => (asked, term),
+            Kept::Unknown => {
+                if self.session.proof().number == 0 && self.read().await.is_some() {
+                    self.held_back += 1;
+                }
+                return Beat::Unknown;
+            }
+            Kept::No if self.has_ended(lease).await => return Beat::Over,
+            Kept::No => return Beat::Unknown,
+        };
+        if term == 0 {
+            self.cluster.refuses(PROXY);
+            return Beat::Over;
+        }
+        self.cluster.hears_term(term);
+        match self.read().await {
+            Some((has, terms)) if are_of_one_leader(term, &terms) => {
+                self.is_proven(number, asked, lease, has)
+            }
+            Some(_) => Beat::Between,
+            None => Beat::Unknown,
+        }
+    }
+
+    fn is_proven(&self, number: u64, asked: Instant, lease: Lease, has: HashMap<Vec<u8>, Standing>) -> Beat {
+        if self.cluster.clock.now() >= asked + lease.ttl || !self.session.is_alive() {
+            return Beat::Unknown;
+        }
+        let has = Arc::new(has);
+        self.session.is_proven(Proof { asked, number, lease, has, state: Standings::Alive });
+        Beat::Proven
+    }
+
+    // ---- keep-alives ------------------------------------------------------------------------------------------------
+
+    /// Prolongs the lease.
+    async fn keep(&mut self, lease: Lease) -> Kept {
+        let (cluster, step) = (self.cluster.clone(), self.step());
+        let mut pulse = match self.pulse.take().filter(|pulse| pulse.lease == lease.id) {
+            Some(pulse) => pulse,
+            None => match Pulse::open(&cluster, &Call::begin(&cluster.clock, step), lease.id).await {
+                Ok(pulse) => pulse,
+                Err(kept) => return kept,
+            },
+        };
+        // Not of a stream's opening: in a slow network that has its own time.
+        let call = &Call::begin(&cluster.clock, step);
+        let answer = call.within(async {
+            pulse.keeper.keep_alive().await?;
+            pulse.answers.message().await
+        });
+        match answer.await {
+            // A stream that timed out is dropped: answers carry no number, and a late one would be taken for the next.
+            None => {
+                cluster.is_silent(&pulse.link, call);
+                Kept::Unknown
+            }
+            Some(Ok(Some(answer))) => {
+                pulse.link.is_heard(&cluster.clock);
+                let term = answer.header().map_or(0, etcd_client::ResponseHeader::raft_term);
+                let is_kept = answer.ttl() > 0;
+                self.pulse = Some(pulse);
+                if is_kept { Kept::Yes { asked: call.began(), term } } else { Kept::No }
+            }
+            Some(_) => {
+                cluster.give_up(&pulse.link);
+                Kept::Unknown
+            }
+        }
+    }
+
+    /// Whether the lease is really gone: a member that lags behind may know nothing of it yet.
+    async fn has_ended(&mut self, lease: Lease) -> bool {
+        self.pulse = None;
+        match self.read().await {
+            Some((has, _)) => has.values().all(|standing| standing.lease != lease.id),
+            None => false,
+        }
+    }
+
+    /// The held keys that are there, and the terms of the answers.
+    async fn read(&self) -> Option<(HashMap<Vec<u8>, Standing>, Vec<u64>)> {
+        let keys = self.session.held();
+        let (mut has, mut terms) = (HashMap::new(), Vec::new());
+        for batch in keys.chunks(BATCH) {
+            let call = &Call::begin(&self.cluster.clock, self.step());
+            let answer = self.cluster.txn(call, transactions::read(batch)).await.ok()?;
+            let (found, term) = transactions::were_read(&answer, batch.len()).ok()?;
+            has.extend(found.iter().map(|place| (place.key.clone(), Standing::from(place))));
+            terms.push(term);
+        }
+        Some((has, terms))
+    }
+
+    // ---- moves ------------------------------------------------------------------------------------------------------
+
+    /// Moves everything to a fresh lease, which the leader of an earlier term knows nothing of. Its grant went through
+    /// raft, and so did the moves: that is a proof.
+    async fn move_on(&mut self, number: u64, old: Lease) -> Beat {
+        self.pulse = None;
+        let (cluster, step) = (self.cluster.clone(), self.step());
+        let Some(random) = self.sessions.upgrade().map(|sessions| sessions.random.clone()) else {
+            return Beat::Over;
+        };
+        let asked = cluster.clock.now();
+        let grant = Grant::new(&random, self.session.seconds, asked);
+        let Ok(fresh) = grant.ask(&cluster, &Call::begin(&cluster.clock, step)).await else {
+            return Beat::Unknown;
+        };
+        self.session.switch(fresh);
+        let Ok(moved) = self.move_stragglers(fresh).await else { return Beat::Unknown };
+        // What is still on its way under the old one finds it gone, and so does a leader that knows only that. One that
+        // can't be revoked now ends by itself.
+        cluster.revoke(&Call::begin(&cluster.clock, step), old.id).await.ok();
+        self.is_proven(number, asked, fresh, moved)
+    }
+
+    /// Puts all keys that are elsewhere onto `lease`. What was found of each.
+    async fn move_stragglers(&self, lease: Lease) -> Result<HashMap<Vec<u8>, Standing>, Trouble> {
+        let mut found = HashMap::new();
+        for batch in self.session.stragglers().chunks(BATCH) {
+            let call = &Call::begin(&self.cluster.clock, self.step());
+            let answer = self.cluster.txn(call, transactions::move_to(lease.id, batch)).await?;
+            let moved = transactions::moved(&answer, lease.id, batch).map_err(Trouble::Other)?;
+            for ((key, before), now) in batch.iter().zip(moved) {
+                self.session.found(key, *before, now);
+                found.extend(now.map(|now| (key.clone(), now)));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What a keep-alive brought.
+enum Kept {
+    /// When it was asked for, and the term that the answer showed.
+    Yes {
+        asked: Instant,
+        term: u64,
+    },
+    /// The server knows of no such lease.
+    No,
+    Unknown,
+}
+
+impl Pulse {
+    /// Opens a stream. The client sends a keep-alive with it, whose answer's header it throws away: that one doesn't count.
+    async fn open(cluster: &Cluster, call: &Call, lease: i64) -> Result<Pulse, Kept> {
+        let link = cluster.link(call).await.map_err(|_| Kept::Unknown)?;
+        let mut leases = link.client.lease_client();
+        match call.within(leases.keep_alive(lease)).await {
+            Some(Ok((keeper, answers))) => Ok(Pulse { lease, keeper, answers, link }),
+            Some(Err(e)) if crate::errors::is_without_lease(&e) => Err(Kept::No),
+            Some(Err(_)) => {
+                cluster.give_up(&link);
+                Err(Kept::Unknown)
+            }
+            None => {
+                cluster.is_silent(&link, call);
+                Err(Kept::Unknown)
+            }
+        }
+    }
+}
+
+const SHORTEST_STEP: Duration = Duration::from_millis(50);
+const LONGEST_STEP: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// So many keep-alives without an answer, and a lease's whole life without one, are no accident.
+const SUSPICIOUS: u32 = 3;
+
+const PROXY: &str = "what answers holds keep-alives back, or shows no raft term with them, as etcd's grpc-proxy does: nobody can \
+     tell then whether a lease was really prolonged, and when; name the members themselves";
+
+/// Whether the leader that answered a keep-alive is the one that the reads after it went through. A keep-alive is answered
+/// by whoever takes himself for the leader; a majority has a part in a read (etcd's API guarantees, *Linearizability*).
+fn are_of_one_leader(keep_alive: u64, reads: &[u64]) -> bool {
+    reads.iter().all(|read| *read == keep_alive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keep_alive_counts_if_the_reads_after_it_went_through_the_same_leader() {
+        assert!(are_of_one_leader(7, &[7, 7]));
+        assert!(!are_of_one_leader(7, &[7, 8]), "another leads by now");
+        assert!(!are_of_one_leader(8, &[7]), "a member that lags behind reads from the past");
+    }
+}

@@ -1,0 +1,174 @@
+//! How locks lie in etcd: a queue of keys under each name, in the order of their creation.
+//!
+//! `<prefix><name>/<suffix>`: the name stands as it is, the suffix has no `/`, so that distinct names never share a key.
+//! Ours is `<client>-<slot>`, with `<owner> <label>` in the value; Go's `concurrency.Mutex` writes its lease's id in hex,
+//! and nothing into the value. What lies deeper (`foo/bar/…` below `foo/`) belongs to other names.
+
+use std::sync::Arc;
+
+use lock_core::driver::Entry;
+use lock_core::{FencingToken, Label, Name, Owner, OwnerBytes, Prefix, Random};
+
+use crate::answers::Place;
+
+/// Where the keys of one client lie.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) prefix: Prefix,
+    /// Sixteen hex digits, minted when the client is opened.
+    client: Arc<str>,
+}
+
+/// The keys of one name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Queue(Arc<str>);
+
+/// One owner's place in a queue: the key, and what makes it this owner's.
+#[derive(Clone, Debug)]
+pub(crate) struct Own {
+    pub(crate) queue: Queue,
+    pub(crate) key: Vec<u8>,
+    /// Owner and label.
+    pub(crate) value: Vec<u8>,
+    owner: Owner,
+}
+
+impl Layout {
+    pub(crate) fn new(prefix: Prefix, random: &Random) -> Layout {
+        let mut id = [0; 8];
+        random.fill(&mut id);
+        Layout { prefix, client: format!("{:016x}", u64::from_be_bytes(id)).into() }
+    }
+
+    pub(crate) fn queue(&self, name: &Name) -> Queue {
+        Queue(format!("{}{name}/", self.prefix.as_str()).into())
+    }
+
+    pub(crate) fn own(&self, name: &Name, slot: u32, owner: Owner, label: &Label) -> Own {
+        let queue = self.queue(name);
+        let key = format!("{}{}-{slot}", queue.0, self.client).into_bytes();
+        Own { queue, key, value: value(owner, label), owner }
+    }
+
+    /// Whether a place of this queue is one of this client's.
+    pub(crate) fn is_ours(&self, queue: &Queue, key: &[u8]) -> bool {
+        let suffix = key.get(queue.0.len()..).unwrap_or_default();
+        suffix.strip_prefix(self.client.as_bytes()).is_some_and(|rest| rest.starts_with(b"-"))
+    }
+}
+
+impl Queue {
+    /// What all keys of it begin with, and others too.
+    pub(crate) fn start(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// Whether this key below the queue's beginning is one of its places, and not another name's.
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
+        key.strip_prefix(self.start()).is_some_and(|suffix| !suffix.contains(&b'/'))
+    }
+
+    /// What an attempt of this owner under this lease must not find: its release was there before it. Beside the name, so
+    /// that who has a right to the prefix has one to it.
+    fn tombstone(&self, owner: &str, lease: i64) -> Vec<u8> {
+        format!("{}:lock~r/{owner}-{lease:x}", self.name()).into_bytes()
+    }
+
+    /// Says to an owner whose place has gone that it was revoked.
+    pub(crate) fn word_of_a_revoke(&self, owner: &str, created: i64) -> Vec<u8> {
+        format!("{}:lock~v/{owner}-{created}", self.name()).into_bytes()
+    }
+
+    fn name(&self) -> &str {
+        self.0.strip_suffix('/').unwrap_or(&self.0)
+    }
+
+    /// A place as people see it: ours by its owner and label, a foreign one by the end of its key.
+    pub(crate) fn entry(&self, place: &Place) -> Entry {
+        let suffix = place.key.get(self.0.len()..).unwrap_or_default();
+        let (owner, label) = match parse(&place.value) {
+            Some((owner, label)) => (owner.as_bytes(), Some(label.to_owned())),
+            None => (suffix, None),
+        };
+        let token = u64::try_from(place.created).ok().and_then(FencingToken::new);
+        Entry { owner: OwnerBytes::new(owner), label, token, since: None, expires_in: None }
+    }
+}
+
+impl Own {
+    pub(crate) fn tombstone(&self, lease: i64) -> Vec<u8> {
+        self.queue.tombstone(&self.owner.to_string(), lease)
+    }
+
+    pub(crate) fn word_of_a_revoke(&self, created: i64) -> Vec<u8> {
+        self.queue.word_of_a_revoke(&self.owner.to_string(), created)
+    }
+}
+
+/// What the key of an owner holds.
+pub(crate) fn value(owner: Owner, label: &Label) -> Vec<u8> {
+    format!("{owner} {label}").into_bytes()
+}
+
+/// The owner and the label in a value that this library has written.
+pub(crate) fn parse(value: &[u8]) -> Option<(&str, &str)> {
+    let (owner, label) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+    let is_owner = owner.len() == 32 && owner.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_owner.then_some((owner, label))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> Layout {
+        Layout::new(Prefix::new("app/").unwrap(), &Random::system())
+    }
+
+    fn own(name: &str) -> Own {
+        let owner = Owner::mint(&Random::system());
+        layout().own(&Name::new(name).unwrap(), 3, owner, &Label::new("me"))
+    }
+
+    #[test]
+    fn a_queue_has_its_own_places_and_no_deeper_ones() {
+        let queue = layout().queue(&Name::new("foo").unwrap());
+        assert_eq!(queue.start(), b"app/foo/");
+        for its in ["app/foo/694d71ddacfda227", "app/foo/0123456789abcdef-0", "app/foo/"] {
+            assert!(queue.has(its.as_bytes()), "{its}");
+        }
+        for not in ["app/foo/bar/694d", "app/foo//x", "app/foobar/x", "app/fo/x", "app/foo"] {
+            assert!(!queue.has(not.as_bytes()), "{not}");
+        }
+        // A name that ends in a slash, or holds some, is a name like any other.
+        for (a, b) in [("foo", "foo/"), ("foo/", "foo//"), ("foo", "foo/bar"), ("/", "//")] {
+            let (a, b) = (own(a), own(b));
+            assert!(a.queue.has(&a.key) && !a.queue.has(&b.key) && !b.queue.has(&a.key));
+        }
+    }
+
+    #[test]
+    fn a_tombstone_is_in_nobodys_queue() {
+        let own = own("foo");
+        let tombstone = own.tombstone(0x1f);
+        assert!(tombstone.starts_with(b"app/foo:lock~r/") && tombstone.ends_with(b"-1f"));
+        assert!(!own.queue.has(&tombstone));
+        assert!(Name::new("foo:lock~r").is_err(), "nobody can have a queue there");
+    }
+
+    #[test]
+    fn a_client_knows_its_places() {
+        let layout = layout();
+        let owner = Owner::mint(&Random::system());
+        let own = layout.own(&Name::new("foo").unwrap(), 0, owner, &Label::new("a b"));
+        assert!(layout.is_ours(&own.queue, &own.key));
+        assert!(!layout.is_ours(&own.queue, b"app/foo/694d71ddacfda227"));
+        let place = Place { key: own.key.clone(), value: own.value.clone(), created: 7, ..Place::default() };
+        let entry = own.queue.entry(&place);
+        assert_eq!(entry.owner.as_bytes(), owner.to_string().as_bytes());
+        assert_eq!((entry.label.as_deref(), entry.token.map(FencingToken::get)), (Some("a b"), Some(7)));
+        let foreign = Place { key: b"app/foo/694d71ddacfda227".to_vec(), ..place };
+        let foreign = own.queue.entry(&Place { value: Vec::new(), ..foreign });
+        assert_eq!((foreign.owner.as_bytes(), foreign.label), (&b"694d71ddacfda227"[..], None));
+    }
+}

@@ -1,0 +1,58 @@
+//! Locks on etcd (3.4 or later): a cluster, or a single server.
+//!
+//! The holder and its waiters are keys `<prefix><name>/<client>-<slot>` in the order of their creation, as etcd's own
+//! lock recipe has it: Go's `concurrency.Mutex`, `etcdctl lock` and this library exclude each other on the same name. A
+//! client keeps one lease for each distinct ttl, and proves with each heartbeat that its keys are still there.
+//!
+//! ```no_run
+//! # async fn example() -> lock_core::Result<()> {
+//! let client = lock_etcd::connect("etcd://10.0.0.1:2379,10.0.0.2,10.0.0.3?prefix=billing/").await?;
+//! let lock = client.lock("invoices").build()?;
+//! if let Some(guard) = lock.try_acquire().await? {
+//!     // … with guard.token() …
+//!     if guard.release().await == lock_core::Ending::Expired {
+//!         // … the work took longer than the lease could be kept …
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! What the cluster can promise is what [`Client::info`] says of it. The token is the key's create revision: it tells
+//! two holders apart whatever the clocks do, at a resource that checks it ([`Fence`](lock_core::Fence)).
+
+mod answers;
+mod check;
+mod claim;
+mod cluster;
+mod driver;
+mod errors;
+mod feed;
+#[doc(hidden)]
+pub mod floor;
+mod heartbeat;
+mod info;
+mod keys;
+mod lease;
+mod session;
+mod sessions;
+mod settings;
+mod slots;
+mod tls;
+mod transactions;
+mod watches;
+
+#[doc(inline)]
+pub use etcd_client;
+pub use lock_core::{Client, Options, Result};
+pub use settings::Etcd;
+
+/// Opens a client of the cluster that `url` names, with everything by default. See [`Etcd::from_url`] for URLs, and
+/// [`Etcd::open`] for errors.
+pub async fn connect(url: &str) -> Result<Client> {
+    connect_with(url, Options::default()).await
+}
+
+/// Opens a client of the cluster that `url` names. A patience in the URL comes before one in the options.
+pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
+    Etcd::from_url(url)?.open(options).await
+}

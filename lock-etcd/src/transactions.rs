@@ -1,0 +1,237 @@
+//! The transactions: what is asked of the server in one step, and what its answer means.
+
+use etcd_client::{
+    Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnResponse,
+};
+use lock_core::Result;
+
+use crate::answers::{Answers, Place, Window};
+use crate::keys::{Own, Queue};
+
+/// So many keys are asked for at a time: our own, the one before it, and some of deeper names between them.
+pub(crate) const WINDOW: i64 = 4;
+/// How many keys one request proves, or moves. A server takes 128 operations at most.
+pub(crate) const BATCH: usize = 64;
+
+/// Where a key of ours stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) created: i64,
+    pub(crate) modified: i64,
+    pub(crate) lease: i64,
+}
+
+impl From<&Place> for Standing {
+    fn from(place: &Place) -> Standing {
+        Standing { created: place.created, modified: place.modified, lease: place.lease }
+    }
+}
+
+// ---- taking a place -------------------------------------------------------------------------------------------------
+
+/// What became of an attempt to take a place.
+#[derive(Debug)]
+pub(crate) enum Entered {
+    /// It was taken; what stands around it, the newest first.
+    Taken { standing: Standing, around: Window },
+    /// It was not.
+    Refused(Refused),
+}
+
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// What the key holds.
+    pub(crate) own: Option<Place>,
+    /// The release of this owner was there before.
+    pub(crate) buried: bool,
+    /// Who stands in the queue, the oldest first, where the attempt did not want to wait.
+    pub(crate) first: Window,
+    /// Of the store.
+    pub(crate) revision: i64,
+}
+
+/// Takes a place at the end of the queue, under this lease.
+pub(crate) fn enter(own: &Own, lease: i64) -> Txn {
+    let (absent, put) = taking(own, lease);
+    Txn::new()
+        .when(absent)
+        .and_then([put, TxnOp::get(own.queue.start(), Some(newest()))])
+        .or_else([TxnOp::get(own.key.clone(), None), TxnOp::get(own.tombstone(lease), Some(keys_only()))])
+}
+
+/// The same, if no key below the queue's beginning was created at this revision or later.
+pub(crate) fn enter_if_free(own: &Own, lease: i64, later: i64) -> Txn {
+    let (mut absent, put) = taking(own, lease);
+    absent.push(Compare::create_revision(own.queue.start(), CompareOp::Less, later).with_prefix());
+    Txn::new().when(absent).and_then([put]).or_else([
+        TxnOp::get(own.key.clone(), None),
+        TxnOp::get(own.tombstone(lease), Some(keys_only())),
+        TxnOp::get(own.queue.start(), Some(oldest())),
+    ])
+}
+
+fn taking(own: &Own, lease: i64) -> (Vec<Compare>, TxnOp) {
+    let absent = |key: Vec<u8>| Compare::create_revision(key, CompareOp::Equal, 0);
+    let put = TxnOp::put(own.key.clone(), own.value.clone(), Some(PutOptions::new().with_lease(lease)));
+    (vec![absent(own.key.clone()), absent(own.tombstone(lease))], put)
+}
+
+/// Reads the answer of either.
+pub(crate) fn entered(answer: &TxnResponse, lease: i64) -> Result<Entered> {
+    let mut answers = Answers::from(answer);
+    let revision = answers.revision;
+    if answers.succeeded {
+        answers.put()?;
+        let standing = Standing { created: revision, modified: revision, lease };
+        // Who did not want to wait found nobody.
+        let around = answers.window().unwrap_or_default();
+        return Ok(Entered::Taken { standing, around });
+    }
+    let (own, buried) = (answers.place()?, answers.place()?.is_some());
+    let first = answers.window().unwrap_or_default();
+    Ok(Entered::Refused(Refused { own, buried, first, revision }))
+}
+
+// ---- looking --------------------------------------------------------------------------------------------------------
+
+/// The own key, and who stands before it, the newest first.
+pub(crate) fn look(own: &Own, created: i64) -> Txn {
+    let before = newest().with_max_create_revision(created - 1);
+    Txn::new().and_then([TxnOp::get(own.key.clone(), None), TxnOp::get(own.queue.start(), Some(before))])
+}
+
+pub(crate) fn looked(answer: &TxnResponse) -> Result<(Option<Place>, Window)> {
+    let mut answers = Answers::from(answer);
+    Ok((answers.place()?, answers.window()?))
+}
+
+/// The newest keys below a queue's beginning, with their values: the one before our own may be the holder's.
+pub(crate) fn newest() -> GetOptions {
+    GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Descend).with_limit(WINDOW)
+}
+
+/// The oldest.
+pub(crate) fn oldest() -> GetOptions {
+    GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(WINDOW)
+}
+
+pub(crate) fn keys_only() -> GetOptions {
+    GetOptions::new().with_keys_only()
+}
+
+// ---- giving up ------------------------------------------------------------------------------------------------------
+
+/// Deletes the key if it is this owner's.
+pub(crate) fn release(own: &Own) -> Txn {
+    let delete = TxnOp::delete(own.key.clone(), None);
+    Txn::new().when([is_owners(own)]).and_then([delete, rest(&own.queue)])
+}
+
+/// The same, and makes certain that no attempt of this owner under this lease takes effect any more: it would have to
+/// find the lease alive, and while that lives the tombstone does.
+pub(crate) fn bury(own: &Own, lease: i64) -> Txn {
+    let tombstone = || TxnOp::put(own.tombstone(lease), "", Some(PutOptions::new().with_lease(lease)));
+    let delete = TxnOp::delete(own.key.clone(), None);
+    Txn::new().when([is_owners(own)]).and_then([delete, rest(&own.queue), tombstone()]).or_else([tombstone()])
+}
+
+fn is_owners(own: &Own) -> Compare {
+    Compare::value(own.key.clone(), CompareOp::Equal, own.value.clone())
+}
+
+/// Some of who is left.
+fn rest(queue: &Queue) -> TxnOp {
+    TxnOp::get(queue.start(), Some(keys_only().with_prefix().with_limit(WINDOW)))
+}
+
+/// Who is left, if the key was this owner's.
+pub(crate) fn released(answer: &TxnResponse) -> Result<Option<Window>> {
+    let mut answers = Answers::from(answer);
+    if !answers.succeeded || answers.deleted()? == 0 {
+        return Ok(None);
+    }
+    answers.window().map(Some)
+}
+
+// ---- sessions -------------------------------------------------------------------------------------------------------
+
+/// Reads these keys, all at one moment.
+pub(crate) fn read(keys: &[Vec<u8>]) -> Txn {
+    let gets: Vec<TxnOp> = keys.iter().map(|key| TxnOp::get(key.clone(), Some(keys_only()))).collect();
+    Txn::new().and_then(gets)
+}
+
+/// What of them is there, and the raft term of the answer.
+pub(crate) fn were_read(answer: &TxnResponse, keys: usize) -> Result<(Vec<Place>, u64)> {
+    let mut answers = Answers::from(answer);
+    let mut found = Vec::with_capacity(keys);
+    for _ in 0..keys {
+        found.extend(answers.place()?);
+    }
+    Ok((found, answers.term))
+}
+
+/// Puts keys onto another lease, each if it is as it was last seen: what was revoked or has ended stays so. A key keeps
+/// its create revision, and with it its place and its token.
+pub(crate) fn move_to(lease: i64, keys: &[(Vec<u8>, Standing)]) -> Txn {
+    let moves: Vec<TxnOp> = keys
+        .iter()
+        .map(|(key, standing)| {
+            let onto = PutOptions::new().with_lease(lease).with_ignore_value();
+            let one = Txn::new()
+                .when([
+                    Compare::create_revision(key.clone(), CompareOp::Equal, standing.created),
+                    Compare::mod_revision(key.clone(), CompareOp::Equal, standing.modified),
+                ])
+                .and_then([TxnOp::put(key.clone(), "", Some(onto))])
+                .or_else([TxnOp::get(key.clone(), Some(keys_only()))]);
+            TxnOp::txn(one)
+        })
+        .collect();
+    Txn::new().and_then(moves)
+}
+
+/// How each of them stands now; `None` for one that is gone.
+pub(crate) fn moved(
+    answer: &TxnResponse,
+    lease: i64,
+    keys: &[(Vec<u8>, Standing)],
+) -> Result<Vec<Option<Standing>>> {
+    let mut answers = Answers::from(answer);
+    let revision = answers.revision;
+    let each = keys.iter().map(|(_, before)| {
+        let mut one = answers.inner()?;
+        Ok(match one.succeeded {
+            true => Some(Standing { modified: revision, lease, ..*before }),
+            false => one.place()?.as_ref().map(Standing::from),
+        })
+    });
+    each.collect()
+}
+
+// ---- taking a lock from its holder ----------------------------------------------------------------------------------
+
+/// Gives the holder's key another owner, under another lease, if it is as it was seen.
+pub(crate) fn replace(holder: &Place, value: Vec<u8>, lease: i64, word: Option<Vec<u8>>) -> Txn {
+    let put = TxnOp::put(holder.key.clone(), value, Some(PutOptions::new().with_lease(lease)));
+    taking_away(holder, put, word)
+}
+
+/// Deletes the holder's key, if it is as it was seen.
+pub(crate) fn remove(holder: &Place, word: Option<Vec<u8>>) -> Txn {
+    taking_away(holder, TxnOp::delete(holder.key.clone(), Some(DeleteOptions::new())), word)
+}
+
+/// A holder of ours is left word of it for as long as its lease lives.
+fn taking_away(holder: &Place, away: TxnOp, word: Option<Vec<u8>>) -> Txn {
+    let mut done = vec![away];
+    done.extend(word.map(|key| TxnOp::put(key, "", Some(PutOptions::new().with_lease(holder.lease)))));
+    Txn::new().when(is_as_seen(holder)).and_then(done)
+}
+
+fn is_as_seen(place: &Place) -> Vec<Compare> {
+    vec![
+        Compare::create_revision(place.key.clone(), CompareOp::Equal, place.created),
+        Compare::mod_revision(place.key.clone(), CompareOp::Equal, place.modified),
+    ]
+}

@@ -1,0 +1,131 @@
+//! etcd under the suite: a server of its own, with elections as short as leases of a second need.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_conformance::servers::{self, Product, Server};
+use lock_conformance::{Backend, Counters, Need, Verdict, run_on_server};
+use lock_core::{Client, Name, Options, Result};
+use lock_etcd::etcd_client::{self, DeleteOptions, GetOptions, SortOrder, SortTarget};
+
+fn main() -> Verdict {
+    run_on_server(Etcd)
+}
+
+#[derive(Debug)]
+struct Etcd;
+
+#[async_trait]
+impl Backend for Etcd {
+    fn product(&self) -> &'static dyn Product {
+        &servers::Etcd
+    }
+
+    /// Leases have whole seconds. One of them leaves a call a third of a second, which is short for a server that syncs each
+    /// write, on a machine with other work.
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(2)
+    }
+
+    /// gRPC, over HTTP/2.
+    fn multiplexes(&self) -> bool {
+        true
+    }
+
+    /// As many as a renewal asks about: a server takes 128 operations.
+    fn proven_at_once(&self) -> usize {
+        64
+    }
+
+    async fn open(&self, url: &str, options: Options) -> Result<Client> {
+        lock_etcd::connect_with(url, options).await
+    }
+
+    fn address(&self, url: &str) -> Result<String, String> {
+        match hosts(url) {
+            several if several.contains(',') => Err("a proxy stands before one server".to_owned()),
+            one if one.contains(':') => Ok(one.to_owned()),
+            one => Ok(format!("{one}:2379")),
+        }
+    }
+
+    async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client> {
+        lock_etcd::connect_with(&url.replace(hosts(url), &address.to_string()), options).await
+    }
+
+    fn can(&self, need: Need, server: &Server) -> Result<(), String> {
+        match need {
+            Need::Counters | Need::Residue | Need::Age | Need::Interrupt if server.owned().is_none() => {
+                Err("the server was not started here: others may use it too".to_owned())
+            }
+            Need::Age => Err("no key stays behind that could get old".to_owned()),
+            Need::Interrupt => Err("etcd cuts nobody's connections".to_owned()),
+            Need::ServerClock => Err("leases end by Go's monotonic clock, which nobody sets".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn forget(&self, url: &str, name: &Name) {
+        let mut raw = raw(url).await;
+        let queue = format!("{name}/");
+        let first =
+            GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
+        let found = raw.get(queue, Some(first)).await.expect("an answer");
+        for kv in found.kvs() {
+            raw.delete(kv.key(), Some(DeleteOptions::new())).await.expect("an answer");
+        }
+    }
+
+    /// What clients sent, without keep-alives and watches, which are no requests of a lock's; what was written to the store.
+    async fn counters(&self, url: &str) -> Counters {
+        let metrics = metrics(hosts(url)).await;
+        let handled = |method: &str| {
+            let started = "grpc_server_handled_total{".to_owned();
+            let of_it = format!("grpc_method=\"{method}\"");
+            sum(&metrics, |line| line.starts_with(&started) && line.contains(&of_it))
+        };
+        let requests = ["Range", "Put", "DeleteRange", "Txn"].map(handled).iter().sum();
+        let written = |line: &str| {
+            line.starts_with("etcd_mvcc_put_total ")
+                || line.starts_with("etcd_mvcc_delete_total ")
+                || line.starts_with("etcd_debugging_mvcc_put_total ")
+                || line.starts_with("etcd_debugging_mvcc_delete_total ")
+        };
+        Counters { requests, writes: sum(&metrics, written) }
+    }
+
+    /// Every key. A lease is its client's, not a lock's.
+    async fn residue(&self, url: &str) -> u64 {
+        let all = GetOptions::new().with_all_keys().with_count_only();
+        let found = raw(url).await.get("", Some(all)).await.expect("an answer");
+        found.count().unsigned_abs()
+    }
+}
+
+fn hosts(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
+    hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts)
+}
+
+async fn raw(url: &str) -> etcd_client::Client {
+    let hosts: Vec<&str> = hosts(url).split(',').collect();
+    etcd_client::Client::connect(hosts, None).await.expect("a URL that was used before")
+}
+
+async fn metrics(address: &str) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("it is up");
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.expect("it takes requests");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("it answers");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn sum(metrics: &str, which: impl Fn(&str) -> bool) -> u64 {
+    let numbers = metrics.lines().filter(|line| which(line)).filter_map(|line| line.rsplit(' ').next());
+    numbers.filter_map(|number| number.trim().parse::<f64>().ok()).map(|number| number as u64).sum()
+}

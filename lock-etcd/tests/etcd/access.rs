@@ -1,0 +1,174 @@
+//! Users with rights to some things only, and what stands in for a server.
+
+use std::process::Command;
+use std::time::Duration;
+
+use lock_conformance::servers::Process;
+use lock_core::driver::{Finding, Level};
+use lock_core::{Client, Ending, ErrorKind, Options};
+use lock_etcd::etcd_client::{self, ConnectOptions, Permission, PermissionType, RoleRevokePermissionOptions};
+
+use crate::server::{LONG, PATIENCE, Server, busy, claim, granted, open, run, until, wait_for};
+
+/// A server that wants passwords, and a user whose role has this right; who administers it, and the user's URL.
+async fn restricted(server: &Server, right: Option<Permission>) -> (etcd_client::Client, String) {
+    let mut raw = server.raw().await;
+    raw.role_add("root").await.unwrap();
+    raw.user_add("root", "toor", None).await.unwrap();
+    raw.user_grant_role("root", "root").await.unwrap();
+    raw.role_add("locks").await.unwrap();
+    if let Some(right) = right {
+        raw.role_grant_permission("locks", right).await.unwrap();
+    }
+    raw.user_add("u", "hunter2", None).await.unwrap();
+    raw.user_grant_role("u", "locks").await.unwrap();
+    raw.auth_enable().await.unwrap();
+    let options = ConnectOptions::new().with_user("root", "toor");
+    let raw = etcd_client::Client::connect([server.0.address()], Some(options)).await.unwrap();
+    (raw, server.0.url().replace("etcd://", "etcd://u:hunter2@"))
+}
+
+fn readwrite(prefix: &str) -> Option<Permission> {
+    Some(Permission::new(PermissionType::Readwrite, prefix).with_prefix())
+}
+
+async fn found(client: &Client, subject: &str) -> Finding {
+    let findings = client.check().await.expect("the server can be reached");
+    findings.into_iter().find(|finding| finding.subject == subject).expect("one finding per question")
+}
+
+/// A grant and a keep-alive work without any right: they prove none.
+pub(crate) fn who_may_not_write_is_told_what_it_takes() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let reading = Permission::new(PermissionType::Read, "app/").with_prefix();
+        let (_raw, url) = restricted(&server, Some(reading)).await;
+        let client = open(&format!("{url}&prefix=app/")).await;
+        let error = claim(&client, "a", LONG).attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert!(error.message().contains("readwrite"), "{error}");
+        assert_eq!(found(&client, "rights").await.level, Level::Bad);
+        let nobody = open(&format!("{}&prefix=app/", server.0.url())).await;
+        let error = claim(&nobody, "a", LONG).attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert!(error.message().contains("user"), "{error}");
+    })
+}
+
+pub(crate) fn a_right_to_the_prefix_is_enough() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (_raw, url) = restricted(&server, readwrite("app/")).await;
+        let (client, other) =
+            (open(&format!("{url}&prefix=app/")).await, open(&format!("{url}&prefix=app/")).await);
+        for subject in ["rights", "push", "majority"] {
+            assert_eq!(found(&client, subject).await.level, Level::Good, "{subject}");
+        }
+        let (mut holder, mut waiter) = (claim(&client, "a", LONG), claim(&other, "a", LONG));
+        granted(&mut holder).await;
+        busy(&mut waiter).await;
+        let waiting = tokio::spawn(async move { wait_for(&mut waiter).await });
+        holder.release().await.unwrap();
+        tokio::time::timeout(Duration::from_secs(5), waiting).await.unwrap().unwrap();
+    })
+}
+
+/// Heartbeats read nothing that nobody may.
+pub(crate) fn a_right_to_one_name_is_enough_for_it() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (_raw, url) = restricted(&server, readwrite("job")).await;
+        let client = open(&url).await;
+        let ttl = Duration::from_secs(1);
+        let lock = client.lock("job").ttl(ttl).build().unwrap();
+        let guard = lock.acquire().await.unwrap();
+        tokio::time::sleep(ttl * 2).await;
+        assert!(guard.is_held());
+        assert_eq!(guard.release().await, Ending::Released);
+        let error = claim(&client, "another", LONG).attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+    })
+}
+
+pub(crate) fn a_wrong_password_is_told_and_not_shown() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (_raw, url) = restricted(&server, None).await;
+        let error = lock_etcd::connect(&url.replace("hunter2", "hunter3")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        let shown = format!("{error} {error:?}");
+        assert!(error.message().contains("password") && !shown.contains("hunter"), "{error:?}");
+        let client = lock_etcd::connect_with(&url, Options::default()).await.unwrap();
+        assert!(!format!("{client:?}").contains("hunter2"), "{client:?}");
+        let plain = Server::start();
+        let with_user = plain.0.url().replace("etcd://", "etcd://u:hunter2@");
+        let error = lock_etcd::connect(&with_user).await.unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::Rejected && error.message().contains("leave the user out"),
+            "{error:?}"
+        );
+    })
+}
+
+/// Every login is from before the change, and refused for it until it is made anew.
+pub(crate) fn rights_that_change_cost_no_lock() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (mut raw, url) = restricted(&server, readwrite("a")).await;
+        let (client, other) = (open(&url).await, open(&url).await);
+        let ttl = Duration::from_secs(2);
+        let guard = client.lock("a").ttl(ttl).build().unwrap().acquire().await.unwrap();
+        let lock = other.lock("a").ttl(ttl).build().unwrap();
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        for n in 0..3 {
+            raw.role_grant_permission("locks", readwrite(&format!("b{n}")).unwrap()).await.unwrap();
+            tokio::time::sleep(ttl).await;
+            assert!(guard.is_held());
+            granted(&mut claim(&client, &format!("b{n}"), LONG)).await;
+        }
+        assert_eq!(guard.release().await, Ending::Released);
+        tokio::time::timeout(Duration::from_secs(8), waiting).await.unwrap().unwrap().unwrap();
+        let whole = Some(RoleRevokePermissionOptions::new().with_prefix());
+        raw.role_revoke_permission("locks", "b0", whole).await.unwrap();
+        let error = claim(&client, "b0 x", LONG).attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+    })
+}
+
+pub(crate) fn check_says_what_the_server_is() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        assert!(found(&client, "reachable").await.message.contains("etcd 3."));
+        for subject in ["reachable", "majority", "rights", "push", "clock"] {
+            let finding = found(&client, subject).await;
+            assert_eq!(finding.level, Level::Good, "{finding:?}");
+        }
+    })
+}
+
+pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = format!("127.0.0.1:{port}");
+        let mut command = Command::new(server.0.program().path());
+        command.args(["grpc-proxy", "start", "--endpoints", &server.0.address(), "--listen-addr", &address]);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let _proxy = Process::spawn(&mut command).unwrap();
+        until("it listens", LONG, || async { tokio::net::TcpStream::connect(&address).await.is_ok() }).await;
+        let client =
+            lock_etcd::connect_with(&server.through(&address), Options::default().patience(PATIENCE))
+                .await
+                .unwrap();
+        let mut first = claim(&client, "a", Duration::from_secs(5));
+        // The first lock is held for as long as its lease was granted for, at most.
+        let _: Result<_, _> = first.attempt().await;
+        until("it is told", LONG, || async {
+            let outcome = claim(&client, "b", LONG).attempt().await;
+            outcome.is_err_and(|e| e.kind() == ErrorKind::Unsupported)
+        })
+        .await;
+        assert_eq!(found(&client, "clock").await.level, Level::Bad);
+    })
+}

@@ -1,0 +1,304 @@
+//! Clusters of three that lose their leader, or a member.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lock_conformance::Data;
+use lock_conformance::assert_in_time;
+use lock_conformance::servers::{Absence, EtcdCluster, Network, Settings};
+use lock_core::driver::{Release, Renewal};
+use lock_core::{Cause, Client, Ending, FencingToken, Options};
+use lock_etcd::etcd_client;
+
+use crate::server::{LONG, blocking, busy, claim, granted, open, queue, raw, run, until, wait_for};
+
+/// A cluster, and its network if its members have hosts of their own.
+#[derive(Clone)]
+pub(crate) struct Cluster(Arc<EtcdCluster>, Option<Arc<Network>>);
+
+impl Cluster {
+    pub(crate) async fn start() -> Cluster {
+        let start = || EtcdCluster::start(&Settings::default()).expect("one was started before");
+        Cluster(Arc::new(blocking(start).await), None)
+    }
+
+    /// On hosts of their own; why not, if that can't be.
+    fn start_apart(args: &[&str]) -> Result<Cluster, String> {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let settings = Settings { args, ..Settings::default() };
+        let started = Network::of(3).and_then(|network| {
+            let cluster = EtcdCluster::start_on(&network, &settings)?;
+            Ok(Cluster(Arc::new(cluster), Some(Arc::new(network))))
+        });
+        started.map_err(|absence| match absence {
+            Absence::NotRun(why) => why,
+            Absence::Failure(why) => panic!("{why}"),
+        })
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        lock_etcd::connect_with(&self.0.url(), Options::default()).await.expect("it is up")
+    }
+
+    pub(crate) async fn raw(&self, member: usize) -> etcd_client::Client {
+        raw(&self.0.members()[member].address()).await
+    }
+
+    pub(crate) async fn leader(&self) -> usize {
+        let cluster = self.0.clone();
+        blocking(move || cluster.leader().expect("it has one")).await
+    }
+
+    /// A client of one member only.
+    async fn client_of(&self, member: usize) -> Client {
+        open(&format!("etcd://{}?election=500ms", self.0.members()[member].address())).await
+    }
+}
+
+/// Another member leads than before.
+pub(crate) async fn leader_moves(cluster: &Cluster) {
+    let before = cluster.leader().await;
+    let next = (before + 1) % 3;
+    let next = cluster.raw(next).await.status().await.unwrap().header().unwrap().member_id();
+    cluster.raw(before).await.move_leader(next).await.unwrap();
+    while cluster.leader().await == before {}
+}
+
+/// A leader that is cut off from its followers goes on answering keep-alives, until it has missed them for an election.
+pub(crate) fn a_keep_alive_without_a_majority_does_not_count() -> Result<(), String> {
+    // An election lasts so long here that the whole lease lies within it.
+    let cluster = Cluster::start_apart(&["--heartbeat-interval", "100", "--election-timeout", "4000"])?;
+    run(async {
+        let leader = cluster.leader().await;
+        let network = cluster.1.clone().unwrap();
+        let client = cluster.client_of(leader).await;
+        // The shortest that such servers grant: one and a half elections.
+        let ttl = Duration::from_secs(6);
+        let mut raw = cluster.raw(leader).await;
+        let lease = raw.lease_grant(60, None).await.unwrap().id();
+        let guard = client.lock("a").ttl(ttl).build().unwrap().acquire().await.unwrap();
+        tokio::time::sleep(ttl / 2).await;
+        assert!(guard.is_held());
+        network.hosts()[leader].cut_off().unwrap();
+        // What was under way has been answered, or never will be.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let ends = Instant::now() + guard.valid_for();
+        let (mut keeper, mut answers) = raw.lease_keep_alive(lease).await.unwrap();
+        keeper.keep_alive().await.unwrap();
+        let answer = answers.message().await.unwrap().unwrap();
+        assert!(answer.ttl() > 0, "it is answered all the same");
+        let cause = guard.lost().await;
+        let late = Instant::now().saturating_duration_since(ends);
+        assert_eq!(cause, Cause::Expired);
+        assert_in_time!(
+            late < Duration::from_millis(100),
+            "it went on for {late:?} by keep-alives that prove nothing"
+        );
+    })
+}
+
+pub(crate) fn a_new_term_moves_everything_to_a_fresh_lease() -> Result<(), String> {
+    run(async {
+        let cluster = Cluster::start().await;
+        let (client, other, mut raw) = (cluster.client().await, cluster.client().await, cluster.raw(0).await);
+        // Heartbeats are seconds apart: whatever else is answered shows the term.
+        let ttl = Duration::from_secs(9);
+        let (mut holder, mut waiter) = (claim(&client, "a", ttl), claim(&other, "a", ttl));
+        let grant = granted(&mut holder).await;
+        busy(&mut waiter).await;
+        waiter.listen().await.unwrap();
+        busy(&mut waiter).await;
+        let before = queue(&mut raw, "a").await;
+        leader_moves(&cluster).await;
+        until("both were moved", ttl, || async {
+            let mut raw = raw.clone();
+            let now = queue(&mut raw, "a").await;
+            now.iter().zip(&before).all(|(now, before)| now.lease() != before.lease())
+        })
+        .await;
+        let after = queue(&mut raw, "a").await;
+        for (after, before) in after.iter().zip(&before) {
+            assert_eq!(
+                (after.key(), after.create_revision(), after.value()),
+                (before.key(), before.create_revision(), before.value())
+            );
+            let mut raw = raw.clone();
+            until("the old lease is revoked", Duration::from_secs(2), || async {
+                raw.clone().lease_time_to_live(before.lease(), None).await.unwrap().ttl() < 0
+            })
+            .await;
+            assert!(raw.lease_time_to_live(after.lease(), None).await.unwrap().ttl() > 0);
+        }
+        let woken = tokio::time::timeout(Duration::from_millis(300), waiter.changed()).await;
+        assert!(woken.is_err(), "a move is nobody else's business");
+        assert!(matches!(holder.renew(ttl).await.unwrap(), Renewal::Held { .. }));
+        assert_eq!(granted(&mut holder).await.token, grant.token);
+        let waiting = tokio::spawn(async move { wait_for(&mut waiter).await });
+        assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
+        waiting.await.unwrap();
+    })
+}
+
+/// More than one request moves.
+pub(crate) fn one_lost_key_does_not_stop_a_batch_of_moves() -> Result<(), String> {
+    run(async {
+        let cluster = Cluster::start().await;
+        let (client, mut raw) = (cluster.client().await, cluster.raw(0).await);
+        let ttl = Duration::from_secs(9);
+        let mut claims = Vec::new();
+        for n in 0..100 {
+            let mut claim = claim(&client, &format!("name {n}"), ttl);
+            granted(&mut claim).await;
+            claims.push(claim);
+        }
+        let old = queue(&mut raw, "name 0").await[0].lease();
+        let lost = queue(&mut raw, "name 7").await[0].key().to_vec();
+        raw.delete(lost, None).await.unwrap();
+        leader_moves(&cluster).await;
+        until("they were moved", ttl, || async {
+            let mut raw = raw.clone();
+            queue(&mut raw, "name 99").await[0].lease() != old
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        for (n, claim) in claims.iter_mut().enumerate() {
+            let renewed = claim.renew(ttl).await.unwrap();
+            match n {
+                7 => assert_eq!(renewed, Renewal::Lost(Cause::Gone)),
+                _ => assert!(matches!(renewed, Renewal::Held { .. }), "{n}: {renewed:?}"),
+            }
+        }
+    })
+}
+
+/// When somebody was certain of a name, and with which token.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    from: Instant,
+    to: Instant,
+    token: FencingToken,
+}
+
+type History = Arc<Mutex<HashMap<String, Vec<Held>>>>;
+
+/// Takes and gives back the name until told to stop.
+async fn work(client: Client, name: String, history: History, stop: Arc<AtomicBool>) {
+    let ttl = Duration::from_secs(5);
+    let lock = client.lock(name.as_str()).ttl(ttl).wait(Duration::from_secs(30)).build().unwrap();
+    while !stop.load(Ordering::SeqCst) {
+        let guard = match lock.acquire().await {
+            Ok(guard) => guard,
+            Err(e) => {
+                assert!(e.is_transient() || e.kind() == lock_core::ErrorKind::Timeout, "{e:?}");
+                continue;
+            }
+        };
+        let from = Instant::now();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let sure = guard.valid_for();
+        let to = Instant::now().min(Instant::now() + sure);
+        if guard.is_held() {
+            let held = Held { from, to, token: guard.token() };
+            history.lock().unwrap().entry(name.clone()).or_default().push(held);
+        }
+        let _: Ending = guard.release().await;
+    }
+}
+
+/// No two were certain at once, and tokens rise in the order in which they held.
+fn check(history: &History) -> usize {
+    let history = history.lock().unwrap();
+    for (name, held) in history.iter() {
+        let mut held = held.clone();
+        held.sort_by_key(|held| held.from);
+        for pair in held.windows(2) {
+            assert!(pair[0].to <= pair[1].from, "{name}: two holders: {pair:?}");
+            assert!(pair[0].token < pair[1].token, "{name}: a token that does not rise: {pair:?}");
+        }
+    }
+    history.values().map(Vec::len).sum()
+}
+
+/// Workers go on while this is done to the cluster; nobody who holds throughout loses anything.
+async fn under_load<F: Future<Output = ()>>(cluster: &Cluster, times: usize, hurt: impl Fn() -> F) {
+    let (history, stop) = (History::default(), Arc::new(AtomicBool::new(false)));
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..6 {
+        let (client, name) = (cluster.client().await, format!("name {}", n % 2));
+        tasks.spawn(work(client, name, history.clone(), stop.clone()));
+    }
+    let holder = cluster.client().await;
+    let long = holder.lock("held throughout").ttl(Duration::from_secs(10)).build().unwrap();
+    let long = long.acquire().await.unwrap();
+    for _ in 0..times {
+        let before = check(&history);
+        hurt().await;
+        let asked = Instant::now();
+        while check(&history) < before + 10 {
+            assert_in_time!(asked.elapsed() < Duration::from_secs(20), "nobody is granted anything");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(long.is_held(), "shorter than the lease, it costs no lock");
+    }
+    assert_eq!(long.release().await, Ending::Released);
+    stop.store(true, Ordering::SeqCst);
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
+    println!("{} grants, disjoint", check(&history));
+}
+
+/// Attempts are under way while their session moves.
+pub(crate) fn leaders_that_change_under_load_cost_no_exclusion() -> Result<(), String> {
+    run(async {
+        let cluster = Cluster::start().await;
+        under_load(&cluster, 8, || leader_moves(&cluster)).await;
+    })
+}
+
+pub(crate) fn a_killed_member_costs_no_lock() -> Result<(), String> {
+    run(async {
+        let cluster = Cluster::start().await;
+        // Twice the leader, and once the member that all clients ask first.
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        under_load(&cluster, 3, || async {
+            let gone = match next.fetch_add(1, Ordering::SeqCst) {
+                1 => 0,
+                _ => cluster.leader().await,
+            };
+            let hurt = cluster.0.clone();
+            blocking(move || {
+                hurt.members()[gone].kill().expect("it runs");
+                std::thread::sleep(Duration::from_millis(1500));
+                hurt.members()[gone].restart(Data::Kept).expect("it starts again");
+                hurt.become_whole().expect("it finds its cluster again");
+            })
+            .await;
+        })
+        .await;
+    })
+}
+
+/// It answers, and says that it knows no leader; or it does not answer.
+pub(crate) fn a_member_that_is_cut_off_is_left() -> Result<(), String> {
+    let cluster = Cluster::start_apart(&[])?;
+    run(async {
+        let network = cluster.1.clone().unwrap();
+        let client = cluster.client().await;
+        let ttl = Duration::from_secs(6);
+        let guard = client.lock("a").ttl(ttl).build().unwrap().acquire().await.unwrap();
+        // The one that clients ask first.
+        network.hosts()[0].cut_off().unwrap();
+        let end = Instant::now() + ttl * 2;
+        while Instant::now() < end {
+            assert!(guard.is_held(), "two members are a majority");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(guard.release().await, Ending::Released);
+        network.hosts()[0].reconnect().unwrap();
+        let mut again = claim(&client, "a", LONG);
+        granted(&mut again).await;
+    })
+}

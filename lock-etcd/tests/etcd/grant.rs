@@ -1,0 +1,177 @@
+//! Which keys and leases a lock takes, and how many requests.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lock_conformance::proxy::{Proxy, Way};
+use lock_core::driver::{Release, Waits};
+use lock_core::{Done, ErrorKind};
+use lock_etcd::etcd_client::{EventType, WatchOptions};
+
+use crate::server::{LONG, Server, all, busy, claim, claim_with, granted, open, queue, run, until};
+
+async fn transactions(server: &Server) -> u64 {
+    server.metric("grpc_server_handled_total", "grpc_method=\"Txn\"").await
+}
+
+async fn leases(server: &Server) -> usize {
+    server.raw().await.leases().await.unwrap().leases().len()
+}
+
+pub(crate) fn a_free_name_takes_one_transaction_and_a_release_another() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        for waits in [Waits::Queued, Waits::No] {
+            // The session, with its first heartbeat.
+            let mut first = claim_with(&client, "first", LONG, crate::server::PATIENCE, waits);
+            granted(&mut first).await;
+            first.release().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let before = transactions(&server).await;
+            for _ in 0..10 {
+                let mut claim = claim_with(&client, "a", LONG, crate::server::PATIENCE, waits);
+                granted(&mut claim).await;
+                assert_eq!(claim.release().await.unwrap(), Release::Released { others: Some(false) });
+            }
+            assert_eq!(transactions(&server).await - before, 20, "{waits:?}");
+        }
+    })
+}
+
+pub(crate) fn a_lock_is_a_key_of_its_name_and_its_token_the_create_revision() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (open(&format!("{}&prefix=app/", server.0.url())).await, server.raw().await);
+        let mut claim = claim(&client, "foo", LONG);
+        let grant = granted(&mut claim).await;
+        let keys = queue(&mut raw, "app/foo").await;
+        assert_eq!(keys.len(), 1);
+        assert_eq!(keys[0].create_revision().unsigned_abs(), grant.token.get());
+        let value = keys[0].value_str().unwrap();
+        assert!(value.ends_with(" a test") && value.len() == 32 + " a test".len(), "{value}");
+        assert!(keys[0].lease() != 0);
+        claim.release().await.unwrap();
+        assert!(all(&mut raw, "").await.is_empty(), "nothing is left");
+    })
+}
+
+/// A key that was never there before costs its name's history; one that was is another version of it.
+pub(crate) fn keys_are_used_again() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (server.client().await, server.raw().await);
+        let mut watch = raw.watch("a/", Some(WatchOptions::new().with_prefix())).await.unwrap();
+        assert!(watch.message().await.unwrap().unwrap().created());
+        for _ in 0..30 {
+            let mut claim = claim(&client, "a", LONG);
+            granted(&mut claim).await;
+            claim.release().await.unwrap();
+        }
+        let (mut keys, mut puts) = (BTreeSet::new(), 0);
+        while puts < 30 {
+            let answer = watch.message().await.unwrap().unwrap();
+            for event in answer.events().iter().filter(|event| event.event_type() == EventType::Put) {
+                keys.insert(event.kv().unwrap().key().to_vec());
+                puts += 1;
+            }
+        }
+        assert_eq!(keys.len(), 1, "{keys:?}");
+    })
+}
+
+pub(crate) fn two_claims_of_one_client_have_two_keys() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (server.client().await, server.raw().await);
+        let (mut first, mut second, mut third) =
+            (claim(&client, "a", LONG), claim(&client, "a", LONG), claim(&client, "a", LONG));
+        granted(&mut first).await;
+        assert!(busy(&mut second).await.queued);
+        assert!(busy(&mut third).await.queued);
+        let keys: BTreeSet<Vec<u8>> = queue(&mut raw, "a").await.iter().map(|kv| kv.key().to_vec()).collect();
+        assert_eq!(keys.len(), 3);
+        second.release().await.unwrap();
+        first.release().await.unwrap();
+        granted(&mut third).await;
+    })
+}
+
+pub(crate) fn a_lease_for_each_ttl_and_no_more() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        let mut claims = Vec::new();
+        for n in 0..20 {
+            // 29.5 s are 30 to a server that counts in seconds.
+            let ttl =
+                [Duration::from_secs(10), Duration::from_secs(30), Duration::from_millis(29_500)][n % 3];
+            let mut claim = claim(&client, &format!("name {n}"), ttl);
+            granted(&mut claim).await;
+            claims.push(claim);
+        }
+        assert_eq!(leases(&server).await, 2);
+    })
+}
+
+pub(crate) fn a_lease_grant_that_nobody_answered_is_settled() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let proxy = Proxy::start(&server.0.address()).await.unwrap();
+        let client = open(&server.through(proxy.address())).await;
+        proxy.hold_open_ones(Way::ToClient);
+        let patience = Duration::from_millis(500);
+        let mut claim = claim_with(&client, "a", LONG, patience, Waits::Queued);
+        let error = claim.attempt().await.expect_err("no answer came");
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Unavailable { done: Done::No },
+            "no lock was asked for: {error:?}"
+        );
+        until("it was granted all the same", LONG, || async { leases(&server).await == 1 }).await;
+        granted(&mut claim).await;
+        until("it is the one in use", Duration::from_secs(2), || async { leases(&server).await == 1 }).await;
+        proxy.deliver(Way::ToClient);
+    })
+}
+
+pub(crate) fn an_idle_session_is_closed() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        let mut claim = claim(&client, "a", Duration::from_secs(1));
+        granted(&mut claim).await;
+        assert_eq!(leases(&server).await, 1);
+        claim.release().await.unwrap();
+        drop(claim);
+        until("its lease is revoked", Duration::from_secs(2), || async { leases(&server).await == 0 }).await;
+    })
+}
+
+pub(crate) fn a_client_that_goes_takes_its_leases_with_it() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        let mut claim = claim(&client, "a", LONG);
+        granted(&mut claim).await;
+        claim.release().await.unwrap();
+        drop((claim, client));
+        until("its lease is revoked", Duration::from_secs(2), || async { leases(&server).await == 0 }).await;
+    })
+}
+
+pub(crate) fn ttls_have_their_bounds() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        for (url, least) in [
+            (server.0.url().to_owned(), 1),
+            (server.0.url().replace("200ms", "500ms"), 3),
+            (format!("etcd://{}", server.0.address()), 5),
+        ] {
+            let info = open(&url).await.info();
+            assert_eq!(info.min_ttl, Duration::from_secs(least), "{url}");
+            assert_eq!(info.max_ttl, Duration::from_secs(300));
+            assert!(info.clock.contains("15247"), "what is left is named");
+        }
+    })
+}

@@ -1,0 +1,80 @@
+//! Locks that go away under their holders.
+
+use std::time::Duration;
+
+use lock_core::Cause;
+use lock_core::driver::Renewal;
+use lock_etcd::etcd_client::PutOptions;
+
+use crate::server::{LONG, Server, busy, claim, granted, queue, run, told, wait_for};
+
+/// With heartbeats every twenty seconds, it is the watch that tells.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+pub(crate) fn a_deleted_key_is_told_at_once() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (server.client().await, server.raw().await);
+        let mut claim = claim(&client, "a", LONG);
+        granted(&mut claim).await;
+        assert!(told(&mut claim, Duration::from_millis(300)).await.is_none(), "nothing has happened");
+        let key = queue(&mut raw, "a").await[0].key().to_vec();
+        raw.delete(key, None).await.unwrap();
+        assert_eq!(told(&mut claim, AT_ONCE).await, Some(Cause::Gone));
+    })
+}
+
+/// As a leader does that stood still.
+pub(crate) fn a_revoked_lease_is_told_at_once() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (server.client().await, server.raw().await);
+        let mut claim = claim(&client, "a", LONG);
+        granted(&mut claim).await;
+        assert!(told(&mut claim, Duration::from_millis(300)).await.is_none());
+        let lease = queue(&mut raw, "a").await[0].lease();
+        raw.lease_revoke(lease).await.unwrap();
+        let cause = told(&mut claim, AT_ONCE).await;
+        assert!(matches!(cause, Some(Cause::Session | Cause::Gone)), "{cause:?}");
+        claim.release().await.unwrap();
+        granted(&mut claim).await;
+    })
+}
+
+pub(crate) fn who_waits_takes_a_new_place_when_its_own_has_gone() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, other, mut raw) = (server.client().await, server.client().await, server.raw().await);
+        let (mut holder, mut waiter) = (claim(&client, "a", LONG), claim(&other, "a", LONG));
+        granted(&mut holder).await;
+        assert!(busy(&mut waiter).await.queued);
+        let place = queue(&mut raw, "a").await[1].clone();
+        raw.lease_revoke(place.lease()).await.unwrap();
+        let waiting = tokio::spawn(async move { wait_for(&mut waiter).await });
+        while queue(&mut raw, "a").await.len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        holder.release().await.unwrap();
+        let grant = tokio::time::timeout(AT_ONCE, waiting).await.unwrap().unwrap();
+        assert!(grant.token.get() > place.create_revision().unsigned_abs());
+    })
+}
+
+/// Its session lives, and another lock of it too; and a key that comes back is another one.
+pub(crate) fn a_proof_is_of_the_lock_and_not_of_the_session() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (server.client().await, server.raw().await);
+        let ttl = Duration::from_secs(1);
+        let (mut lost, mut kept) = (claim(&client, "a", ttl), claim(&client, "b", ttl));
+        granted(&mut lost).await;
+        granted(&mut kept).await;
+        let key = queue(&mut raw, "a").await[0].clone();
+        let with_lease = PutOptions::new().with_lease(key.lease());
+        raw.delete(key.key(), None).await.unwrap();
+        raw.put(key.key(), key.value(), Some(with_lease)).await.unwrap();
+        tokio::time::sleep(ttl).await;
+        assert_eq!(lost.renew(ttl).await.unwrap(), Renewal::Lost(Cause::Gone));
+        assert!(matches!(kept.renew(ttl).await.unwrap(), Renewal::Held { .. }));
+    })
+}

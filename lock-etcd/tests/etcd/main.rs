@@ -1,0 +1,90 @@
+//! The rules that are particular to etcd, on real servers. What every backend promises is the conformance suite's.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod access;
+mod cluster;
+mod foreign;
+mod grant;
+mod late;
+mod loss;
+mod revoke;
+mod server;
+mod tls;
+mod watch;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use lock_conformance::{rules, servers};
+
+rules! {
+    fn() -> Result<(), String>;
+    access {
+        who_may_not_write_is_told_what_it_takes,
+        a_right_to_the_prefix_is_enough,
+        a_right_to_one_name_is_enough_for_it,
+        a_wrong_password_is_told_and_not_shown,
+        rights_that_change_cost_no_lock,
+        check_says_what_the_server_is,
+        a_proxy_that_answers_keep_alives_by_itself_is_unsupported,
+    }
+    cluster {
+        a_keep_alive_without_a_majority_does_not_count,
+        a_new_term_moves_everything_to_a_fresh_lease,
+        one_lost_key_does_not_stop_a_batch_of_moves,
+        leaders_that_change_under_load_cost_no_exclusion,
+        a_killed_member_costs_no_lock,
+        a_member_that_is_cut_off_is_left,
+    }
+    foreign {
+        etcds_own_lock_and_ours_exclude_each_other,
+        a_foreign_holder_can_be_revoked,
+        deeper_names_are_other_names,
+        a_key_without_a_lease_is_rejected,
+    }
+    grant {
+        a_free_name_takes_one_transaction_and_a_release_another,
+        a_lock_is_a_key_of_its_name_and_its_token_the_create_revision,
+        keys_are_used_again,
+        two_claims_of_one_client_have_two_keys,
+        a_lease_for_each_ttl_and_no_more,
+        a_lease_grant_that_nobody_answered_is_settled,
+        an_idle_session_is_closed,
+        a_client_that_goes_takes_its_leases_with_it,
+        ttls_have_their_bounds,
+    }
+    late {
+        a_late_attempt_finds_its_tombstone,
+        a_tombstone_lies_under_the_attempts_own_lease,
+        a_slot_with_a_late_attempt_is_not_given_again,
+    }
+    loss {
+        a_deleted_key_is_told_at_once,
+        a_revoked_lease_is_told_at_once,
+        who_waits_takes_a_new_place_when_its_own_has_gone,
+        a_proof_is_of_the_lock_and_not_of_the_session,
+    }
+    revoke {
+        a_revoked_key_is_on_a_lease_that_nobody_renews,
+        a_holder_is_told_that_it_was_revoked,
+        what_was_revoked_is_not_moved_back,
+    }
+    tls {
+        the_roots_and_the_clients_certificate_are_the_urls,
+    }
+    watch {
+        a_hand_over_is_quick_while_others_write,
+        each_waiter_has_two_watches_and_leaves_none,
+        only_the_next_in_the_queue_is_woken,
+        a_compaction_costs_no_wake_up,
+        a_connection_that_breaks_costs_no_wake_up,
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Each has servers of its own, and some of them three.
+    arguments.test_threads.get_or_insert(3);
+    libtest_mimic::run(&arguments, rules::on(&servers::Etcd, tests())).exit_code()
+}

@@ -1,0 +1,88 @@
+//! Locks that are taken from their holders.
+
+use std::time::Duration;
+
+use lock_core::driver::{Release, Revocation, Revoked, When};
+use lock_core::{Cause, Client, Label, Owner, Random};
+
+use crate::server::{LONG, PATIENCE, Server, busy, claim, granted, name, queue, run, told, until};
+
+pub(crate) async fn revoke(client: &Client, lock: &str, when: When) -> Revoked {
+    let driver = client.driver();
+    let holder = driver.inspect(&name(lock), PATIENCE).await.unwrap().holder.expect("it is held");
+    let (by, label) = (Owner::mint(&Random::system()), Label::new("an operator"));
+    let patience = Duration::from_secs(1);
+    let revocation = Revocation { holder: holder.owner, by, label, when, patience };
+    driver.revoke(&name(lock), revocation).await.unwrap()
+}
+
+pub(crate) fn a_revoked_key_is_on_a_lease_that_nobody_renews() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, other, mut raw) = (server.client().await, server.client().await, server.raw().await);
+        let ttl = Duration::from_secs(2);
+        let mut holder = claim(&client, "a", ttl);
+        granted(&mut holder).await;
+        let before = queue(&mut raw, "a").await[0].clone();
+        let Revoked::FreeIn(left) = revoke(&other, "a", When::HoldersDeadline).await else { panic!() };
+        assert!(left >= ttl && left <= ttl * 2, "{left:?}");
+        let after = queue(&mut raw, "a").await[0].clone();
+        assert_eq!((after.key(), after.create_revision()), (before.key(), before.create_revision()));
+        assert_ne!(after.lease(), before.lease());
+        let terms = raw.lease_time_to_live(after.lease(), None).await.unwrap();
+        assert!(terms.granted_ttl().unsigned_abs() >= ttl.as_secs());
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "it is another's");
+        assert_eq!(queue(&mut raw, "a").await.len(), 1, "until its end");
+        until("it is free", left + Duration::from_secs(2), || async {
+            let mut raw = raw.clone();
+            queue(&mut raw, "a").await.is_empty()
+        })
+        .await;
+    })
+}
+
+/// Its heartbeats come every twenty seconds: it is told by a watch.
+pub(crate) fn a_holder_is_told_that_it_was_revoked() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, other) = (server.client().await, server.client().await);
+        for (when, lock) in [(When::HoldersDeadline, "a"), (When::Now, "b")] {
+            let mut holder = claim(&client, lock, LONG);
+            granted(&mut holder).await;
+            assert!(told(&mut holder, Duration::from_millis(300)).await.is_none());
+            revoke(&other, lock, when).await;
+            assert_eq!(told(&mut holder, Duration::from_secs(2)).await, Some(Cause::Revoked), "{when:?}");
+            holder.release().await.unwrap();
+            let mut next = claim(&other, lock, LONG);
+            match when {
+                When::HoldersDeadline => _ = busy(&mut next).await,
+                When::Now => _ = granted(&mut next).await,
+            }
+        }
+    })
+}
+
+/// A move puts keys onto a fresh lease only where they are as they were last seen.
+pub(crate) fn what_was_revoked_is_not_moved_back() -> Result<(), String> {
+    use crate::cluster::{Cluster, leader_moves};
+
+    run(async {
+        let cluster = Cluster::start().await;
+        let (client, other) = (cluster.client().await, cluster.client().await);
+        let mut raw = cluster.raw(0).await;
+        let ttl = Duration::from_secs(9);
+        let (mut revoked, mut kept) = (claim(&client, "a", ttl), claim(&client, "b", ttl));
+        granted(&mut revoked).await;
+        granted(&mut kept).await;
+        revoke(&other, "a", When::HoldersDeadline).await;
+        let (of_a, of_b) = (queue(&mut raw, "a").await[0].lease(), queue(&mut raw, "b").await[0].lease());
+        leader_moves(&cluster).await;
+        until("the others were moved", LONG, || async {
+            let mut raw = raw.clone();
+            queue(&mut raw, "b").await[0].lease() != of_b
+        })
+        .await;
+        assert_eq!(queue(&mut raw, "a").await[0].lease(), of_a);
+        assert_eq!(told(&mut revoked, ttl).await, Some(Cause::Revoked));
+    })
+}

@@ -1,0 +1,159 @@
+//! What the tests work with: servers, claims, and etcd-client itself.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::servers::{Etcd, Owned, Settings};
+pub(crate) use lock_conformance::timing::until;
+use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Renewal, Request, Waits};
+use lock_core::{Client, Label, Name, Options, Owner, Random};
+use lock_etcd::etcd_client::{self, GetOptions, KeyValue};
+
+/// How long the calls of a claim may take, unless the test says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// A server of the test's own.
+pub(crate) struct Server(pub(crate) Owned);
+
+impl Server {
+    pub(crate) fn start() -> Server {
+        Server::start_with(&[])
+    }
+
+    pub(crate) fn start_with(args: &[&str]) -> Server {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let settings = Settings { args, ..Settings::default() };
+        Server(Owned::start(&Etcd, &settings).expect("another was started before"))
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        open(self.0.url()).await
+    }
+
+    pub(crate) async fn raw(&self) -> etcd_client::Client {
+        raw(&self.0.address()).await
+    }
+
+    /// The server's URL, with another address.
+    pub(crate) fn through(&self, address: impl std::fmt::Display) -> String {
+        self.0.url().replace(&self.0.address(), &address.to_string())
+    }
+
+    /// A number of the server's own statistics, summed over all lines that begin like this and hold that.
+    pub(crate) async fn metric(&self, name: &str, with: &str) -> u64 {
+        metric(&self.0.address(), name, with).await
+    }
+}
+
+pub(crate) async fn metric(address: &str, name: &str, with: &str) -> u64 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    let lines = answer.lines().filter(|line| line.starts_with(name) && line.contains(with));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64
+}
+
+pub(crate) async fn raw(address: &str) -> etcd_client::Client {
+    etcd_client::Client::connect([address], None).await.unwrap()
+}
+
+pub(crate) async fn open(url: &str) -> Client {
+    lock_etcd::connect_with(url, Options::default().patience(PATIENCE)).await.expect("it is up")
+}
+
+pub(crate) fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+/// The keys of a name's queue, the oldest first.
+pub(crate) async fn queue(raw: &mut etcd_client::Client, name: &str) -> Vec<KeyValue> {
+    all(raw, &format!("{name}/")).await
+}
+
+/// All keys that begin like this, the oldest first.
+pub(crate) async fn all(raw: &mut etcd_client::Client, start: &str) -> Vec<KeyValue> {
+    let mut found = raw.get(start, Some(GetOptions::new().with_prefix())).await.unwrap().take_kvs();
+    found.sort_by_key(KeyValue::create_revision);
+    found
+}
+
+pub(crate) fn claim(client: &Client, lock: &str, ttl: Duration) -> Box<dyn Claim> {
+    claim_with(client, lock, ttl, PATIENCE, Waits::Queued)
+}
+
+pub(crate) fn claim_with(
+    client: &Client,
+    lock: &str,
+    ttl: Duration,
+    patience: Duration,
+    waits: Waits,
+) -> Box<dyn Claim> {
+    client.driver().claim(Request {
+        name: name(lock),
+        owner: Owner::mint(&Random::system()),
+        mode: Mode::Exclusive,
+        ttl,
+        patience,
+        waits,
+        label: Label::new("a test"),
+        clock: client.clock().clone(),
+    })
+}
+
+pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
+    match claim.attempt().await.expect("up") {
+        Attempt::Granted(grant) => grant,
+        Attempt::Busy(busy) => panic!("{busy:?}"),
+    }
+}
+
+pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
+    match claim.attempt().await.expect("up") {
+        Attempt::Busy(busy) => busy,
+        Attempt::Granted(grant) => panic!("{grant:?}"),
+    }
+}
+
+/// Waits as the core does: look, listen, look, wait.
+pub(crate) async fn wait_for(claim: &mut Box<dyn Claim>) -> Grant {
+    if let Attempt::Granted(grant) = claim.attempt().await.expect("up") {
+        return grant;
+    }
+    claim.listen().await.unwrap();
+    loop {
+        if let Attempt::Granted(grant) = claim.attempt().await.expect("up") {
+            return grant;
+        }
+        claim.changed().await;
+    }
+}
+
+/// Waits for the claim to be woken, and asks what has become of its lock.
+pub(crate) async fn told(claim: &mut Box<dyn Claim>, limit: Duration) -> Option<lock_core::Cause> {
+    let end = Instant::now() + limit;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        if tokio::time::timeout(left, claim.changed()).await.is_err() {
+            return None;
+        }
+        if let Renewal::Lost(cause) = claim.renew(LONG).await.expect("up") {
+            return Some(cause);
+        }
+    }
+    None
+}
+
+pub(crate) async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(what).await.unwrap()
+}
+
+pub(crate) fn run(test: impl Future<Output = ()>) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(test);
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    Ok(())
+}

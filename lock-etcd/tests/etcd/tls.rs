@@ -1,0 +1,60 @@
+//! TLS against a real server.
+
+use std::fs;
+use std::path::Path;
+
+use lock_conformance::servers::{Certificate, Root};
+use lock_core::{ErrorKind, Options};
+
+use crate::server::{LONG, PATIENCE, Server, claim, granted, open, run};
+
+/// Writes a root, and certificates of it with their keys for the server and for a client, into the folder.
+fn write_certificates(folder: &Path) {
+    let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
+    let root = Root::new("a root");
+    write("ca.pem", &root.pem());
+    for who in ["server", "client"] {
+        let Certificate { certificate, key } = root.certify(who, &["127.0.0.1", "localhost"]);
+        write(&format!("{who}.pem"), &certificate);
+        write(&format!("{who}.key"), &key);
+    }
+}
+
+pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() -> Result<(), String> {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        write_certificates(folder.path());
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let (cert, key, ca) = (file("server.pem"), file("server.key"), file("ca.pem"));
+        let mut args = vec!["--cert-file", &cert, "--key-file", &key];
+        for clients in ["may be anonymous", "have certificates"] {
+            if clients == "have certificates" {
+                args.extend(["--client-cert-auth", "--trusted-ca-file", &ca]);
+            }
+            let server = Server::start_with(&args);
+            let url =
+                |parameters: String| format!("etcds://{}?election=200ms{parameters}", server.0.address());
+            let refused = lock_etcd::connect(&url(String::new())).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Rejected, "{refused:?}");
+            assert!(refused.message().contains("?ca="), "{refused}");
+
+            if clients == "may be anonymous" {
+                granted(&mut claim(&open(&url(format!("&ca={ca}"))).await, "a", LONG)).await;
+                let plain = url(String::new()).replace("etcds", "etcd");
+                let options = Options::default().patience(PATIENCE / 5);
+                let error = lock_etcd::connect_with(&plain, options).await.unwrap_err();
+                assert!(error.is_transient(), "{error:?}");
+            } else {
+                let error = lock_etcd::connect(&url(format!("&ca={ca}"))).await.unwrap_err();
+                assert!(
+                    matches!(error.kind(), ErrorKind::Rejected | ErrorKind::Unavailable { .. }),
+                    "{error:?}"
+                );
+            }
+            let certified = format!("&ca={ca}&cert={}&key={}", file("client.pem"), file("client.key"));
+            let client = open(&url(certified)).await;
+            granted(&mut claim(&client, "b", LONG)).await;
+            assert!(!format!("{client:?}").contains("PRIVATE"), "{client:?}");
+        }
+    })
+}

@@ -1,0 +1,163 @@
+//! Wake-ups.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lock_conformance::proxy::{Cut, Proxy};
+use lock_core::Ending;
+use lock_core::driver::Claim;
+use lock_etcd::etcd_client::CompactionOptions;
+
+use crate::server::{LONG, Server, busy, claim, granted, open, queue, run, told, until, wait_for};
+
+async fn watchers(server: &Server) -> u64 {
+    server.metric("etcd_debugging_mvcc_watcher_total", "").await
+}
+
+async fn listens(claim: &mut Box<dyn Claim>) {
+    assert!(busy(claim).await.queued);
+    claim.listen().await.unwrap();
+    assert!(busy(claim).await.queued);
+}
+
+/// From a revision that is past, a watch is told 90 ms late: and every revision is past while others write.
+pub(crate) fn a_hand_over_is_quick_while_others_write() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut writers = tokio::task::JoinSet::new();
+        for n in 0..4 {
+            let (mut raw, stop) = (server.raw().await, stop.clone());
+            writers.spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    raw.put(format!("noise {n}"), "x", None).await.unwrap();
+                }
+            });
+        }
+        let (client, other) = (server.client().await, server.client().await);
+        let mut took = Vec::new();
+        for _ in 0..40 {
+            let (mut holder, mut waiter) = (claim(&client, "a", LONG), claim(&other, "a", LONG));
+            granted(&mut holder).await;
+            listens(&mut waiter).await;
+            let waiting = tokio::spawn(async move {
+                wait_for(&mut waiter).await;
+                (Instant::now(), waiter)
+            });
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let released = Instant::now();
+            holder.release().await.unwrap();
+            let (at, mut waiter) = waiting.await.unwrap();
+            took.push(at.saturating_duration_since(released));
+            waiter.release().await.unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        writers.join_all().await;
+        took.sort();
+        println!("half of them within {:?}, the worst {:?}", took[20], took[39]);
+        assert!(took[20] < Duration::from_millis(40), "{took:?}");
+    })
+}
+
+pub(crate) fn each_waiter_has_two_watches_and_leaves_none() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, other) = (server.client().await, server.client().await);
+        let (mut holder, mut waiter) = (claim(&client, "a", LONG), claim(&other, "a", LONG));
+        granted(&mut holder).await;
+        until("the holder watches its key", LONG, || async { watchers(&server).await == 1 }).await;
+        listens(&mut waiter).await;
+        until("the waiter watches twice", LONG, || async { watchers(&server).await == 3 }).await;
+        // On a stream that is open already, too.
+        let mut another = claim(&other, "a", LONG);
+        listens(&mut another).await;
+        until("each of them", LONG, || async { watchers(&server).await == 5 }).await;
+        another.release().await.unwrap();
+        until("it has left", LONG, || async { watchers(&server).await == 3 }).await;
+        holder.release().await.unwrap();
+        granted(&mut waiter).await;
+        until("it watches its own now", LONG, || async { watchers(&server).await == 1 }).await;
+        waiter.release().await.unwrap();
+        until("nobody watches", LONG, || async { watchers(&server).await == 0 }).await;
+    })
+}
+
+pub(crate) fn only_the_next_in_the_queue_is_woken() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        let mut claims = Vec::new();
+        for n in 0..5 {
+            let mut claim = claim(&client, "a", LONG);
+            match n {
+                0 => _ = granted(&mut claim).await,
+                _ => listens(&mut claim).await,
+            }
+            claims.push(claim);
+        }
+        claims[0].release().await.unwrap();
+        let woken = tokio::time::timeout(Duration::from_secs(5), claims[1].changed()).await;
+        assert!(woken.is_ok(), "the next one");
+        for claim in &mut claims[2..] {
+            let woken = tokio::time::timeout(Duration::from_millis(100), claim.changed()).await;
+            assert!(woken.is_err(), "nothing has changed for it");
+        }
+        // One that gives up in the middle wakes who stood behind it, who then watches another.
+        claims[3].release().await.unwrap();
+        tokio::time::timeout(Duration::from_secs(5), claims[4].changed()).await.unwrap();
+        assert!(busy(&mut claims[4]).await.queued);
+        granted(&mut claims[1]).await;
+        claims[1].release().await.unwrap();
+        granted(&mut claims[2]).await;
+        claims[2].release().await.unwrap();
+        tokio::time::timeout(Duration::from_secs(5), claims[4].changed()).await.unwrap();
+        granted(&mut claims[4]).await;
+    })
+}
+
+/// What an own key's watch would begin with is compacted before it is made.
+pub(crate) fn a_compaction_costs_no_wake_up() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, other, mut raw) = (server.client().await, server.client().await, server.raw().await);
+        let (mut holder, mut waiter) = (claim(&client, "a", LONG), claim(&other, "a", LONG));
+        granted(&mut holder).await;
+        let revision = raw.put("noise", "x", None).await.unwrap().header().unwrap().revision();
+        raw.compact(revision, Some(CompactionOptions::new().with_physical())).await.unwrap();
+        listens(&mut waiter).await;
+        let revision = raw.put("noise", "y", None).await.unwrap().header().unwrap().revision();
+        raw.compact(revision, Some(CompactionOptions::new().with_physical())).await.unwrap();
+        until("the watches are there", LONG, || async { watchers(&server).await == 3 }).await;
+        let key = queue(&mut raw, "a").await[0].key().to_vec();
+        raw.delete(key, None).await.unwrap();
+        assert!(told(&mut holder, Duration::from_secs(2)).await.is_some());
+        tokio::time::timeout(Duration::from_secs(2), waiter.changed()).await.unwrap();
+        granted(&mut waiter).await;
+    })
+}
+
+pub(crate) fn a_connection_that_breaks_costs_no_wake_up() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let proxy = Proxy::start(&server.0.address()).await.unwrap();
+        let (client, other) = (server.client().await, open(&server.through(proxy.address())).await);
+        let lock = other.lock("a").ttl(LONG).build().unwrap();
+        for n in 0..10 {
+            let mut holder = claim(&client, "a", LONG);
+            granted(&mut holder).await;
+            let waiting = tokio::spawn({
+                let lock = lock.clone();
+                async move { lock.acquire().await }
+            });
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            proxy.cut(Cut::Reset);
+            // Before there is another one, while it is made, and when it is there.
+            tokio::time::sleep(Duration::from_millis(10 * n)).await;
+            holder.release().await.unwrap();
+            // Sooner than the core looks by itself.
+            let guard = tokio::time::timeout(Duration::from_secs(2), waiting).await.unwrap().unwrap();
+            assert_eq!(guard.unwrap().release().await, Ending::Released);
+        }
+    })
+}

@@ -1,0 +1,10 @@
+//! Locks of Go's client and of `etcdctl` beside ours, on servers of their own.
+
+use lock_conformance::interop::{self, Kind};
+use lock_conformance::{Verdict, servers};
+
+fn main() -> Verdict {
+    interop::run(&servers::Etcd, &[Kind::EtcdGo, Kind::Etcdctl], |url| async move {
+        lock_etcd::connect(&url).await
+    })
+}
