@@ -1,0 +1,133 @@
+//! `check`: is the ensemble reachable, of which version, are we allowed, what does it grant?
+
+use std::time::Duration;
+
+use lock_core::Result;
+use lock_core::driver::{Call, Finding, Level};
+use zookeeper_client::{CreateMode, Error as ZkError, Stat};
+
+use crate::driver::{ZkDriver, not_done};
+use crate::errors::{self, OLDEST};
+use crate::link::{Failure, Link};
+
+/// One finding per question. An `Err` only if no server can be reached at all.
+pub(crate) async fn check(driver: &ZkDriver, patience: Duration) -> Result<Vec<Finding>> {
+    let call = Call::begin(&driver.clock, patience);
+    let version = loop {
+        let link = driver.eye.link(&call).await?;
+        let said = version(&link, &call).await;
+        if let Some(version) = driver.eye.settle(&link, &call, said).await.map_err(not_done)? {
+            break version;
+        }
+    };
+    let server = &lock_core::driver::Driver::info(driver).server;
+    let reachable = Finding::new("reachable", Level::Good, format!("ZooKeeper at {server}"));
+    Ok(vec![
+        reachable,
+        version,
+        encryption(driver),
+        folder(driver, &call).await,
+        rights(driver, &call).await,
+        tick(driver),
+    ])
+}
+
+/// What it is by what it understands: its version it tells to nobody who speaks this protocol.
+async fn version(link: &Link, call: &Call) -> Result<Finding, Failure> {
+    let users = link.ask(call, link.client.list_auth_users()).await;
+    let level = match users {
+        Ok(_) => return Ok(Finding::new("version", Level::Good, "3.7 or later")),
+        Err(Failure::Refused(ZkError::Unimplemented | ZkError::UnexpectedErrorCode(_))) => Level::Warning,
+        Err(Failure::Refused(_)) => Level::Unknown,
+        Err(failure) => return Err(failure),
+    };
+    let message =
+        format!("older than 3.7; this library asks for {OLDEST} at least, and is not tested on such");
+    Ok(Finding::new("version", level, message))
+}
+
+fn encryption(driver: &ZkDriver) -> Finding {
+    match driver.is_encrypted {
+        true => Finding::new("encryption", Level::Good, "TLS"),
+        false => Finding::new(
+            "encryption",
+            Level::Good,
+            "none: whoever can read the network can read the password, and act in its place",
+        ),
+    }
+}
+
+/// Is the folder of the locks there, or can it be made?
+async fn folder(driver: &ZkDriver, call: &Call) -> Finding {
+    let path = driver.folder.path();
+    match asked(driver, call, Asked::Folder).await {
+        Ok(_) => Finding::new("folder", Level::Good, format!("{path} is there")),
+        Err(e) if e.is_transient() => Finding::new("folder", Level::Unknown, e.message()),
+        Err(e) => Finding::new("folder", Level::Bad, format!("{path}: {}", e.message())),
+    }
+}
+
+/// May this user make, read and remove nodes there?
+async fn rights(driver: &ZkDriver, call: &Call) -> Finding {
+    match asked(driver, call, Asked::Rights).await {
+        Ok(Some(stat)) if stat.is_invalid() => {
+            Finding::new("rights", Level::Bad, errors::too_old().message())
+        }
+        Ok(_) => Finding::new("rights", Level::Good, "this user may take and release locks"),
+        Err(e) if e.is_transient() => Finding::new("rights", Level::Unknown, e.message()),
+        Err(e) => Finding::new("rights", Level::Bad, e.message()),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Folder,
+    Rights,
+}
+
+async fn asked(driver: &ZkDriver, call: &Call, what: Asked) -> Result<Option<Stat>> {
+    loop {
+        let link = driver.eye.link(call).await?;
+        let outcome = match what {
+            Asked::Folder => find_or_make(driver, &link, call).await.map(|()| None),
+            Asked::Rights => try_rights(driver, &link, call).await.map(Some),
+        };
+        if let Some(out) = driver.eye.settle(&link, call, outcome).await? {
+            return Ok(out);
+        }
+    }
+}
+
+async fn find_or_make(driver: &ZkDriver, link: &Link, call: &Call) -> Result<(), Failure> {
+    match link.ask(call, link.client.check_stat(driver.folder.path())).await? {
+        Some(_) => Ok(()),
+        None => driver.folder.make(link, call).await,
+    }
+}
+
+/// With a node of its own, which goes with the connection at the latest.
+async fn try_rights(driver: &ZkDriver, link: &Link, call: &Call) -> Result<Stat, Failure> {
+    let prefix = format!("{}/check-", driver.folder.path().trim_end_matches('/'));
+    let node = CreateMode::EphemeralSequential.with_acls(driver.folder.acls());
+    let (stat, sequence) = link.ask(call, link.client.create(&prefix, &[], &node)).await?;
+    let made = format!("{prefix}{sequence}");
+    let read = link.ask(call, link.client.get_data(&made)).await;
+    let listed = link.ask(call, link.client.list_children(driver.folder.path())).await;
+    link.ask(call, link.client.delete(&made, None)).await?;
+    read.and(listed)?;
+    Ok(stat)
+}
+
+fn tick(driver: &ZkDriver) -> Finding {
+    let granted = driver.granted;
+    let (shortest, longest) = (granted.shortest_ttl(), granted.longest);
+    let message = format!(
+        "locks count on pings within the ensemble that take {:?} at most (?tick=); ttls from {shortest:?} to {longest:?}",
+        granted.tick
+    );
+    if longest < shortest {
+        let why = "the servers grant no session that is long enough: set maxSessionTimeout there, or a shorter ?tick=";
+        return Finding::new("tick", Level::Bad, format!("{message}: {why}"));
+    }
+    Finding::new("tick", Level::Good, message)
+}

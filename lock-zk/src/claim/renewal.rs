@@ -1,0 +1,112 @@
+//! A claim that holds: what a renewal asks, and what it believes.
+//!
+//! Heartbeats prove the session. That the node is there, a watch on it proves: the server tells of what happens to a
+//! node before it answers whatever this session asks after that, a heartbeat too (ZooKeeper's programmer's guide,
+//! *What ZooKeeper Guarantees about Watches*). So a node is read once on each connection, at the first renewal there,
+//! and however many locks are held, one heartbeat renews them all.
+
+use std::sync::Arc;
+
+use lock_core::driver::{Call, Cause, Renewal};
+use lock_core::{Done, Instant};
+use zookeeper_client::Error as ZkError;
+
+use super::{Held, Trouble, ZkClaim};
+use crate::errors;
+use crate::layout;
+use crate::link::{Failure, Link};
+use crate::session::{Session, State};
+use crate::watches::{self, Watching};
+
+impl ZkClaim {
+    /// Asks for the node if it isn't watched, and believes the session's heartbeats.
+    pub(super) async fn renew_within(&mut self, session: &Session, call: &Call) -> Result<Renewal, Trouble> {
+        loop {
+            if let Some(cause) = self.is_lost(session, call).await? {
+                if cause == Cause::Revoked {
+                    self.held = Some(Held::Revoked);
+                }
+                return Ok(Renewal::Lost(cause));
+            }
+            let certain = self.certain(session, call).await;
+            if session.state() != State::Alive {
+                return Ok(Renewal::Lost(Cause::Session));
+            }
+            // Something has happened to it before the proof came.
+            if self.own.as_ref().is_some_and(Watching::has_fired) {
+                continue;
+            }
+            self.told = Some(certain);
+            return Ok(Renewal::Held { valid_for: certain.since(call.began()) });
+        }
+    }
+
+    /// Why the lock is lost, if it is, as far as this connection's server has told.
+    async fn is_lost(&mut self, session: &Session, call: &Call) -> Result<Option<Cause>, Trouble> {
+        loop {
+            let link = self.link(session, call).await?;
+            let path = self.place.path();
+            if path.is_some_and(|path| self.own.as_ref().is_some_and(|own| own.is_quiet(&path, link.number)))
+            {
+                return Ok(None);
+            }
+            match self.ask_for_the_node(&link, session, call).await {
+                Ok(cause) => return Ok(cause),
+                Err(Failure::Broken) => session.cut(link.number),
+                Err(Failure::Refused(e)) => return Err(errors::refused(e).into()),
+                Err(Failure::Late) => {
+                    self.is_late(&link, session, call).await;
+                    return Err(call.out_of_time(Done::No).into());
+                }
+            }
+        }
+    }
+
+    /// Reads the node, and watches it from now on.
+    async fn ask_for_the_node(
+        &mut self,
+        link: &Link,
+        session: &Session,
+        call: &Call,
+    ) -> Result<Option<Cause>, Failure> {
+        if let Some(path) = self.place.path() {
+            match link.ask(call, link.client.get_and_watch_data(&path)).await {
+                Ok((data, _, watcher)) => {
+                    // Nobody waits for it: the next renewal asks whether it has fired.
+                    let (watch, own) = watches::watch(path, link.number, watcher, Arc::default());
+                    session.watch(watch);
+                    self.own = Some(own);
+                    return Ok(layout::is_revoked(&data).then_some(Cause::Revoked));
+                }
+                Err(Failure::Refused(ZkError::NoNode)) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        // Somebody has removed it. Who stands there now says why, as far as anybody can.
+        let directory = &self.place.directory;
+        let queue = directory.queue(link, call).await?;
+        let Some(first) = queue.first() else { return Ok(Some(Cause::Gone)) };
+        match link.ask(call, link.client.get_data(&directory.node(&first.name))).await {
+            Ok((data, _)) if layout::is_revoked(&data) => Ok(Some(Cause::Revoked)),
+            Ok(_) | Err(Failure::Refused(_)) => Ok(Some(Cause::Taken)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Until when the session is certain. If that is soon, more is waited for than the holder knows of already; what there
+    /// is then is told, however little: until there is more, that may be over.
+    async fn certain(&self, session: &Session, call: &Call) -> Instant {
+        loop {
+            // Before the look: no proof goes unnoticed from here on.
+            let (proven, ends) = (session.proven(), session.ends());
+            let is_enough = Some(ends) > self.told || ends.since(call.clock().now()) > session.timeout() / 2;
+            if is_enough || session.state() != State::Alive {
+                return ends;
+            }
+            session.wanted.notify_one();
+            if call.within(proven).await.is_none() {
+                return ends;
+            }
+        }
+    }
+}

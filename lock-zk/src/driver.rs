@@ -1,0 +1,207 @@
+//! The driver: opens claims, shows who holds and waits, takes locks from their holders.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::driver::{
+    Call, Claim, Driver, Entry, Finding, Inspection, Request, Revocation, Revoked, When,
+};
+use lock_core::{Clock, Context, Done, Error, FencingToken, Info, Name, OwnerBytes, Result};
+use tokio::runtime::Handle;
+use zookeeper_client::{Acls, Error as ZkError, MultiReadResult, Stat};
+
+use crate::check;
+use crate::claim::ZkClaim;
+use crate::directory::{Directory, Folder};
+use crate::eye::{Eye, FOR_EVER};
+use crate::info::Granted;
+use crate::layout::{self, Said};
+use crate::link::{Failure, Link, Site};
+use crate::session::{Sessions, not_opened};
+use crate::settings::ZooKeeper;
+
+/// One ensemble.
+#[derive(Debug)]
+pub(crate) struct ZkDriver {
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) eye: Eye,
+    pub(crate) granted: Granted,
+    pub(crate) is_encrypted: bool,
+    pub(crate) clock: Clock,
+    sessions: Arc<Sessions>,
+    info: Arc<Info>,
+}
+
+impl ZkDriver {
+    pub(crate) async fn open(zookeeper: ZooKeeper, context: Context) -> Result<ZkDriver> {
+        let address = zookeeper.address();
+        let ZooKeeper { reach, chroot, prefix, tick, .. } = zookeeper;
+        let Context { clock, random, patience } = context;
+        let acls = if reach.has_login() { Acls::creator_all() } else { Acls::anyone_all() };
+        let is_encrypted = reach.is_encrypted();
+        let site = Site { reach: Arc::new(reach), clock: clock.clone(), random, runtime: Handle::current() };
+        let call = Call::begin(&clock, patience);
+        // Nobody says which timeouts are granted but by granting them.
+        let shortest = tick.saturating_mul(2).min(FOR_EVER);
+        let (short, long) = tokio::join!(
+            Link::open(&site, 1, shortest, None, &call),
+            Link::open(&site, 1, FOR_EVER, None, &call),
+        );
+        let short = short.map_err(|why| not_opened(why, &call))?;
+        let long = long.map_err(|why| not_opened(why, &call))?;
+        let granted = Granted::new(tick, short.timeout(), long.timeout());
+        let folder = Arc::new(Folder::new(chroot, prefix, acls));
+        Ok(ZkDriver {
+            eye: Eye::new(site.clone(), long),
+            sessions: Arc::new(Sessions::new(site, granted.tick, folder.path().to_owned())),
+            info: Arc::new(granted.describe(address)),
+            folder,
+            granted,
+            is_encrypted,
+            clock,
+        })
+    }
+
+    /// Everybody who stands in the queue, with what their nodes say.
+    async fn read(directory: &Directory, link: &Link, call: &Call) -> Result<Vec<Standing>, Failure> {
+        // So that what somebody else was answered before is seen here, whichever servers the two are connected to.
+        let syncing = link.client.sync("/");
+        let queue = directory.queue(link, call);
+        link.ask(call, syncing).await?;
+        let mut standing = Vec::new();
+        for tickets in queue.await?.chunks(AT_ONCE) {
+            let mut reading = link.client.new_multi_reader();
+            for ticket in tickets {
+                reading.add_get_data(&directory.node(&ticket.name)).map_err(Failure::Refused)?;
+            }
+            let read = link.ask(call, reading.commit()).await?;
+            standing.extend(read.into_iter().zip(tickets).filter_map(|(read, ticket)| match read {
+                MultiReadResult::Data { data, stat } => {
+                    Some(Standing { name: ticket.name.clone(), said: Said::parse(&data), stat })
+                }
+                // It has gone meanwhile.
+                _ => None,
+            }));
+        }
+        Ok(standing)
+    }
+
+    /// Writes into the holder's node, or removes it, if it is still the one that was shown.
+    async fn revoke_on(
+        directory: &Directory,
+        revocation: &Revocation,
+        link: &Link,
+        call: &Call,
+    ) -> Result<Result<Revoked>, Failure> {
+        let Revocation { holder, by, label, when, .. } = revocation;
+        loop {
+            let standing = ZkDriver::read(directory, link, call).await?;
+            let Some(first) = standing.first().filter(|first| first.shown() == *holder) else {
+                return Ok(Ok(Revoked::NotHeld));
+            };
+            let (path, version) = (directory.node(&first.name), Some(first.stat.version));
+            let (outcome, revoked) = match (when, &first.said) {
+                (When::Now, _) => (link.ask(call, link.client.delete(&path, version)).await, Revoked::Free),
+                (When::HoldersDeadline, Said::Foreign) => return Ok(Err(is_foreign(&first.name))),
+                (When::HoldersDeadline, said) => {
+                    let left = said.timeout().unwrap_or_default();
+                    let data = layout::revocation(by, label, left);
+                    let writing = link.client.set_data(&path, &data, version);
+                    (link.ask(call, writing).await.map(drop), Revoked::FreeIn(left))
+                }
+            };
+            match outcome {
+                Ok(()) => return Ok(Ok(revoked)),
+                // Somebody else was quicker.
+                Err(Failure::Refused(ZkError::BadVersion | ZkError::NoNode)) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+}
+
+/// So many nodes are read in one request.
+const AT_ONCE: usize = 500;
+
+/// A node in a queue.
+#[derive(Debug)]
+struct Standing {
+    name: String,
+    said: Said,
+    stat: Stat,
+}
+
+impl Standing {
+    fn shown(&self) -> OwnerBytes {
+        layout::shown(&self.name, &self.said)
+    }
+
+    fn into_entry(self) -> Entry {
+        Entry {
+            owner: self.shown(),
+            label: self.said.label().map(str::to_owned),
+            token: u64::try_from(self.stat.czxid).ok().and_then(FencingToken::new),
+            // The server tells its wall clock of then, and not that of now.
+            since: None,
+            // While its session is kept, it does not end.
+            expires_in: None,
+        }
+    }
+}
+
+/// A question changes nothing, whatever became of it.
+pub(crate) fn not_done(error: Error) -> Error {
+    match error.is_transient() {
+        true => Error::unavailable(Done::No, error.message()).with_source(error),
+        false => error,
+    }
+}
+
+fn is_foreign(name: &str) -> Error {
+    Error::unsupported(format!(
+        "{name} is the node of {}: it would not hear of it. Breaking it now (--now) removes the node, and two may run",
+        layout::maker(name)
+    ))
+}
+
+#[async_trait]
+impl Driver for ZkDriver {
+    fn info(&self) -> Arc<Info> {
+        self.info.clone()
+    }
+
+    fn claim(&self, request: Request) -> Box<dyn Claim> {
+        let directory = self.folder.of(&request.name);
+        Box::new(ZkClaim::new(self.sessions.clone(), directory, request))
+    }
+
+    async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
+        let (call, directory) = (Call::begin(&self.clock, patience), self.folder.of(name));
+        loop {
+            let link = self.eye.link(&call).await?;
+            let read = ZkDriver::read(&directory, &link, &call).await;
+            let Some(standing) = self.eye.settle(&link, &call, read).await.map_err(not_done)? else {
+                continue;
+            };
+            let mut standing = standing.into_iter().map(Standing::into_entry);
+            let holder = standing.next();
+            return Ok(Inspection { holder, waiters: Some(standing.collect()) });
+        }
+    }
+
+    async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
+        let (call, directory) = (Call::begin(&self.clock, revocation.patience), self.folder.of(name));
+        loop {
+            let link = self.eye.link(&call).await?;
+            let outcome = ZkDriver::revoke_on(&directory, &revocation, &link, &call).await;
+            if let Some(outcome) = self.eye.settle(&link, &call, outcome).await? {
+                return outcome;
+            }
+        }
+    }
+
+    async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
+        check::check(self, patience).await
+    }
+}

@@ -1,0 +1,75 @@
+//! A connection that only looks and writes for others: for who asks without a claim. Its session has nothing on the
+//! server, and is replaced when it breaks.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lock_core::driver::Call;
+use lock_core::{Done, Result};
+
+use crate::errors;
+use crate::link::{Failure, Link, Site};
+use crate::session::not_opened;
+
+#[derive(Debug)]
+pub(crate) struct Eye {
+    site: Site,
+    current: Mutex<Arc<Link>>,
+    /// One connects at a time.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+/// Longer than any server grants: its session is as long as one can be. It keeps nothing there.
+pub(crate) const FOR_EVER: Duration = Duration::from_millis(i32::MAX as u64);
+
+impl Eye {
+    pub(crate) fn new(site: Site, link: Link) -> Eye {
+        let (current, connecting) = (Mutex::new(Arc::new(link)), tokio::sync::Mutex::default());
+        Eye { site, current, connecting }
+    }
+
+    /// What came of a request on `link`; nothing if that is broken: then it is asked again, on another one, so that it
+    /// must not matter if it is done twice.
+    pub(crate) async fn settle<T>(
+        &self,
+        link: &Link,
+        call: &Call,
+        outcome: Result<T, Failure>,
+    ) -> Result<Option<T>> {
+        match outcome {
+            Ok(out) => return Ok(Some(out)),
+            Err(Failure::Refused(e)) => return Err(errors::refused(e)),
+            Err(Failure::Broken) => link.end().await,
+            Err(Failure::Late) if !link.was_heard_since(call.began()) => link.end().await,
+            Err(Failure::Late) => {}
+        }
+        if call.is_over() { Err(call.out_of_time(Done::Unknown)) } else { Ok(None) }
+    }
+
+    /// A link that works, as far as anybody knows.
+    pub(crate) async fn link(&self, call: &Call) -> Result<Arc<Link>> {
+        if let Some(link) = self.alive() {
+            return Ok(link);
+        }
+        let one = call.within(self.connecting.lock()).await.ok_or_else(|| call.out_of_time(Done::No))?;
+        if let Some(link) = self.alive() {
+            return Ok(link);
+        }
+        let opened = Link::open(&self.site, 1, FOR_EVER, None, call).await;
+        let link = Arc::new(opened.map_err(|why| not_opened(why, call))?);
+        let old = std::mem::replace(&mut *self.current(), link.clone());
+        // It would go on by itself.
+        old.end().await;
+        drop(one);
+        Ok(link)
+    }
+
+    fn alive(&self) -> Option<Arc<Link>> {
+        let link = self.current().clone();
+        link.is_alive().then_some(link)
+    }
+
+    fn current(&self) -> MutexGuard<'_, Arc<Link>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,311 @@
+//! The task that keeps a session: heartbeats while it is used, another connection when one breaks, the feed of its watches.
+
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use lock_core::driver::Call;
+use lock_core::{Clock, Instant};
+use tokio::sync::mpsc;
+use zookeeper_client::MultiWriteError;
+
+use crate::errors;
+use crate::link::{Failure, Link, NotOpened};
+use crate::session::{Phase, Session, Sessions, State};
+use crate::watches::Watch;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Keeps a session until it is idle, over, or nothing of anybody is left in it and no proof came in time.
+pub(crate) async fn keep(
+    session: Arc<Session>,
+    mut link: Arc<Link>,
+    arriving: mpsc::UnboundedReceiver<Watch>,
+    sessions: Weak<Sessions>,
+    tick: Duration,
+) {
+    let clock = session.site.clock.clone();
+    let mut keeper = Keeper { session, sessions, arriving, clock, tick };
+    loop {
+        match keeper.serve(&link).await {
+            Ended::Idle => {
+                // The last handle closes the session.
+                keeper.session.end(State::Closed);
+                keeper.session.enter(Phase::Between);
+                return;
+            }
+            Ended::Broken => {}
+        }
+        keeper.session.enter(Phase::Between);
+        link.end().await;
+        match keeper.resume(link.number).await {
+            Some(next) => link = next,
+            None => return,
+        }
+    }
+}
+
+struct Keeper {
+    session: Arc<Session>,
+    sessions: Weak<Sessions>,
+    arriving: mpsc::UnboundedReceiver<Watch>,
+    clock: Clock,
+    tick: Duration,
+}
+
+/// Why a connection is not served any more.
+enum Ended {
+    Idle,
+    Broken,
+}
+
+impl Keeper {
+    /// Serves a connection for as long as it lives. Whatever waits on it has been dropped when this returns.
+    async fn serve(&mut self, link: &Arc<Link>) -> Ended {
+        let (session, clock) = (self.session.clone(), self.clock.clone());
+        let mut cuts = session.cuts.subscribe();
+        let mut broken = pin!(link.broken());
+        let mut chores: FuturesUnordered<Boxed<()>> = FuturesUnordered::new();
+        let mut heartbeat: Option<Boxed<Answered>> = None;
+        let (mut wanted, mut unanswered) = (false, 0);
+        loop {
+            let (deadlines, state) = (session.deadlines(), session.state());
+            if is_over(&session) {
+                return Ended::Idle;
+            }
+            let next = if wanted { deadlines.earliest() } else { deadlines.due() };
+            let execution = session.next_execution(link.number);
+            tokio::select! {
+                biased;
+                () = &mut broken => return Ended::Broken,
+                () = async { drop(cuts.wait_for(|cut| *cut >= link.number).await) } => return Ended::Broken,
+                Some(watch) = self.arriving.recv() => take_over(watch, link, &chores),
+                Some(()) = chores.next(), if !chores.is_empty() => {}
+                answered = answer(&mut heartbeat), if heartbeat.is_some() => {
+                    heartbeat = None;
+                    // The server told of what had happened to the nodes before it answered: so do we.
+                    while let Ok(watch) = self.arriving.try_recv() {
+                        take_over(watch, link, &chores);
+                    }
+                    while chores.next().now_or_never().flatten().is_some() {}
+                    unanswered = match answered {
+                        Answered::Yes => {
+                            session.is_answered(clock.now());
+                            0
+                        }
+                        Answered::No => unanswered + 1,
+                    };
+                    if unanswered > 1 {
+                        return Ended::Broken;
+                    }
+                    wanted |= unanswered > 0;
+                }
+                () = session.wanted.notified(), if !wanted => wanted = true,
+                () = session.left.notified() => {}
+                () = sleep_until(&clock, execution), if execution.is_some() => {
+                    for path in session.due_executions(link.number, clock.now()) {
+                        chores.push(Box::pin(execute(session.clone(), link.clone(), path)));
+                    }
+                }
+                () = clock.sleep_until(deadlines.ends()), if state == State::Alive => {
+                    self.retire();
+                }
+                () = clock.sleep_until(next), if state == State::Alive && heartbeat.is_none() => {
+                    if !wanted && self.is_idle() {
+                        return Ended::Idle;
+                    }
+                    wanted = false;
+                    session.begin_heartbeat(clock.now());
+                    heartbeat = Some(Box::pin(beat(session.clone(), link.clone())));
+                }
+            }
+        }
+    }
+
+    /// Connects the session anew, for as long as that is worth it.
+    async fn resume(&self, last: u64) -> Option<Arc<Link>> {
+        let session = &self.session;
+        let mut failures = 0;
+        for number in last + 1.. {
+            if is_over(session) {
+                return None;
+            }
+            let outcome = {
+                let mut connecting = pin!(self.connect(number));
+                tokio::select! {
+                    biased;
+                    outcome = &mut connecting => outcome,
+                    () = self.over() => {
+                        self.retire();
+                        connecting.await
+                    }
+                }
+            };
+            match outcome {
+                Ok(link) => {
+                    let link = Arc::new(link);
+                    session.resume(link.clone());
+                    return Some(link);
+                }
+                Err(NotOpened::Expired) => {
+                    match self.sessions.upgrade() {
+                        Some(sessions) => sessions.end(session, State::Over),
+                        None => session.end(State::Over),
+                    }
+                    return None;
+                }
+                Err(NotOpened::Late | NotOpened::Failed(_)) => {}
+            }
+            failures += 1;
+            self.pause(failures).await;
+        }
+        None
+    }
+
+    async fn connect(&self, number: u64) -> Result<Link, NotOpened> {
+        let session = &self.session;
+        let call = Call::begin(&self.clock, session.timeout() / 3);
+        let link =
+            Link::open(&session.site, number, session.timeout(), Some(session.info.clone()), &call).await?;
+        // What is read from now on is what was written before the session was resumed, or newer.
+        match link.ask(&call, link.client.sync("/")).await {
+            Ok(()) => Ok(link),
+            Err(_) => {
+                // Only dropped, it would close the session.
+                link.end().await;
+                Err(NotOpened::Late)
+            }
+        }
+    }
+
+    /// Between two attempts to resume the session. Each of them makes the server keep it for a timeout, even if we don't
+    /// hear of it. One that is not certain any more has to be able to end, so that others can have its locks.
+    async fn pause(&self, failures: u32) {
+        let session = &self.session;
+        if session.state() == State::Alive {
+            let pause = (SHORTEST_PAUSE * (1 << failures.min(4))).min(session.timeout() / 16);
+            let random = session.site.random.up_to(pause / 2);
+            tokio::select! {
+                biased;
+                () = self.clock.sleep(pause / 2 + random) => {}
+                () = self.over() => self.retire(),
+            }
+        }
+        if session.state() == State::Retired && !session.is_left() {
+            let until = self.clock.now() + session.timeout() + self.tick * 2;
+            loop {
+                tokio::select! {
+                    biased;
+                    () = self.clock.sleep_until(until) => return,
+                    () = session.left.notified() => {
+                        if is_over(session) {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Resolves when the session is not certain any more; never, if that is known already.
+    async fn over(&self) {
+        if self.session.state() != State::Alive {
+            std::future::pending::<()>().await;
+        }
+        self.clock.sleep_until(self.session.ends()).await;
+    }
+
+    fn retire(&self) {
+        match self.sessions.upgrade() {
+            Some(sessions) => sessions.end(&self.session, State::Retired),
+            None => self.session.end(State::Retired),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.sessions.upgrade().is_none_or(|sessions| sessions.close_if_idle(&self.session))
+    }
+}
+
+/// Waits for a watch, if it is of this connection.
+fn take_over(watch: Watch, link: &Link, chores: &FuturesUnordered<Boxed<()>>) {
+    if watch.link == link.number {
+        chores.push(Box::pin(watch.fire()));
+    }
+}
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// Whether nobody needs the session any more: its client has gone, or nothing of anybody is left in one that was given up.
+fn is_over(session: &Session) -> bool {
+    match session.state() {
+        State::Closed => true,
+        State::Retired => session.is_left(),
+        State::Alive | State::Over => false,
+    }
+}
+
+/// Whether a heartbeat was answered by a quorum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answered {
+    Yes,
+    No,
+}
+
+/// One heartbeat: a write, so that a quorum has a part in it. What it checks need not be there, nor be ours to read: a
+/// refusal is written as well, and answered only then. It is waited for while anybody is answered: a connection's answers
+/// come in the order of what was asked, and others may have asked much.
+async fn beat(session: Arc<Session>, link: Arc<Link>) -> Answered {
+    let mut writer = link.client.new_multi_writer();
+    if writer.add_check_version(&session.checked, ANY_VERSION).is_err() {
+        return Answered::No; // not a path: it was one when the client was opened
+    }
+    let writing = writer.commit();
+    let mut answer = pin!(async {
+        match writing.await {
+            Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => Ok(()),
+            Err(MultiWriteError::RequestFailed { source }) => Err(source),
+        }
+    });
+    loop {
+        // So that neither a lost answer nor a lost connection is the end.
+        let call = Call::begin(&session.site.clock, session.timeout() / 4);
+        match link.ask(&call, answer.as_mut()).await {
+            Ok(()) => return Answered::Yes,
+            Err(Failure::Late) if link.was_heard_since(call.began()) => {}
+            Err(Failure::Late | Failure::Refused(_)) => return Answered::No,
+            Err(Failure::Broken) => {
+                session.cut(link.number);
+                return Answered::No;
+            }
+        }
+    }
+}
+
+const ANY_VERSION: i32 = -1;
+
+async fn answer(heartbeat: &mut Option<Boxed<Answered>>) -> Answered {
+    match heartbeat {
+        Some(heartbeat) => heartbeat.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(clock: &Clock, at: Option<Instant>) {
+    match at {
+        Some(at) => clock.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Deletes the node of a revoked holder. If the connection breaks, the next one is asked.
+async fn execute(session: Arc<Session>, link: Arc<Link>, path: String) {
+    match link.client.delete(&path, None).await {
+        Ok(()) => session.is_executed(&path),
+        Err(e) if errors::is_answer(&e) => session.is_executed(&path),
+        Err(_) => session.cut(link.number),
+    }
+    session.left.notify_one();
+}

@@ -1,0 +1,274 @@
+//! What locks are called on the server, and in which order their nodes stand: Curator's layout.
+//!
+//! A lock is a directory; who holds it or waits for it has a node there, `_c_<uuid>-lock-<sequence>`, ephemeral and
+//! numbered by the server. The uuid is the owner, so that a node is found whose creation was not answered.
+
+use std::time::Duration;
+
+use lock_core::{Label, Owner, OwnerBytes};
+
+/// What Curator's mutex puts before the sequence.
+const MARK: &str = "lock-";
+/// What kazoo's does.
+const KAZOOS: &str = "__lock__";
+/// What asks a holder to give up, in Curator and here: how the data of its node begin.
+const REVOKED: &str = "__REVOKE__";
+/// How our own data begin: the layout's version, and what people and revokes want to know.
+const OURS: &str = "onelock/1 ";
+
+/// The name as one component of a path, and no other name's: what ZooKeeper refuses there, and `%`, becomes `%` and two
+/// digits for each byte. A plain name stays as it is.
+pub(crate) fn component(name: &str) -> String {
+    // These two lead elsewhere, and the third is the server's own.
+    if matches!(name, "." | ".." | "zookeeper") {
+        return escaped(name.char_indices().map(|(at, c)| (c, at == 0 || c == '.')));
+    }
+    escaped(name.chars().map(|c| (c, is_refused(c))))
+}
+
+fn escaped(chars: impl Iterator<Item = (char, bool)>) -> String {
+    let mut out = String::new();
+    for (c, escape) in chars {
+        if !escape {
+            out.push(c);
+            continue;
+        }
+        let mut utf8 = [0; 4];
+        for byte in c.encode_utf8(&mut utf8).bytes() {
+            out.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    out
+}
+
+/// Whether a component can't have this character. The server looks at UTF-16: what takes two units there is refused.
+pub(crate) fn is_refused(c: char) -> bool {
+    matches!(c, '/' | '%' | '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
+}
+
+/// The beginning of the name of an owner's node, which the server completes by the sequence.
+pub(crate) fn node_prefix(owner: &Owner) -> String {
+    let hex = owner.to_string();
+    let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+    format!("_c_{a}-{b}-{c}-{d}-{e}-{MARK}")
+}
+
+/// A node in a lock's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) name: String,
+    /// Its place in the queue; none where the counter has overflowed and numbers no more.
+    pub(crate) sequence: Option<i32>,
+}
+
+/// The last number that the server counts up to: the next one it gives again and again.
+const LAST_SEQUENCE: i32 = i32::MAX - 1;
+
+impl Ticket {
+    /// A node that stands in the queue; other nodes of the directory do not.
+    fn parse(name: String) -> Option<Ticket> {
+        let digits = match name.rfind(MARK) {
+            Some(at) => &name[at + MARK.len()..],
+            None => name.get(name.len().checked_sub(10)?..)?,
+        };
+        let number: i64 = digits.parse().ok()?;
+        let sequence = i32::try_from(number).ok().filter(|n| (0..=LAST_SEQUENCE).contains(n));
+        Some(Ticket { name, sequence })
+    }
+}
+
+/// Who stands in the queue, the first one first. Those without a number stand last, and among themselves by when they
+/// were created, which [`unnumbered`] have to be asked for.
+pub(crate) fn queue(children: Vec<String>) -> Vec<Ticket> {
+    let mut queue: Vec<Ticket> = children.into_iter().filter_map(Ticket::parse).collect();
+    queue.sort_by_key(|ticket| ticket.sequence.unwrap_or(i32::MAX));
+    queue
+}
+
+/// Those of the queue that the counter numbered no more, if there are several.
+pub(crate) fn unnumbered(queue: &[Ticket]) -> &[Ticket] {
+    let from = queue.iter().position(|ticket| ticket.sequence.is_none()).unwrap_or(queue.len());
+    if queue.len() - from > 1 { &queue[from..] } else { &[] }
+}
+
+/// Whose a node is that is not one of ours.
+pub(crate) fn maker(name: &str) -> &'static str {
+    if name.contains(KAZOOS) { "kazoo" } else { "another client" }
+}
+
+/// What we write into a node.
+pub(crate) fn data(label: &Label, timeout: Duration) -> Vec<u8> {
+    format!("{OURS}timeout={} {label}", timeout.as_millis()).into_bytes()
+}
+
+/// What a revoke at the holder's deadline writes into its node, instead.
+pub(crate) fn revocation(by: &Owner, label: &Label, timeout: Duration) -> Vec<u8> {
+    format!("{REVOKED} by={by} timeout={} {label}", timeout.as_millis()).into_bytes()
+}
+
+pub(crate) fn is_revoked(data: &[u8]) -> bool {
+    data.starts_with(REVOKED.as_bytes())
+}
+
+/// What a node's data say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// One of ours.
+    Ours { label: String, timeout: Duration },
+    /// One of ours that was revoked.
+    Revoked { by: String, label: String, timeout: Duration },
+    /// Another client's, whoever has asked it to give up.
+    Foreign,
+}
+
+impl Said {
+    pub(crate) fn parse(data: &[u8]) -> Said {
+        std::str::from_utf8(data).ok().and_then(Said::parse_ours).unwrap_or(Said::Foreign)
+    }
+
+    fn parse_ours(text: &str) -> Option<Said> {
+        let timed = |rest: &str| {
+            let (millis, label) = rest.strip_prefix("timeout=")?.split_once(' ')?;
+            Some((Duration::from_millis(millis.parse().ok()?), label.to_owned()))
+        };
+        if let Some(rest) = text.strip_prefix(OURS) {
+            let (timeout, label) = timed(rest)?;
+            return Some(Said::Ours { label, timeout });
+        }
+        let (by, rest) = text.strip_prefix(REVOKED)?.strip_prefix(" by=")?.split_once(' ')?;
+        let (timeout, label) = timed(rest)?;
+        Some(Said::Revoked { by: by.to_owned(), label, timeout })
+    }
+
+    pub(crate) fn label(&self) -> Option<&str> {
+        match self {
+            Said::Ours { label, .. } | Said::Revoked { label, .. } => Some(label),
+            Said::Foreign => None,
+        }
+    }
+
+    /// Of the session of one of ours.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        match self {
+            Said::Ours { timeout, .. } | Said::Revoked { timeout, .. } => Some(*timeout),
+            Said::Foreign => None,
+        }
+    }
+}
+
+/// The owner that people are shown: the node, and by whom it was revoked, since the lock is no longer its owner's then.
+pub(crate) fn shown(name: &str, said: &Said) -> OwnerBytes {
+    let shown = match said {
+        Said::Revoked { by, .. } => format!("{name} revoked by {by}"),
+        _ => name.to_owned(),
+    };
+    OwnerBytes::new(shown.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use lock_core::Random;
+
+    use super::*;
+
+    fn names(queue: &[Ticket]) -> Vec<&str> {
+        queue.iter().map(|ticket| ticket.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_plain_name_stays_as_it_is() {
+        for plain in ["invoices", "a b", "jób", "a.b", "...", "_c_x-lock-1", "ﬁ", "\u{feff}", "zookeepers"]
+        {
+            assert_eq!(component(plain), plain);
+        }
+        for (name, expected) in [
+            ("a/b", "a%2fb"),
+            ("%", "%25"),
+            (".", "%2e"),
+            ("..", "%2e%2e"),
+            ("a\0\n", "a%00%0a"),
+            ("🔒", "%f0%9f%94%92"),
+            ("\u{fffd}", "%ef%bf%bd"),
+            ("\u{e000}", "%ee%80%80"),
+            ("zookeeper", "%7aookeeper"),
+        ] {
+            assert_eq!(component(name), expected);
+        }
+    }
+
+    #[test]
+    fn distinct_names_are_distinct_components() {
+        let difficult = [
+            "a/b",
+            "a%2fb",
+            "a%2Fb",
+            "%2e",
+            ".",
+            "%252e",
+            "..",
+            "%2e%2e",
+            "%2e.",
+            "zookeeper",
+            "%7aookeeper",
+        ];
+        let components: BTreeSet<String> = difficult.iter().map(|name| component(name)).collect();
+        assert_eq!(components.len(), difficult.len());
+        assert!(components.iter().all(|c| !c.contains('/') && c != "." && c != ".."));
+    }
+
+    #[test]
+    fn an_owner_is_a_uuid() {
+        let owner = Owner::mint(&Random::system());
+        let prefix = node_prefix(&owner);
+        let uuid = prefix.strip_prefix("_c_").unwrap().strip_suffix("-lock-").unwrap();
+        assert_eq!(uuid.replace('-', ""), owner.to_string());
+        let parts: Vec<usize> = uuid.split('-').map(str::len).collect();
+        assert_eq!(parts, [8, 4, 4, 4, 12]);
+    }
+
+    #[test]
+    fn the_queue_is_curators_with_kazoos_nodes_in_it() {
+        let children = [
+            "_c_ffffffff-0000-0000-0000-000000000000-lock-0000000003",
+            "_c_00000000-lock-0000-0000-000000000000-lock-0000000004",
+            "0123456789abcdef__lock__0000000002",
+            "lock-0000000001",
+            "config",
+            "leases",
+        ];
+        let queue = queue(children.map(String::from).to_vec());
+        assert_eq!(names(&queue), [children[3], children[2], children[0], children[1]]);
+    }
+
+    #[test]
+    fn what_the_counter_numbers_no_more_stands_last() {
+        let children = [
+            "lock-2147483647",
+            "a-lock--000000001",
+            "b-lock-2147483647",
+            "c-lock-2147483646",
+            "d-lock-0000000007",
+        ];
+        let queue = queue(children.map(String::from).to_vec());
+        assert_eq!(names(&queue[..2]), ["d-lock-0000000007", "c-lock-2147483646"]);
+        assert_eq!(unnumbered(&queue).len(), 3);
+        assert!(unnumbered(&queue[..3]).is_empty(), "one needs nobody to be compared with");
+    }
+
+    #[test]
+    fn data_say_who_and_for_how_long() {
+        let (label, owner) = (Label::new("deploy@web-3 pid 7"), Owner::mint(&Random::system()));
+        let ours = Said::parse(&data(&label, Duration::from_secs(30)));
+        assert_eq!(ours, Said::Ours { label: label.to_string(), timeout: Duration::from_secs(30) });
+        let data = revocation(&owner, &label, Duration::from_secs(30));
+        let revoked = Said::parse(&data);
+        assert!(is_revoked(&data) && is_revoked(b"__REVOKE__"));
+        assert_eq!((revoked.label(), revoked.timeout()), (ours.label(), ours.timeout()));
+        assert_eq!(shown("n", &revoked).as_bytes(), format!("n revoked by {owner}").as_bytes());
+        for foreign in [&b"__REVOKE__"[..], b"10.0.0.7", &[0xff], b"", b"onelock/1 timeout=x y"] {
+            assert_eq!(Said::parse(foreign), Said::Foreign);
+        }
+    }
+}

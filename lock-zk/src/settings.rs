@@ -1,0 +1,281 @@
+//! How an ensemble is reached.
+
+use std::time::Duration;
+
+use lock_core::{Client, Error, Location, Options, Prefix, Result};
+use zookeeper_client::{Client as ZkClient, Connector};
+
+use crate::driver::ZkDriver;
+use crate::layout;
+use crate::tls::Tls;
+
+/// A ZooKeeper server or ensemble, how to reach it, and where in it the locks are.
+///
+/// ```no_run
+/// # async fn example() -> lock_core::Result<()> {
+/// use lock_zk::{Options, ZooKeeper};
+/// let zookeeper = ZooKeeper::from_url("zk://deploy:secret@zk1,zk2,zk3/locks")?;
+/// let client = zookeeper.prefix("billing-")?.open(Options::default()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ZooKeeper {
+    pub(crate) reach: Reach,
+    /// The folder of the locks; empty for the root.
+    pub(crate) chroot: String,
+    pub(crate) prefix: Prefix,
+    pub(crate) tick: Duration,
+    patience: Option<Duration>,
+}
+
+/// The servers, and who we are.
+#[derive(Clone)]
+pub(crate) struct Reach {
+    /// As the client of the protocol wants them.
+    pub(crate) servers: String,
+    /// For people.
+    hosts: String,
+    login: Option<String>,
+    tls: Option<Tls>,
+    /// How long one server may be silent while there are others.
+    silence: Option<Duration>,
+}
+
+/// How long a leader's ping may take, if nobody says: ZooKeeper's own default tick.
+pub(crate) const TICK: Duration = Duration::from_secs(2);
+const SHORTEST_TICK: Duration = Duration::from_millis(1);
+/// Longer folders leave no room for names in a request.
+const LONGEST_CHROOT: usize = 4096;
+const PORT: u16 = 2181;
+const PARAMETERS: &str = "prefix, patience, tick, ca, cert, key";
+
+impl ZooKeeper {
+    /// Reads a URL: `zk://[user:password@]host[:port][,host[:port]…][/folder][?…]`, or `zks://…` for TLS with the feature
+    /// `tls`. User and password are ZooKeeper's scheme `digest`.
+    ///
+    /// Parameters: `prefix` (stands before every name), `patience` (how long one request may take), `tick` (how long a
+    /// ping within the ensemble takes at most, 2 s unless given: its servers' `tickTime`; the shortest ttl is four of
+    /// them), `ca` (a PEM file of the roots to trust, which turns TLS on), `cert` and `key` (PEM files of the client's
+    /// certificate). `Invalid` for any other, for a file that can't be read, and for what is no URL of these.
+    pub fn from_url(url: &str) -> Result<ZooKeeper> {
+        let mut url = Location::parse(url)?;
+        let base = url.base().to_owned();
+        let (login, hosts, path) = take_apart(&base)?;
+        let login = login.map(parse_login).transpose()?;
+        let tls = Tls::take(&mut url)?;
+        let servers: Vec<String> = hosts.split(',').map(server).collect::<Result<_>>()?;
+        let scheme = if tls.is_some() { "tcp+tls" } else { "tcp" };
+        let silence = (servers.len() > 1).then_some(SILENCE);
+        let cluster: Vec<String> = servers.iter().map(|server| format!("{scheme}://{server}")).collect();
+        let reach = Reach { servers: cluster.join(","), hosts: servers.join(","), login, tls, silence };
+        let tick = url.take_duration("tick")?.unwrap_or(TICK);
+        if tick < SHORTEST_TICK {
+            return Err(Error::invalid(format!("a tick is {SHORTEST_TICK:?} at least")));
+        }
+        let zookeeper = ZooKeeper {
+            reach,
+            chroot: parse_chroot(path)?,
+            prefix: url.take_prefix()?,
+            tick,
+            patience: url.take_duration("patience")?,
+        };
+        url.finish(PARAMETERS)?;
+        Ok(zookeeper)
+    }
+
+    /// Puts `prefix` before every name. `Invalid` as [`Prefix::new`] says.
+    pub fn prefix(mut self, prefix: &str) -> Result<ZooKeeper> {
+        self.prefix = Prefix::new(prefix)?;
+        Ok(self)
+    }
+
+    /// Opens a client. It waits, for one patience at most, until a server has answered which ttls it grants.
+    ///
+    /// `Unavailable` if none can be reached, `Rejected` if it refuses us.
+    pub async fn open(self, options: Options) -> Result<Client> {
+        let options = match self.patience {
+            Some(patience) => options.patience(patience),
+            None => options,
+        };
+        let address = self.address();
+        options.open("zookeeper", &address, |context| ZkDriver::open(self, context)).await
+    }
+
+    /// The ensemble for people: where it is, without who we are.
+    pub fn address(&self) -> String {
+        format!("{}{}", self.reach.hosts, self.chroot)
+    }
+}
+
+/// While there are other servers, none is waited for longer: a connection may hang.
+const SILENCE: Duration = Duration::from_millis(2500);
+
+impl Reach {
+    /// What makes a connection whose session has this timeout.
+    pub(crate) fn connector(&self, timeout: Duration) -> Connector {
+        let mut connector = ZkClient::connector().with_session_timeout(timeout).with_fail_eagerly();
+        // The longest that it takes. Heartbeats notice sooner, and are not misled by a process that stood still.
+        let silence = timeout * 3 / 5;
+        connector =
+            connector.with_connection_timeout(self.silence.map_or(silence, |most| most.min(silence / 3)));
+        if let Some(login) = &self.login {
+            connector = connector.with_auth("digest", login.as_bytes());
+        }
+        match &self.tls {
+            Some(tls) => tls.configure(connector),
+            None => connector,
+        }
+    }
+
+    /// Whether we are somebody: then what we make is ours alone.
+    pub(crate) fn has_login(&self) -> bool {
+        self.login.is_some()
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+}
+
+impl std::fmt::Debug for Reach {
+    /// Without who we are.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reach").field("servers", &self.servers).finish_non_exhaustive()
+    }
+}
+
+/// Who we are, the hosts, and the path behind them.
+fn take_apart(base: &str) -> Result<(Option<&str>, &str, &str)> {
+    let rest = base.strip_prefix("zk://").or_else(|| base.strip_prefix("zks://"));
+    let rest = rest.ok_or_else(|| Error::invalid("no ZooKeeper URL: it begins with zk:// or zks://"))?;
+    if rest.contains('#') {
+        return Err(Error::invalid("a ZooKeeper URL has no #fragment; escape the character as %23"));
+    }
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    Ok(match authority.rsplit_once('@') {
+        Some((login, hosts)) => (Some(login), hosts, path),
+        None => (None, authority, path),
+    })
+}
+
+fn parse_login(login: &str) -> Result<String> {
+    let (user, password) = login
+        .split_once(':')
+        .ok_or_else(|| Error::invalid("the URL names a user without a password: zk://user:password@host/"))?;
+    let (user, password) = (unescape(user)?, unescape(password)?);
+    if user.is_empty() || user.contains(':') {
+        return Err(Error::invalid("the URL's user is empty, or has a colon"));
+    }
+    Ok(format!("{user}:{password}"))
+}
+
+/// A host with its port.
+fn server(host: &str) -> Result<String> {
+    let wrong = || Error::invalid(format!("{host:?} is no host[:port]"));
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, port.parse().map_err(|_| wrong())?),
+        _ => (host, PORT),
+    };
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '[' | ']' | ':');
+    if name.is_empty() || port == 0 || !name.chars().all(is_fine) {
+        return Err(wrong());
+    }
+    Ok(format!("{name}:{port}"))
+}
+
+fn parse_chroot(path: &str) -> Result<String> {
+    let path = unescape(path.trim_end_matches('/'))?;
+    let is_fine = |part: &str| {
+        !matches!(part, "" | "." | "..") && part.chars().all(|c| c == '%' || !layout::is_refused(c))
+    };
+    if !path.is_empty() && !path.split('/').skip(1).all(is_fine) {
+        return Err(Error::invalid(format!("{path:?} can't be a folder of ZooKeeper's")));
+    }
+    if path.len() > LONGEST_CHROOT {
+        return Err(Error::invalid(format!("the URL's folder is longer than {LONGEST_CHROOT} bytes")));
+    }
+    Ok(path)
+}
+
+fn unescape(text: &str) -> Result<String> {
+    // Not told which part: it may be the password.
+    let wrong = || Error::invalid("a broken % escape before the ? of the URL");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|d| char::from(d).to_digit(16)).ok_or_else(wrong);
+        let value = digit()? * 16 + digit()?;
+        bytes.push(u8::try_from(value).map_err(|_| wrong())?);
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_url_says_where_who_and_how() {
+        let zk = ZooKeeper::from_url(
+            "zk://deploy:s%40crt@h1,h2:2182,[::1]:7/app/locks/?prefix=a&patience=250ms&tick=500ms",
+        )
+        .unwrap();
+        assert_eq!(zk.address(), "h1:2181,h2:2182,[::1]:7/app/locks");
+        assert_eq!(zk.reach.servers, "tcp://h1:2181,tcp://h2:2182,tcp://[::1]:7");
+        assert_eq!(zk.reach.login.as_deref(), Some("deploy:s@crt"));
+        assert_eq!((zk.tick, zk.patience), (Duration::from_millis(500), Some(Duration::from_millis(250))));
+        assert_eq!((zk.chroot.as_str(), zk.prefix.as_str()), ("/app/locks", "a"));
+        let plain = ZooKeeper::from_url("zk://h").unwrap();
+        assert_eq!((plain.address().as_str(), plain.tick, plain.reach.has_login()), ("h:2181", TICK, false));
+        assert_eq!(ZooKeeper::from_url("zk://h/").unwrap().chroot, "");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_ignored() {
+        for bad in [
+            "zk://h?ttl=3s",
+            "zk://h?lazy=true",
+            "zk://h?patience=5",
+            "zk://h?tick=0s",
+            "zk://h//x",
+            "zk://h/./x",
+            "zk://h/a%00",
+            "zk://h#x",
+            "zk://",
+            "zk://h,",
+            "zk://h:x",
+            "zk://h:0",
+            "zk://user@h",
+            "zk://:p@h",
+            "http://h",
+            "h",
+        ] {
+            let error = ZooKeeper::from_url(bad).expect_err(bad);
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn nothing_tells_a_password() {
+        let zk = ZooKeeper::from_url("zk://u:hunter2@h/x").unwrap();
+        assert!(!format!("{zk:?} {}", zk.address()).contains("hunter2"));
+        for bad in ["zk://u:hunter2@h?x=1", "zk://u:hunter2@", "zk://u:hunter2%f@h", "zk://u:hunter2@h:x"] {
+            let error = ZooKeeper::from_url(bad).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_build_without_tls_says_so() {
+        for url in ["zks://h", "zk://h?ca=/x"] {
+            assert_eq!(ZooKeeper::from_url(url).unwrap_err().kind(), ErrorKind::Unsupported);
+        }
+    }
+}

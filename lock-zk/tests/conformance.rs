@@ -1,0 +1,138 @@
+//! ZooKeeper under the suite.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_conformance::servers::{self, Product, Server};
+use lock_conformance::{Backend, Counters, Need, Verdict, run_on_server};
+use lock_core::{Name, Options, Result};
+use lock_zk::zookeeper_client::Client;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+fn main() -> Verdict {
+    run_on_server(ZooKeeper)
+}
+
+#[derive(Debug)]
+struct ZooKeeper;
+
+#[async_trait]
+impl Backend for ZooKeeper {
+    fn product(&self) -> &'static dyn Product {
+        &servers::ZooKeeper
+    }
+
+    /// An attempt has a third of it for what may be a new session and four requests, each of which waits for a disk.
+    fn ttl(&self) -> Duration {
+        Duration::from_millis(1500)
+    }
+
+    /// Pings and heartbeats are answered beside requests.
+    fn multiplexes(&self) -> bool {
+        true
+    }
+
+    async fn open(&self, url: &str, options: Options) -> Result<lock_core::Client> {
+        lock_zk::connect_with(url, options).await
+    }
+
+    fn address(&self, url: &str) -> Result<String, String> {
+        let (_, host, _) = split(url);
+        match host.contains(',') {
+            true => Err("a client of several servers goes to any of them".to_owned()),
+            false if host.contains(':') => Ok(host.to_owned()),
+            false => Ok(format!("{host}:2181")),
+        }
+    }
+
+    async fn open_through(
+        &self,
+        url: &str,
+        address: SocketAddr,
+        options: Options,
+    ) -> Result<lock_core::Client> {
+        let (before, _, after) = split(url);
+        lock_zk::connect_with(&format!("{before}{address}{after}"), options).await
+    }
+
+    fn can(&self, need: Need, server: &Server) -> Result<(), String> {
+        match need {
+            Need::Counters | Need::Residue | Need::Age if server.owned().is_none() => {
+                Err("the server was not started here: others may use it too".to_owned())
+            }
+            Need::Replay => {
+                Err("a connection begins with its session: what is carried twice is another client's"
+                    .to_owned())
+            }
+            Need::OneTrip => {
+                Err("who does not wait looks before it makes a node; tests of its own lose that answer"
+                    .to_owned())
+            }
+            Need::Interrupt => Err("a ZooKeeper has no command that cuts connections".to_owned()),
+            Need::ServerClock => {
+                Err("sessions end by Java's monotonic clock, which nobody can set".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the holder's node, as an administrator would. (That its session ends is asked by tests of our own.)
+    async fn forget(&self, url: &str, name: &Name) {
+        let (_, host, after) = split(url);
+        let folder = after.split('?').next().unwrap_or_default();
+        let connector = Client::connector().with_session_timeout(Duration::from_secs(10)).with_fail_eagerly();
+        let client = connector.connect(host).await.expect("it is up");
+        let directory = format!("{folder}/{name}");
+        let mut nodes = client.list_children(&directory).await.unwrap_or_default();
+        nodes.sort_by_key(|node| node[node.len() - 10..].to_owned());
+        let Some(first) = nodes.first() else { return };
+        client.delete(&format!("{directory}/{first}"), None).await.expect("it is held");
+    }
+
+    /// What clients send, pings and heartbeats among it; every write has a zxid of its own.
+    async fn counters(&self, url: &str) -> Counters {
+        let (_, host, _) = split(url);
+        let number = |text: &str| text.trim().parse().unwrap_or_default();
+        let requests = find(&word(host, "mntr").await, "zk_packets_received").map_or(0, |text| number(&text));
+        let zxid = find(&word(host, "srvr").await, "Zxid:").expect("it has one");
+        let writes = u64::from_str_radix(zxid.trim().trim_start_matches("0x"), 16).expect("a number");
+        Counters { requests, writes }
+    }
+
+    /// All nodes: those of owners, and the directories.
+    async fn residue(&self, url: &str) -> u64 {
+        let (_, host, _) = split(url);
+        let count = find(&word(host, "mntr").await, "zk_znode_count").expect("it counts them");
+        count.trim().parse().expect("a number")
+    }
+
+    async fn kept(&self, url: &str) -> u64 {
+        self.residue(url).await
+    }
+
+    /// Nothing is kept of a lock that nobody has but an empty directory, which goes by itself. There is nothing to date back.
+    async fn age(&self, _url: &str, _by: Duration) {}
+}
+
+/// What the server answers to a word of four letters.
+async fn word(host: &str, word: &str) -> String {
+    let mut stream = TcpStream::connect(host).await.expect("it is up");
+    stream.write_all(word.as_bytes()).await.expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("it answers");
+    answer
+}
+
+fn find(answer: &str, what: &str) -> Option<String> {
+    answer.lines().find_map(|line| line.strip_prefix(what)).map(str::to_owned)
+}
+
+/// What stands before the hosts, these, and what follows.
+fn split(url: &str) -> (&str, &str, &str) {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);
+    let start = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
+    (&url[..start], &url[start..end], &url[end..])
+}

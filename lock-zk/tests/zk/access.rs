@@ -1,0 +1,85 @@
+//! Users, rights, and what the server grants.
+
+use std::time::Duration;
+
+use lock_core::driver::{Level, Waits};
+use lock_core::{ErrorKind, Options};
+use lock_zk::zookeeper_client::Error as ZkError;
+
+use crate::server::{LONG, Server, TTL, claim, granted, open, run};
+
+pub(crate) fn what_we_make_is_ours_alone() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = open(&server.url_with("deploy:s%40crt@", "/app")).await;
+        let mut holder = claim(&client, "a", TTL, Waits::No);
+        granted(&mut holder).await;
+        let raw = server.raw().await;
+        assert_eq!(raw.list_children("/app/a").await, Err(ZkError::NoAuth));
+        assert_eq!(raw.delete("/app/a", None).await, Err(ZkError::NoAuth));
+
+        let other = open(&server.url_with("other:hunter2@", "/app")).await;
+        for waits in [Waits::No, Waits::Queued] {
+            let error = claim(&other, "a", TTL, waits).attempt().await.expect_err("it has no right");
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+            assert!(error.message().contains("zk://user:password@"), "{error}");
+        }
+        let findings = other.check().await.expect("it can be reached");
+        let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
+        assert_eq!(rights.level, Level::Bad, "{rights:?}");
+
+        let same = open(&server.url_with("deploy:s%40crt@", "/app")).await;
+        holder.release().await.unwrap();
+        granted(&mut claim(&same, "a", TTL, Waits::No)).await;
+    })
+}
+
+pub(crate) fn a_password_is_never_shown() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = open(&server.url_with("deploy:hunter2@", "/app")).await;
+        let mut claim = claim(&client, "a", TTL, Waits::No);
+        granted(&mut claim).await;
+        let shown = format!("{client:?} {claim:?} {:?} {:?}", client.info(), client.check().await.unwrap());
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(client.info().server.ends_with("/app"), "{}", client.info().server);
+    })
+}
+
+pub(crate) fn check_says_what_the_server_is() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = open(&server.url_with("", "/new/folder")).await;
+        let findings = client.check().await.expect("it can be reached");
+        let subjects: Vec<&str> = findings.iter().map(|finding| finding.subject).collect();
+        assert_eq!(subjects, ["reachable", "version", "encryption", "folder", "rights", "tick"]);
+        assert!(findings.iter().all(|finding| finding.level == Level::Good), "{findings:?}");
+        assert!(findings[5].message.contains("100ms"), "{findings:?}");
+        let raw = server.raw().await;
+        assert_eq!(raw.list_children("/new/folder").await.unwrap(), Vec::<String>::new(), "nothing is left");
+    })
+}
+
+/// Two ticks to ten minutes is what the harness' servers grant.
+pub(crate) fn a_ttl_outside_of_what_the_server_grants_is_invalid() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        let info = client.info();
+        let bounds = (Duration::from_millis(400), Duration::from_secs(600));
+        assert_eq!((info.min_ttl, info.max_ttl), bounds, "four ticks, and what the server said");
+        for ttl in [bounds.0 - Duration::from_millis(1), bounds.1 + Duration::from_millis(1)] {
+            assert_eq!(client.lock("a").ttl(ttl).build().unwrap_err().kind(), ErrorKind::Invalid);
+        }
+        // A server whose shortest timeout is longer than two of the ticks that we were told has longer ticks itself.
+        let told = server.0.url().replace("tick=100ms", "tick=50ms");
+        let client = lock_zk::connect_with(&told, Options::default()).await.unwrap();
+        assert_eq!(client.info().min_ttl, bounds.0);
+        // The default takes the nearest.
+        let slow = server.0.url().replace("tick=100ms", "tick=10s");
+        let client = lock_zk::connect_with(&slow, Options::default()).await.unwrap();
+        assert_eq!(client.info().min_ttl, LONG * 2);
+        let lock = client.lock("a").build().expect("the default ttl is inside");
+        assert!(lock.try_acquire().await.unwrap().is_some_and(|guard| guard.valid_for() > LONG));
+    })
+}

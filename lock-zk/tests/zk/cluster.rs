@@ -1,0 +1,210 @@
+//! Ensembles of three that lose one another, stand still, and come back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lock_conformance::Data;
+use lock_conformance::assert_in_time;
+use lock_conformance::proxy::{Fault, Proxy, Way};
+use lock_conformance::servers::{Ensemble, Network, Owned, Settings};
+use lock_core::driver::{Release, Waits};
+use lock_core::{Client, Done, Ending, ErrorKind, Guard};
+
+use crate::common;
+use crate::server::{
+    LONG, PATIENCE, blocking, children, claim, claim_with, granted, not_run, open, run_or_not,
+};
+
+const TICK: Duration = Duration::from_millis(200);
+const TTL: Duration = Duration::from_secs(2);
+/// An election on a busy machine.
+const FAILOVER: Duration = Duration::from_secs(15);
+
+fn settings() -> Settings {
+    Settings { args: vec![format!("tickTime={}", TICK.as_millis())], ..Settings::default() }
+}
+
+async fn ensemble() -> Result<Arc<Ensemble>, String> {
+    blocking(|| Ensemble::start(&settings()).map(Arc::new)).await.map_err(not_run)
+}
+
+/// Of these members alone.
+fn url(members: &[&Owned]) -> String {
+    let hosts: Vec<String> = members.iter().map(|member| member.address()).collect();
+    format!("zk://{}?tick={}ms", hosts.join(","), TICK.as_millis())
+}
+
+async fn leader(ensemble: &Arc<Ensemble>) -> usize {
+    let ensemble = ensemble.clone();
+    blocking(move || ensemble.leader().expect("one leads")).await
+}
+
+/// Whether the guard said that it is held at the moment when its successor was granted.
+async fn hand_over(guard: Arc<Guard>, successor: Client) -> (bool, Guard) {
+    let lock = successor.lock(guard.name().as_str()).ttl(TTL).build().unwrap();
+    loop {
+        match lock.acquire().await {
+            Ok(next) => return (guard.is_held(), next),
+            Err(e) => assert!(e.is_transient(), "{e:?}"),
+        }
+    }
+}
+
+pub(crate) fn a_follower_cut_off_from_its_leader_costs_no_exclusion() -> Result<(), String> {
+    run_or_not(async {
+        let network = blocking(|| Network::of(3)).await.map_err(not_run)?;
+        let ensemble = blocking({
+            let hosts: Vec<_> = network.hosts().to_vec();
+            let _ = &hosts;
+            move || Ensemble::start_on(&network, &settings()).map(|ensemble| (network, Arc::new(ensemble)))
+        });
+        let (network, ensemble) = ensemble.await.map_err(not_run)?;
+        let leads = leader(&ensemble).await;
+        let cut = (leads + 1) % 3;
+        let others: Vec<&Owned> = ensemble
+            .members()
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| *n != cut)
+            .map(|(_, member)| member)
+            .collect();
+        let (holder, successor) = (open(&url(&[&ensemble.members()[cut]])).await, open(&url(&others)).await);
+        for _ in 0..2 {
+            let guard = Arc::new(holder.lock("a").ttl(TTL).build().unwrap().acquire().await.unwrap());
+            tokio::time::sleep(TTL).await;
+            assert!(guard.is_held());
+            network.hosts()[cut].cut_off().unwrap();
+            let asked = Instant::now();
+            let (overlap, next) = hand_over(guard.clone(), successor.clone()).await;
+            assert!(!overlap, "two holders, {:?} after the cut", asked.elapsed());
+            assert!(next.token() > guard.token());
+            network.hosts()[cut].reconnect().unwrap();
+            assert_eq!(next.release().await, Ending::Released);
+            drop(guard);
+            let whole = ensemble.clone();
+            blocking(move || whole.become_whole().unwrap()).await;
+        }
+        Ok(())
+    })
+}
+
+/// The leader stands still for about as long as sessions last: it answers heartbeats as it wakes up, and ends sessions
+/// in the same breath.
+pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), String> {
+    run_or_not(async {
+        let ensemble = ensemble().await?;
+        for stopped in [TTL * 7 / 8, TTL, TTL * 9 / 8] {
+            let leads = leader(&ensemble).await;
+            let followers: Vec<&Owned> = ensemble
+                .members()
+                .iter()
+                .enumerate()
+                .filter(|(n, _)| *n != leads)
+                .map(|(_, member)| member)
+                .collect();
+            let followers = url(&followers);
+            let raw = common::raw(&ensemble.members()[(leads + 1) % 3].address()).await;
+            let mut watched = Vec::new();
+            for n in 0..16_u32 {
+                let client = open(&followers).await;
+                let name = format!("{n}-{}", stopped.as_millis());
+                let guard = client.lock(name.as_str()).ttl(TTL).build().unwrap().acquire().await.unwrap();
+                let (directory, gone) = (format!("/{name}"), Arc::new(AtomicBool::new(false)));
+                // It may be connected to a server that lags.
+                raw.sync("/").await.unwrap();
+                let node = children(&raw, &directory).await.remove(0);
+                let (_, _, watcher) = raw.get_and_watch_data(&format!("{directory}/{node}")).await.unwrap();
+                watched.push((client, guard, gone.clone()));
+                tokio::spawn(async move {
+                    watcher.changed().await;
+                    gone.store(true, Ordering::SeqCst);
+                });
+                tokio::time::sleep(TICK / 3).await;
+            }
+            tokio::time::sleep(TTL / 2).await;
+            let paused = ensemble.clone();
+            blocking(move || {
+                paused.members()[leads].pause().unwrap();
+                std::thread::sleep(stopped);
+                paused.members()[leads].resume().unwrap();
+            })
+            .await;
+            let end = Instant::now() + TTL * 2;
+            while Instant::now() < end {
+                for (n, (_, guard, gone)) in watched.iter().enumerate() {
+                    // In this order: what ends in between is no overlap.
+                    let was_gone = gone.load(Ordering::SeqCst);
+                    assert!(!(was_gone && guard.is_held()), "{n}: its node is gone, and it believes in it");
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let whole = ensemble.clone();
+            blocking(move || whole.become_whole().unwrap()).await;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn a_lost_leader_costs_no_lock() -> Result<(), String> {
+    run_or_not(async {
+        let ensemble = ensemble().await?;
+        let all: Vec<&Owned> = ensemble.members().iter().collect();
+        let (holder, waiter) = (open(&url(&all)).await, open(&url(&all)).await);
+        let guard = holder.lock("a").ttl(LONG).build().unwrap().acquire().await.unwrap();
+        let lock = waiter.lock("a").ttl(LONG).build().unwrap();
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        for _ in 0..2 {
+            let (leads, hurt) = (leader(&ensemble).await, ensemble.clone());
+            blocking(move || {
+                hurt.members()[leads].kill().unwrap();
+                hurt.members()[leads].restart(Data::Kept).unwrap();
+                hurt.become_whole().unwrap();
+            })
+            .await;
+            let asked = Instant::now();
+            while guard.renew(LONG).await.is_err() {
+                assert!(guard.is_held(), "a failover shorter than the lease costs no lock");
+                assert_in_time!(asked.elapsed() < FAILOVER, "it is not renewed after a failover");
+            }
+            assert!(!waiting.is_finished());
+        }
+        let token = guard.token();
+        assert_eq!(guard.release().await, Ending::Released);
+        let next = tokio::time::timeout(FAILOVER, waiting).await.expect("it has it").unwrap().unwrap();
+        assert!(next.token() > token);
+        Ok(())
+    })
+}
+
+/// The attempt hangs on its way to one server, and its session goes on at another.
+pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(), String> {
+    run_or_not(async {
+        let ensemble = ensemble().await?;
+        let members: Vec<String> = ensemble.members().iter().map(Owned::address).collect();
+        let proxy = Proxy::start_all(&members).await.unwrap();
+        let raw = common::raw(&members[0]).await;
+        let hosts: Vec<String> = proxy.addresses().iter().map(ToString::to_string).collect();
+        let url = format!("zk://{}?tick={}ms", hosts.join(","), TICK.as_millis());
+        let client = open(&url).await;
+        let mut first = claim(&client, "a", LONG, Waits::Queued);
+        granted(&mut first).await;
+        first.release().await.unwrap();
+        for _ in 0..4 {
+            let held = proxy.count(Fault::Held(Way::ToServer));
+            proxy.hold_open_ones(Way::ToServer);
+            let mut late = claim_with(&client, "a", LONG, Waits::Queued, PATIENCE / 3);
+            let error = late.attempt().await.expect_err("no answer came");
+            assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+            assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
+            assert_eq!(late.release().await.unwrap(), Release::NotHeld);
+            proxy.deliver(Way::ToServer);
+            let end = Instant::now() + Duration::from_millis(800);
+            while Instant::now() < end {
+                raw.sync("/").await.unwrap();
+                assert!(children(&raw, "/a").await.is_empty(), "it made a node after its release");
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,124 @@
+//! Other clients' nodes in our directories, and revokes.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::assert_in_time;
+use lock_core::ErrorKind;
+use lock_core::driver::{Claim, Entry, Inspection, Release, Renewal, Revocation, Revoked, Waits, When};
+use lock_core::{Cause, Client, Label, Owner, OwnerBytes, Random, Result};
+use lock_zk::zookeeper_client::{self, Acls, CreateMode};
+
+use crate::server::{LONG, PATIENCE, Server, TTL, busy, children, claim, driver, granted, name, run, until};
+
+const CURATORS: &str = "_c_6d1a2f0c-7a3e-4a57-9c2f-0b1e2d3c4f5a-lock-";
+const KAZOOS: &str = "6d1a2f0c7a3e4a579c2f0b1e2d3c4f5a__lock__";
+
+/// Another client takes a place, as its recipe does; the node's name.
+async fn stand(raw: &zookeeper_client::Client, prefix: &str, data: &[u8]) -> String {
+    raw.create("/a", &[], &CreateMode::Container.with_acls(Acls::anyone_all())).await.ok();
+    let node = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let (_, sequence) = raw.create(&format!("/a/{prefix}"), data, &node).await.unwrap();
+    format!("{prefix}{sequence}")
+}
+
+async fn inspect(client: &Client) -> Inspection {
+    driver(client).inspect(&name("a"), PATIENCE).await.unwrap()
+}
+
+async fn revoke(client: &Client, holder: OwnerBytes, when: When) -> Result<Revoked> {
+    let (by, label) = (Owner::mint(&Random::system()), Label::new("who revokes"));
+    driver(client).revoke(&name("a"), Revocation { holder, by, label, when, patience: PATIENCE }).await
+}
+
+async fn respected_and_shown(prefix: &str) {
+    let server = Server::start();
+    let (client, raw) = (server.client().await, server.raw().await);
+    let first = stand(&raw, prefix, b"10.0.0.7").await;
+    assert!(!busy(&mut claim(&client, "a", TTL, Waits::No)).await.queued);
+    let mut waiter = claim(&client, "a", TTL, Waits::Queued);
+    assert!(busy(&mut waiter).await.queued);
+    let behind = stand(&raw, prefix, b"10.0.0.7").await;
+    let Inspection { holder, waiters } = inspect(&client).await;
+    let Entry { owner, label, token, .. } = holder.unwrap();
+    assert_eq!((owner.as_bytes(), label), (first.as_bytes(), None));
+    assert!(token.is_some());
+    let waiters = waiters.unwrap();
+    assert_eq!(waiters.len(), 2);
+    assert_eq!(
+        (waiters[0].label.as_deref(), waiters[1].owner.as_bytes()),
+        (Some("an owner"), behind.as_bytes())
+    );
+    waiter.listen().await.unwrap();
+    raw.delete(&format!("/a/{first}"), None).await.unwrap();
+    tokio::time::timeout(TTL, waiter.changed()).await.expect("it is told");
+    granted(&mut waiter).await;
+    assert_eq!(waiter.release().await.unwrap(), Release::Released { others: Some(true) });
+}
+
+pub(crate) fn curators_nodes_are_respected_and_shown() -> Result<(), String> {
+    run(respected_and_shown(CURATORS))
+}
+
+pub(crate) fn kazoos_nodes_are_respected_and_shown() -> Result<(), String> {
+    run(respected_and_shown(KAZOOS))
+}
+
+pub(crate) fn a_foreign_holder_is_only_broken_now() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, raw) = (server.client().await, server.raw().await);
+        let node = stand(&raw, CURATORS, b"10.0.0.7").await;
+        let holder = inspect(&client).await.holder.unwrap().owner;
+        let error = revoke(&client, holder.clone(), When::HoldersDeadline).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        assert!(error.message().contains("--now"), "{error}");
+        assert_eq!(raw.get_data(&format!("/a/{node}")).await.unwrap().0, b"10.0.0.7", "it is left as it was");
+        assert_eq!(revoke(&client, holder, When::Now).await.unwrap(), Revoked::Free);
+        granted(&mut claim(&client, "a", TTL, Waits::No)).await;
+    })
+}
+
+/// As Curator's `Revoker` asks: by these very bytes.
+pub(crate) fn who_is_asked_to_give_up_does() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, raw) = (server.client().await, server.raw().await);
+        let guard = client.lock("a").ttl(TTL).build().unwrap().acquire().await.unwrap();
+        let node = children(&raw, "/a").await.remove(0);
+        raw.set_data(&format!("/a/{node}"), b"__REVOKE__", None).await.unwrap();
+        let cause = tokio::time::timeout(TTL, guard.lost()).await.expect("at its next renewal");
+        assert_eq!(cause, Cause::Revoked);
+    })
+}
+
+pub(crate) fn a_revoked_node_goes_at_its_holders_deadline() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, other, raw) = (server.client().await, server.client().await, server.raw().await);
+        let mut holder: Box<dyn Claim> = claim(&client, "a", TTL, Waits::Queued);
+        granted(&mut holder).await;
+        let seen = inspect(&other).await.holder.unwrap();
+        assert_eq!(
+            revoke(&other, seen.owner.clone(), When::HoldersDeadline).await.unwrap(),
+            Revoked::FreeIn(TTL)
+        );
+        let revoked = inspect(&other).await.holder.unwrap();
+        assert_eq!(revoked.label.as_deref(), Some("who revokes"), "it is its holder's no more");
+        assert_eq!(
+            revoke(&other, seen.owner, When::Now).await.unwrap(),
+            Revoked::NotHeld,
+            "nor the one that was shown"
+        );
+        let asked = Instant::now();
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Revoked));
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
+        assert_eq!(children(&raw, "/a").await.len(), 1, "it may believe in it until its deadline");
+        until("it goes", TTL * 2, || async { children(&raw, "/a").await.is_empty() }).await;
+        let took = asked.elapsed();
+        assert!(took > TTL / 4, "after {took:?}");
+        assert_in_time!(took < TTL + Duration::from_millis(500), "after {took:?}");
+        // Its owner may ask anew.
+        let mut again = claim(&client, "a", LONG, Waits::Queued);
+        granted(&mut again).await;
+    })
+}

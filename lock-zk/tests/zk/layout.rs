@@ -1,0 +1,200 @@
+//! What is on the server, and how it is called.
+
+use std::time::Duration;
+
+use lock_core::driver::{Release, Waits};
+use lock_zk::zookeeper_client::{Acls, Client, CreateMode};
+
+use crate::server::{
+    LONG, PATIENCE, Server, TTL, busy, children, claim, driver, granted, name, open, run, until,
+};
+
+pub(crate) fn a_lock_is_curators_directory() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = open(&server.url_with("", "/app")).await;
+        let raw = server.raw().await;
+        let mut holder = claim(&client, "invoices", TTL, Waits::No);
+        let grant = granted(&mut holder).await;
+        let nodes = children(&raw, "/app/invoices").await;
+        let [node] = &nodes[..] else { panic!("{nodes:?}") };
+        let uuid = node.strip_prefix("_c_").unwrap().strip_suffix("-lock-0000000000").unwrap();
+        assert_eq!(uuid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        let (data, stat) = raw.get_data(&format!("/app/invoices/{node}")).await.unwrap();
+        assert_eq!(String::from_utf8(data).unwrap(), "onelock/1 timeout=2000 an owner");
+        assert_eq!(stat.czxid.cast_unsigned(), grant.token.get(), "the token is the zxid of its making");
+        assert_ne!(stat.ephemeral_owner, 0);
+        // Who else is there is looked at by every second release.
+        let released = holder.release().await.unwrap();
+        assert!(matches!(released, Release::Released { others: None | Some(false) }), "{released:?}");
+    })
+}
+
+pub(crate) fn names_are_escaped_into_one_component() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        let raw = server.raw().await;
+        for (lock, component) in [
+            ("a/b", "a%2fb"),
+            ("..", "%2e%2e"),
+            ("100%", "100%25"),
+            ("zookeeper", "%7aookeeper"),
+            ("🔒\u{1}", "%f0%9f%94%92%01"),
+            ("jób \u{feff}", "jób \u{feff}"),
+        ] {
+            let mut holder = claim(&client, lock, TTL, Waits::Queued);
+            granted(&mut holder).await;
+            assert_eq!(children(&raw, &format!("/{component}")).await.len(), 1, "{lock:?}");
+        }
+    })
+}
+
+async fn put(raw: &Client, path: &str) {
+    raw.create(path, b"another's", &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await.unwrap();
+}
+
+pub(crate) fn what_the_counter_numbers_no_more_is_ordered_by_its_making() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        let raw = server.raw().await;
+        let mut holder = claim(&client, "a", TTL, Waits::No);
+        granted(&mut holder).await;
+        // In the order of neither their names nor their numbers.
+        for node in ["c-lock-2147483647", "a-lock--000000009", "b-lock-2147483647", "d-lock-2147483646"] {
+            put(&raw, &format!("/a/{node}")).await;
+        }
+        let seen = driver(&client).inspect(&name("a"), PATIENCE).await.unwrap();
+        let waiters: Vec<String> =
+            seen.waiters.unwrap().iter().map(|entry| entry.owner.to_string()).collect();
+        assert_eq!(
+            waiters,
+            ["d-lock-2147483646", "c-lock-2147483647", "a-lock--000000009", "b-lock-2147483647"]
+        );
+    })
+}
+
+/// The server's counter stands at its end: it gives the same number to everybody.
+pub(crate) fn an_overflown_counter_costs_no_exclusion() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let raw = server.raw().await;
+        raw.create("/a", &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+        drop(raw);
+        overflow::set_counter(&server, "/a", i32::MAX - 1);
+        let (a, b) = (server.client().await, server.client().await);
+        let mut waiting = Vec::new();
+        for n in 0..6 {
+            let client = if n % 2 == 0 { &a } else { &b };
+            let mut next = claim(client, "a", LONG, Waits::Queued);
+            match n {
+                0 => drop(granted(&mut next).await),
+                _ => assert!(busy(&mut next).await.queued, "{n}"),
+            }
+            waiting.push(next);
+        }
+        let raw = server.raw().await;
+        let same = children(&raw, "/a").await.iter().filter(|node| node.ends_with("2147483647")).count();
+        assert!(same >= 4, "{:?}", children(&raw, "/a").await);
+        let mut last = None;
+        for n in 0..6 {
+            let token = granted(&mut waiting[n]).await.token;
+            assert!(last < Some(token), "{last:?}, then {token:?}");
+            last = Some(token);
+            for next in &mut waiting[n + 1..] {
+                assert!(busy(next).await.queued);
+            }
+            assert!(matches!(waiting[n].release().await.unwrap(), Release::Released { .. }));
+        }
+    })
+}
+
+/// The directory goes when it has been empty for a while; what the URL names stays.
+pub(crate) fn the_folder_stays_and_the_directory_goes() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = open(&server.url_with("", "/app/locks")).await;
+        let raw = server.raw().await;
+        for _ in 0..2 {
+            let mut holder = claim(&client, "a", TTL, Waits::Queued);
+            granted(&mut holder).await;
+            holder.release().await.unwrap();
+            until("the directory has gone", Duration::from_secs(10), || async {
+                raw.check_stat("/app/locks/a").await.unwrap().is_none()
+            })
+            .await;
+        }
+        assert!(raw.check_stat("/app/locks").await.unwrap().is_some());
+    })
+}
+
+/// Writes into a server's data what would take two thousand million locks.
+mod overflow {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use lock_conformance::Data;
+
+    use crate::server::Server;
+
+    /// Sets the counter of a node's children in the newest snapshot, and starts the server with it.
+    pub(super) fn set_counter(server: &Server, path: &str, counter: i32) {
+        // It takes a snapshot when it starts.
+        server.0.stop().unwrap();
+        server.0.restart(Data::Kept).unwrap();
+        server.0.stop().unwrap();
+        let folder = server.0.data().join("version-2");
+        let files = |kind: &str| -> Vec<PathBuf> {
+            let all = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+            let mut files: Vec<PathBuf> =
+                all.filter(|file| file.file_name().unwrap().to_str().unwrap().starts_with(kind)).collect();
+            files.sort_by_key(|file| {
+                let number = file.extension().unwrap().to_str().unwrap().to_owned();
+                u64::from_str_radix(&number, 16).unwrap()
+            });
+            files
+        };
+        let newest = files("snapshot").pop().unwrap();
+        let mut bytes = fs::read(&newest).unwrap();
+        let seals = seals(&bytes);
+        let needle: Vec<u8> =
+            i32::try_from(path.len()).unwrap().to_be_bytes().into_iter().chain(path.bytes()).collect();
+        let at = bytes.windows(needle.len()).position(|window| window == needle).expect("the node is there");
+        // Data, rights, then the stat: czxid, mzxid, ctime, mtime, version.
+        let mut at = at + needle.len();
+        let data = i32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()).max(0);
+        at += 4 + usize::try_from(data).unwrap() + 8 + 4 * 8 + 4;
+        bytes[at..at + 4].copy_from_slice(&counter.to_be_bytes());
+        for at in seals {
+            let sum = u64::from(adler32(&bytes[..at]));
+            bytes[at..at + 8].copy_from_slice(&sum.to_be_bytes());
+        }
+        fs::write(&newest, bytes).unwrap();
+        // Otherwise it is told again what it has in its snapshot.
+        files("log").into_iter().for_each(|log| fs::remove_file(log).unwrap());
+        server.0.restart(Data::Kept).unwrap();
+    }
+
+    /// Where the sums of what stands before them are: at the end, and before the digest of 20 bytes, where there is one.
+    /// Behind each is the string "/".
+    fn seals(bytes: &[u8]) -> Vec<usize> {
+        const SEAL: usize = 8 + 4 + 1;
+        let end = bytes.len() - SEAL;
+        let seals: Vec<usize> = [end.saturating_sub(20 + SEAL), end]
+            .into_iter()
+            .filter(|at| bytes[*at..*at + 8] == u64::from(adler32(&bytes[..*at])).to_be_bytes())
+            .collect();
+        assert_eq!(seals.last(), Some(&end), "a snapshot of this format");
+        seals
+    }
+
+    fn adler32(bytes: &[u8]) -> u32 {
+        let (mut a, mut b) = (1, 0);
+        for byte in bytes {
+            a = (a + u32::from(*byte)) % 65521;
+            b = (b + a) % 65521;
+        }
+        b << 16 | a
+    }
+}

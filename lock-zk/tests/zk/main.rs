@@ -1,0 +1,79 @@
+//! The rules that are particular to ZooKeeper, on real servers. What every backend promises is the conformance suite's.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod access;
+mod cluster;
+mod common;
+mod foreign;
+mod layout;
+mod place;
+mod server;
+mod session;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use lock_conformance::{rules, servers};
+
+rules! {
+    fn() -> Result<(), String>;
+    access {
+        what_we_make_is_ours_alone,
+        a_password_is_never_shown,
+        check_says_what_the_server_is,
+        a_ttl_outside_of_what_the_server_grants_is_invalid,
+    }
+    cluster {
+        a_follower_cut_off_from_its_leader_costs_no_exclusion,
+        a_leader_that_stands_still_costs_no_exclusion,
+        a_lost_leader_costs_no_lock,
+        a_late_attempt_is_not_heard_by_another_server_either,
+    }
+    foreign {
+        curators_nodes_are_respected_and_shown,
+        kazoos_nodes_are_respected_and_shown,
+        a_foreign_holder_is_only_broken_now,
+        who_is_asked_to_give_up_does,
+        a_revoked_node_goes_at_its_holders_deadline,
+    }
+    layout {
+        a_lock_is_curators_directory,
+        names_are_escaped_into_one_component,
+        what_the_counter_numbers_no_more_is_ordered_by_its_making,
+        an_overflown_counter_costs_no_exclusion,
+        the_folder_stays_and_the_directory_goes,
+    }
+    place {
+        a_node_whose_making_was_not_answered_is_found_by_its_owner,
+        a_late_attempt_makes_no_node,
+        a_release_is_sent_on_the_resumed_session,
+        who_only_looks_leaves_nothing,
+        a_waiter_whose_node_was_removed_queues_again,
+    }
+    session {
+        a_heartbeat_is_one_write_for_all_locks_of_a_session,
+        each_ttl_has_a_session_that_is_closed_when_idle,
+        a_holder_whose_session_is_ended_is_told,
+        a_waiter_whose_session_is_ended_waits_on_in_another,
+        a_session_that_is_not_certain_any_more_takes_no_claims,
+        a_renewal_asks_for_the_node,
+        an_outage_is_not_the_servers_word,
+        who_waits_looks_again_on_the_next_connection,
+        what_keeps_a_session_may_be_gone,
+        a_connection_that_is_slow_costs_no_lock,
+    }
+    #[cfg(feature = "tls")]
+    tls {
+        the_roots_and_the_clients_certificate_are_the_urls,
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Each has servers of its own, and some of them three.
+    arguments.test_threads.get_or_insert(3);
+    libtest_mimic::run(&arguments, rules::on(&servers::ZooKeeper, tests())).exit_code()
+}

@@ -1,0 +1,147 @@
+//! An owner's node: made once, found when nobody said that it was made, removed whatever becomes of connections.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::assert_in_time;
+use lock_conformance::proxy::{Cut, Fault, Proxy, Way};
+use lock_core::driver::{Release, Renewal, Waits};
+use lock_core::{Client, Done, ErrorKind};
+
+use crate::server::{
+    LONG, Server, TTL, busy, children, claim, claim_with, granted, holders_session, open, run, until,
+};
+
+/// A client behind a proxy, with the session for this ttl open, and the lock's directory there.
+async fn through(server: &Server, ttl: Duration) -> (Proxy, Client) {
+    let proxy = Proxy::start(&server.0.address()).await.unwrap();
+    let client = open(&server.through(proxy.address())).await;
+    let mut first = claim(&client, "a", ttl, Waits::Queued);
+    granted(&mut first).await;
+    first.release().await.unwrap();
+    (proxy, client)
+}
+
+pub(crate) fn a_node_whose_making_was_not_answered_is_found_by_its_owner() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (proxy, client) = through(&server, LONG).await;
+        let raw = server.raw().await;
+        proxy.hold_open_ones(Way::ToClient);
+        let mut holder = claim(&client, "a", LONG, Waits::Queued);
+        let attempt = tokio::spawn(async move {
+            let grant = granted(&mut holder).await;
+            (holder, grant)
+        });
+        until("the node is made", LONG, || async { !children(&raw, "/a").await.is_empty() }).await;
+        // Its answer is lost with the connection.
+        proxy.cut(Cut::Reset);
+        let (mut holder, grant) = attempt.await.unwrap();
+        let nodes = children(&raw, "/a").await;
+        let [node] = &nodes[..] else { panic!("there is one: {nodes:?}") };
+        let (_, stat) = raw.get_data(&format!("/a/{node}")).await.unwrap();
+        assert_eq!(stat.czxid.cast_unsigned(), grant.token.get());
+        assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
+        assert!(children(&raw, "/a").await.is_empty());
+    })
+}
+
+/// The attempt hangs on its way; its release goes on another connection, and ends the one that it hangs on.
+pub(crate) fn a_late_attempt_makes_no_node() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let raw = server.raw().await;
+        for waits in [Waits::Queued, Waits::No] {
+            let (proxy, client) = through(&server, LONG).await;
+            let patience = Duration::from_millis(600);
+            let mut late = claim_with(&client, "a", LONG, waits, patience);
+            let held = proxy.count(Fault::Held(Way::ToServer));
+            match waits {
+                Waits::Queued => proxy.hold_open_ones(Way::ToServer),
+                // It has looked; what hangs is the making.
+                Waits::No => proxy.hold_open_ones_after(Way::ToServer, 1),
+            }
+            let asked = Instant::now();
+            let error = late.attempt().await.expect_err("no answer came");
+            assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+            assert_in_time!(asked.elapsed() < patience + Duration::from_millis(100), "{:?}", asked.elapsed());
+            assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
+            assert_eq!(late.release().await.unwrap(), Release::NotHeld);
+            proxy.deliver(Way::ToServer);
+            let end = Instant::now() + Duration::from_secs(1);
+            while Instant::now() < end {
+                assert!(children(&raw, "/a").await.is_empty(), "it made a node after its release");
+            }
+        }
+    })
+}
+
+pub(crate) fn a_release_is_sent_on_the_resumed_session() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (proxy, client) = through(&server, LONG).await;
+        let raw = server.raw().await;
+        let mut holder = claim(&client, "a", LONG, Waits::Queued);
+        granted(&mut holder).await;
+        let session = holders_session(&raw, "/a").await;
+        for how in [Cut::Reset, Cut::Closed] {
+            proxy.cut(how);
+            assert!(matches!(holder.renew(LONG).await.unwrap(), Renewal::Held { .. }), "a cut is no loss");
+            assert_eq!(holders_session(&raw, "/a").await, session);
+        }
+        proxy.cut(Cut::Reset);
+        assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
+        assert!(children(&raw, "/a").await.is_empty());
+        // And the next one in the same session.
+        let mut next = claim(&client, "a", LONG, Waits::Queued);
+        granted(&mut next).await;
+        assert_eq!(holders_session(&raw, "/a").await, session);
+    })
+}
+
+pub(crate) fn who_only_looks_leaves_nothing() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (a, b, raw) = (server.client().await, server.client().await, server.raw().await);
+        let mut holder = claim(&a, "a", TTL, Waits::No);
+        granted(&mut holder).await;
+        let mut looking = claim(&b, "a", TTL, Waits::No);
+        for _ in 0..3 {
+            assert!(!busy(&mut looking).await.queued);
+            assert_eq!(children(&raw, "/a").await.len(), 1);
+        }
+        assert_eq!(looking.release().await.unwrap(), Release::NotHeld);
+        // Two who both find it free: one has it, and nothing is left of the other.
+        holder.release().await.unwrap();
+        for _ in 0..20 {
+            let (mut one, mut other) = (claim(&a, "a", TTL, Waits::No), claim(&b, "a", TTL, Waits::No));
+            let (first, second) = tokio::join!(one.attempt(), other.attempt());
+            let both = [first.unwrap(), second.unwrap()];
+            let held =
+                both.iter().filter(|attempt| matches!(attempt, lock_core::driver::Attempt::Granted(_)));
+            let held = held.count();
+            assert!(held <= 1, "{both:?}");
+            assert_eq!(children(&raw, "/a").await.len(), held);
+            one.release().await.unwrap();
+            other.release().await.unwrap();
+        }
+    })
+}
+
+pub(crate) fn a_waiter_whose_node_was_removed_queues_again() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (a, b, raw) = (server.client().await, server.client().await, server.raw().await);
+        let mut holder = claim(&a, "a", TTL, Waits::Queued);
+        granted(&mut holder).await;
+        let mut waiter = claim(&b, "a", TTL, Waits::Queued);
+        assert!(busy(&mut waiter).await.queued);
+        let nodes = children(&raw, "/a").await;
+        raw.delete(&format!("/a/{}", nodes[1]), None).await.unwrap();
+        assert!(busy(&mut waiter).await.queued);
+        let again = children(&raw, "/a").await;
+        assert_eq!((again.len(), &again[0]), (2, &nodes[0]));
+        assert_ne!(again[1], nodes[1]);
+        holder.release().await.unwrap();
+        granted(&mut waiter).await;
+    })
+}

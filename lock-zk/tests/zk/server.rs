@@ -1,0 +1,131 @@
+//! What the tests work with: servers, claims, and the driver itself.
+
+use std::time::Duration;
+
+use lock_conformance::servers::{Absence, Owned, Settings, ZooKeeper};
+pub(crate) use lock_conformance::timing::until;
+use lock_core::driver::{Attempt, Busy, Claim, Driver, Grant, Mode, Request, Waits};
+use lock_core::{Client, Label, Name, Options, Owner, Random};
+use lock_zk::zookeeper_client;
+
+use crate::common;
+
+/// How long the calls of a claim may take, unless the test says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const TTL: Duration = Duration::from_secs(2);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// A server of the test's own.
+pub(crate) struct Server(pub(crate) Owned);
+
+impl Server {
+    pub(crate) fn start() -> Server {
+        Server(Owned::start(&ZooKeeper, &Settings::default()).expect("another was started before"))
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        open(self.0.url()).await
+    }
+
+    pub(crate) async fn raw(&self) -> zookeeper_client::Client {
+        common::raw(&self.0.address()).await
+    }
+
+    /// Its URL with this before the hosts, and this behind them.
+    pub(crate) fn url_with(&self, login: &str, folder: &str) -> String {
+        self.0.url().replace("zk://", &format!("zk://{login}")).replace('?', &format!("{folder}?"))
+    }
+
+    /// Its URL, reached at another address.
+    pub(crate) fn through(&self, address: impl std::fmt::Display) -> String {
+        self.0.url().replace(&self.0.address(), &address.to_string())
+    }
+}
+
+pub(crate) async fn open(url: &str) -> Client {
+    lock_zk::connect_with(url, Options::default().patience(PATIENCE)).await.expect("it is up")
+}
+
+pub(crate) fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+pub(crate) fn driver(client: &Client) -> &dyn Driver {
+    &**client.driver()
+}
+
+pub(crate) fn claim(client: &Client, lock: &str, ttl: Duration, waits: Waits) -> Box<dyn Claim> {
+    claim_with(client, lock, ttl, waits, PATIENCE)
+}
+
+pub(crate) fn claim_with(
+    client: &Client,
+    lock: &str,
+    ttl: Duration,
+    waits: Waits,
+    patience: Duration,
+) -> Box<dyn Claim> {
+    client.driver().claim(Request {
+        name: name(lock),
+        owner: Owner::mint(&Random::system()),
+        mode: Mode::Exclusive,
+        ttl,
+        patience,
+        waits,
+        label: Label::new("an owner"),
+        clock: client.clock().clone(),
+    })
+}
+
+pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
+    match claim.attempt().await.expect("up") {
+        Attempt::Granted(grant) => grant,
+        Attempt::Busy(busy) => panic!("{busy:?}"),
+    }
+}
+
+pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
+    match claim.attempt().await.expect("up") {
+        Attempt::Busy(busy) => busy,
+        Attempt::Granted(grant) => panic!("{grant:?}"),
+    }
+}
+
+/// Who is in a directory, by what the names end in; nobody if it is not there.
+pub(crate) async fn children(client: &zookeeper_client::Client, directory: &str) -> Vec<String> {
+    let mut children = client.list_children(directory).await.unwrap_or_default();
+    children.sort_by_key(|child| child[child.len().saturating_sub(10)..].to_owned());
+    children
+}
+
+/// Whose session a lock's first node belongs to.
+pub(crate) async fn holders_session(client: &zookeeper_client::Client, directory: &str) -> i64 {
+    let first = children(client, directory).await.remove(0);
+    client.get_data(&format!("{directory}/{first}")).await.unwrap().1.ephemeral_owner
+}
+
+pub(crate) async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(what).await.unwrap()
+}
+
+/// Why a test could not be run; one that had to be fails.
+pub(crate) fn not_run(absence: Absence) -> String {
+    match absence {
+        Absence::NotRun(why) => why,
+        Absence::Failure(why) => panic!("{why}"),
+    }
+}
+
+pub(crate) fn run(test: impl Future<Output = ()>) -> Result<(), String> {
+    run_or_not(async {
+        test.await;
+        Ok(())
+    })
+}
+
+pub(crate) fn run_or_not(test: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let outcome = runtime.block_on(test);
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    outcome
+}

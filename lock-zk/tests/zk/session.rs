@@ -1,0 +1,270 @@
+//! Sessions: how they are kept, and what becomes of locks when they end.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::assert_in_time;
+use lock_conformance::proxy::{Cut, Proxy, Way};
+use lock_core::driver::{Attempt, Release, Renewal, Waits};
+use lock_core::{Cause, Ending, ErrorKind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::common::end_session;
+use crate::server::{
+    LONG, Server, TTL, busy, children, claim, claim_with, granted, holders_session, open, run, until,
+};
+
+async fn word(server: &Server, word: &str) -> String {
+    let mut stream = TcpStream::connect(server.0.address()).await.unwrap();
+    stream.write_all(word.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+async fn zxid(server: &Server) -> u64 {
+    let answer = word(server, "srvr").await;
+    let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).unwrap();
+    u64::from_str_radix(zxid, 16).unwrap()
+}
+
+/// How many sessions have a connection.
+async fn connections(server: &Server) -> usize {
+    word(server, "cons").await.lines().filter(|line| line.contains("sid=0x")).count()
+}
+
+pub(crate) fn a_heartbeat_is_one_write_for_all_locks_of_a_session() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        let mut held = Vec::new();
+        for n in 0..30 {
+            let lock = client.lock(format!("lock {n}")).ttl(TTL).build().unwrap();
+            held.push(lock.acquire().await.unwrap());
+        }
+        let (before, began) = (zxid(&server).await, Instant::now());
+        tokio::time::sleep(TTL * 2).await;
+        let (writes, took) = (zxid(&server).await - before, began.elapsed());
+        assert!(held.iter().all(lock_core::Guard::is_held));
+        // Due ten times in a timeout; a renewal may ask for one, no more than one a tick.
+        let due = took.as_millis() / (TTL.as_millis() / 10);
+        assert!(u128::from(writes) + 1 >= due * 3 / 4, "{writes} writes in {took:?}: a heartbeat is one");
+        let most = took.as_millis() / 100 + 2;
+        assert!(u128::from(writes) <= most, "{writes} writes in {took:?}: heartbeats are a tick apart");
+    })
+}
+
+pub(crate) fn each_ttl_has_a_session_that_is_closed_when_idle() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        // Of what opening it tried, one is left: the one that looks for others.
+        let idle = 1;
+        until("it is open", TTL, || async { connections(&server).await == idle }).await;
+        let mut claims = Vec::new();
+        for (n, ttl) in [TTL, TTL * 2, TTL, TTL * 2].into_iter().enumerate() {
+            let mut holder = claim(&client, &n.to_string(), ttl, Waits::No);
+            granted(&mut holder).await;
+            claims.push(holder);
+        }
+        assert_eq!(connections(&server).await, idle + 2);
+        for claim in &mut claims {
+            assert!(matches!(claim.release().await.unwrap(), Release::Released { .. }));
+        }
+        until("they are closed", TTL * 4, || async { connections(&server).await == idle }).await;
+        drop(client);
+        until("the client is gone", TTL, || async { connections(&server).await < idle }).await;
+    })
+}
+
+pub(crate) fn a_holder_whose_session_is_ended_is_told() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, raw) = (server.client().await, server.raw().await);
+        let lock = client.lock("a").ttl(TTL).build().unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let session = holders_session(&raw, "/a").await;
+        let ended = Instant::now();
+        end_session(&server.0.address(), session).await;
+        assert_eq!(guard.lost().await, Cause::Session);
+        assert_in_time!(
+            ended.elapsed() < Duration::from_secs(2),
+            "told after {:?}: the server says it at once",
+            ended.elapsed()
+        );
+        assert_eq!(guard.release().await, Ending::Expired);
+        let next = lock.acquire().await.unwrap();
+        assert_ne!(holders_session(&raw, "/a").await, session);
+        assert_eq!(next.release().await, Ending::Released);
+    })
+}
+
+pub(crate) fn a_waiter_whose_session_is_ended_waits_on_in_another() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (a, b, raw) = (server.client().await, server.client().await, server.raw().await);
+        let guard = a.lock("a").ttl(LONG).build().unwrap().acquire().await.unwrap();
+        let lock = b.lock("a").ttl(TTL).build().unwrap();
+        let waiter = tokio::spawn(async move { lock.acquire().await });
+        until("it waits", TTL, || async { children(&raw, "/a").await.len() == 2 }).await;
+        let node = children(&raw, "/a").await.remove(1);
+        let session = raw.get_data(&format!("/a/{node}")).await.unwrap().1.ephemeral_owner;
+        end_session(&server.0.address(), session).await;
+        until("it waits again", TTL, || async {
+            children(&raw, "/a").await.get(1).is_some_and(|again| *again != node)
+        })
+        .await;
+        assert!(!waiter.is_finished());
+        assert_eq!(guard.release().await, Ending::Released);
+        let guard = tokio::time::timeout(TTL, waiter).await.expect("it has it").unwrap().unwrap();
+        assert_eq!(guard.release().await, Ending::Released);
+    })
+}
+
+/// The network is dead for longer than the timeout, in the direction of the answers: the server hears of attempts to
+/// resume the session, and must be able to end it all the same.
+pub(crate) fn a_session_that_is_not_certain_any_more_takes_no_claims() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let proxy = Proxy::start(&server.0.address()).await.unwrap();
+        let (client, other) = (open(&server.through(proxy.address())).await, server.client().await);
+        let raw = server.raw().await;
+        let mut holder = claim(&client, "a", TTL, Waits::Queued);
+        granted(&mut holder).await;
+        let mut waiter = claim(&client, "b", TTL, Waits::Queued);
+        let mut first = claim(&other, "b", LONG, Waits::Queued);
+        granted(&mut first).await;
+        assert!(busy(&mut waiter).await.queued);
+        let session = holders_session(&raw, "/a").await;
+        proxy.hold(Way::ToClient);
+        let dead = Instant::now();
+        until("the server ends the session", TTL * 3, || async { children(&raw, "/a").await.is_empty() })
+            .await;
+        assert!(dead.elapsed() > TTL / 2, "{:?}", dead.elapsed());
+        // It has ended, and nobody has said so here: what was made may be there yet.
+        let error = holder.release().await.expect_err("only the server's word will do");
+        assert!(error.may_have_been_done(), "{error:?}");
+        proxy.discard(Way::ToClient);
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Session));
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
+        // Who waited does so in another session, behind nobody that is gone.
+        let healed = Instant::now();
+        while waiter.attempt().await.is_err() {
+            assert_in_time!(healed.elapsed() < TTL * 4, "it does not wait again");
+        }
+        let node = children(&raw, "/b").await.remove(1);
+        assert_ne!(raw.get_data(&format!("/b/{node}")).await.unwrap().1.ephemeral_owner, session);
+        first.release().await.unwrap();
+        granted(&mut waiter).await;
+    })
+}
+
+/// Longer than any one attempt to connect, and shorter than the session.
+pub(crate) fn an_outage_is_not_the_servers_word() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let proxy = Proxy::start(&server.0.address()).await.unwrap();
+        let (client, raw) = (open(&server.through(proxy.address())).await, server.raw().await);
+        let mut holder = claim(&client, "a", TTL, Waits::Queued);
+        granted(&mut holder).await;
+        let session = holders_session(&raw, "/a").await;
+        proxy.refuse();
+        proxy.cut(Cut::Reset);
+        tokio::time::sleep(TTL / 2).await;
+        proxy.accept();
+        assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+        assert_eq!(holders_session(&raw, "/a").await, session);
+        assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
+    })
+}
+
+/// What was watched on the old one is told by nobody.
+pub(crate) fn who_waits_looks_again_on_the_next_connection() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let proxy = Proxy::start(&server.0.address()).await.unwrap();
+        let (client, other) = (open(&server.through(proxy.address())).await, server.client().await);
+        let mut holder = claim(&other, "a", LONG, Waits::Queued);
+        granted(&mut holder).await;
+        let mut waiter = claim(&client, "a", LONG, Waits::Queued);
+        assert!(busy(&mut waiter).await.queued);
+        waiter.listen().await.unwrap();
+        assert!(busy(&mut waiter).await.queued);
+        for _ in 0..2 {
+            proxy.cut(Cut::Reset);
+            tokio::time::timeout(TTL, waiter.changed()).await.expect("it is told of the cut");
+            assert!(busy(&mut waiter).await.queued);
+        }
+        holder.release().await.unwrap();
+        tokio::time::timeout(TTL, waiter.changed()).await.expect("it is told of the release");
+        granted(&mut waiter).await;
+    })
+}
+
+/// The session lives, and the lock is gone: a proof of the one is none of the other.
+pub(crate) fn a_renewal_asks_for_the_node() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, raw) = (server.client().await, server.raw().await);
+        let mut holder = claim(&client, "a", LONG, Waits::No);
+        granted(&mut holder).await;
+        assert!(matches!(holder.renew(LONG).await.unwrap(), Renewal::Held { .. }));
+        let node = children(&raw, "/a").await.remove(0);
+        raw.delete(&format!("/a/{node}"), None).await.unwrap();
+        assert_eq!(holder.renew(LONG).await.unwrap(), Renewal::Lost(Cause::Gone));
+        let mut next = claim(&client, "a", LONG, Waits::No);
+        granted(&mut next).await;
+        assert_eq!(holder.renew(LONG).await.unwrap(), Renewal::Lost(Cause::Taken));
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
+        assert!(matches!(next.renew(LONG).await.unwrap(), Renewal::Held { .. }));
+    })
+}
+
+/// The session's tasks have ended with their runtime, and its connection shows no sign of that: whoever asks there is
+/// answered in time, and keeps no thread busy until then.
+pub(crate) fn what_keeps_a_session_may_be_gone() -> Result<(), String> {
+    let server = Server::start();
+    let patience = Duration::from_millis(600);
+    let gone = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut holder = gone.block_on(async {
+        let mut holder = claim_with(&server.client().await, "a", LONG, Waits::Queued, patience);
+        granted(&mut holder).await;
+        holder
+    });
+    gone.shutdown_timeout(Duration::from_secs(2));
+    run(async move {
+        let asked = Instant::now();
+        for _ in 0..2 {
+            let error = holder.renew(LONG).await.expect_err("nobody answers");
+            assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
+        }
+        let error = holder.release().await.expect_err("nobody answers");
+        assert!(error.may_have_been_done(), "{error:?}");
+        assert_in_time!(asked.elapsed() < patience * 4, "{:?}", asked.elapsed());
+    })
+}
+
+/// Heartbeats take longer than silence may, and what they prove is less than half of the timeout.
+pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let proxy = Proxy::start(&server.0.address()).await.unwrap();
+        let client = open(&server.through(proxy.address())).await;
+        let guard = client.lock("a").ttl(TTL).build().unwrap().acquire().await.unwrap();
+        assert!(guard.renew(TTL).await.unwrap() > TTL / 2);
+        proxy.delay(Way::ToClient, TTL * 3 / 10);
+        // Others are answered all the time.
+        for n in 0..6 {
+            let mut other = claim(&client, "a", TTL, Waits::No);
+            tokio::spawn(async move {
+                tokio::time::sleep(TTL * n / 20).await;
+                while let Ok(Attempt::Busy(_)) = other.attempt().await {}
+            });
+        }
+        let slow = Instant::now();
+        while slow.elapsed() < TTL * 3 {
+            assert!(guard.is_held(), "lost after {:?}", slow.elapsed());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+}
