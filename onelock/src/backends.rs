@@ -38,12 +38,14 @@ macro_rules! backends {
 }
 
 backends! {
+    "etcd" ["etcd", "etcds"] => lock_etcd::connect_with, |url| lock_etcd::Etcd::from_url(url).map(|_| NOTHING);
     "memory" ["memory", "memory+queue"] => lock_memory::connect, |_| Ok(NOTHING);
     "mongodb" ["mongodb", "mongodb+srv"] => lock_mongo::connect_with, |url| Ok(lock_mongo::Mongo::from_url(url)?.schema());
     "redis" ["redis", "rediss", "redis+unix", "unix", "valkey", "valkeys", "valkey+unix"] => lock_redis::connect_with, |url| lock_redis::Redis::from_url(url).map(|_| NOTHING);
     "redlock" ["redlock", "redlocks"] => lock_redlock::connect_with, |url| lock_redlock::Redlock::from_url(url).map(|_| NOTHING);
     "mysql" ["mysql", "mariadb"] => lock_sql::mysql::connect_with, |url| Ok(lock_sql::mysql::MySql::from_url(url)?.schema());
     "postgres" ["postgres", "postgresql"] => lock_sql::postgres::connect_with, |url| Ok(lock_sql::postgres::Postgres::from_url(url)?.schema());
+    "zk" ["zk", "zks"] => lock_zk::connect_with, |url| lock_zk::ZooKeeper::from_url(url).map(|_| NOTHING);
     "sqlite" ["sqlite"] => lock_sql::sqlite::connect_with, |url| Ok(lock_sql::sqlite::Sqlite::from_url(url)?.schema());
 }
 

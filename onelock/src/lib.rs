@@ -27,11 +27,13 @@
 //! | URL | feature | server |
 //! |---|---|---|
 //! | `memory://`, `memory+queue://` | `memory` (default) | none: this process |
+//! | `etcd://a,b,c`, `etcds://` (with `tls`) | `etcd` | an etcd cluster, 3.4 or later |
 //! | `mongodb://`, `mongodb+srv://` (with `mongodb-srv`) | `mongodb` | a MongoDB replica set, or one server |
 //! | `redis://`, `unix://`, `rediss://` (with `tls`), `valkey://`, … | `redis` | one Redis or Valkey |
 //! | `redlock://a,b,c`, `redlocks://` (with `tls`) | `redlock` | a majority of 3, 5, … independent Redis or Valkey |
 //! | `mysql://`, `mariadb://` | `mysql` | MySQL 8.0 or MariaDB 10.5, or later |
 //! | `postgres://`, `postgresql://` | `postgres` | PostgreSQL 12 or later |
+//! | `zk://a,b,c/chroot`, `zks://` (with `zk-tls`) | `zk` | a ZooKeeper ensemble, 3.5 or later |
 //! | `sqlite:///path/locks.db`, `sqlite:locks.db` | `sqlite` | none: a file, for the processes of one machine |
 //!
 //! What is promised, and under which assumptions, stands in `docs/semantics.md` of the repository, and in
@@ -46,6 +48,9 @@ pub use lock_core::{
     MultiLock, Name, Options, Owner, OwnerBytes, Reentrant, Refusal, Result, Stale, parse_duration,
 };
 
+#[cfg(feature = "etcd")]
+#[doc(inline)]
+pub use lock_etcd as etcd;
 #[cfg(feature = "memory")]
 #[doc(inline)]
 pub use lock_memory as memory;
@@ -67,6 +72,9 @@ pub use lock_sql::postgres;
 #[cfg(feature = "sqlite")]
 #[doc(inline)]
 pub use lock_sql::sqlite;
+#[cfg(feature = "zk")]
+#[doc(inline)]
+pub use lock_zk as zk;
 
 /// Opens the server at `url`, on the current tokio runtime.
 ///
