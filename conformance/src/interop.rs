@@ -1,0 +1,166 @@
+//! Clients of other libraries on the same locks as ours: Go's and `etcdctl` on etcd, Curator and kazoo on ZooKeeper.
+//!
+//! A backend's `tests/interop.rs` is a call of [`run`]. The drivers of those clients, and how they are built, are
+//! described in `conformance/interop/README.md`. What isn't there is *not run*.
+
+mod cases;
+pub mod catalogue;
+mod contender;
+mod counter;
+mod driver;
+mod etcdctl;
+mod foreign;
+mod ours;
+mod speaker;
+
+use std::fmt;
+use std::time::Duration;
+
+use libtest_mimic::Arguments;
+use lock_core::{Client, Result};
+
+use crate::rules;
+use crate::runner::{Verdict, block_on};
+use crate::servers::{Absence, Owned, Product, Settings, record};
+use crate::setting::is_full_run;
+use catalogue::Listing;
+
+pub use cases::{a_storm_of_both, one_holds_and_the_other_waits, the_one_between_goes};
+pub use contender::Contender;
+pub use counter::Counter;
+pub use foreign::Foreign;
+pub use ours::Ours;
+
+/// How long anything may take that happens at once. Only a case that fails takes it.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A lock client of another library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `concurrency.Mutex` of etcd's Go client.
+    EtcdGo,
+    /// `etcdctl lock`.
+    Etcdctl,
+    /// `InterProcessMutex` of Curator's.
+    Curator,
+    /// `Lock` of kazoo's, told of the nodes that Curator and we make.
+    Kazoo,
+}
+
+impl Kind {
+    fn listing(self) -> &'static Listing {
+        match self {
+            Kind::EtcdGo => &catalogue::ETCD_GO,
+            Kind::Etcdctl => &catalogue::ETCDCTL,
+            Kind::Curator => &catalogue::CURATOR,
+            Kind::Kazoo => &catalogue::KAZOO,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.listing().name)
+    }
+}
+
+/// Runs each case with each of these clients, on servers of their own, with the arguments of `cargo test`. `open` makes
+/// a client of ours, as another process would have it, of a server's URL.
+pub fn run<O, F>(product: &'static dyn Product, kinds: &[Kind], open: O) -> Verdict
+where
+    O: Fn(String) -> F + Copy + Send + 'static,
+    F: Future<Output = Result<Client>> + Send + 'static,
+{
+    let each = |kind: &Kind| Case::ALL.map(|case| (format!("{kind}::{case}"), *kind, case));
+    let tests = kinds.iter().flat_map(each).map(|(name, kind, case)| {
+        let test = move || not_run(kind, on_a_server_of_its_own(product, kind, case, open));
+        (name, test)
+    });
+    let mut arguments = Arguments::from_args();
+    // A storm has the machine for itself.
+    arguments.test_threads = Some(1);
+    match libtest_mimic::run(&arguments, rules::on(product, tests)).has_failed() {
+        true => Verdict::Failed,
+        false => Verdict::Passed,
+    }
+}
+
+/// What was played, or why it was not; panics if it had to be.
+fn not_run(kind: Kind, played: Result<(), Absence>) -> Result<(), String> {
+    match played {
+        Ok(()) => Ok(()),
+        Err(Absence::NotRun(why)) => {
+            record::not_run(&format!("locks of {kind} beside ours"), &why);
+            Err(why)
+        }
+        Err(Absence::Failure(why)) => panic!("{why}"),
+    }
+}
+
+fn on_a_server_of_its_own<O, F>(
+    product: &'static dyn Product,
+    kind: Kind,
+    case: Case,
+    open: O,
+) -> Result<(), Absence>
+where
+    O: Fn(String) -> F + Send + 'static,
+    F: Future<Output = Result<Client>> + Send + 'static,
+{
+    Foreign::find(kind)?;
+    let server = Owned::start(product, &Settings::default())?;
+    let url = server.url().to_owned();
+    block_on(async move {
+        let open = async || Ours::new(open(url.clone()).await.expect("the server was started just now"));
+        case.play(kind, &url, open).await
+    })
+}
+
+/// What is played with ours and theirs.
+#[derive(Clone, Copy, Debug)]
+enum Case {
+    OursHolds,
+    TheirsHolds,
+    TheirsGoes,
+    Storm,
+}
+
+impl Case {
+    const ALL: [Case; 4] = [Case::OursHolds, Case::TheirsHolds, Case::TheirsGoes, Case::Storm];
+
+    async fn play(self, kind: Kind, url: &str, open: impl AsyncFn() -> Ours) -> Result<(), Absence> {
+        let (mut ours, mut theirs) = (open().await, Foreign::start(kind, url).await?);
+        let mut looker = Foreign::start(kind, url).await?;
+        match self {
+            Case::OursHolds => one_holds_and_the_other_waits(&mut ours, &mut theirs, &mut looker).await,
+            Case::TheirsHolds => one_holds_and_the_other_waits(&mut theirs, &mut ours, &mut looker).await,
+            Case::TheirsGoes => {
+                the_one_between_goes(&mut ours, theirs, &mut open().await, &mut looker).await;
+            }
+            Case::Storm => {
+                let ours = [ours, open().await].map(|one| Box::new(one) as Box<dyn Contender>);
+                let theirs = [theirs, looker].map(|one| Box::new(one) as Box<dyn Contender>);
+                a_storm_of_both(ours.into(), theirs.into(), storm(kind)).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Case::OursHolds => "ours_holds_theirs_waits",
+            Case::TheirsHolds => "theirs_holds_ours_waits",
+            Case::TheirsGoes => "theirs_between_ours_goes",
+            Case::Storm => "a_storm_of_both",
+        })
+    }
+}
+
+/// How long a storm lasts. It is said, so that nobody takes one for the other.
+fn storm(kind: Kind) -> Duration {
+    let seconds = if is_full_run() { 30 } else { 3 };
+    println!("{kind}: {seconds} s of storm; 30 with LOCK_TEST_FULL=1");
+    Duration::from_secs(seconds)
+}

@@ -1,0 +1,110 @@
+//! Which clients of other libraries the suite knows, and how they are built.
+//!
+//! Plain data without dependencies: `xtask` includes this very file, so that what the suite looks for and what
+//! `cargo xtask test` builds can't drift apart.
+
+use std::env::consts::EXE_SUFFIX;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A lock client of another library.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// How `LOCK_TEST_REQUIRE` and reports call it.
+    pub name: &'static str,
+    /// Programs that it takes on the `PATH`, to be built and to run.
+    pub programs: &'static [&'static str],
+    /// How its driver is built, if it has one.
+    pub driver: Option<Driver>,
+}
+
+/// A driver, which is built in a folder of its own from its language's own registry.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Its sources, as a path in that folder and a text.
+    pub sources: &'static [(&'static str, &'static str)],
+    /// What a shell runs there.
+    pub build: &'static str,
+}
+
+/// The mutex of etcd's Go client.
+pub const ETCD_GO: Listing = Listing {
+    name: "etcd-go",
+    programs: &["go"],
+    driver: Some(Driver {
+        sources: &[
+            ("go.mod", include_str!("../../interop/etcd-go/go.mod")),
+            ("go.sum", include_str!("../../interop/etcd-go/go.sum")),
+            ("main.go", include_str!("../../interop/etcd-go/main.go")),
+            ("bench.go", include_str!("../../interop/etcd-go/bench.go")),
+        ],
+        build: "GOWORK=off GOFLAGS= go build -mod=readonly -trimpath -buildvcs=false -o driver .",
+    }),
+};
+
+/// `etcdctl lock`. It comes with the server.
+pub const ETCDCTL: Listing = Listing { name: "etcdctl", programs: &["etcdctl"], driver: None };
+
+/// The mutex of Curator's.
+pub const CURATOR: Listing = Listing {
+    name: "curator",
+    programs: &["mvn", "javac", "java"],
+    driver: Some(Driver {
+        sources: &[
+            ("pom.xml", include_str!("../../interop/curator/pom.xml")),
+            ("src/Driver.java", include_str!("../../interop/curator/src/Driver.java")),
+            ("src/Bench.java", include_str!("../../interop/curator/src/Bench.java")),
+        ],
+        build: "mvn --batch-mode --quiet --strict-checksums -Dstyle.color=never compile",
+    }),
+};
+
+/// The lock of kazoo's.
+pub const KAZOO: Listing = Listing {
+    name: "kazoo",
+    programs: &["python3"],
+    driver: Some(Driver {
+        sources: &[
+            ("requirements.txt", include_str!("../../interop/kazoo/requirements.txt")),
+            ("driver.py", include_str!("../../interop/kazoo/driver.py")),
+        ],
+        build: "PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --require-hashes \
+                --only-binary=:all: --target lib --requirement requirements.txt",
+    }),
+};
+
+/// Every one that the suite knows.
+pub const ALL: &[&Listing] = &[&ETCD_GO, &ETCDCTL, &CURATOR, &KAZOO];
+
+impl Listing {
+    /// Which of its programs is in none of the folders of `path`, written like `PATH`.
+    pub fn missing(&self, path: &OsStr) -> Option<&'static str> {
+        let folders: Vec<PathBuf> = std::env::split_paths(path).collect();
+        let is_there = |program: &str| {
+            folders.iter().any(|folder| folder.join(format!("{program}{EXE_SUFFIX}")).is_file())
+        };
+        self.programs.iter().copied().find(|program| !is_there(program))
+    }
+}
+
+impl Driver {
+    /// Whether it was built there, from these very sources.
+    pub fn is_built(&self, folder: &Path) -> bool {
+        let is_same = |(path, text): &(&str, &str)| {
+            fs::read_to_string(folder.join(path)).is_ok_and(|found| found == *text)
+        };
+        self.sources.iter().all(is_same)
+    }
+
+    /// Puts its sources there, where nothing else is.
+    pub fn unpack(&self, folder: &Path) -> io::Result<()> {
+        for (path, text) in self.sources {
+            let file = folder.join(path);
+            fs::create_dir_all(file.parent().unwrap_or(folder))?;
+            fs::write(file, text)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! A client of another library, whatever it is driven by.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Kind;
+use super::catalogue;
+use super::contender::Contender;
+use super::driver::{self, Driver};
+use super::etcdctl::Etcdctl;
+use crate::servers::{Absence, Requirement};
+
+/// A client of another library, as a process of its own. Dropping it kills it.
+#[derive(Debug)]
+pub struct Foreign {
+    kind: Kind,
+    /// What stands before a lock's name: on ZooKeeper, the directory in which locks are.
+    before: String,
+    client: Client,
+}
+
+#[derive(Debug)]
+enum Client {
+    Driver(Driver),
+    Etcdctl(Etcdctl),
+}
+
+impl Foreign {
+    /// Starts one for the server of that URL, which has no password; waits until it is connected.
+    pub async fn start(kind: Kind, url: &str) -> Result<Foreign, Absence> {
+        Foreign::find(kind)?;
+        let (servers, path) = parts(url);
+        let client = match kind {
+            Kind::Etcdctl => Client::Etcdctl(Etcdctl::new(servers)),
+            kind => Client::Driver(Driver::start(kind, servers).await?),
+        };
+        let before = match kind {
+            Kind::EtcdGo | Kind::Etcdctl => String::new(),
+            Kind::Curator | Kind::Kazoo => format!("{path}/"),
+        };
+        Ok(Foreign { kind, before, client })
+    }
+
+    /// Whether all is there that it takes.
+    pub fn find(kind: Kind) -> Result<(), Absence> {
+        let listing = kind.listing();
+        let required = Requirement::from_env()?;
+        lack(listing).map_or(Ok(()), |why| Err(required.absent(listing.name, &why)))
+    }
+
+    /// How many hold a lock or wait for it, whosever they are, by what is on the server.
+    pub async fn queue(&mut self, name: &str) -> u64 {
+        let name = self.place(name);
+        match &mut self.client {
+            Client::Driver(driver) => driver.queue(&name).await,
+            Client::Etcdctl(etcdctl) => etcdctl.queue(&name).await,
+        }
+    }
+
+    /// Where the lock of that name is to this client.
+    fn place(&self, name: &str) -> String {
+        format!("{}{name}", self.before)
+    }
+}
+
+/// Why it can't run here, if it can't.
+fn lack(listing: &catalogue::Listing) -> Option<String> {
+    if cfg!(not(unix)) {
+        return Some("clients of other libraries are started on Unix only".to_owned());
+    }
+    if let Some(program) = listing.missing(&std::env::var_os("PATH").unwrap_or_default()) {
+        return Some(format!("there is no {program} on the PATH"));
+    }
+    let driver = listing.driver.as_ref()?;
+    let is_built = driver::folder(listing.name).is_some_and(|folder| driver.is_built(&folder));
+    (!is_built).then(|| "it is not built (cargo xtask servers)".to_owned())
+}
+
+/// The hosts of a URL, and the path behind them.
+fn parts(url: &str) -> (&str, &str) {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let rest = rest.split('?').next().unwrap_or(rest);
+    let (hosts, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    (hosts, path.trim_end_matches('/'))
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+#[async_trait]
+impl Contender for Foreign {
+    async fn ask(&mut self, name: &str) {
+        let name = self.place(name);
+        match &mut self.client {
+            Client::Driver(driver) => driver.ask(&name),
+            Client::Etcdctl(etcdctl) => etcdctl.ask(&name),
+        }
+    }
+
+    fn has_it(&mut self) -> bool {
+        match &mut self.client {
+            Client::Driver(driver) => driver.has_answered(),
+            Client::Etcdctl(etcdctl) => etcdctl.has_it(),
+        }
+    }
+
+    async fn held(&mut self) {
+        match &mut self.client {
+            Client::Driver(driver) => driver.held().await,
+            Client::Etcdctl(etcdctl) => etcdctl.held().await,
+        }
+    }
+
+    async fn attempt(&mut self, name: &str) -> Option<bool> {
+        let name = self.place(name);
+        match &mut self.client {
+            Client::Driver(driver) => Some(driver.attempt(&name).await),
+            Client::Etcdctl(_) => None,
+        }
+    }
+
+    async fn release(&mut self, name: &str) {
+        let name = self.place(name);
+        match &mut self.client {
+            Client::Driver(driver) => driver.release(&name).await,
+            Client::Etcdctl(etcdctl) => etcdctl.release().await,
+        }
+    }
+
+    async fn storm(&mut self, name: &str, file: &Path, length: Duration) -> u64 {
+        let name = self.place(name);
+        match &mut self.client {
+            Client::Driver(driver) => driver.storm(&name, file, length).await,
+            Client::Etcdctl(etcdctl) => etcdctl.storm(&name, file, length).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{catalogue, parts};
+
+    #[test]
+    #[cfg(unix)]
+    fn a_program_that_is_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().as_os_str();
+        assert_eq!(catalogue::CURATOR.missing(path), Some("mvn"));
+        for program in ["mvn", "java"] {
+            std::fs::write(folder.path().join(program), "").unwrap();
+        }
+        assert_eq!(catalogue::CURATOR.missing(path), Some("javac"));
+    }
+
+    #[test]
+    fn servers_and_directory_are_read_from_the_url() {
+        assert_eq!(parts("etcd://a:1,b:2"), ("a:1,b:2", ""));
+        assert_eq!(parts("zk://a:1/locks/x/?patience=1s"), ("a:1", "/locks/x"));
+    }
+}

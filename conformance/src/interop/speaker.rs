@@ -1,0 +1,90 @@
+//! A process that says line by line what it sees.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::servers::Process;
+
+/// How many lines of its complaints are kept.
+const COMPLAINTS: usize = 12;
+
+/// A process that says lines, and is told some. Dropping it kills it.
+#[derive(Debug)]
+pub(super) struct Speaker {
+    process: Process,
+    input: Option<ChildStdin>,
+    said: UnboundedReceiver<String>,
+    /// What it has said, and nobody has asked for.
+    heard: Option<String>,
+    complaints: Arc<Mutex<Vec<String>>>,
+}
+
+impl Speaker {
+    pub(super) fn spawn(command: &mut Command) -> io::Result<Speaker> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Process::spawn(command)?;
+        let child = process.child();
+        let input = child.stdin.take();
+        let output = child.stdout.take().expect("stdout was asked for as a pipe");
+        let errors = child.stderr.take().expect("stderr was asked for as a pipe");
+        let (lines, said) = unbounded_channel();
+        // They end with the pipes, or when nobody listens any more.
+        thread::spawn(move || lines_of(output).try_for_each(|line| lines.send(line)));
+        let complaints = Arc::new(Mutex::new(Vec::new()));
+        let kept = complaints.clone();
+        thread::spawn(move || {
+            for line in lines_of(errors) {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.push(line);
+                let surplus = kept.len().saturating_sub(COMPLAINTS);
+                kept.drain(..surplus);
+            }
+        });
+        Ok(Speaker { process, input, said, heard: None, complaints })
+    }
+
+    pub(super) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Says a line to it.
+    pub(super) fn tell(&mut self, line: &str) -> io::Result<()> {
+        let input = self.input.as_mut().expect("stdin was asked for as a pipe");
+        input.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// Whether it has said something.
+    pub(super) fn has_spoken(&mut self) -> bool {
+        if self.heard.is_none() {
+            self.heard = self.said.try_recv().ok();
+        }
+        self.heard.is_some()
+    }
+
+    /// What it says next. The error says what it complained of.
+    pub(super) async fn line(&mut self, limit: Duration) -> Result<String, String> {
+        if let Some(line) = self.heard.take() {
+            return Ok(line);
+        }
+        match tokio::time::timeout(limit, self.said.recv()).await {
+            Ok(Some(line)) => Ok(line),
+            Ok(None) => Err(format!("it has ended{}", self.complaints())),
+            Err(_) => Err(format!("it says nothing for {limit:?}{}", self.complaints())),
+        }
+    }
+
+    /// The last of what it complained of, behind a colon.
+    pub(super) fn complaints(&self) -> String {
+        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        if complaints.is_empty() { String::new() } else { format!(": {}", complaints.join(" | ")) }
+    }
+}
+
+fn lines_of(pipe: impl io::Read) -> impl Iterator<Item = String> {
+    BufReader::new(pipe).lines().map_while(Result::ok)
+}

@@ -1,0 +1,73 @@
+//! Clients of other libraries, which tests run beside ours: their drivers are built here.
+
+use std::env::var_os;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::interop::{ALL, Driver, Listing};
+use crate::setup::{Consent, ask};
+use crate::steps::command;
+use crate::workspace::target;
+
+/// Builds the drivers that are missing or of other sources, as far as that is wanted and possible; returns what is
+/// missing still, in words.
+pub(crate) fn clients(consent: Consent) -> Vec<String> {
+    let missing =
+        |client: &&Listing| ready(client, consent).err().map(|why| format!("{}: {why}", client.name));
+    ALL.iter().filter_map(missing).collect()
+}
+
+fn ready(client: &Listing, consent: Consent) -> Result<(), String> {
+    if let Some(program) = client.missing(&var_os("PATH").unwrap_or_default()) {
+        return Err(format!("there is no {program} on the PATH"));
+    }
+    let Some(driver) = &client.driver else { return Ok(()) };
+    let folder = target().join("interop").join(client.name);
+    if driver.is_built(&folder) {
+        return Ok(());
+    }
+    let described = format!("{} (in {})", driver.build, folder.display());
+    if consent == Consent::Asked && !ask(&format!("Run `{described}`? Nothing is installed elsewhere.")) {
+        return Err(format!("not built; --yes does it: {described}"));
+    }
+    println!("{}: `{described}`", client.name);
+    build(driver, &folder).map_err(|why| format!("`{}` failed: {why}", driver.build))
+}
+
+/// In a folder of another name: whatever stands in `folder` was built to its end.
+fn build(driver: &Driver, folder: &Path) -> Result<(), String> {
+    let part = folder.with_extension("part");
+    for old in [&part, folder].into_iter().filter(|old| old.exists()) {
+        fs::remove_dir_all(old).map_err(|e| format!("{}: {e}", old.display()))?;
+    }
+    driver.unpack(&part).map_err(|e| format!("{}: {e}", part.display()))?;
+    command(Command::new("sh").arg("-c").arg(driver.build).current_dir(&part))?;
+    fs::rename(&part, folder).map_err(|e| format!("{}: {e}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::build;
+    use crate::interop::Driver;
+
+    fn driver(sources: &'static [(&'static str, &'static str)], build: &'static str) -> Driver {
+        Driver { sources, build }
+    }
+
+    #[test]
+    fn only_what_was_built_to_its_end_of_these_sources_is_there() {
+        let folder = std::env::temp_dir().join(format!("lock-xtask-{}", std::process::id()));
+        let built = |driver: &Driver, folder: &Path| build(driver, folder).is_ok() && driver.is_built(folder);
+        let first = driver(&[("in/a", "one")], "cp in/a out");
+        assert!(!first.is_built(&folder) && built(&first, &folder));
+        let changed = driver(&[("in/a", "two")], "cp in/a out");
+        assert!(!changed.is_built(&folder) && built(&changed, &folder));
+        assert_eq!(std::fs::read_to_string(folder.join("out")).unwrap(), "two");
+        let broken = driver(&[("in/a", "three")], "false");
+        assert!(!built(&broken, &folder) && !broken.is_built(&folder));
+        std::fs::remove_dir_all(folder.with_extension("part")).unwrap();
+    }
+}
