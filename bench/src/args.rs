@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Quick(Quick),
     /// Holds many locks at once and does nothing else: what it costs, and whether one is lost.
     Hold(Hold),
+    /// Plays what the documents say against Redlock, on five real servers: what goes wrong, and what harm it does.
+    Argue(Argue),
     /// Compares the raw driver with the server's own benchmark program, at one connection.
     Calibrate(Calibrate),
     /// The other process of `hand-over`.
@@ -73,6 +75,13 @@ pub(crate) struct Hold {
 }
 
 #[derive(Debug, Group)]
+pub(crate) struct Argue {
+    /// How often each story is played
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) rounds: u32,
+}
+
+#[derive(Debug, Group)]
 pub(crate) struct Calibrate {
     /// The server: redis://HOST:PORT, postgres://… or mysql://…
     #[arg(long, value_name = "URL")]
@@ -109,6 +118,8 @@ pub(crate) enum Workload {
     ManyNames,
     /// 8 tasks of one client on one name
     OneName,
+    /// On Redlock: one task, one name, while one of the servers is dead, or takes requests and answers none
+    OneLost,
     /// Two processes on one name: from the release in the one to the grant in the other
     HandOver,
     /// Eight processes on one name: how long each acquisition waits
@@ -129,6 +140,7 @@ impl Workload {
             Workload::Uncontended => "uncontended",
             Workload::ManyNames => "many-names",
             Workload::OneName => "one-name",
+            Workload::OneLost => "one-lost",
             Workload::HandOver => "hand-over",
             Workload::Processes => "processes",
             Workload::Delay => "delay",
@@ -151,6 +163,7 @@ Subjects take turns in slices of a quarter of a second; a ratio is the median of
   uncontended  the subject's p50 / the floor's           (lower is better)
   many-names   the subject's cycles/s / the floor's      (higher is better)
   one-name     the subject's cycles/s / those of the library uncontended, in the same rounds (higher is better)
+  one-lost     the p50 without one of the servers / the p50 with all of them (lower is better)
   hand-over    the subject's p50 / the floor's           (lower is better)
   delay        the delay / what is allowed, an eighth of what was waited (99 % of them lie below; lower is better)
   renewal      the p50 beside 100 that wait / the p50 alone               (lower is better)

@@ -10,10 +10,14 @@ pub(crate) enum Backend {
     Memory,
     Sqlite,
     Redis,
+    /// Several Redis servers.
+    Redlock,
     /// And MariaDB.
     MySql,
     Postgres,
     Mongo,
+    Etcd,
+    ZooKeeper,
 }
 
 impl Backend {
@@ -21,9 +25,12 @@ impl Backend {
         Ok(match Location::parse(url)?.scheme() {
             "memory" | "memory+queue" => Backend::Memory,
             "sqlite" => Backend::Sqlite,
+            "redlock" | "redlocks" => Backend::Redlock,
             "mysql" | "mariadb" => Backend::MySql,
             "postgres" | "postgresql" => Backend::Postgres,
             "mongodb" | "mongodb+srv" => Backend::Mongo,
+            "etcd" | "etcds" => Backend::Etcd,
+            "zk" | "zks" => Backend::ZooKeeper,
             "redis" | "rediss" | "redis+unix" | "unix" | "valkey" | "valkeys" | "valkey+unix" => {
                 Backend::Redis
             }

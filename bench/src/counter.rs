@@ -12,19 +12,32 @@ use crate::raw;
 
 /// A connection on which a server is asked for its count.
 pub(crate) enum Counter {
-    Redis(MultiplexedConnection),
+    /// One, or several of which a majority decides.
+    Redis(Vec<MultiplexedConnection>),
     MySql(MySqlConnection),
     Postgres(PgConnection),
     Mongo(mongodb::Client),
+    /// Asked by a way of their own.
+    Etcd(String),
+    ZooKeeper(String),
 }
 
 impl Counter {
     pub(crate) async fn of(backend: Backend, url: &str) -> Outcome<Counter> {
         Ok(match backend {
-            Backend::Redis => Counter::Redis(raw::redis::Server::at(url)?.connect().await?),
+            Backend::Redis => Counter::Redis(vec![raw::redis::Server::at(url)?.connect().await?]),
+            Backend::Redlock => {
+                let mut connections = Vec::new();
+                for server in raw::redis::Server::all_of(url)? {
+                    connections.push(server.connect().await?);
+                }
+                Counter::Redis(connections)
+            }
             Backend::MySql => Counter::MySql(raw::mysql::connect(url).await?),
             Backend::Postgres => Counter::Postgres(raw::postgres::connect(url).await?),
             Backend::Mongo => Counter::Mongo(raw::mongo::connect(url).await?),
+            Backend::Etcd => Counter::Etcd(url.to_owned()),
+            Backend::ZooKeeper => Counter::ZooKeeper(url.to_owned()),
             Backend::Memory | Backend::Sqlite => return Err("only a server counts what it is asked".into()),
         })
     }
@@ -32,10 +45,15 @@ impl Counter {
     /// Since the server's start; this question may be among them.
     pub(crate) async fn read(&mut self) -> Outcome<u64> {
         match self {
-            Counter::Redis(connection) => {
-                let info: String = redis::cmd("INFO").arg("stats").query_async(connection).await?;
-                let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
-                Ok(count.ok_or("INFO doesn't say how many commands there were")?.trim().parse()?)
+            Counter::Redis(connections) => {
+                let mut all = 0;
+                for connection in connections {
+                    let info: String = redis::cmd("INFO").arg("stats").query_async(connection).await?;
+                    let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+                    let count = count.ok_or("INFO doesn't say how many commands there were")?;
+                    all += count.trim().parse::<u64>()?;
+                }
+                Ok(all)
             }
             Counter::MySql(connection) => {
                 let row = sqlx::query("SHOW GLOBAL STATUS LIKE 'Questions'").fetch_one(connection).await?;
@@ -47,6 +65,8 @@ impl Counter {
                 let row = sqlx::query(sum).fetch_one(connection).await?;
                 Ok(u64::try_from(row.try_get::<i64, _>(0)?)?)
             }
+            Counter::Etcd(url) => raw::etcd::requests(url),
+            Counter::ZooKeeper(url) => raw::zookeeper::requests(url),
             Counter::Mongo(client) => {
                 let status = client.database("admin").run_command(doc! { "serverStatus": 1 }).await?;
                 let counters: &Document = status.get_document("opcounters")?;

@@ -8,17 +8,24 @@ use crate::subjects::Kind;
 
 /// Who can take part; or why it can't be measured there.
 pub(crate) fn of(workload: Workload, backend: Backend, wakes: Wakes) -> Result<Vec<Kind>, &'static str> {
-    let of_servers = matches!(backend, Backend::Redis | Backend::MySql | Backend::Postgres | Backend::Mongo);
+    let of_servers = !matches!(backend, Backend::Memory | Backend::Sqlite);
     match workload {
         Workload::Uncontended | Workload::ManyNames => Ok(match backend {
             Backend::Memory => vec![Kind::Ours],
             Backend::Redis => vec![Kind::Ours, Kind::Floor, Kind::NoToken, Kind::Rslock],
+            Backend::Redlock => vec![Kind::Ours, Kind::Floor, Kind::OneRound],
             _ => vec![Kind::Ours, Kind::Floor],
         }),
         // The raw driver has nothing that several tasks could wait for.
         Workload::OneName if backend == Backend::Redis => Ok(vec![Kind::Ours, Kind::Rslock]),
         Workload::OneName => Ok(vec![Kind::Ours]),
         _ if backend == Backend::Memory => Err("memory is of one process"),
+        Workload::OneLost if backend == Backend::Redlock => {
+            Ok(vec![Kind::Ours, Kind::OneDead, Kind::OneSilent])
+        }
+        Workload::OneLost => Err("only Redlock does without one of its servers"),
+        // The raw driver has nothing that waits for several servers.
+        Workload::HandOver if backend == Backend::Redlock => Ok(vec![Kind::Ours]),
         Workload::HandOver if backend == Backend::Redis => Ok(vec![Kind::Ours, Kind::Floor, Kind::Rslock]),
         Workload::HandOver if of_servers && wakes == Wakes::Pushed => Ok(vec![Kind::Ours, Kind::Floor]),
         Workload::HandOver | Workload::Processes => Ok(vec![Kind::Ours]),

@@ -6,6 +6,7 @@
 #![recursion_limit = "256"]
 
 mod args;
+mod argument;
 mod backend;
 mod calibrate;
 mod clock;
@@ -56,6 +57,7 @@ async fn run(command: Command) -> Outcome<()> {
     match command {
         Command::Quick(options) => quick::run(options).await,
         Command::Hold(options) => hold::run(options).await,
+        Command::Argue(options) => argument::run(options).await,
         Command::Calibrate(options) => calibrate::run(options).await,
         Command::HandOverSide => workloads::side::run().await,
     }

@@ -23,10 +23,11 @@ use crate::workloads::processes::Processes;
 use crate::workloads::renewal::{Crowd, Renewals};
 use crate::workloads::waiting::Waiting;
 
-const ALL: [Workload; 9] = [
+const ALL: [Workload; 10] = [
     Workload::Uncontended,
     Workload::ManyNames,
     Workload::OneName,
+    Workload::OneLost,
     Workload::HandOver,
     Workload::Processes,
     Workload::Delay,
@@ -102,6 +103,7 @@ impl Comparison {
             Workload::Uncontended | Workload::HandOver => (By::P50, floor, Pace::QUICK),
             Workload::ManyNames => (By::Rate, floor, Pace::QUICK),
             Workload::OneName => (By::Rate, Some(UNCONTENDED), Pace::QUICK),
+            Workload::OneLost => (By::P50, Some(Kind::Ours.as_str()), Pace::QUICK),
             Workload::Processes => (By::P50, None, Pace::QUICK),
             Workload::Delay | Workload::Waiting => (By::P50, None, Pace::WHOLE),
             Workload::Renewal => (By::P50, Some(ALONE), Pace::SLOW),
@@ -179,7 +181,7 @@ impl Bench {
     async fn lane(&self, workload: Workload, kind: Kind) -> Outcome<Box<dyn Lane>> {
         let name = |n| self.name_of(workload, kind, n);
         let names: Vec<String> = match workload {
-            Workload::Uncontended => vec![name(0)],
+            Workload::Uncontended | Workload::OneLost => vec![name(0)],
             Workload::ManyNames => (0..MANY_NAMES).map(name).collect(),
             Workload::OneName => vec![name(0); TASKS_ON_ONE_NAME],
             Workload::HandOver => {
@@ -215,7 +217,8 @@ impl Bench {
         for ((label, _), own) in shown.iter().zip(tallies).filter(|((_, hidden), _)| !hidden) {
             let to =
                 |other: &str| named(other).filter(|_| other != *label).and_then(|other| own.ratio(other, by));
-            let ours = *label == Kind::Ours.as_str();
+            let ours =
+                [Kind::Ours, Kind::OneDead, Kind::OneSilent].iter().any(|kind| kind.as_str() == *label);
             format.row(&Row {
                 backend: &self.name,
                 server: &self.server,

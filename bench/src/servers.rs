@@ -3,8 +3,8 @@
 use std::any::Any;
 
 use lock_conformance::servers::{
-    Absence, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, StandaloneMongoDb,
-    record,
+    Absence, Etcd, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, StandaloneMongoDb,
+    ZooKeeper, record,
 };
 
 use crate::Outcome;
@@ -26,6 +26,8 @@ type Kept = Option<Box<dyn Any + Send + Sync>>;
 struct Known {
     name: &'static str,
     product: Option<&'static dyn Product>,
+    /// How many of them, of which a majority decides.
+    count: usize,
     /// Further arguments of its program.
     args: &'static [&'static str],
 }
@@ -33,16 +35,19 @@ struct Known {
 /// Room for the connections of `renewal`.
 const CROWD: &[&str] = &["-c", "max_connections=400"];
 
-const KNOWN: [Known; 9] = [
-    Known { name: "memory", product: None, args: &[] },
-    Known { name: "sqlite", product: None, args: &[] },
-    Known { name: "redis", product: Some(&Redis), args: &[] },
-    Known { name: "mariadb", product: Some(&MySql::MariaDb), args: &[] },
-    Known { name: "mysql", product: Some(&MySql::MySql), args: &[] },
-    Known { name: "postgres", product: Some(&Postgres::Installed), args: CROWD },
-    Known { name: "postgres-unstable", product: Some(&Postgres::Unstable), args: CROWD },
-    Known { name: "mongodb", product: Some(&MongoDb), args: &[] },
-    Known { name: "mongodb-alone", product: Some(&StandaloneMongoDb), args: &[] },
+const KNOWN: [Known; 12] = [
+    Known { name: "memory", product: None, count: 1, args: &[] },
+    Known { name: "sqlite", product: None, count: 1, args: &[] },
+    Known { name: "redis", product: Some(&Redis), count: 1, args: &[] },
+    Known { name: "redlock", product: Some(&Redis), count: 5, args: &[] },
+    Known { name: "mariadb", product: Some(&MySql::MariaDb), count: 1, args: &[] },
+    Known { name: "mysql", product: Some(&MySql::MySql), count: 1, args: &[] },
+    Known { name: "postgres", product: Some(&Postgres::Installed), count: 1, args: CROWD },
+    Known { name: "postgres-unstable", product: Some(&Postgres::Unstable), count: 1, args: CROWD },
+    Known { name: "mongodb", product: Some(&MongoDb), count: 1, args: &[] },
+    Known { name: "mongodb-alone", product: Some(&StandaloneMongoDb), count: 1, args: &[] },
+    Known { name: "etcd", product: Some(&Etcd), count: 1, args: &[] },
+    Known { name: "zookeeper", product: Some(&ZooKeeper), count: 1, args: &[] },
 ];
 
 impl Known {
@@ -61,11 +66,28 @@ impl Known {
         Ok(Target { name: self.name.to_owned(), url, _kept: kept })
     }
 
+    /// Servers that nobody else uses: nobody holds anything there.
+    async fn prepare(self, url: &str) -> Outcome<()> {
+        if self.count > 1 {
+            onelock::connect(url).await?.init().await?;
+        }
+        Ok(())
+    }
+
     fn server(self, product: &'static dyn Product, durable: bool) -> Result<(String, Kept), Absence> {
         let persistence = if durable { Persistence::EveryWrite } else { Persistence::None };
         let args = self.args.iter().map(|&arg| arg.to_owned()).collect();
-        let server = Owned::start(product, &Settings { persistence, args, ..Settings::default() })?;
-        Ok((server.url().to_owned(), Some(Box::new(server))))
+        let settings = Settings { persistence, args, ..Settings::default() };
+        let servers: Vec<Owned> =
+            (0..self.count).map(|_| Owned::start(product, &settings)).collect::<Result<_, _>>()?;
+        let url = match &servers[..] {
+            [one] => one.url().to_owned(),
+            several => {
+                let hosts = several.iter().map(|server| server.url().trim_start_matches("redis://"));
+                format!("redlock://{}/", hosts.collect::<Vec<_>>().join(","))
+            }
+        };
+        Ok((url, Some(Box::new(servers))))
     }
 }
 
@@ -103,7 +125,10 @@ impl Targets {
             };
             let durable = self.durable;
             match tokio::task::spawn_blocking(move || known.start(durable)).await? {
-                Ok(target) => return Ok(Some(target)),
+                Ok(target) => {
+                    known.prepare(&target.url).await?;
+                    return Ok(Some(target));
+                }
                 Err(Absence::NotRun(why)) if may_be_absent => {
                     record::not_run(&format!("lock-bench on {}", known.name), &why);
                     eprintln!("{}: not run, because {why}", known.name);

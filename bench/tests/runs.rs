@@ -5,20 +5,26 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use lock_conformance::servers::{Absence, MongoDb, MySql, Owned, Postgres, Product, Redis, Settings, record};
+use lock_conformance::servers::{
+    Absence, Etcd, MongoDb, MySql, Owned, Postgres, Product, Redis, Settings, ZooKeeper, record,
+};
 use serde_json::Value;
 
 type Case = fn() -> Result<Completion, Failed>;
 
 fn main() {
-    let cases: [(&str, Case); 12] = [
+    let cases: [(&str, Case); 16] = [
         ("memory_has_neither_floor_nor_hand_over", memory),
         ("on_redis_every_workload_has_its_subjects_and_leaves_no_lock", redis),
+        ("on_redlock_one_of_five_may_be_lost", redlock),
+        ("no_argument_makes_a_resource_with_tokens_take_a_stale_write", argue),
         ("on_sqlite_there_is_a_floor_where_nobody_waits", sqlite),
         ("on_mariadb_waiters_look_and_renewals_are_timed_beside_them", mariadb),
         ("on_mysql_too", mysql),
         ("on_postgres_releases_are_pushed_and_commits_are_timed_beside_loops", postgres),
         ("on_a_replica_set_of_mongodb_a_change_stream_pushes_releases", mongodb),
+        ("on_etcd_the_next_one_is_told", etcd),
+        ("on_zookeeper_too", zookeeper),
         ("the_driver_is_compared_with_redis_benchmark", calibrate_redis),
         ("the_driver_is_compared_with_pgbench", calibrate_postgres),
         ("held_locks_are_renewed_and_none_is_lost", hold),
@@ -26,7 +32,10 @@ fn main() {
         ("a_server_that_is_not_there_is_an_error", nobody),
     ];
     let trials = cases.map(|(name, case)| Trial::ignorable_test(name, case));
-    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit();
+    let mut arguments = Arguments::from_args();
+    // Each loads the machine by itself: more of them at once would measure each other.
+    arguments.test_threads.get_or_insert(2);
+    libtest_mimic::run(&arguments, trials.into()).exit();
 }
 
 fn memory() -> Result<Completion, Failed> {
@@ -88,6 +97,41 @@ fn redis() -> Result<Completion, Failed> {
     }
 }
 
+fn redlock() -> Result<Completion, Failed> {
+    if let Err(absence) = own_redis() {
+        return absent(absence);
+    }
+    let rows = rows(&["quick", "--on", "redlock"])?;
+    let mut expected = vec![("one-lost", "one-dead"), ("one-lost", "one-silent")];
+    for floor in ["floor", "one-round"] {
+        expected.extend(["uncontended", "many-names"].map(|workload| (workload, floor)));
+    }
+    let ours = ["uncontended", "many-names", "one-name", "one-lost", "hand-over", "processes", "waiting"];
+    expected.extend(ours.map(|workload| (workload, "ours")));
+    expect(&rows, &expected)?;
+    let lost = |row: &&Value| row["workload"] == "one-lost" && row["subject"] != "ours";
+    for row in rows.iter().filter(lost) {
+        check(row["ratio"].is_number() && row["reached"].is_boolean(), row)?;
+    }
+    Ok(Completion::Completed)
+}
+
+fn argue() -> Result<Completion, Failed> {
+    if let Err(absence) = own_redis() {
+        return absent(absence);
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_lock-bench")).args(["argue", "--rounds", "1"]).output()?;
+    let printed = String::from_utf8(output.stdout)?;
+    if !output.status.success() {
+        return Err(format!("{printed}{}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let ours: Vec<&str> = printed.lines().filter(|line| line.contains("| lock-redlock |")).collect();
+    match ours.len() == 6 && ours.iter().all(|line| line.ends_with("| 0 |")) {
+        true => Ok(Completion::Completed),
+        false => Err(printed.into()),
+    }
+}
+
 fn mariadb() -> Result<Completion, Failed> {
     looked_for(&MySql::MariaDb)
 }
@@ -136,10 +180,23 @@ fn postgres() -> Result<Completion, Failed> {
 }
 
 fn mongodb() -> Result<Completion, Failed> {
-    if let Err(absence) = own(&MongoDb) {
+    pushing(&MongoDb, "mongodb")
+}
+
+fn etcd() -> Result<Completion, Failed> {
+    pushing(&Etcd, "etcd")
+}
+
+fn zookeeper() -> Result<Completion, Failed> {
+    pushing(&ZooKeeper, "zookeeper")
+}
+
+/// A server that pushes releases, and for which there is nothing but the library and its floor.
+fn pushing(product: &'static dyn Product, name: &str) -> Result<Completion, Failed> {
+    if let Err(absence) = own(product) {
         return absent(absence);
     }
-    let rows = rows(&["quick", "--on", "mongodb"])?;
+    let rows = rows(&["quick", "--on", name])?;
     let mut expected =
         ["uncontended", "many-names", "hand-over"].map(|workload| (workload, "floor")).to_vec();
     let ours = ["uncontended", "many-names", "one-name", "hand-over", "processes", "waiting"];

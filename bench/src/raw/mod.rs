@@ -1,9 +1,11 @@
 //! The raw drivers, connected with the settings that our backends connect with.
 
+pub(crate) mod etcd;
 pub(crate) mod mongo;
 pub(crate) mod mysql;
 pub(crate) mod postgres;
 pub(crate) mod redis;
+pub(crate) mod zookeeper;
 
 use lock_core::Location;
 

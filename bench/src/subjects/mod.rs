@@ -2,6 +2,7 @@
 
 mod floor;
 mod no_token;
+mod one_lost;
 mod ours;
 mod rslock;
 
@@ -11,6 +12,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use self::floor::postgres::Notifies;
+use self::floor::redlock::Rounds;
+use self::one_lost::{Lost, OneLost};
 use crate::Outcome;
 
 /// How long a lock is kept: the library's default, for everybody.
@@ -21,8 +24,14 @@ pub(crate) const TTL: Duration = lock_core::DEFAULT_TTL;
 pub(crate) enum Kind {
     /// The library through its public API.
     Ours,
+    /// The library, which can't connect to the last of several servers.
+    OneDead,
+    /// The library, to which the last of several servers says nothing.
+    OneSilent,
     /// The raw driver sending what the library sends.
     Floor,
+    /// The floor on several servers, but that they are asked once for a grant.
+    OneRound,
     /// The raw driver locking without a token.
     NoToken,
     /// The crate `rslock`.
@@ -34,13 +43,25 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 6] =
-        [Kind::Ours, Kind::Floor, Kind::NoToken, Kind::Rslock, Kind::NeverNotifies, Kind::AlwaysNotifies];
+    const ALL: [Kind; 9] = [
+        Kind::Ours,
+        Kind::OneDead,
+        Kind::OneSilent,
+        Kind::Floor,
+        Kind::OneRound,
+        Kind::NoToken,
+        Kind::Rslock,
+        Kind::NeverNotifies,
+        Kind::AlwaysNotifies,
+    ];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Kind::Ours => "ours",
+            Kind::OneDead => "one-dead",
+            Kind::OneSilent => "one-silent",
             Kind::Floor => "floor",
+            Kind::OneRound => "one-round",
             Kind::NoToken => "no-token",
             Kind::Rslock => "rslock",
             Kind::NeverNotifies => "never-notifies",
@@ -52,7 +73,10 @@ impl Kind {
     pub(crate) async fn connect(self, url: &str) -> Outcome<Box<dyn Subject>> {
         Ok(match self {
             Kind::Ours => Box::new(ours::Ours::connect(url).await?),
+            Kind::OneDead => Box::new(OneLost::connect(url, Lost::Dead).await?),
+            Kind::OneSilent => Box::new(OneLost::connect(url, Lost::Silent).await?),
             Kind::Floor => floor::connect(url).await?,
+            Kind::OneRound => Box::new(floor::redlock::Floor::connect(url, Rounds::One).await?),
             Kind::NeverNotifies => Box::new(floor::postgres::Floor::connect(url, Notifies::Never).await?),
             Kind::AlwaysNotifies => Box::new(floor::postgres::Floor::connect(url, Notifies::Always).await?),
             Kind::NoToken => Box::new(no_token::NoToken::connect(url).await?),

@@ -3,7 +3,7 @@
 mod monitor;
 mod recording;
 
-pub(crate) use recording::{Recording, Template};
+pub(crate) use recording::{Raise, Recording, Template};
 
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,13 @@ impl Server {
         #[cfg(target_os = "linux")]
         let tcp = tcp.set_user_timeout(silence);
         Ok(Server { info: info.set_tcp_settings(tcp) })
+    }
+
+    /// Those of `redlock://host,host,…`.
+    pub(crate) fn all_of(url: &str) -> Outcome<Vec<Server>> {
+        let location = Location::parse(url)?;
+        let (_, hosts) = location.base().split_once("://").ok_or("no URL of several servers")?;
+        hosts.trim_end_matches('/').split(',').map(|host| Server::at(&format!("redis://{host}"))).collect()
     }
 
     pub(crate) fn info(&self) -> &ConnectionInfo {

@@ -1,12 +1,8 @@
 //! What a server's MONITOR says, taken apart.
 
-use std::time::Duration;
-
 /// One command that the server ran: `1700000000.123456 [0 127.0.0.1:5000] "SET" "key" "a \"value\"\x00"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// The server's time.
-    pub(crate) at: Duration,
     /// Whether a script ran it.
     pub(crate) in_script: bool,
     /// The command and its arguments.
@@ -16,21 +12,29 @@ pub(crate) struct Seen {
 impl Seen {
     /// `None` for a line that is none of MONITOR's.
     pub(crate) fn parse(line: &str) -> Option<Seen> {
-        let (at, rest) = line.split_once(" [")?;
+        let (time, rest) = line.split_once(" [")?;
         let (source, words) = rest.split_once("] ")?;
-        let (seconds, micros) = at.split_once('.')?;
-        let at = Duration::from_secs(seconds.parse().ok()?) + Duration::from_micros(micros.parse().ok()?);
-        Some(Seen { at, in_script: source.ends_with(" lua"), words: split(words.as_bytes())? })
+        time.split_once('.').filter(|(seconds, micros)| is_number(seconds) && is_number(micros))?;
+        Some(Seen { in_script: source.ends_with(" lua"), words: split(words.as_bytes())? })
     }
 
     pub(crate) fn is(&self, command: &str) -> bool {
         self.words.first().is_some_and(|word| word.eq_ignore_ascii_case(command.as_bytes()))
     }
 
+    /// Whether it tells those who listen.
+    pub(crate) fn tells(&self) -> bool {
+        self.in_script && self.is("publish")
+    }
+
     /// Whether a word holds `name`: a key does, whatever stands before and behind it.
     pub(crate) fn concerns(&self, name: &str) -> bool {
         self.words.iter().any(|word| word.windows(name.len()).any(|part| part == name.as_bytes()))
     }
+}
+
+fn is_number(digits: &str) -> bool {
+    !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 /// The words of `"a" "b"`.
@@ -88,7 +92,6 @@ mod tests {
     fn a_line_is_taken_apart() {
         let seen =
             Seen::parse(r#"1700000000.000042 [0 [::1]:5000] "SET" "a \"b\" ] " "\x00\\\n\xff""#).unwrap();
-        assert_eq!(seen.at, Duration::new(1_700_000_000, 42_000));
         assert_eq!(seen.words, [b"SET".as_slice(), b"a \"b\" ] ", b"\0\\\n\xff"]);
         assert!(seen.concerns("\"b\"") && !seen.concerns("c"));
         assert!(seen.is("set") && !seen.in_script);
@@ -103,6 +106,7 @@ mod tests {
             r#"1.5 [0 lua] "GET"#,
             r#"1.5 [0 lua] GET"#,
             r#"x.5 [0 lua] "GET""#,
+            r#". [0 lua] "GET""#,
             r#"1.5 [0 lua] "\x0"#,
         ] {
             assert_eq!(Seen::parse(bad), None, "{bad}");

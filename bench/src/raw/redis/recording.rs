@@ -11,7 +11,7 @@ use lock_core::{Client, Ending, Owner, Random};
 use redis::{Cmd, ProtocolVersion};
 
 use super::monitor::Seen;
-use super::{Server, send};
+use super::{PATIENCE, Server, send};
 use crate::Outcome;
 
 /// The commands of one acquisition and its release.
@@ -21,6 +21,14 @@ pub(crate) struct Recording {
     pub(crate) release: Template,
     /// Where the release is told.
     pub(crate) channel: Vec<u8>,
+    /// What raises a token between the two, if this server was asked to.
+    pub(crate) raise: Option<Raise>,
+}
+
+/// A command that raises the token of a grant: the script is any server's, the rest is the grant's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Raise {
+    script: Vec<u8>,
 }
 
 /// A command with what is to be filled in.
@@ -33,22 +41,50 @@ enum Part {
     Fixed(Vec<u8>),
     /// The owner in hex, then this.
     Owner { label: Vec<u8> },
-    /// The server's time, and so much more, in microseconds.
-    Deadline { ahead: Duration },
+    /// A time of the server's that no request is late for, in microseconds. The library's own may be met by a request of
+    /// a busy machine, and a refusal is nothing to compare with.
+    Deadline,
 }
 
 impl Recording {
     /// Records what `ours` sends for `name`, and leaves the lock free.
     pub(crate) async fn of(ours: &Client, server: &Server, name: &str) -> Outcome<Recording> {
-        // The first one teaches the server the scripts: it differs from all that follow.
-        cycle(ours, name).await?;
-        let first = Cycle::watch(ours, server, name).await?;
-        let second = Cycle::watch(ours, server, name).await?;
+        let first = Cycle::learned(ours, server, name).await?;
+        let second = Cycle::learned(ours, server, name).await?;
         Ok(Recording {
             grant: Template::between(&first.grant, &second.grant)?,
             release: Template::between(&first.release, &second.release)?,
             channel: first.channel,
+            raise: first.raise.or(second.raise).map(|seen| Raise { script: seen.words[1].clone() }),
         })
+    }
+}
+
+impl Raise {
+    /// The command for a grant of this owner's that `grant` is the template of.
+    pub(crate) fn fill(&self, grant: &Template, owner: &Owner, granted: i64, token: i64) -> Outcome<Cmd> {
+        let [
+            Part::Fixed(eval),
+            _,
+            Part::Fixed(count),
+            Part::Fixed(lock),
+            Part::Fixed(last),
+            Part::Fixed(marker),
+            Part::Fixed(quarantine),
+            Part::Owner { label },
+            ..,
+            Part::Fixed(max_ttl),
+        ] = &grant.0[..]
+        else {
+            return Err("the library's grant has not the words that its raise is made of".into());
+        };
+        let mut command = Cmd::with_capacity(12, 512);
+        for word in [eval, &self.script, count, lock, last, marker, quarantine] {
+            command.arg(word.as_slice());
+        }
+        command.arg([owner.to_string().as_bytes(), label].concat());
+        command.arg(granted).arg(token).arg("").arg(max_ttl.as_slice());
+        Ok(command)
     }
 }
 
@@ -60,7 +96,7 @@ impl Template {
             match part {
                 Part::Fixed(word) => command.arg(word.as_slice()),
                 Part::Owner { label } => command.arg([owner.to_string().as_bytes(), label].concat()),
-                Part::Deadline { ahead } => command.arg((now + *ahead).as_micros().to_string()),
+                Part::Deadline => command.arg((now + PATIENCE).as_micros().to_string()),
             };
         }
         command
@@ -72,7 +108,7 @@ impl Template {
         }
         let parts = first.words.iter().zip(&second.words).map(|(a, b)| match a == b {
             true => Ok(Part::Fixed(a.clone())),
-            false => Part::fresh(b, second.at),
+            false => Part::fresh(b),
         });
         parts.collect::<Outcome<_>>().map(Template)
     }
@@ -80,10 +116,10 @@ impl Template {
 
 impl Part {
     /// What a word that is made afresh stands for.
-    fn fresh(word: &[u8], at: Duration) -> Outcome<Part> {
+    fn fresh(word: &[u8]) -> Outcome<Part> {
         let text = str::from_utf8(word).unwrap_or_default();
-        if let Ok(micros) = text.parse() {
-            return Ok(Part::Deadline { ahead: Duration::from_micros(micros).saturating_sub(at) });
+        if text.parse::<u64>().is_ok() {
+            return Ok(Part::Deadline);
         }
         match word.split_at_checked(OWNER_DIGITS) {
             Some((owner, label)) if owner.iter().all(u8::is_ascii_hexdigit) => {
@@ -103,11 +139,30 @@ const OWNER_DIGITS: usize = 32;
 /// What the server saw of one cycle.
 struct Cycle {
     grant: Seen,
+    raise: Option<Seen>,
     release: Seen,
     channel: Vec<u8>,
 }
 
+/// A server learns a script when it is first asked to run it, and one of several may be asked in a later cycle only: such
+/// a cycle differs from all that follow. So does one in which a server of a busy machine took too long.
+const LESSONS: usize = 16;
+/// One of several servers may hear of the release after the cycle, which has enough with a majority's; and never, if its
+/// own part took too long for the library to wait for.
+const STRAGGLER: Duration = Duration::from_secs(1);
+
 impl Cycle {
+    async fn learned(ours: &Client, server: &Server, name: &str) -> Outcome<Cycle> {
+        let mut cycle = Cycle::watch(ours, server, name).await;
+        for _ in 0..LESSONS {
+            if cycle.is_ok() {
+                break;
+            }
+            cycle = Cycle::watch(ours, server, name).await;
+        }
+        cycle
+    }
+
     async fn watch(ours: &Client, server: &Server, name: &str) -> Outcome<Cycle> {
         let client = server.client(ProtocolVersion::RESP2)?;
         let mut lines = pin!(client.get_async_monitor().await?.into_on_message::<String>());
@@ -116,29 +171,37 @@ impl Cycle {
         // Whatever the cycle sent stands before this.
         let end = Owner::mint(&Random::system()).to_string();
         send(&mut connection, redis::cmd("ECHO").arg(&end)).await?;
-        let mut seen = Vec::new();
-        while let Some(line) = lines.next().await {
-            match Seen::parse(&line) {
-                Some(last) if last.concerns(&end) => break,
-                Some(one) if one.concerns(name) => seen.push(one),
-                _ => {}
+        let (mut seen, mut over) = (Vec::new(), false);
+        let watching = async {
+            while !over || !seen.iter().any(Seen::tells) {
+                let Some(line) = lines.next().await else { break };
+                match Seen::parse(&line) {
+                    Some(last) if last.concerns(&end) => over = true,
+                    Some(one) if one.concerns(name) => seen.push(one),
+                    _ => {}
+                }
             }
-        }
+        };
+        // What came by then is judged, complete or not.
+        let _: Result<(), _> = tokio::time::timeout(STRAGGLER, watching).await;
         Cycle::among(seen)
     }
 
     /// Takes apart what the server saw of one cycle.
     fn among(seen: Vec<Seen>) -> Outcome<Cycle> {
-        let told = seen.iter().find(|seen| seen.in_script && seen.is("publish"));
+        let told = seen.iter().find(|seen| seen.tells());
         let channel = told.and_then(|publish| publish.words.get(1)).cloned();
         let commands: Vec<Seen> = seen.into_iter().filter(|seen| !seen.in_script).collect();
-        match (<[Seen; 2]>::try_from(commands), channel) {
-            (Ok([grant, release]), Some(channel)) if grant.is("evalsha") && release.is("evalsha") => {
-                Ok(Cycle { grant, release, channel })
+        match (&commands[..], channel) {
+            ([grant, between @ .., release], Some(channel))
+                if between.len() < 2 && commands.iter().all(|command| command.is("evalsha")) =>
+            {
+                let raise = between.first().cloned();
+                Ok(Cycle { grant: grant.clone(), raise, release: release.clone(), channel })
             }
-            (commands, told) => Err(format!(
-                "a cycle of the library was to be two scripts, the second of which publishes; the server saw \
-                 {commands:?}, and told {told:?}"
+            (_, told) => Err(format!(
+                "a cycle of the library was to be two scripts, the second of which publishes, and on one of several \
+                 servers one more; the server saw {commands:?}, and told {told:?}"
             )
             .into()),
         }

@@ -1,0 +1,31 @@
+//! The client of ZooKeeper's protocol.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use lock_core::Location;
+use zookeeper_client::Client;
+
+use crate::Outcome;
+use crate::subjects::TTL;
+
+pub(crate) async fn connect(url: &str) -> Outcome<Client> {
+    Ok(Client::connector().with_session_timeout(TTL).connect(&hosts(url)?).await?)
+}
+
+/// How many packets the first server has received.
+pub(crate) fn requests(url: &str) -> Outcome<u64> {
+    let hosts = hosts(url)?;
+    let mut stream = TcpStream::connect(hosts.split(',').next().unwrap_or_default())?;
+    stream.write_all(b"srvr")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let count = answer.lines().find_map(|line| line.strip_prefix("Received: "));
+    Ok(count.ok_or("srvr doesn't say how many packets there were")?.trim().parse()?)
+}
+
+fn hosts(url: &str) -> Outcome<String> {
+    let location = Location::parse(url)?;
+    let rest = location.base().split_once("://").map_or("", |(_, rest)| rest);
+    Ok(rest.split('/').next().unwrap_or_default().to_owned())
+}

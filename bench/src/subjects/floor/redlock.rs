@@ -1,0 +1,182 @@
+//! One connection of the crate redis to each of several servers, which sends what the library was seen to send there: all
+//! at once, and a majority's answers are enough.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use lock_core::{Client, Owner, Random};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+
+use super::raw::{Calls, Cycles};
+use crate::Outcome;
+use crate::raw::redis::{self as raw, Raise, Recording, Server, ServerClock};
+use crate::subjects::{Side, Subject, Worker};
+
+pub(in crate::subjects) struct Floor {
+    rounds: Rounds,
+    servers: Vec<(Server, MultiplexedConnection, ServerClock)>,
+    /// To learn from.
+    ours: Client,
+}
+
+/// How often the servers are asked for one grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::subjects) enum Rounds {
+    /// The highest token of a majority is taken for the lock's: what the second round costs is what this saves.
+    One,
+    /// A majority says that it keeps that token.
+    Two,
+}
+
+impl Floor {
+    pub(in crate::subjects) async fn connect(url: &str, rounds: Rounds) -> Outcome<Floor> {
+        let mut servers = Vec::new();
+        for server in Server::all_of(url)? {
+            let mut connection = server.connect().await?;
+            let clock = ServerClock::read(&mut connection).await?;
+            servers.push((server, connection, clock));
+        }
+        Ok(Floor { rounds, servers, ours: onelock::connect(url).await? })
+    }
+
+    /// What one of the servers saw of a name: all are sent the same, but for their own time. Not each is asked to raise
+    /// a token each time.
+    async fn recorded(&self, name: &str) -> Outcome<(Recording, Raise)> {
+        let mut why = "there is no server".into();
+        for (server, ..) in &self.servers {
+            match Recording::of(&self.ours, server, name).await {
+                Ok(recording) => match recording.raise.clone() {
+                    Some(raise) => return Ok((recording, raise)),
+                    None => why = "no server was seen to raise a token".into(),
+                },
+                Err(e) => why = e,
+            }
+        }
+        Err(why)
+    }
+}
+
+#[async_trait]
+impl Subject for Floor {
+    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
+        let (recording, raise) = self.recorded(name).await?;
+        let node = |(_, connection, clock): &(_, MultiplexedConnection, _)| Node {
+            connection: connection.clone(),
+            clock: *clock,
+        };
+        let nodes = self.servers.iter().map(node).collect();
+        let random = Random::system();
+        Ok(Box::new(Cycles(Arc::new(Nodes { rounds: self.rounds, nodes, recording, raise, random }))))
+    }
+
+    async fn side(&self, _name: &str) -> Outcome<Box<dyn Side>> {
+        Err("the raw driver has nothing that waits for several servers".into())
+    }
+}
+
+/// The commands of one name.
+struct Nodes {
+    rounds: Rounds,
+    nodes: Vec<Node>,
+    recording: Recording,
+    raise: Raise,
+    random: Random,
+}
+
+struct Node {
+    connection: MultiplexedConnection,
+    clock: ServerClock,
+}
+
+/// Which server it was, the first number of its answer, and the second.
+type Answer = (usize, i64, i64);
+
+impl Node {
+    async fn send(&self, at: usize, command: Cmd) -> Outcome<Answer> {
+        let answer = raw::send(&mut self.connection.clone(), &command).await?;
+        match answer.as_sequence() {
+            Some([Value::Int(outcome), Value::Int(number), ..]) => Ok((at, *outcome, *number)),
+            _ => Err(format!("a script answered {answer:?}").into()),
+        }
+    }
+}
+
+impl Nodes {
+    fn majority(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    /// The very commands that the library sends after the votes, until a majority keeps the highest token.
+    async fn agree(
+        &self,
+        owner: &Owner,
+        mut voting: FuturesUnordered<impl Future<Output = Outcome<Answer>>>,
+    ) -> Outcome<bool> {
+        let mut votes: Vec<(usize, i64)> = Vec::new();
+        while votes.len() < self.majority() {
+            match voting.next().await.transpose()? {
+                Some((at, 1, token)) => votes.push((at, token)),
+                Some(_) => {}
+                None => return Ok(false),
+            }
+        }
+        if self.rounds == Rounds::One {
+            return Ok(true);
+        }
+        let token = votes.iter().map(|(_, token)| *token).max().unwrap_or(0);
+        let mut acknowledged = votes.iter().filter(|(_, granted)| *granted == token).count();
+        let raising = FuturesUnordered::new();
+        let raise = |(at, granted): (usize, i64)| -> Outcome<_> {
+            let node = &self.nodes[at];
+            Ok(node.send(at, self.raise.fill(&self.recording.grant, owner, granted, token)?))
+        };
+        for vote in votes.into_iter().filter(|(_, granted)| *granted < token) {
+            raising.push(raise(vote)?);
+        }
+        let mut raising = raising;
+        while acknowledged < self.majority() {
+            tokio::select! {
+                Some(vote) = voting.next() => match vote? {
+                    (at, 1, granted) if granted < token => raising.push(raise((at, granted))?),
+                    _ => {}
+                },
+                Some(raised) = raising.next() => acknowledged += usize::from(raised?.1 == 1),
+                else => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[async_trait]
+impl Calls for Nodes {
+    type Claim = Owner;
+
+    async fn claim(&self) -> Outcome<Owner> {
+        Ok(Owner::mint(&self.random))
+    }
+
+    async fn take(&self, owner: &mut Owner) -> Outcome<bool> {
+        let grants = self.nodes.iter().enumerate();
+        let voting = grants
+            .map(|(at, node)| node.send(at, self.recording.grant.fill(owner, node.clock.now())))
+            .collect::<FuturesUnordered<_>>();
+        self.agree(owner, voting).await
+    }
+
+    async fn release(&self, owner: &mut Owner) -> Outcome<()> {
+        let nodes = self.nodes.iter().enumerate();
+        let mut releasing = nodes
+            .map(|(at, node)| node.send(at, self.recording.release.fill(owner, node.clock.now())))
+            .collect::<FuturesUnordered<_>>();
+        let mut freed = 0;
+        while freed < self.majority() {
+            let answer = releasing.next().await.transpose()?.ok_or("too few had it at the release")?;
+            freed += usize::from(answer.1 == 1);
+        }
+        Ok(())
+    }
+}

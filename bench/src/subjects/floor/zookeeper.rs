@@ -1,0 +1,141 @@
+//! zookeeper-client: the library's requests in one session.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use lock_core::{Owner, Random};
+use lock_zk::floor;
+use tokio::sync::Mutex;
+use zookeeper_client::{Client, Error, OneshotWatcher};
+
+use super::raw::{Calls, Cycles, Holder, Pushes};
+use crate::Outcome;
+use crate::raw::zookeeper::connect;
+use crate::subjects::{Side, Subject, TTL, Worker};
+
+pub(super) struct Floor {
+    client: Client,
+    random: Random,
+}
+
+impl Floor {
+    pub(super) async fn connect(url: &str) -> Outcome<Floor> {
+        Ok(Floor { client: connect(url).await?, random: Random::system() })
+    }
+
+    async fn requests(&self, name: &str) -> Outcome<Arc<Requests>> {
+        let directory = floor::directory(name);
+        let (client, random) = (self.client.clone(), self.random.clone());
+        let requests = Requests { client, directory, random, watcher: Mutex::default() };
+        requests.make_directory().await?;
+        Ok(Arc::new(requests))
+    }
+}
+
+#[async_trait]
+impl Subject for Floor {
+    async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
+        Ok(Box::new(Cycles(self.requests(name).await?)))
+    }
+
+    async fn side(&self, name: &str) -> Outcome<Box<dyn Side>> {
+        let requests = self.requests(name).await?;
+        let told = Watched(requests.clone());
+        Ok(Box::new(Holder::new(requests, Box::new(told))))
+    }
+}
+
+/// The requests of one name.
+struct Requests {
+    client: Client,
+    directory: String,
+    random: Random,
+    /// On who stands before the one who waits.
+    watcher: Mutex<Option<OneshotWatcher>>,
+}
+
+impl Requests {
+    async fn make_directory(&self) -> Outcome<()> {
+        match self.client.create(&self.directory, &[], &floor::directory_options()).await {
+            Ok(_) | Err(Error::NodeExists) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Makes a node and lists the directory, in one flight. `None` if the directory is not there: the server removes one
+    /// that has been empty for a while.
+    async fn enter(&self, owner: &Owner) -> Outcome<Option<(String, Vec<String>)>> {
+        let (path, data) = (floor::node(&self.directory, owner), floor::data(TTL));
+        let creating = self.client.create(&path, &data, &floor::node_options());
+        let listing = self.client.list_children(&self.directory);
+        let sequence = match creating.await {
+            Ok((_, sequence)) => sequence,
+            Err(Error::NoNode) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        };
+        let node = path.rsplit('/').next().unwrap_or_default();
+        Ok(Some((format!("{node}{sequence}"), listing.await?)))
+    }
+}
+
+/// One acquisition.
+struct Claim {
+    owner: Owner,
+    /// The name of its node, if it has one.
+    node: Option<String>,
+}
+
+#[async_trait]
+impl Calls for Requests {
+    type Claim = Claim;
+
+    async fn claim(&self) -> Outcome<Claim> {
+        Ok(Claim { owner: Owner::mint(&self.random), node: None })
+    }
+
+    /// The first time a node and a list in one flight; then a list.
+    async fn take(&self, claim: &mut Claim) -> Outcome<bool> {
+        let children = match &claim.node {
+            Some(_) => self.client.list_children(&self.directory).await?,
+            None => loop {
+                if let Some((node, children)) = self.enter(&claim.owner).await? {
+                    claim.node = Some(node);
+                    break children;
+                }
+                self.make_directory().await?;
+            },
+        };
+        if self.watcher.lock().await.is_some() {
+            return Ok(false);
+        }
+        let Some(before) = floor::before(children, claim.node.as_deref().unwrap_or_default()) else {
+            return Ok(true);
+        };
+        match self.client.get_and_watch_data(&format!("{}/{before}", self.directory)).await {
+            Ok((_, _, watcher)) => {
+                *self.watcher.lock().await = Some(watcher);
+                Ok(false)
+            }
+            // It was the last before this one, with two who take turns.
+            Err(Error::NoNode) => Ok(true),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    async fn release(&self, claim: &mut Claim) -> Outcome<()> {
+        let node = claim.node.take().ok_or("there is nothing to release")?;
+        Ok(self.client.delete(&format!("{}/{node}", self.directory), Some(0)).await?)
+    }
+}
+
+/// The watch that the last look has left.
+struct Watched(Arc<Requests>);
+
+#[async_trait]
+impl Pushes for Watched {
+    async fn next(&mut self) -> Outcome<()> {
+        let watcher = self.0.watcher.lock().await.take();
+        watcher.ok_or("nobody stands before the one who waits")?.changed().await;
+        Ok(())
+    }
+}
