@@ -30,7 +30,12 @@ enum Kind {
     Tests,
     /// The conformance suite, on one backend.
     Suite,
-    Simulation,
+    /// Histories, in batches: most bugs show in the first.
+    Simulation {
+        /// If not the core's two in turn.
+        family: Option<&'static str>,
+        batches: &'static [u64],
+    },
 }
 
 /// All of them, the quickest first.
@@ -57,15 +62,8 @@ pub(crate) const ALL: &[Judge] = &[
     ),
     tests("clients", &["-p", "lock-memory", "--test", "clients"], BOTH, "lock-memory/tests/clients"),
     tests("units of lock-redis", &["-p", "lock-redis", "--lib"], &["lock-redis"], "lock-redis/src/"),
-    Judge {
-        name: "simulation",
-        target: &["-p", "lock-conformance", "--features", "sim", "--bin", "lock-conformance"],
-        kind: Kind::Simulation,
-        starts: None,
-        sees: BOTH,
-        within: "",
-        source: "conformance/src/sim/",
-    },
+    // In all more than every CI plays.
+    simulation("simulation", Kind::Simulation { family: None, batches: &[150, 850, 2000] }, BOTH),
     tests("redis", &["-p", "lock-redis", "--test", "redis"], &["lock-redis"], "lock-redis/tests/redis/"),
     tests(
         "units of lock-sql",
@@ -98,6 +96,12 @@ pub(crate) const ALL: &[Judge] = &[
         within: "",
         source: "lock-sql/tests/machine",
     },
+    // Here a history is ten times as long.
+    simulation(
+        "redlock simulation",
+        Kind::Simulation { family: Some("redlock"), batches: &[60, 140] },
+        &["lock-redlock", "conformance"],
+    ),
     tests(
         "redlock",
         &["-p", "lock-redlock", "--test", "redlock"],
@@ -106,6 +110,11 @@ pub(crate) const ALL: &[Judge] = &[
     ),
     tests("units of lock-mongo", &["-p", "lock-mongo", "--lib"], &["lock-mongo"], "lock-mongo/src/"),
     tests("mongo", &["-p", "lock-mongo", "--test", "mongo"], &["lock-mongo"], "lock-mongo/tests/mongo/"),
+    tests("units of lock-zk", &["-p", "lock-zk", "--lib"], &["lock-zk"], "lock-zk/src/"),
+    tests("zk", &["-p", "lock-zk", "--test", "zk"], &["lock-zk"], "lock-zk/tests/zk/"),
+    tests("zk interop", &["-p", "lock-zk", "--test", "interop"], &["lock-zk"], "conformance/src/interop/"),
+    tests("units of lock-etcd", &["-p", "lock-etcd", "--lib"], &["lock-etcd"], "lock-etcd/src/"),
+    tests("etcd", &["-p", "lock-etcd", "--test", "etcd"], &["lock-etcd"], "lock-etcd/tests/etcd/"),
     suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
     suite("sqlite suite", &["-p", "lock-sql", "--test", "conformance"], &["lock-sql"]),
     suite(
@@ -122,6 +131,8 @@ pub(crate) const ALL: &[Judge] = &[
     suite_with_program("sqlite processes", &["-p", "lock-sql", "--test", "conformance"]),
     suite_with_program("redis processes", &["-p", "lock-redis", "--test", "conformance"]),
     suite("redlock suite", &["-p", "lock-redlock", "--test", "conformance"], &["lock-redlock"]),
+    suite("etcd suite", &["-p", "lock-etcd", "--test", "conformance"], &["lock-etcd"]),
+    suite("zookeeper suite", &["-p", "lock-zk", "--test", "conformance"], &["lock-zk"]),
     suite("mongodb suite", &["-p", "lock-mongo", "--test", "conformance"], &["lock-mongo"]),
 ];
 
@@ -135,6 +146,11 @@ const fn tests(
     source: &'static str,
 ) -> Judge {
     Judge { name, target, kind: Kind::Tests, starts: None, sees, within: "", source }
+}
+
+const fn simulation(name: &'static str, kind: Kind, sees: &'static [&'static str]) -> Judge {
+    let target = &["-p", "lock-conformance", "--features", "sim", "--bin", "lock-conformance"];
+    Judge { kind, ..tests(name, target, sees, "conformance/src/sim/") }
 }
 
 const fn suite(name: &'static str, target: &'static [&'static str], sees: &'static [&'static str]) -> Judge {
@@ -155,8 +171,6 @@ const LONGEST_SUITE: Duration = Duration::from_secs(180);
 const LONGEST_RUN: Duration = Duration::from_secs(60);
 /// How long one case may: the suite ends one that hangs after 60 s.
 const LONGEST_CASE: Duration = Duration::from_secs(75);
-/// Histories, in batches: most bugs show in the first. In all more than every CI plays.
-const BATCHES: [u64; 3] = [150, 850, 2000];
 
 /// What a judge says.
 #[derive(Debug, PartialEq, Eq)]
@@ -188,7 +202,7 @@ impl Judge {
         }
         let mut cargo = match self.kind {
             Kind::Tests | Kind::Suite => scratch.cargo("test", &["--no-run"]),
-            Kind::Simulation => scratch.cargo("build", &[]),
+            Kind::Simulation { .. } => scratch.cargo("build", &[]),
         };
         cargo.args(["--quiet", "--message-format", "json-render-diagnostics"]).args(self.target);
         let ended = bounded::run(&mut cargo, LONGEST_BUILD, scratch.output())?;
@@ -208,7 +222,7 @@ impl Judge {
     ) -> Result<Finding, String> {
         match self.kind {
             Kind::Tests | Kind::Suite => self.ask_tests(scratch, program, case),
-            Kind::Simulation => self.ask_simulation(scratch, program),
+            Kind::Simulation { family, batches } => self.ask_simulation(scratch, program, family, batches),
         }
     }
 
@@ -237,11 +251,18 @@ impl Judge {
         }
     }
 
-    fn ask_simulation(&self, scratch: &Scratch, program: &Path) -> Result<Finding, String> {
+    fn ask_simulation(
+        &self,
+        scratch: &Scratch,
+        program: &Path,
+        family: Option<&str>,
+        batches: &[u64],
+    ) -> Result<Finding, String> {
         let mut seed = 0;
-        for histories in BATCHES {
+        for histories in batches {
             let mut command = scratch.program(program);
             command.args(["sim", "--histories", &histories.to_string(), "--seed", &seed.to_string()]);
+            command.args(family.iter().flat_map(|family| ["--family", family]));
             let ended = bounded::run(&mut command, LONGEST_RUN, scratch.output())?;
             match (ended.end, violation(&ended.output)) {
                 (End::Success, _) => seed += histories,

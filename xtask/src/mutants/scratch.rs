@@ -68,7 +68,10 @@ impl Scratch {
             return Ok(());
         }
         target.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
-        fs::write(&target, content).map_err(failed)
+        fs::write(&target, content).map_err(failed)?;
+        // Scripts are to be run there as well.
+        let permissions = fs::metadata(&source).map(|file| file.permissions()).map_err(failed)?;
+        fs::set_permissions(&target, permissions).map_err(failed)
     }
 
     /// `cargo <verb> <arguments>` in the copy.
