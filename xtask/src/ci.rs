@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::documents;
 use crate::mutants;
 use crate::steps::{Steps, command};
-use crate::workspace::{Package, cargo, packages, root};
+use crate::workspace::{Package, cargo, packages, root, target};
 
 /// `cargo xtask ci`
 pub(crate) fn run() -> ExitCode {
@@ -23,6 +23,13 @@ pub(crate) fn run() -> ExitCode {
     steps.step("the planted bugs apply and are listed", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));
+    // In a workspace of its own, for whatever it builds is built before the rest.
+    let protoc = ["--manifest-path", "xtask/protoc/Cargo.toml"];
+    steps.step("protoc: formatting", || command(cargo("fmt", &protoc).args(["--", "--check"])));
+    let folder = target().join("protoc");
+    steps.step("protoc: clippy", || {
+        command(cargo("clippy", &protoc).arg("--target-dir").arg(folder).args(["--", "-D", "warnings"]))
+    });
     let documentation = ["--workspace", "--no-deps", "--all-features"];
     steps.step("documentation", || command(cargo("doc", &documentation).env("RUSTDOCFLAGS", "-D warnings")));
     for package in packages.iter().filter(|package| !package.features.is_empty()) {

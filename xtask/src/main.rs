@@ -5,8 +5,12 @@
 mod catalogue;
 mod ci;
 mod documents;
+mod foreign;
 mod git;
 mod install;
+#[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
+#[path = "../../conformance/src/interop/catalogue.rs"]
+mod interop;
 mod mutants;
 mod setup;
 mod steps;
@@ -24,9 +28,10 @@ Usage: cargo xtask <command>
 
 Commands:
   test [--yes]   Run every test, on real servers too. Servers that are missing are installed,
-                 after asking; --yes installs without asking.
+                 and drivers of other libraries' clients built, after asking; --yes does it
+                 without asking.
   servers [--yes]
-                 Only that: install the servers that are missing.
+                 Only that: install the servers that are missing, build the drivers.
   ci             Check formatting, lints, documentation and every feature by itself.
   mutants [--write] [NAME…]
                  Plant every bug of conformance/mutants, or those whose names contain NAME, in a

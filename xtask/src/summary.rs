@@ -11,6 +11,8 @@ pub(crate) struct Summary {
     not_run: BTreeMap<String, u32>,
     /// Cases of the suite, with the reason: what a test program says of them lies far up in the output.
     failed: BTreeSet<String>,
+    /// Cases that were too late on a machine that was busy or stood still, and were not judged for that.
+    asked_again: BTreeSet<String>,
 }
 
 impl Summary {
@@ -20,6 +22,7 @@ impl Summary {
         for (kind, text) in notes.lines().filter_map(|line| line.split_once('\t')) {
             match kind {
                 "server" => drop(summary.servers.insert(text.to_owned())),
+                "asked again" => drop(summary.asked_again.insert(text.to_owned())),
                 "failed" => drop(summary.failed.insert(text.to_owned())),
                 _ => *summary.not_run.entry(text.to_owned()).or_default() += 1,
             }
@@ -52,11 +55,20 @@ impl fmt::Display for Summary {
                 write!(f, " ({times} times)")?;
             }
         }
-        for (nth, text) in self.failed.iter().enumerate() {
-            write!(f, "{}\n  {text}", if nth == 0 { "\nFailed cases of the suite:" } else { "" })?;
-        }
-        Ok(())
+        list(f, "Asked again, for they were too late on a busy machine:", &self.asked_again)?;
+        list(f, "Failed cases of the suite:", &self.failed)
     }
+}
+
+/// Nothing at all, if there is nothing under that heading.
+fn list(f: &mut fmt::Formatter<'_>, heading: &str, texts: &BTreeSet<String>) -> fmt::Result {
+    for (nth, text) in texts.iter().enumerate() {
+        if nth == 0 {
+            write!(f, "\n{heading}")?;
+        }
+        write!(f, "\n  {text}")?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -70,7 +82,8 @@ mod tests {
         let said = "Servers that tests ran on:\n  redis 7\nNot run:\n  a: b (2 times)\n  etcd: install it";
         assert_eq!(summary.to_string(), said);
         assert_eq!(Summary::read("").to_string(), "Servers that tests ran on:\n  none\nEverything was run.");
-        let said = Summary::read("failed\tb: c\n").to_string();
-        assert!(said.ends_with("Everything was run.\nFailed cases of the suite:\n  b: c"), "{said}");
+        let said = Summary::read("failed\tb: c\nasked again\td: e\n").to_string();
+        let end = "Asked again, for they were too late on a busy machine:\n  d: e\nFailed cases of the suite:\n  b: c";
+        assert!(said.ends_with(&format!("Everything was run.\n{end}")), "{said}");
     }
 }

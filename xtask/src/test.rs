@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::catalogue::{self, LOCK_BIN, RECORD};
+use crate::foreign;
 use crate::setup::{self, Consent};
 use crate::steps::{Steps, command};
 use crate::summary::Summary;
@@ -15,7 +16,8 @@ const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
 /// `cargo xtask test`
 pub(crate) fn run(consent: Consent) -> ExitCode {
-    let missing = setup::servers(catalogue::ALL, consent);
+    let mut missing = setup::servers(catalogue::ALL, consent);
+    missing.extend(foreign::clients(consent));
     let mut steps = Steps::default();
     // The program lock too, which tests start.
     steps.step("build", || command(cargo("build", &EVERYTHING).arg("--all-targets")));
