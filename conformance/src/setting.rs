@@ -9,7 +9,7 @@ use lock_core::{Cause, Client, Guard, Info, Label, LockBuilder, Name, Options, O
 
 use crate::harness::Harness;
 use crate::proxy::Proxy;
-use crate::timing::{assert_in_time, within};
+use crate::timing::{assert_in_time, until, within};
 
 /// The setting of one case.
 #[derive(Clone, Debug)]
@@ -105,6 +105,16 @@ impl Setting {
 /// Whether cases do all that they are sized for.
 pub(crate) fn is_full_run() -> bool {
     std::env::var_os("LOCK_TEST_FULL").is_some_and(|full| !full.is_empty())
+}
+
+/// Waits until the lock was renewed just now: no renewal is under way, and none will be for a while.
+pub(crate) async fn renewed(guard: &Guard, ttl: Duration) {
+    let mut left = guard.valid_for();
+    until("it is renewed", ttl, || {
+        let before = std::mem::replace(&mut left, guard.valid_for());
+        std::future::ready(left > before)
+    })
+    .await;
 }
 
 /// Why a lock is lost whose server answers nobody from now on; panics if that isn't told when the guard's time is over.

@@ -8,7 +8,7 @@ use lock_core::{Cause, Ending, ErrorKind, Options};
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, lost_in_time, ms};
+use crate::setting::{Setting, lost_in_time, ms, renewed};
 use crate::suspendable::Suspendable;
 use crate::timing::{assert_in_time, until, within};
 
@@ -200,6 +200,7 @@ async fn a_dead_server_means_lost_at_the_deadline(s: Setting) {
     let client = server.open(Options::default()).await.expect("it is up");
     let guard = s.hold_by(&client, &name).await;
     tokio::time::sleep(s.ttl()).await;
+    renewed(&guard, s.ttl()).await;
     server.pause();
     let paused = Instant::now();
     let cause = lost_in_time(&guard, &s.info, s.ttl()).await;

@@ -122,7 +122,10 @@ impl MySql {
         };
         // It is copied before anybody relies on it: nothing has to reach the disk.
         command.args(self.storage()).arg("--innodb-flush-method=nosync");
-        template::run(command.arg(format!("--datadir={}", data.display())).current_dir("/"))
+        // Two that run at a time would take each other's files in /tmp.
+        let temporary = data.parent().unwrap_or(data).display();
+        command.arg(format!("--datadir={}", data.display())).arg(format!("--tmpdir={temporary}"));
+        template::run(command.current_dir("/"))
     }
 
     /// The same when the folder is made and when it is served: small, so that a copy costs little.
