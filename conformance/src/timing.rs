@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 /// What the reason of a failure begins with if it is about time alone.
 const TOO_LATE: &str = "too late: ";
+/// What an error says if a call had not enough of it: a case that expected an answer didn't wait for long enough.
+const UNANSWERED: &str = "the server did not answer within ";
 
 /// Fails a case because of time alone, if the condition doesn't hold.
 ///
@@ -31,7 +33,7 @@ pub fn too_late(reason: &str) -> ! {
 
 /// Whether a case failed for that, itself or in one of its tasks.
 pub(crate) fn is_about_time(reason: &str) -> bool {
-    reason.contains(TOO_LATE)
+    reason.contains(TOO_LATE) || reason.contains(UNANSWERED)
 }
 
 /// Waits until `there` says so; fails the case with `what` after `limit`.
@@ -53,12 +55,17 @@ pub async fn within<F: Future>(what: &str, limit: Duration, future: F) -> F::Out
 
 #[cfg(test)]
 mod tests {
+    use lock_core::driver::Call;
+    use lock_core::{Clock, Done};
+
     use super::*;
 
     #[test]
     fn only_what_is_about_time_says_so() {
         let failure = std::panic::catch_unwind(|| assert_in_time!(1 + 1 > 2, "{} of {}", 1, 2)).unwrap_err();
         assert!(is_about_time(failure.downcast_ref::<String>().expect("a text")));
+        let call = Call::begin(&Clock::system(), Duration::from_secs(1));
+        assert!(is_about_time(&format!("the server is up: {:?}", call.out_of_time(Done::Unknown))));
         assert!(!is_about_time("two at a time"));
     }
 }

@@ -62,6 +62,10 @@ impl Call {
 
     /// The error that says so, and what may have been done.
     pub fn out_of_time(&self, done: Done) -> Error {
-        Error::unavailable(done, format!("the server did not answer within {:?}", self.patience))
+        unanswered(done, self.patience)
     }
+}
+
+pub(crate) fn unanswered(done: Done, patience: Duration) -> Error {
+    Error::unavailable(done, format!("the server did not answer within {patience:?}"))
 }

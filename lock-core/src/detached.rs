@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::call::unanswered;
 use crate::clock::Clock;
 use crate::error::{Done, Error, Result};
 
@@ -29,7 +30,7 @@ where
     tokio::spawn(async move {
         let Some(outcome) = within.timeout(patience, &mut call).await else {
             // The caller may have gone.
-            let _ = reply.send(Err(unanswered(patience)));
+            let _ = reply.send(Err(unanswered(Done::Unknown, patience)));
             within.timeout(GRACE, call).await;
             return;
         };
@@ -37,10 +38,6 @@ where
     });
     let ended = |_| Err(Error::unavailable(Done::Unknown, "the call's task ended early"));
     async move { answer.await.unwrap_or_else(ended) }
-}
-
-fn unanswered(patience: Duration) -> Error {
-    Error::unavailable(Done::Unknown, format!("the server did not answer within {patience:?}"))
 }
 
 #[cfg(test)]
