@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use lock_core::Cause;
+
 /// What the reason of a failure begins with if it is about time alone.
 const TOO_LATE: &str = "too late: ";
 /// What an error says if a call had not enough of it: a case that expected an answer didn't wait for long enough.
@@ -33,7 +35,8 @@ pub fn too_late(reason: &str) -> ! {
 
 /// Whether a case failed for that, itself or in one of its tasks.
 pub(crate) fn is_about_time(reason: &str) -> bool {
-    reason.contains(TOO_LATE) || reason.contains(UNANSWERED)
+    // A lock that is renewed and expires all the same was not renewed in time.
+    [TOO_LATE, UNANSWERED, &Cause::Expired.to_string()].iter().any(|text| reason.contains(text))
 }
 
 /// Waits until `there` says so; fails the case with `what` after `limit`.
@@ -65,6 +68,7 @@ mod tests {
         let failure = std::panic::catch_unwind(|| assert_in_time!(1 + 1 > 2, "{} of {}", 1, 2)).unwrap_err();
         assert!(is_about_time(failure.downcast_ref::<String>().expect("a text")));
         let call = Call::begin(&Clock::system(), Duration::from_secs(1));
+        assert!(is_about_time(&format!("it is renewed: {}", Cause::Expired)));
         assert!(is_about_time(&format!("the server is up: {:?}", call.out_of_time(Done::Unknown))));
         assert!(!is_about_time("two at a time"));
     }
