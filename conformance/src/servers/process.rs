@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,15 +34,14 @@ pub struct Process {
 impl Process {
     /// Starts a program that does not outlive this one.
     pub fn spawn(command: &mut Command) -> io::Result<Process> {
-        let mut child = command.process_group(0).spawn()?;
-        match LastWill::kill_all(&child) {
-            Ok(last_will) => Ok(Process { child, _last_will: last_will }),
-            Err(error) => {
-                child.kill()?;
-                child.wait()?;
-                Err(error)
-            }
-        }
+        let (child, last_will) = spawn(command)?;
+        Ok(Process { child, _last_will: last_will })
+    }
+
+    /// Runs a program that does not outlive this one, to its end.
+    pub(super) fn output(command: &mut Command) -> io::Result<Output> {
+        let (child, _last_will) = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+        child.wait_with_output()
     }
 
     pub(crate) fn child(&mut self) -> &mut Child {
@@ -120,6 +119,18 @@ impl Process {
 
     pub(super) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
+    }
+}
+
+fn spawn(command: &mut Command) -> io::Result<(Child, LastWill)> {
+    let mut child = command.process_group(0).spawn()?;
+    match LastWill::kill_all(&child) {
+        Ok(last_will) => Ok((child, last_will)),
+        Err(error) => {
+            child.kill()?;
+            child.wait()?;
+            Err(error)
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output};
 use std::time::Duration;
 
 /// How a process ended.
@@ -21,6 +21,10 @@ pub enum Process {}
 #[allow(missing_docs, reason = "they are documented where there is such a process")]
 impl Process {
     pub(crate) fn spawn(_: &mut Command) -> io::Result<Process> {
+        Err(unsupported())
+    }
+
+    pub(super) fn output(_: &mut Command) -> io::Result<Output> {
         Err(unsupported())
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::executable::Executable;
 use super::folder::Folder;
+use super::process::Process;
 
 /// The folders that were made, by the server's program. They are never dropped: last wills remove them.
 static MADE: Mutex<BTreeMap<PathBuf, Folder>> = Mutex::new(BTreeMap::new());
@@ -33,7 +34,8 @@ pub(super) fn copy(
 
 /// Runs a command that prepares a server, to its end; the error ends with what it said.
 pub(super) fn run(command: &mut Command) -> io::Result<()> {
-    let output = command.output()?;
+    // One that outlived a killed test would compute for ever over a folder that is gone.
+    let output = Process::output(command)?;
     if output.status.success() {
         return Ok(());
     }
