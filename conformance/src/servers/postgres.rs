@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::SystemTime;
 
 use super::catalogue::{self, Listing};
@@ -135,6 +135,6 @@ fn name_database(program: &Executable, data: &Path) -> io::Result<()> {
     fs::write(&statement, format!("ALTER DATABASE postgres RENAME TO {DATABASE}\n"))?;
     let mut alone = program.command();
     alone.args(["--single", "-F", "-D"]).arg(data).arg("template1").stdin(fs::File::open(&statement)?);
-    template::run(alone.stdout(Stdio::null()).current_dir("/"))?;
+    template::run(alone.current_dir("/"))?;
     fs::remove_file(statement)
 }

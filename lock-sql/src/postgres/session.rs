@@ -86,13 +86,15 @@ const LENT: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL st
 const LENT_EARLY: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 5000; \
     SET LOCAL bytea_output = hex; SET LOCAL synchronous_commit = on; ";
 
-/// Asked in a form that any pooler passes on whole.
+/// Asked in a form that any pooler passes on whole. A name may lead to a table that was created after the question's
+/// snapshot was taken, in which it has no comment yet: it is there if that snapshot has it.
 const GREETING: &str = concat!(
     "SELECT ",
     now!(),
     ", current_setting('onelock.session', true), pg_is_in_recovery(),
   current_setting('server_version_num')::int, current_setting('synchronous_commit') = 'off',
-  to_regclass('{table}') IS NOT NULL, obj_description(to_regclass('{table}'), 'pg_class')"
+  EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass('{table}')),
+  obj_description(to_regclass('{table}'), 'pg_class')"
 );
 
 impl Sessions {
