@@ -167,7 +167,7 @@ impl Link {
             // have. (sqlx' `fetch_optional` stops at the row, and hears of no error behind it.)
             match make(now).fetch_all(&mut self.connection).await {
                 Ok(rows) => return Ok(Answer { rows, now }),
-                Err(e) if errors::is_busy(&e) && call.left() > ONE_TRY => {}
+                Err(e) if errors::is_busy(&e) && call.left() > ROOM => {}
                 Err(e) => return Err(e.into()),
             }
         }
@@ -178,13 +178,17 @@ impl Link {
 /// for a call of 100 ms; so it tries often for a short while, and is asked again.
 const ONE_TRY: Duration = Duration::from_millis(8);
 
+/// What a call must have left for another try: the try, and as much again to hear of it. Of one that is cut short in its
+/// last moment nobody could say that it did nothing.
+const ROOM: Duration = Duration::from_millis(16);
+
 /// Processes that come at the same time stand in each other's way while the first one sets the file up, and SQLite
 /// doesn't wait then.
 async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> Result<SqliteConnection> {
     loop {
         match set_up(options).await {
             Ok(connection) => return Ok(connection),
-            Err(Obstacle::Sqlite(e)) if errors::is_busy(&e) && call.left() > ONE_TRY => {
+            Err(Obstacle::Sqlite(e)) if errors::is_busy(&e) && call.left() > ROOM => {
                 call.clock().sleep(BETWEEN_TRIES).await;
             }
             Err(Obstacle::Sqlite(e)) if errors::is_cant_open(&e) => {
