@@ -49,7 +49,7 @@ impl Outcome for Result<(), String> {
 /// Of all tests of this program.
 static JUDGE: Judge = Judge::new();
 
-/// The tests, for `libtest_mimic`; one that was too late beside others is asked again by itself.
+/// The tests, for `libtest_mimic`, like [`judged`] ones.
 ///
 /// All are *not run* if this product isn't there; if it has to be, that is a failure.
 pub fn on<N, T, O: Outcome>(
@@ -60,27 +60,47 @@ where
     N: Into<String>,
     T: Fn() -> O + Clone + Send + 'static,
 {
-    let rules = format!("the rules of {}", product.listing().name);
-    let absent = match Owned::start(product, &Settings::default()) {
-        Ok(_) => None,
-        Err(Absence::NotRun(why)) => Some(why),
-        Err(Absence::Failure(why)) => return vec![Trial::test(rules, || Err(Failed::from(why)))],
-    };
-    if let Some(why) = &absent {
-        record::not_run(&rules, why);
-    }
-    let trial = |(name, test): (N, T)| {
-        let (absent, name, product) = (absent.clone(), name.into(), product.listing().name);
-        Trial::ignorable_test(name.clone(), move || {
-            if let Some(why) = absent {
-                return Ok(Completion::ignored_with(why));
-            }
-            let again = |why: &str| {
-                println!("asked again: {name}: {why}");
-                record::asked_again(&format!("{product}: {name}"), why);
+    let name = product.listing().name;
+    let rules = format!("the rules of {name}");
+    match Owned::start(product, &Settings::default()) {
+        Ok(_) => judged(name, tests),
+        Err(Absence::NotRun(why)) => {
+            record::not_run(&rules, &why);
+            let not_run = |(test, _)| {
+                let why = why.clone();
+                Trial::ignorable_test(test, move || Ok(Completion::ignored_with(why)))
             };
-            let ran = JUDGE.judge(Load::Light, || in_time(test.clone()), again)?;
-            Ok(ran.map_or_else(Completion::ignored_with, |()| Completion::Completed))
+            tests.into_iter().map(not_run).collect()
+        }
+        Err(Absence::Failure(why)) => vec![Trial::test(rules, || Err(Failed::from(why)))],
+    }
+}
+
+/// The tests of this, for `libtest_mimic`; one that was too late beside others is asked again by itself.
+pub fn judged<N, T, O: Outcome>(of: &'static str, tests: impl IntoIterator<Item = (N, T)>) -> Vec<Trial>
+where
+    N: Into<String>,
+    T: Fn() -> O + Clone + Send + 'static,
+{
+    let trial = |(name, test): (N, T)| {
+        let name = name.into();
+        let what = format!("{of}: {name}");
+        Trial::ignorable_test(name, move || {
+            let again = |why: &str| {
+                println!("asked again: {what}: {why}");
+                record::asked_again(&what, why);
+            };
+            let ran = JUDGE.judge(Load::Light, || in_time(test.clone()), again).map_err(|why| {
+                record::failed(&what, &why);
+                why
+            })?;
+            Ok(match ran {
+                Ok(()) => Completion::Completed,
+                Err(why) => {
+                    record::not_run(&what, &why);
+                    Completion::ignored_with(why)
+                }
+            })
         })
     };
     tests.into_iter().map(trial).collect()

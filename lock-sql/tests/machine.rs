@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Completion, Trial};
-use lock_conformance::servers::{self, Holder, Program, Wait, record};
+use libtest_mimic::Arguments;
+use lock_conformance::servers::{self, Holder, Program, Wait};
+use lock_conformance::{assert_in_time, rules};
 use lock_core::driver::{Attempt, Claim, Mode, Release, Request, Waits};
 use lock_core::{Client, ErrorKind, Label, Name, Owner, Random};
 use tempfile::TempDir;
 
 /// Why a test can't be run here.
-struct NotRun(String);
+type NotRun = String;
 
 type Outcome = Result<(), NotRun>;
 
@@ -30,26 +31,15 @@ const TESTS: &[Named] = &[
 ];
 
 fn main() -> ExitCode {
-    let trials = TESTS.iter().map(|(name, test)| {
-        Trial::ignorable_test(*name, move || {
-            Ok(match test() {
-                Ok(()) => Completion::Completed,
-                Err(NotRun(why)) => {
-                    record::not_run(&format!("lock-sql: {name}"), &why);
-                    Completion::ignored_with(why)
-                }
-            })
-        })
-    });
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    libtest_mimic::run(&arguments, rules::judged("lock-sql", TESTS.iter().copied())).exit_code()
 }
 
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn program() -> Result<Program, NotRun> {
-    Program::find().map_err(|absence| NotRun(absence.to_string()))
+    Program::find().map_err(|absence| absence.to_string())
 }
 
 fn url(path: &Path) -> String {
@@ -57,7 +47,7 @@ fn url(path: &Path) -> String {
 }
 
 fn run(command: &[&str]) -> Result<Output, NotRun> {
-    let not_run = |e: std::io::Error| NotRun(format!("{} can't be run: {e}", command[0]));
+    let not_run = |e: std::io::Error| format!("{} can't be run: {e}", command[0]);
     Command::new(command[0]).args(&command[1..]).output().map_err(not_run)
 }
 
@@ -66,7 +56,7 @@ fn rights(command: &[&str]) -> Result<String, NotRun> {
     let output = run(command)?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(NotRun(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))),
+        false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim())),
     }
 }
 
@@ -104,7 +94,7 @@ fn a_time_namespace_changes_no_lease() -> Outcome {
             assert_eq!(run(&in_there)?.status.code(), Some(75), "held outside, {offset} s");
             assert_eq!(guard.release().await, lock_core::Ending::Released);
             assert_eq!(run(&in_there)?.status.code(), Some(0), "free");
-            Ok(lock)
+            Ok::<_, NotRun>(lock)
         })?;
         drop(client);
         let hold = [
@@ -228,7 +218,7 @@ fn processes_killed_at_any_moment_leave_a_sound_file() -> Outcome {
             let lock = client.lock("a").wait(Duration::from_secs(5)).build().unwrap();
             let started = Instant::now();
             drop(lock.acquire().await.expect("free after a ttl at most"));
-            assert!(started.elapsed() < Duration::from_millis(1700), "{:?}", started.elapsed());
+            assert_in_time!(started.elapsed() < Duration::from_millis(1700), "{:?}", started.elapsed());
             client.shutdown(Duration::from_secs(1)).await;
         });
     }
@@ -280,13 +270,13 @@ fn a_release_knows_whether_another_process_waits() -> Outcome {
         let waiter = hold(&program, &url, "b", Wait::Forever, "true");
         let started = Instant::now();
         while round().await == Some(false) {
-            assert!(started.elapsed() < LIMIT, "a process waits, and nobody knows");
+            assert_in_time!(started.elapsed() < LIMIT, "a process waits, and nobody knows");
         }
         waiter.process().kill().unwrap();
         while round().await != Some(false) {
-            assert!(started.elapsed() < LIMIT, "nobody waits any more");
+            assert_in_time!(started.elapsed() < LIMIT, "nobody waits any more");
         }
-        assert!(held.is_held());
+        held.check().expect("held");
     });
     Ok(())
 }

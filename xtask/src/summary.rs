@@ -9,7 +9,7 @@ pub(crate) struct Summary {
     servers: BTreeSet<String>,
     /// With how often.
     not_run: BTreeMap<String, u32>,
-    /// Cases of the suite, with the reason: what a test program says of them lies far up in the output.
+    /// Cases that are judged, with the reason: what a test program says of them lies far up in the output.
     failed: BTreeSet<String>,
     /// Cases that were too late on a machine that was busy or stood still, and were not judged for that.
     asked_again: BTreeSet<String>,
@@ -56,7 +56,7 @@ impl fmt::Display for Summary {
             }
         }
         list(f, "Asked again, for they were too late on a busy machine:", &self.asked_again)?;
-        list(f, "Failed cases of the suite:", &self.failed)
+        list(f, "Failed cases:", &self.failed)
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(summary.to_string(), said);
         assert_eq!(Summary::read("").to_string(), "Servers that tests ran on:\n  none\nEverything was run.");
         let said = Summary::read("failed\tb: c\nasked again\td: e\n").to_string();
-        let end = "Asked again, for they were too late on a busy machine:\n  d: e\nFailed cases of the suite:\n  b: c";
+        let end = "Asked again, for they were too late on a busy machine:\n  d: e\nFailed cases:\n  b: c";
         assert!(said.ends_with(&format!("Everything was run.\n{end}")), "{said}");
     }
 }

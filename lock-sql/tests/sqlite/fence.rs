@@ -6,7 +6,7 @@ use lock_core::FencingToken;
 use lock_sql::sqlite::{Fence, FenceError};
 use sqlx::{Connection, Executor};
 
-use super::File;
+use super::{File, run};
 
 fn token(n: u64) -> FencingToken {
     FencingToken::new(n).unwrap()
@@ -29,42 +29,47 @@ async fn write(file: &File, n: i64, offered: u64) -> Result<(), FenceError> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_stale_token_writes_nothing() {
-    let file = resource().await;
-    write(&file, 1, 33).await.unwrap();
-    write(&file, 2, 33).await.expect("a holder may write more than once");
-    write(&file, 3, 34).await.unwrap();
-    match write(&file, 4, 33).await {
-        Err(FenceError::Stale(stale)) => {
-            assert_eq!((stale.offered.get(), stale.highest.get()), (33, 34));
+pub(crate) fn a_stale_token_writes_nothing() {
+    run(async {
+        let file = resource().await;
+        write(&file, 1, 33).await.unwrap();
+        write(&file, 2, 33).await.expect("a holder may write more than once");
+        write(&file, 3, 34).await.unwrap();
+        match write(&file, 4, 33).await {
+            Err(FenceError::Stale(stale)) => {
+                assert_eq!((stale.offered.get(), stale.highest.get()), (33, 34));
+            }
+            other => panic!("{other:?}"),
         }
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(file.number("SELECT sum(n) FROM reports").await, 6);
-    Fence::new("other").accept(&mut file.admin().await, token(1)).await.expect("another resource");
+        assert_eq!(file.number("SELECT sum(n) FROM reports").await, 6);
+        Fence::new("other").accept(&mut file.admin().await, token(1)).await.expect("another resource");
+    })
 }
 
-#[tokio::test]
-async fn a_transaction_that_was_rolled_back_leaves_no_token() {
-    let file = resource().await;
-    let mut connection = file.admin().await;
-    let mut transaction = connection.begin().await.unwrap();
-    Fence::new("reports").accept(&mut transaction, token(99)).await.unwrap();
-    transaction.rollback().await.unwrap();
-    write(&file, 1, 33).await.unwrap();
+pub(crate) fn a_transaction_that_was_rolled_back_leaves_no_token() {
+    run(async {
+        let file = resource().await;
+        let mut connection = file.admin().await;
+        let mut transaction = connection.begin().await.unwrap();
+        Fence::new("reports").accept(&mut transaction, token(99)).await.unwrap();
+        transaction.rollback().await.unwrap();
+        write(&file, 1, 33).await.unwrap();
+    })
 }
 
-#[tokio::test]
-async fn no_other_holder_writes_between_the_check_and_the_commit() {
-    let file = resource().await;
-    let mut connection = file.admin().await;
-    let mut transaction = connection.begin().await.unwrap();
-    Fence::new("reports").accept(&mut transaction, token(33)).await.unwrap();
-    let mut other =
-        sqlx::ConnectOptions::connect(&file.options().busy_timeout(Duration::from_millis(20))).await.unwrap();
-    let blocked = other.execute("INSERT INTO reports VALUES (9)").await;
-    assert!(blocked.is_err(), "the check alone takes the right to write");
-    transaction.commit().await.unwrap();
-    write(&file, 1, 34).await.unwrap();
+pub(crate) fn no_other_holder_writes_between_the_check_and_the_commit() {
+    run(async {
+        let file = resource().await;
+        let mut connection = file.admin().await;
+        let mut transaction = connection.begin().await.unwrap();
+        Fence::new("reports").accept(&mut transaction, token(33)).await.unwrap();
+        let mut other =
+            sqlx::ConnectOptions::connect(&file.options().busy_timeout(Duration::from_millis(20)))
+                .await
+                .unwrap();
+        let blocked = other.execute("INSERT INTO reports VALUES (9)").await;
+        assert!(blocked.is_err(), "the check alone takes the right to write");
+        transaction.commit().await.unwrap();
+        write(&file, 1, 34).await.unwrap();
+    })
 }

@@ -3,106 +3,112 @@
 use lock_core::driver::{Attempt, Cause, Release, Renewal, Revocation, Revoked, When};
 use lock_core::{Label, Name, Owner, Random};
 
-use super::{File, TTL, claim, granted};
+use super::{File, TTL, claim, granted, run};
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// RULE j1: the clock began anew.
-#[tokio::test]
-async fn a_lease_of_another_boot_is_over_and_its_token_counts() {
-    let file = File::new();
-    let client = file.client().await;
-    let mut first = claim(&client, "a", PATIENCE);
-    let token = granted(&mut first).await;
-    assert!(matches!(claim(&client, "a", PATIENCE).attempt().await.unwrap(), Attempt::Busy(_)));
-    assert_eq!(file.execute("UPDATE onelock_locks SET boot = randomblob(16)").await, 1);
-    let holder = client.lock("a").build().unwrap().inspect().await.unwrap().holder;
-    assert!(holder.is_none(), "{holder:?}");
-    assert_eq!(first.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
-    let mut second = claim(&client, "a", PATIENCE);
-    assert!(granted(&mut second).await > token);
+pub(crate) fn a_lease_of_another_boot_is_over_and_its_token_counts() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let mut first = claim(&client, "a", PATIENCE);
+        let token = granted(&mut first).await;
+        assert!(matches!(claim(&client, "a", PATIENCE).attempt().await.unwrap(), Attempt::Busy(_)));
+        assert_eq!(file.execute("UPDATE onelock_locks SET boot = randomblob(16)").await, 1);
+        let holder = client.lock("a").build().unwrap().inspect().await.unwrap().holder;
+        assert!(holder.is_none(), "{holder:?}");
+        assert_eq!(first.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
+        let mut second = claim(&client, "a", PATIENCE);
+        assert!(granted(&mut second).await > token);
+    })
 }
 
 /// The end of a lease is no time of day: the wall clock may be set to anything.
 #[cfg(target_os = "linux")]
-#[tokio::test]
-async fn leases_end_by_the_clock_since_boot() {
-    let file = File::new();
-    let client = file.client().await;
-    granted(&mut claim(&client, "a", PATIENCE)).await;
-    let expires = file.number("SELECT expires FROM onelock_locks").await;
-    let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
-    let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
-    let left = expires as f64 / 1e9 - uptime;
-    assert!((8.0..10.5).contains(&left), "{left} s by the kernel's clock");
+pub(crate) fn leases_end_by_the_clock_since_boot() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        granted(&mut claim(&client, "a", PATIENCE)).await;
+        let expires = file.number("SELECT expires FROM onelock_locks").await;
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+        let left = expires as f64 / 1e9 - uptime;
+        assert!((8.0..10.5).contains(&left), "{left} s by the kernel's clock");
+    })
 }
 
-#[tokio::test]
-async fn a_lease_that_has_ended_is_not_brought_back() {
-    let file = File::new();
-    let client = file.client().await;
-    let mut holder = claim(&client, "a", PATIENCE);
-    granted(&mut holder).await;
-    file.execute("UPDATE onelock_locks SET expires = 1").await;
-    assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
-    assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
-    granted(&mut claim(&client, "a", PATIENCE)).await;
-}
-
-#[tokio::test]
-async fn a_token_ahead_of_the_clock_is_followed() {
-    let file = File::new();
-    let client = file.client().await;
-    let mut first = claim(&client, "a", PATIENCE);
-    granted(&mut first).await;
-    first.release().await.unwrap();
-    let ahead = 9_000_000_000_000_000_000_i64;
-    file.execute(&format!("UPDATE onelock_locks SET token = {ahead}")).await;
-    assert_eq!(granted(&mut claim(&client, "a", PATIENCE)).await, ahead as u64 + 1);
-}
-
-#[tokio::test]
-async fn a_holder_is_told_that_it_was_revoked_in_either_way() {
-    for when in [When::HoldersDeadline, When::Now] {
+pub(crate) fn a_lease_that_has_ended_is_not_brought_back() {
+    run(async {
         let file = File::new();
         let client = file.client().await;
         let mut holder = claim(&client, "a", PATIENCE);
         granted(&mut holder).await;
-        let seen = client.lock("a").build().unwrap().inspect().await.unwrap().holder.unwrap();
-        let revocation = Revocation {
-            holder: seen.owner,
-            by: Owner::mint(&Random::system()),
-            label: Label::new("the operator"),
-            when,
-            patience: PATIENCE,
-        };
-        let revoked = client.driver().revoke(&Name::new("a").unwrap(), revocation).await.unwrap();
-        let still = client.lock("a").build().unwrap().inspect().await.unwrap().holder;
-        match when {
-            When::Now => assert!(revoked == Revoked::Free && still.is_none(), "{revoked:?}"),
-            When::HoldersDeadline => {
-                assert!(matches!(revoked, Revoked::FreeIn(left) if left <= TTL && left > TTL / 2));
-                assert_eq!(still.unwrap().label.as_deref(), Some("the operator"));
+        file.execute("UPDATE onelock_locks SET expires = 1").await;
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
+        granted(&mut claim(&client, "a", PATIENCE)).await;
+    })
+}
+
+pub(crate) fn a_token_ahead_of_the_clock_is_followed() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let mut first = claim(&client, "a", PATIENCE);
+        granted(&mut first).await;
+        first.release().await.unwrap();
+        let ahead = 9_000_000_000_000_000_000_i64;
+        file.execute(&format!("UPDATE onelock_locks SET token = {ahead}")).await;
+        assert_eq!(granted(&mut claim(&client, "a", PATIENCE)).await, ahead as u64 + 1);
+    })
+}
+
+pub(crate) fn a_holder_is_told_that_it_was_revoked_in_either_way() {
+    run(async {
+        for when in [When::HoldersDeadline, When::Now] {
+            let file = File::new();
+            let client = file.client().await;
+            let mut holder = claim(&client, "a", PATIENCE);
+            granted(&mut holder).await;
+            let seen = client.lock("a").build().unwrap().inspect().await.unwrap().holder.unwrap();
+            let revocation = Revocation {
+                holder: seen.owner,
+                by: Owner::mint(&Random::system()),
+                label: Label::new("the operator"),
+                when,
+                patience: PATIENCE,
+            };
+            let revoked = client.driver().revoke(&Name::new("a").unwrap(), revocation).await.unwrap();
+            let still = client.lock("a").build().unwrap().inspect().await.unwrap().holder;
+            match when {
+                When::Now => assert!(revoked == Revoked::Free && still.is_none(), "{revoked:?}"),
+                When::HoldersDeadline => {
+                    assert!(matches!(revoked, Revoked::FreeIn(left) if left <= TTL && left > TTL / 2));
+                    assert_eq!(still.unwrap().label.as_deref(), Some("the operator"));
+                }
             }
+            assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Revoked), "{when:?}");
         }
-        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Revoked), "{when:?}");
-    }
+    })
 }
 
 /// Writes to a file that is no longer there would be answered as before, and nobody else would see them.
 #[cfg(unix)]
-#[tokio::test]
-async fn a_file_that_was_deleted_holds_nothing() {
-    let file = File::new();
-    let (client, other) = (file.client().await, file.client().await);
-    let mut holder = claim(&client, "a", PATIENCE);
-    let token = granted(&mut holder).await;
-    for suffix in ["", "-wal", "-shm"] {
-        std::fs::remove_file(format!("{}{suffix}", file.path().display())).unwrap();
-    }
-    let mut second = claim(&other, "a", PATIENCE);
-    assert!(granted(&mut second).await > token);
-    assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Taken));
-    assert!(matches!(claim(&client, "a", PATIENCE).attempt().await.unwrap(), Attempt::Busy(_)));
-    assert!(matches!(second.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+pub(crate) fn a_file_that_was_deleted_holds_nothing() {
+    run(async {
+        let file = File::new();
+        let (client, other) = (file.client().await, file.client().await);
+        let mut holder = claim(&client, "a", PATIENCE);
+        let token = granted(&mut holder).await;
+        for suffix in ["", "-wal", "-shm"] {
+            std::fs::remove_file(format!("{}{suffix}", file.path().display())).unwrap();
+        }
+        let mut second = claim(&other, "a", PATIENCE);
+        assert!(granted(&mut second).await > token);
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Taken));
+        assert!(matches!(claim(&client, "a", PATIENCE).attempt().await.unwrap(), Attempt::Busy(_)));
+        assert!(matches!(second.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+    })
 }

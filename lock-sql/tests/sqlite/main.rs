@@ -10,14 +10,84 @@ mod statements;
 mod wakes;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
+use libtest_mimic::Arguments;
+use lock_conformance::rules;
 use lock_core::driver::{Attempt, Claim, Mode, Request, Waits};
 use lock_core::{Client, Label, Name, Options, Owner, Random};
 use lock_sql::sqlite::Sqlite;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 use tempfile::TempDir;
+
+rules! {
+    fn();
+    fence {
+        a_stale_token_writes_nothing,
+        a_transaction_that_was_rolled_back_leaves_no_token,
+        no_other_holder_writes_between_the_check_and_the_commit,
+    }
+    lease {
+        a_lease_of_another_boot_is_over_and_its_token_counts,
+        a_lease_that_has_ended_is_not_brought_back,
+        a_token_ahead_of_the_clock_is_followed,
+        a_holder_is_told_that_it_was_revoked_in_either_way,
+    }
+    #[cfg(target_os = "linux")]
+    lease {
+        leases_end_by_the_clock_since_boot,
+    }
+    #[cfg(unix)]
+    lease {
+        a_file_that_was_deleted_holds_nothing,
+    }
+    opening {
+        the_file_is_created_and_its_folder_is_not,
+        what_is_no_database_is_left_alone,
+        a_damaged_file_is_said_to_be_damaged,
+        a_table_of_another_version_or_owner_is_left_alone,
+        a_file_that_may_not_be_written_is_said_to_be_read_only,
+        a_database_in_memory_is_refused,
+    }
+    #[cfg(target_os = "linux")]
+    opening {
+        a_file_system_that_is_not_known_to_be_local_is_refused_unless_it_is_trusted,
+    }
+    #[cfg(unix)]
+    opening {
+        a_link_leads_to_the_file_and_its_waiters,
+    }
+    rows {
+        rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay,
+        a_lock_is_one_row_under_its_prefix_and_name,
+        a_database_that_is_there_already_keeps_what_is_its_own,
+        names_are_bytes,
+    }
+    statements {
+        an_attempt_that_is_done_after_its_patience_takes_nothing,
+        a_renewal_that_is_done_after_its_patience_renews_nothing,
+        a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time,
+        a_write_waits_for_another_process_while_it_has_time,
+        a_grant_that_does_not_take_effect_is_none,
+    }
+    wakes {
+        a_release_wakes_the_waiters_of_another_client_of_this_process,
+        only_the_waiters_of_that_lock_are_woken,
+        a_lock_broken_now_wakes_its_waiters,
+    }
+}
+
+fn main() -> ExitCode {
+    libtest_mimic::run(&Arguments::from_args(), rules::judged("the rules of sqlite", tests())).exit_code()
+}
+
+/// On two threads: SQLite has more of its own.
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(test);
+}
 
 /// A file of a test's own.
 struct File {

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use lock_conformance::assert_in_time;
 use lock_core::{Ending, Options};
 use lock_sql::sqlite::Sqlite;
 
-use super::{File, claim, granted};
+use super::{File, claim, granted, run};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -18,68 +19,76 @@ fn insert(names: &str, boot: &str, expires: &str) -> String {
     )
 }
 
-#[tokio::test]
-async fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay() {
-    let file = File::new();
-    let client = file.client().await;
-    let first = client.lock("first").build().unwrap();
-    assert_eq!(first.acquire().await.unwrap().release().await, Ending::Released);
-    let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT 'old' || i AS name FROM n";
-    file.execute(&insert(many, "boot", "-1")).await;
-    file.execute(&insert("SELECT 'held' AS name", "boot", "9e18")).await;
-    file.execute(&insert("SELECT 'before the reboot' AS name", "randomblob(16)", "9e18")).await;
-    let old = "SELECT count(*) FROM onelock_locks WHERE token = 1000";
-    assert_eq!(file.number(old).await, 502);
-    let started = Instant::now();
-    while file.number(old).await > 1 {
-        assert!(started.elapsed() < Duration::from_secs(30), "{} are left", file.number(old).await);
-        for _ in 0..100 {
-            assert_eq!(first.try_acquire().await.unwrap().unwrap().release().await, Ending::Released);
+pub(crate) fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let first = client.lock("first").build().unwrap();
+        assert_eq!(first.acquire().await.unwrap().release().await, Ending::Released);
+        let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT 'old' || i AS name FROM n";
+        file.execute(&insert(many, "boot", "-1")).await;
+        file.execute(&insert("SELECT 'held' AS name", "boot", "9e18")).await;
+        file.execute(&insert("SELECT 'before the reboot' AS name", "randomblob(16)", "9e18")).await;
+        let old = "SELECT count(*) FROM onelock_locks WHERE token = 1000";
+        assert_eq!(file.number(old).await, 502);
+        let started = Instant::now();
+        while file.number(old).await > 1 {
+            let left = file.number(old).await;
+            assert_in_time!(started.elapsed() < Duration::from_secs(30), "{left} are left");
+            for _ in 0..100 {
+                assert_eq!(first.try_acquire().await.unwrap().unwrap().release().await, Ending::Released);
+            }
         }
-    }
-    let left =
-        "SELECT count(*) FROM onelock_locks WHERE name IN (CAST('held' AS BLOB), CAST('first' AS BLOB))";
-    assert_eq!(file.number(left).await, 2);
+        let left =
+            "SELECT count(*) FROM onelock_locks WHERE name IN (CAST('held' AS BLOB), CAST('first' AS BLOB))";
+        assert_eq!(file.number(left).await, 2);
+    })
 }
 
-#[tokio::test]
-async fn a_lock_is_one_row_under_its_prefix_and_name() {
-    let file = File::new();
-    let client = Sqlite::from_url(&format!("{}?prefix=app%3A", file.url()))
-        .unwrap()
-        .open(Options::default().label("me"))
-        .await
-        .unwrap();
-    let guard = client.lock("a").build().unwrap().acquire().await.unwrap();
-    let held = "SELECT count(*) FROM onelock_locks WHERE name = CAST('app:a' AS BLOB) AND label = 'me' AND length(owner) = 16";
-    assert_eq!(file.number(held).await, 1);
-    let token = file.number("SELECT token FROM onelock_locks").await;
-    assert_eq!(guard.token().get(), token as u64);
-    assert_eq!(guard.release().await, Ending::Released);
-    assert_eq!(file.number("SELECT token FROM onelock_locks WHERE owner = x'' AND label = ''").await, token);
+pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() {
+    run(async {
+        let file = File::new();
+        let client = Sqlite::from_url(&format!("{}?prefix=app%3A", file.url()))
+            .unwrap()
+            .open(Options::default().label("me"))
+            .await
+            .unwrap();
+        let guard = client.lock("a").build().unwrap().acquire().await.unwrap();
+        let held = "SELECT count(*) FROM onelock_locks WHERE name = CAST('app:a' AS BLOB) AND label = 'me' AND length(owner) = 16";
+        assert_eq!(file.number(held).await, 1);
+        let token = file.number("SELECT token FROM onelock_locks").await;
+        assert_eq!(guard.token().get(), token as u64);
+        assert_eq!(guard.release().await, Ending::Released);
+        assert_eq!(
+            file.number("SELECT token FROM onelock_locks WHERE owner = x'' AND label = ''").await,
+            token
+        );
+    })
 }
 
 /// The table is an island in somebody's database, whose settings stay.
-#[tokio::test]
-async fn a_database_that_is_there_already_keeps_what_is_its_own() {
-    let file = File::new();
-    file.execute(
-        "CREATE TABLE bills (total INTEGER); INSERT INTO bills VALUES (42); PRAGMA user_version = 7",
-    )
-    .await;
-    let client = file.client().await;
-    granted(&mut claim(&client, "a", PATIENCE)).await;
-    assert_eq!(file.number("SELECT total FROM bills").await, 42);
-    assert_eq!(file.number("PRAGMA user_version").await, 7);
-    assert_eq!(file.number("PRAGMA application_id").await, 0);
+pub(crate) fn a_database_that_is_there_already_keeps_what_is_its_own() {
+    run(async {
+        let file = File::new();
+        file.execute(
+            "CREATE TABLE bills (total INTEGER); INSERT INTO bills VALUES (42); PRAGMA user_version = 7",
+        )
+        .await;
+        let client = file.client().await;
+        granted(&mut claim(&client, "a", PATIENCE)).await;
+        assert_eq!(file.number("SELECT total FROM bills").await, 42);
+        assert_eq!(file.number("PRAGMA user_version").await, 7);
+        assert_eq!(file.number("PRAGMA application_id").await, 0);
+    })
 }
 
-#[tokio::test]
-async fn names_are_bytes() {
-    let file = File::new();
-    let client = file.client().await;
-    for name in ["a", "A", "a ", "a\0", "a\0b", "ä", "a\u{308}", "1", "01", "x'61'"] {
-        granted(&mut claim(&client, name, PATIENCE)).await;
-    }
-    assert_eq!(file.number("SELECT count(*) FROM onelock_locks WHERE typeof(name) = 'blob'").await, 10);
+pub(crate) fn names_are_bytes() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        for name in ["a", "A", "a ", "a\0", "a\0b", "ä", "a\u{308}", "1", "01", "x'61'"] {
+            granted(&mut claim(&client, name, PATIENCE)).await;
+        }
+        assert_eq!(file.number("SELECT count(*) FROM onelock_locks WHERE typeof(name) = 'blob'").await, 10);
+    })
 }

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use lock_conformance::assert_in_time;
 use lock_core::ErrorKind;
 use lock_core::driver::{Attempt, Level, Renewal};
 use lock_core::{Done, Options};
 use lock_sql::sqlite::Sqlite;
 use sqlx::Executor;
 
-use super::{File, TTL, claim, granted};
+use super::{File, TTL, claim, granted, run};
 
 const PATIENCE: Duration = Duration::from_millis(400);
 
@@ -36,98 +37,111 @@ async fn settled(file: &File) {
     admin.execute("ROLLBACK").await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_attempt_that_is_done_after_its_patience_takes_nothing() {
-    let file = File::new();
-    let client = file.client().await;
-    let mut first = claim(&client, "a", PATIENCE);
-    granted(&mut first).await;
-    first.release().await.unwrap();
-    slow_down(&file).await;
-    let started = Instant::now();
-    let late = claim(&client, "a", PATIENCE).attempt().await.unwrap_err();
-    assert!(matches!(late.kind(), ErrorKind::Unavailable { .. }), "{late:?}");
-    assert!(started.elapsed() < PATIENCE + Duration::from_millis(300), "{:?}", started.elapsed());
-    settled(&file).await;
-    assert!(started.elapsed() > PATIENCE, "the statement was to take longer than {PATIENCE:?}");
-    assert_eq!(file.number("SELECT count(*) FROM onelock_locks WHERE length(owner) > 0").await, 0);
+pub(crate) fn an_attempt_that_is_done_after_its_patience_takes_nothing() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let mut first = claim(&client, "a", PATIENCE);
+        granted(&mut first).await;
+        first.release().await.unwrap();
+        slow_down(&file).await;
+        let started = Instant::now();
+        let late = claim(&client, "a", PATIENCE).attempt().await.unwrap_err();
+        assert!(matches!(late.kind(), ErrorKind::Unavailable { .. }), "{late:?}");
+        assert_in_time!(started.elapsed() < PATIENCE + Duration::from_millis(300), "{:?}", started.elapsed());
+        settled(&file).await;
+        assert!(started.elapsed() > PATIENCE, "the statement was to take longer than {PATIENCE:?}");
+        assert_eq!(file.number("SELECT count(*) FROM onelock_locks WHERE length(owner) > 0").await, 0);
+    })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_renewal_that_is_done_after_its_patience_renews_nothing() {
-    let file = File::new();
-    let client = file.client().await;
-    let mut holder = claim(&client, "a", PATIENCE);
-    granted(&mut holder).await;
-    let before = file.number("SELECT expires FROM onelock_locks").await;
-    slow_down(&file).await;
-    let late = holder.renew(TTL).await.unwrap_err();
-    assert!(matches!(late.kind(), ErrorKind::Unavailable { .. }), "{late:?}");
-    settled(&file).await;
-    assert_eq!(file.number("SELECT expires FROM onelock_locks").await, before);
+pub(crate) fn a_renewal_that_is_done_after_its_patience_renews_nothing() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let mut holder = claim(&client, "a", PATIENCE);
+        granted(&mut holder).await;
+        let before = file.number("SELECT expires FROM onelock_locks").await;
+        slow_down(&file).await;
+        let late = holder.renew(TTL).await.unwrap_err();
+        assert!(matches!(late.kind(), ErrorKind::Unavailable { .. }), "{late:?}");
+        settled(&file).await;
+        assert_eq!(file.number("SELECT expires FROM onelock_locks").await, before);
+    })
 }
 
 /// Somebody else has the right to write, and keeps it.
-#[tokio::test]
-async fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time() {
-    let file = File::new();
-    let (client, other) = (file.client().await, file.client().await);
-    let mut holder = claim(&client, "a", PATIENCE);
-    granted(&mut holder).await;
-    let mut admin = file.admin().await;
-    admin.execute("BEGIN IMMEDIATE").await.unwrap();
-    let version = file.number("PRAGMA data_version").await;
-    for _ in 0..3 {
-        let attempt = claim(&other, "a", PATIENCE).attempt().await.unwrap();
-        let Attempt::Busy(busy) = attempt else { panic!("{attempt:?}") };
-        assert!(busy.free_in.is_some_and(|left| left <= TTL && left > TTL / 2), "{busy:?}");
-        assert!(busy.holder.is_some(), "a look shows who it is");
-    }
-    assert_eq!(file.number("PRAGMA data_version").await, version);
-    let started = Instant::now();
-    for error in [
-        claim(&other, "b", PATIENCE).attempt().await.unwrap_err(),
-        holder.renew(TTL).await.unwrap_err(),
-        holder.release().await.unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
-    }
-    assert!(started.elapsed() < PATIENCE * 3 + Duration::from_millis(300), "{:?}", started.elapsed());
-    let options = Options::default().patience(PATIENCE);
-    let writable = |findings: Vec<lock_core::driver::Finding>| {
-        findings.into_iter().find(|finding| finding.subject == "writable").unwrap().level
-    };
-    let third = Sqlite::from(file.options()).open(options).await.unwrap();
-    assert_eq!(writable(third.check().await.unwrap()), Level::Unknown);
-    admin.execute("ROLLBACK").await.unwrap();
-    assert_eq!(writable(third.check().await.unwrap()), Level::Good);
-    assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time() {
+    run(async {
+        let file = File::new();
+        let (client, other) = (file.client().await, file.client().await);
+        let mut holder = claim(&client, "a", PATIENCE);
+        granted(&mut holder).await;
+        let mut admin = file.admin().await;
+        admin.execute("BEGIN IMMEDIATE").await.unwrap();
+        let version = file.number("PRAGMA data_version").await;
+        for _ in 0..3 {
+            let attempt = claim(&other, "a", PATIENCE).attempt().await.unwrap();
+            let Attempt::Busy(busy) = attempt else { panic!("{attempt:?}") };
+            assert!(busy.free_in.is_some_and(|left| left <= TTL), "{busy:?}");
+            assert_in_time!(busy.free_in.is_some_and(|left| left > TTL / 2), "{busy:?}");
+            assert!(busy.holder.is_some(), "a look shows who it is");
+        }
+        assert_eq!(file.number("PRAGMA data_version").await, version);
+        let started = Instant::now();
+        for error in [
+            claim(&other, "b", PATIENCE).attempt().await.unwrap_err(),
+            holder.renew(TTL).await.unwrap_err(),
+            holder.release().await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+        }
+        assert_in_time!(
+            started.elapsed() < PATIENCE * 3 + Duration::from_millis(300),
+            "{:?}",
+            started.elapsed()
+        );
+        let options = Options::default().patience(PATIENCE);
+        let writable = |findings: Vec<lock_core::driver::Finding>| {
+            findings.into_iter().find(|finding| finding.subject == "writable").unwrap().level
+        };
+        let third = Sqlite::from(file.options()).open(options).await.unwrap();
+        assert_eq!(writable(third.check().await.unwrap()), Level::Unknown);
+        admin.execute("ROLLBACK").await.unwrap();
+        assert_eq!(writable(third.check().await.unwrap()), Level::Good);
+        assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+    })
 }
 
-#[tokio::test]
-async fn a_write_waits_for_another_process_while_it_has_time() {
-    let file = File::new();
-    let client = file.client().await;
-    let mut admin = file.admin().await;
-    admin.execute("BEGIN IMMEDIATE").await.unwrap();
-    let mut attempt = claim(&client, "a", Duration::from_secs(5));
-    let attempt = tokio::spawn(async move { granted(&mut attempt).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(!attempt.is_finished());
-    admin.execute("ROLLBACK").await.unwrap();
-    attempt.await.unwrap();
+pub(crate) fn a_write_waits_for_another_process_while_it_has_time() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let mut admin = file.admin().await;
+        admin.execute("BEGIN IMMEDIATE").await.unwrap();
+        let mut attempt = claim(&client, "a", Duration::from_secs(5));
+        let attempt = tokio::spawn(async move { granted(&mut attempt).await });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!attempt.is_finished());
+        admin.execute("ROLLBACK").await.unwrap();
+        attempt.await.unwrap();
+    })
 }
 
 /// The database's owner may refuse it when it is to take effect, behind the row that says granted.
-#[tokio::test]
-async fn a_grant_that_does_not_take_effect_is_none() {
-    let file = File::new();
-    let client = file.client().await;
-    file.execute("CREATE TABLE parents (id INTEGER PRIMARY KEY)").await;
-    file.execute("CREATE TABLE kids (p INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)").await;
-    file.execute("CREATE TRIGGER bad AFTER INSERT ON onelock_locks BEGIN INSERT INTO kids VALUES (7); END")
+pub(crate) fn a_grant_that_does_not_take_effect_is_none() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        file.execute("CREATE TABLE parents (id INTEGER PRIMARY KEY)").await;
+        file.execute("CREATE TABLE kids (p INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)")
+            .await;
+        file.execute(
+            "CREATE TRIGGER bad AFTER INSERT ON onelock_locks BEGIN INSERT INTO kids VALUES (7); END",
+        )
         .await;
-    let error = claim(&client, "a", PATIENCE).attempt().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
-    assert_eq!(file.number("SELECT count(*) FROM onelock_locks").await, 0);
+        let error = claim(&client, "a", PATIENCE).attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert_eq!(file.number("SELECT count(*) FROM onelock_locks").await, 0);
+    })
 }

@@ -8,6 +8,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lock_conformance::assert_in_time;
+use lock_conformance::timing::too_late;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than anything here takes on a busy machine.
@@ -84,7 +86,13 @@ pub(crate) struct Done {
 impl Running {
     /// The next line of stdout.
     pub(crate) fn line(&self) -> String {
-        self.stdout.recv_timeout(LIMIT).expect("the command says something in time")
+        match self.stdout.recv_timeout(LIMIT) {
+            Ok(line) => line,
+            Err(mpsc::RecvTimeoutError::Timeout) => too_late("the command says nothing"),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                panic!("the command ended without a word: {}", rest(&self.stderr))
+            }
+        }
     }
 
     /// When the command, which goes on saying things while it lives, said the last one.
@@ -141,7 +149,7 @@ impl Done {
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !condition() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
+        assert_in_time!(Instant::now() < deadline, "{what}: not within {LIMIT:?}");
         thread::sleep(Duration::from_millis(2));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lock_conformance::servers::{Owned, Redis, Settings};
+use lock_conformance::assert_in_time;
+use lock_conformance::servers::Owned;
 use rustix::process::Signal;
 
 use super::OnServer;
@@ -24,7 +25,7 @@ fn gone(server: &Owned) {
     redis::cmd("DEL").arg("gone").exec(&mut connection(server)).unwrap();
     let done = holder.finish();
     done.expect(74, &["\"gone\" was lost", "killed"]);
-    assert!(done.took < Duration::from_secs(2), "{done:?}");
+    assert_in_time!(done.took < Duration::from_secs(2), "{done:?}");
 }
 
 fn taken(server: &Owned) {
@@ -45,8 +46,7 @@ fn unnoticed(server: &Owned) {
     holder.finish().expect(74, &["\"unnoticed\" was lost before the command ended"]);
 }
 
-fn terminated(_shared: &Owned) {
-    let server = Owned::start(&Redis, &Settings::default()).unwrap();
+fn terminated(server: &Owned) {
     let script = "trap 'echo terminated; exit 0' TERM; echo held; sleep 100 & wait";
     let holder = run(server.url(), "terminated", &["--ttl", "3s"], script).start();
     assert_eq!(holder.line(), "held");
@@ -55,18 +55,17 @@ fn terminated(_shared: &Owned) {
     assert_eq!(holder.line(), "terminated");
     let noticed = killed.elapsed();
     // Before the lease ends, and not before a renewal has failed.
-    assert!(noticed < Duration::from_millis(2_900), "{noticed:?}");
+    assert_in_time!(noticed < Duration::from_millis(2_900), "{noticed:?}");
     assert!(noticed > Duration::from_millis(900), "{noticed:?}");
     holder.finish().expect(74, &["terminated"]);
 }
 
-fn killed(_shared: &Owned) {
-    let server = Owned::start(&Redis, &Settings::default()).unwrap();
+fn killed(server: &Owned) {
     let script = "trap '' TERM; while :; do echo alive; sleep 0.01; done";
     let holder = run(server.url(), "killed", &["--ttl", "2s"], script).start();
     holder.line();
     let asked = Instant::now();
-    let left: u64 = redis::cmd("PTTL").arg("killed").query(&mut connection(&server)).unwrap();
+    let left: u64 = redis::cmd("PTTL").arg("killed").query(&mut connection(server)).unwrap();
     server.kill().unwrap();
     let lived = holder.last_sign_of_life() - asked;
     let done = holder.finish();
@@ -87,7 +86,7 @@ fn stopped(server: &Owned) {
     holder.signal(Signal::CONT);
     let done = holder.finish();
     done.expect(74, &["\"stopped\" was lost", "killed"]);
-    assert!(done.took < Duration::from_secs(2), "{done:?}");
+    assert_in_time!(done.took < Duration::from_secs(2), "{done:?}");
     next.signal(Signal::TERM);
     next.finish().expect(143, &[]);
 }
@@ -98,5 +97,5 @@ fn program_killed(server: &Owned) {
     // `finish` waits for the command's end too.
     let done = holder.finish();
     assert_eq!(done.status, -9, "{done:?}");
-    assert!(done.took < Duration::from_secs(2), "{done:?}");
+    assert_in_time!(done.took < Duration::from_secs(2), "{done:?}");
 }

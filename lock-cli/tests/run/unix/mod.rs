@@ -14,20 +14,17 @@ mod usage;
 mod waits;
 mod watch;
 
-use std::sync::Arc;
-
-use libtest_mimic::{Arguments, Failed, Trial};
-use lock_conformance::servers::{Absence, Owned, Redis, Settings};
+use libtest_mimic::Arguments;
+use lock_conformance::rules;
+use lock_conformance::servers::{Owned, Redis, Settings};
 
 /// A case that needs no server.
 type Case = (&'static str, fn());
-/// A case on a server that it shares with others and leaves as it is: every case has a lock of its own name.
+/// A case on a server of its own.
 type OnServer = (&'static str, fn(&Owned));
 
 pub(crate) fn main() {
-    let arguments = Arguments::from_args();
     let without = [usage::CASES, looks::CASES, own_file::CASES].concat();
-    let mut trials: Vec<Trial> = without.into_iter().map(|(name, case)| trial(name, case)).collect();
     let on_server = [
         ends::CASES,
         waits::CASES,
@@ -42,35 +39,12 @@ pub(crate) fn main() {
         looks::ON_SERVER,
     ]
     .concat();
-    let server = match Owned::start(&Redis, &Settings::default()) {
-        Ok(server) => {
-            let server = Arc::new(server);
-            trials.extend(on_server.into_iter().map(|(name, case)| {
-                let server = server.clone();
-                trial(name, move || case(&server))
-            }));
-            Some(server)
-        }
-        Err(Absence::NotRun(why)) => {
-            eprintln!("not run: {} cases that need a Redis: {why}", on_server.len());
-            trials.extend(on_server.into_iter().map(|(name, _)| trial(name, || {}).with_ignored_flag(true)));
-            None
-        }
-        Err(Absence::Failure(why)) => {
-            let why = why.clone();
-            trials.push(Trial::test("a Redis to run on", move || Err(Failed::from(why))));
-            None
-        }
-    };
-    let conclusion = libtest_mimic::run(&arguments, trials);
-    // Before the exit, which drops nothing.
-    drop(server);
-    conclusion.exit();
+    let on_server = on_server.into_iter().map(|(name, case)| (name, move || case(&redis())));
+    let mut trials = rules::judged("lock-cli", without);
+    trials.extend(rules::on(&Redis, on_server));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-fn trial(name: &str, case: impl FnOnce() + Send + 'static) -> Trial {
-    Trial::test(name, move || {
-        case();
-        Ok(())
-    })
+fn redis() -> Owned {
+    Owned::start(&Redis, &Settings::default()).unwrap()
 }

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
+use lock_conformance::assert_in_time;
 use lock_conformance::servers::Owned;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Pid, Signal, kill_process};
@@ -75,7 +76,7 @@ fn watcher_killed(server: &Owned) {
     kill_process(watcher, Signal::KILL).unwrap();
     let done = holder.finish();
     done.expect(71, &["the watcher of the command has ended"]);
-    assert!(done.took < SOON, "{done:?}");
+    assert_in_time!(done.took < SOON, "{done:?}");
     run(server.url(), "watcher-killed", &["--no-wait"], "true").finish().expect(0, &[]);
 }
 
@@ -90,7 +91,7 @@ fn both_killed(server: &Owned) {
     holder.signal(Signal::KILL);
     let done = holder.finish();
     assert_eq!(done.status, -9, "{done:?}");
-    assert!(done.took < SOON, "{done:?}");
+    assert_in_time!(done.took < SOON, "{done:?}");
 }
 
 /// As it comes about when `lock` is stopped between the grant and the start.
@@ -133,7 +134,7 @@ fn watcher_stopped(server: &Owned) {
     redis::cmd("DEL").arg("watcher-stopped").exec(&mut connection(server)).unwrap();
     let done = holder.finish();
     done.expect(74, &["\"watcher-stopped\" was lost", "killed"]);
-    assert!(done.took < SOON, "{done:?}");
+    assert_in_time!(done.took < SOON, "{done:?}");
 }
 
 fn nothing_inherited(server: &Owned) {
@@ -168,7 +169,7 @@ fn daemon_of_a_killed_program(server: &Owned) {
     holder.signal(Signal::KILL);
     let done = holder.finish();
     assert_eq!(done.status, -9, "{done:?}");
-    assert!(done.took < SOON, "{done:?}");
+    assert_in_time!(done.took < SOON, "{done:?}");
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -177,7 +178,7 @@ fn daemon_of_a_lost_lock(server: &Owned) {
     redis::cmd("DEL").arg("daemon-lost").exec(&mut connection(server)).unwrap();
     let done = holder.finish();
     done.expect(74, &["\"daemon-lost\" was lost", "killed"]);
-    assert!(done.took < SOON, "{done:?}");
+    assert_in_time!(done.took < SOON, "{done:?}");
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -185,7 +186,7 @@ fn daemon_of_an_ended_command(server: &Owned) {
     let script = format!("{DAEMON} exit 4");
     let done = run(server.url(), "daemon-ended", &[], &script).finish();
     done.expect(4, &[]);
-    assert!(done.took < SOON, "{done:?}");
+    assert_in_time!(done.took < SOON, "{done:?}");
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
