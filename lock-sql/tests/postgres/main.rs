@@ -46,6 +46,7 @@ rules! {
     }
     opening {
         the_table_is_created_where_it_was_named_and_only_once,
+        a_table_that_comes_up_during_the_first_question_is_ours,
         a_table_of_another_version_or_of_somebody_else_is_left_alone,
         who_may_not_create_the_table_is_told_who_may,
         a_missing_right_is_named,

@@ -6,7 +6,7 @@ use sqlx::Executor;
 use sqlx::{AssertSqlSafe, ConnectOptions};
 
 use crate::Outcome;
-use crate::server::{Site, busy, claim, granted, run};
+use crate::server::{Site, busy, claim, granted, run, until};
 
 pub(crate) fn the_table_is_created_where_it_was_named_and_only_once() -> Outcome {
     run(async {
@@ -28,6 +28,36 @@ pub(crate) fn the_table_is_created_where_it_was_named_and_only_once() -> Outcome
         let printed = site.backend().schema();
         site.execute(&format!("ALTER TABLE TABLE_ RENAME TO x; {printed}")).await;
         granted(&mut claim(&site.client().await, "a")).await;
+    })
+}
+
+/// Whoever holds this lock of PostgreSQL's own keeps a client from going on.
+const GATE: u32 = 1;
+
+/// A name is looked up in the newest state of the catalogue, and the comment under it in that of the question.
+pub(crate) fn a_table_that_comes_up_during_the_first_question_is_ours() -> Outcome {
+    run(async {
+        let site = Site::new();
+        // A session's first question calls this in front of what it asks about the table.
+        site.execute(&format!(
+            "CREATE SCHEMA gate_of_TABLE_;
+             CREATE FUNCTION gate_of_TABLE_.pg_is_in_recovery() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
+               PERFORM pg_advisory_lock_shared({GATE}), pg_advisory_unlock_shared({GATE});
+               RETURN false; END $$"
+        ))
+        .await;
+        let mut admin = site.admin().await;
+        let path = format!("gate_of_{}, pg_catalog, public", site.table);
+        let gated = site.backend_as(site.options().options([("search_path", path)]));
+        admin.execute(AssertSqlSafe(format!("SELECT pg_advisory_lock({GATE})"))).await.unwrap();
+        let opening = tokio::spawn(async move { gated.open(Options::default()).await });
+        let asks = format!(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {GATE} AND NOT granted"
+        );
+        until("the client asks", async || site.number(&asks).await == 1).await;
+        site.execute(&site.backend().schema()).await;
+        admin.execute(AssertSqlSafe(format!("SELECT pg_advisory_unlock({GATE})"))).await.unwrap();
+        granted(&mut claim(&opening.await.unwrap().unwrap(), "a")).await;
     })
 }
 
