@@ -28,7 +28,7 @@ async fn memory_is_a_lock() -> onelock::Result<()> {
         let client = onelock::connect(url).await?;
         let lock = client.lock("a").wait(std::time::Duration::from_millis(50)).build()?;
         let guard = lock.acquire().await?;
-        assert!(guard.is_held());
+        guard.check().expect("held");
         assert_eq!(lock.acquire().await.unwrap_err().kind(), ErrorKind::Timeout, "{url}");
         assert_eq!(guard.release().await, onelock::Ending::Released, "{url}");
         assert!(lock.try_acquire().await?.is_some(), "{url}");

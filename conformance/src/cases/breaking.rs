@@ -51,7 +51,7 @@ async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
     let (cause, guard) = told.await.expect("no panic");
     assert_eq!(cause, Cause::Revoked);
     assert_eq!(guard.release().await, Ending::Expired);
-    assert!(taken.is_held());
+    taken.check().expect("held");
 }
 
 async fn a_lock_broken_now_is_free_at_once(s: Setting) {
@@ -71,7 +71,7 @@ async fn a_lock_broken_now_is_free_at_once(s: Setting) {
     assert!(successor.token() > guard.token(), "only the token is between them");
     within("the holder is told at its next renewal", s.ttl() * 12, guard.lost()).await;
     assert_eq!(guard.release().await, Ending::Expired);
-    assert!(successor.is_held());
+    successor.check().expect("held");
 }
 
 async fn only_the_holder_that_was_seen_is_revoked(s: Setting) {

@@ -216,7 +216,8 @@ async fn set_while_an_attempt_is_under_way_it_costs_nothing(s: Setting) {
         proxy.deliver(Way::ToServer);
         let guard = within("an answer", ms(1000), attempt).await.expect("no panic").expect("in time");
         let guard = guard.unwrap_or_else(|| panic!("{step:?}: free, and not had"));
-        assert!(guard.is_held() && guard.valid_for() <= s.ttl());
+        guard.check().expect("held");
+        assert!(guard.valid_for() <= s.ttl());
         assert_eq!(guard.release().await, Ending::Released);
         assert!(is_free(&s, &open(&*server).await, &name).await);
     }

@@ -170,7 +170,7 @@ async fn run_acquires_protects_and_releases(s: Setting) {
     let task = tokio::spawn(async move {
         there
             .run(async |guard| {
-                assert!(guard.is_held());
+                guard.check().expect("held");
                 assert!(!here.is_free(guard.name()).await);
                 guard.token()
             })
@@ -226,7 +226,8 @@ async fn at_risk_comes_before_lost(s: Setting) {
     assert!(risk.is_err(), "a lock that is renewed is not at risk");
     server.pause();
     within("the risk", s.ttl() * 2, guard.at_risk(before)).await;
-    assert!(guard.is_held() && guard.valid_for() <= before + ms(5), "{:?}", guard.valid_for());
+    guard.check().expect("held");
+    assert!(guard.valid_for() <= before + ms(5), "{:?}", guard.valid_for());
     guard.lost().await;
     server.resume();
 }

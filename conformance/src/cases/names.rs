@@ -170,7 +170,8 @@ async fn a_client_remembers_no_name_that_it_is_done_with(s: Setting) {
     for (guards, elsewhere) in [(ours, &other), (theirs, &client)] {
         for guard in guards {
             let lock = s.lock(elsewhere, guard.name()).build().expect("fine terms");
-            assert!(guard.is_held() && lock.try_acquire().await.expect("up").is_none());
+            guard.check().expect("held");
+            assert!(lock.try_acquire().await.expect("up").is_none());
             assert_eq!(guard.release().await, Ending::Released);
         }
     }

@@ -139,7 +139,7 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting) {
     let took = asked.elapsed();
     assert!(took >= patience(&s), "{took:?}");
     assert_in_time!(took < patience(&s) * 2 + ms(200), "{took:?}");
-    assert!(next.is_held());
+    next.check().expect("held");
     assert_eq!(next.release().await, Ending::Released, "the repeated release took nothing from it");
 }
 
@@ -155,7 +155,8 @@ async fn what_arrives_twice_counts_once(s: Setting) {
         let guard = doubled.acquire().await.expect("up");
         assert!(last < Some(guard.token()), "{last:?}, then {}", guard.token());
         let left = guard.renew(ttl).await.expect("it is held");
-        assert!(left <= ttl && guard.is_held());
+        guard.check().expect("held");
+        assert!(left <= ttl);
         let (token, next) = (guard.token(), direct.clone());
         let next = tokio::spawn(async move { next.acquire().await });
         let before = proxy.count(Fault::Doubled);
@@ -211,7 +212,8 @@ async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
         let guard = lock.acquire().await.expect("it is slow, but in time");
         let took = asked.elapsed();
         assert!(took >= pause * 40, "{took:?}: requests are longer");
-        assert!(guard.valid_for() + took <= ttl && guard.is_held());
+        guard.check().expect("held");
+        assert!(guard.valid_for() + took <= ttl);
         guard.renew(ttl).await.expect("it is held");
         assert!(!s.is_free(&name).await);
         assert_eq!(guard.release().await, Ending::Released);

@@ -34,12 +34,13 @@ async fn an_owner_enters_again_and_leaves_as_often(s: Setting) {
     assert_eq!((first.token(), first.owner()), (third.token(), third.owner()));
     assert_eq!(first.release().await, Ending::Released);
     drop(third);
-    assert!(second.is_held() && !s.is_free(&name).await, "one entry is left");
+    second.check().expect("one entry is left");
+    assert!(!s.is_free(&name).await, "one entry is left");
     assert_eq!(second.release().await, Ending::Released);
     assert!(s.is_free(&name).await);
     // What comes now is another acquisition.
     let again = lock.acquire().await.expect("free");
-    assert!(again.is_held());
+    again.check().expect("held");
 }
 
 async fn entering_again_asks_nobody(s: Setting) {
@@ -141,7 +142,7 @@ async fn a_lost_lock_is_not_entered_again(s: Setting) {
     assert_eq!(inner.release().await, Ending::Expired);
     assert_eq!(outer.release().await, Ending::Expired);
     let again = lock.acquire().await.expect("nobody holds it");
-    assert!(again.is_held());
+    again.check().expect("held");
 }
 
 /// Entries that are dropped, released and given up at random moments, by many tasks of one owner.
@@ -155,7 +156,7 @@ async fn an_owner_that_leaves_at_any_time_leaves_nothing(s: Setting) {
                 let patience = Duration::from_micros((task * 37 + turn * 131) % 2500);
                 let Ok(entered) = tokio::time::timeout(patience, lock.acquire()).await else { continue };
                 let guard = entered.expect("its own, or free");
-                assert!(guard.is_held());
+                guard.check().expect("held");
                 match turn % 3 {
                     0 => assert_eq!(guard.release().await, Ending::Released),
                     1 => drop(guard),

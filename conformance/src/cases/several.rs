@@ -57,7 +57,8 @@ async fn all_are_held_and_all_are_released(s: Setting) {
     let guard = several.acquire().await.expect("free");
     assert_eq!(guard.guards().len(), 3);
     let least = guard.guards().iter().map(lock_core::Guard::valid_for).min().expect("three");
-    assert!(guard.is_held() && guard.check().is_ok() && guard.valid_for() <= least);
+    guard.check().expect("held");
+    assert!(guard.is_held() && guard.valid_for() <= least);
     for name in &names {
         assert!(!s.is_free(name).await);
     }
@@ -100,7 +101,7 @@ async fn a_wait_for_all_ends_in_time_and_leaves_none(s: Setting) {
     assert!(took >= ms(290), "{took:?}");
     assert_in_time!(took < ms(1500), "{took:?}");
     all_are_free(&s, &sorted[..2]).await;
-    assert!(last.is_held());
+    last.check().expect("held");
 }
 
 async fn whoever_gives_up_leaves_none(s: Setting) {
@@ -133,7 +134,7 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
                     assert_eq!(inside[n].fetch_add(1, Ordering::SeqCst), 0, "two are inside");
                 }
                 tokio::task::yield_now().await;
-                assert!(guard.is_held());
+                guard.check().expect("held");
                 for n in mine {
                     inside[n].fetch_sub(1, Ordering::SeqCst);
                 }
@@ -185,5 +186,5 @@ async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting)
     until("it has the first again", s.ttl() * 3, again).await;
     drop(holder_of_last);
     let guard = within("both", Duration::from_secs(5), waiting).await.expect("no panic").expect("waits");
-    assert!(guard.is_held());
+    guard.check().expect("held");
 }

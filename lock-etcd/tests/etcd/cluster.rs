@@ -80,7 +80,7 @@ pub(crate) fn a_keep_alive_without_a_majority_does_not_count() -> Result<(), Str
         let lease = raw.lease_grant(60, None).await.unwrap().id();
         let guard = client.lock("a").ttl(ttl).build().unwrap().acquire().await.unwrap();
         tokio::time::sleep(ttl / 2).await;
-        assert!(guard.is_held());
+        guard.check().expect("held");
         network.hosts()[leader].cut_off().unwrap();
         // What was under way has been answered, or never will be.
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -240,7 +240,7 @@ async fn under_load<F: Future<Output = ()>>(cluster: &Cluster, times: usize, hur
             assert_in_time!(asked.elapsed() < Duration::from_secs(20), "nobody is granted anything");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        assert!(long.is_held(), "shorter than the lease, it costs no lock");
+        long.check().expect("shorter than the lease, it costs no lock");
     }
     assert_eq!(long.release().await, Ending::Released);
     stop.store(true, Ordering::SeqCst);
@@ -293,7 +293,7 @@ pub(crate) fn a_member_that_is_cut_off_is_left() -> Result<(), String> {
         network.hosts()[0].cut_off().unwrap();
         let end = Instant::now() + ttl * 2;
         while Instant::now() < end {
-            assert!(guard.is_held(), "two members are a majority");
+            guard.check().expect("two members are a majority");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         assert_eq!(guard.release().await, Ending::Released);

@@ -73,7 +73,7 @@ pub(crate) fn a_follower_cut_off_from_its_leader_costs_no_exclusion() -> Result<
         for _ in 0..2 {
             let guard = Arc::new(holder.lock("a").ttl(TTL).build().unwrap().acquire().await.unwrap());
             tokio::time::sleep(TTL).await;
-            assert!(guard.is_held());
+            guard.check().expect("held");
             network.hosts()[cut].cut_off().unwrap();
             let asked = Instant::now();
             let (overlap, next) = hand_over(guard.clone(), successor.clone()).await;
@@ -164,7 +164,7 @@ pub(crate) fn a_lost_leader_costs_no_lock() -> Result<(), String> {
             .await;
             let asked = Instant::now();
             while guard.renew(LONG).await.is_err() {
-                assert!(guard.is_held(), "a failover shorter than the lease costs no lock");
+                guard.check().expect("a failover shorter than the lease costs no lock");
                 assert_in_time!(asked.elapsed() < FAILOVER, "it is not renewed after a failover");
             }
             assert!(!waiting.is_finished());
