@@ -48,6 +48,7 @@ pub(crate) struct EtcdClaim {
     lost: Option<Cause>,
     /// Who stood before this claim when it last looked.
     before: Option<Place>,
+    /// From [`Claim::listen`] until the lock is granted or given back: also in another place, if the first one is lost.
     listens: bool,
     watching: Option<(Place, Watching)>,
     _watching_own: Option<Watching>,
@@ -205,6 +206,7 @@ impl Claim for EtcdClaim {
     }
 
     async fn release(&mut self) -> Result<Release> {
+        self.listens = false;
         self.give_back(&Call::begin(&self.request.clock, self.request.patience)).await
     }
 }

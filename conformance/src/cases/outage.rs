@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_half_open_connection_costs_no_lock, [B11, B31]; needs [Proxy]),
     case!(an_outage_shorter_than_the_lease_costs_no_lock, [B11, B31]; needs [Proxy]),
     case!(a_waiter_whose_connections_died_in_silence_looks_again, [B4, B31]; needs [Proxy]),
+    case!(a_waiter_that_lost_its_place_is_woken_in_the_next, [B4, B31]; needs [Proxy]; load Medium; if |info| info.fair != Fair::No),
     case!(dead_waiters_in_front_cost_one_timeout_however_many, [B5, B30]; needs [Proxy]; load Heavy; if |info| info.fair != Fair::No),
     case!(connections_cut_at_any_moment_leave_nothing, [B2, B18, B31, B34]; needs [Proxy]; load Medium),
 ];
@@ -181,6 +182,36 @@ async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting) {
     // It has not heard of the release. It looks when the lease that it saw would end.
     let guard = within("the waiter has it", s.ttl() * 2 + ms(1000), waiter).await.expect("no panic");
     assert_eq!(guard.expect("a dead connection is no reason to give up").release().await, Ending::Released);
+}
+
+async fn a_waiter_that_lost_its_place_is_woken_in_the_next(s: Setting) {
+    let mut waits = JoinSet::new();
+    for _ in 0..4 {
+        waits.spawn(waits_in_two_places(s.clone()));
+    }
+    waits.join_all().await;
+}
+
+/// It listens once, and is to be heard of in every place that it has after that.
+async fn waits_in_two_places(s: Setting) {
+    let (name, proxy, client) = (s.name(), s.proxy().await, s.client().await);
+    let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+    let guard = lock.acquire().await.expect("nobody else has it");
+    let waiters = || async { lock.inspect().await.expect("up").waiters.map_or(0, |waiters| waiters.len()) };
+    let waiting = s.client_through(&proxy, Options::default()).await;
+    let waiting = s.lock(&waiting, &name).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { waiting.acquire().await });
+    until("it waits", LONG, || async { waiters().await == 1 }).await;
+    proxy.refuse();
+    proxy.cut(Cut::Reset);
+    until("its session has ended", LONG, || async { waiters().await == 0 }).await;
+    proxy.accept();
+    until("it waits again", LONG, || async { waiters().await == 1 }).await;
+    // Whatever it was woken for before, it is at rest by then.
+    tokio::time::sleep(s.ttl()).await;
+    assert_eq!(guard.release().await, Ending::Released);
+    let next = within("the hand-over", ms(1000), waiter).await.expect("no panic");
+    assert_eq!(next.expect("it goes on waiting").release().await, Ending::Released);
 }
 
 async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting) {

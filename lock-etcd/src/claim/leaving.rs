@@ -29,7 +29,7 @@ impl EtcdClaim {
             };
         }
         self.has_no_place();
-        (self.watching, self.before, self.listens, self.lost) = (None, None, false, None);
+        (self.watching, self.before, self.lost) = (None, None, None);
         Ok(match rest {
             Some(rest) => Release::Released { others: self.others(&rest) },
             None => Release::NotHeld,

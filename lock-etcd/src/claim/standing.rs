@@ -120,8 +120,6 @@ impl EtcdClaim {
         let news = seat.holds();
         self.lost = None;
         self.held = Some(Held { standing: place, news, doubted: false, told: session.proof().number });
-        // A holder waits for nothing: a wake-up that it took would be none to anybody else.
-        (self.watching, self.listens, self.before) = (None, false, None);
         self._watching_own.get_or_insert_with(|| {
             self.shared.watches.own(&self.own.key, &self.own.value, place, &self.doubt)
         });
@@ -139,6 +137,8 @@ impl EtcdClaim {
         if !self.settle(call).await? {
             return Ok(Round::Anew);
         }
+        // A holder waits for nothing: a wake-up that it took would be none to anybody else.
+        (self.watching, self.listens, self.before) = (None, false, None);
         Ok(Round::Done(Attempt::Granted(Grant { token, valid_for: left(session, call.began()) })))
     }
 
