@@ -1,15 +1,16 @@
-//! The drivers over a wire that holds messages back, loses answers and delivers things twice.
+//! The drivers over a wire that holds messages back, loses answers and delivers things twice, in virtual time: it passes
+//! when nobody has anything else to do, however busy the machine is.
 
 #![allow(clippy::unwrap_used, reason = "what fails here is the test")]
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Driver, Revoked, When};
-use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Instant, Options, Prefix};
+use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Instant, Options, Prefix, Time, Timer};
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::lease::{LeaseServer, Request as LeaseRequest};
@@ -21,6 +22,29 @@ use tokio::sync::Notify;
 
 const PATIENCE: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(5);
+
+/// Any two of these tell the same time.
+#[derive(Debug)]
+struct Virtual;
+
+#[allow(clippy::disallowed_methods, reason = "the virtual clock is made of these")]
+impl Time for Virtual {
+    fn now(&self) -> Instant {
+        static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+        // Another test's clock may have begun before the origin.
+        const AHEAD: Duration = Duration::from_secs(3600);
+        let now = (tokio::time::Instant::now() + AHEAD).into_std();
+        Instant::from_origin(now.saturating_duration_since(*ORIGIN))
+    }
+
+    fn timer(&self, pause: Duration) -> Timer {
+        Box::pin(tokio::time::sleep(pause))
+    }
+}
+
+fn clock() -> Clock {
+    Clock::new(Virtual)
+}
 
 /// A server, a network that can be told what to do with messages, and the clients at its ends.
 struct World<S: Server> {
@@ -65,7 +89,7 @@ const LATE: Duration = Duration::from_millis(150);
 
 impl<S: Server> World<S> {
     fn new(begin: impl FnOnce(ServerTime) -> S) -> Arc<World<S>> {
-        let clock = ServerClock::system();
+        let clock = ServerClock::new(clock(), ServerTime::from_micros(1_700_000_000_000_000));
         let network = Network {
             plans: Vec::new(),
             caught: Vec::new(),
@@ -103,7 +127,7 @@ impl<S: Server> World<S> {
 
     async fn keeps(&self, kept: u64) {
         while self.kept() != kept {
-            Clock::system().sleep(Duration::from_millis(1)).await;
+            clock().sleep(Duration::from_millis(1)).await;
         }
     }
 
@@ -137,7 +161,7 @@ impl<S: Server> Wire<S> for End<S> {
             arrive.notified().await;
         }
         if fate == Some(Fate::Late) {
-            let clock = Clock::system();
+            let clock = clock();
             world.network.lock().unwrap().late.push(clock.now());
             clock.sleep(LATE).await;
         }
@@ -163,7 +187,7 @@ impl<S: Server> fmt::Debug for End<S> {
 }
 
 async fn client<D: Driver>(open: impl FnOnce(Clock) -> D + Send + 'static) -> Client {
-    let options = Options::default().patience(PATIENCE);
+    let options = Options::default().patience(PATIENCE).clock(clock());
     options.open("memory", "", |context| async move { Ok(open(context.clock)) }).await.unwrap()
 }
 
@@ -193,10 +217,12 @@ fn is_queue_attempt(request: &QueueRequest) -> bool {
 /// A look whose attempt isn't answered: an error in time. Then waits until the core has cleaned up.
 async fn look_in_vain(client: &Client) {
     let lock = client.lock("n").ttl(TTL).build().unwrap();
-    let looked = Clock::system().timeout(PATIENCE * 10, lock.try_acquire()).await.expect("answered in time");
+    let looked = clock().timeout(PATIENCE * 10, lock.try_acquire()).await.expect("answered in time");
     let error = looked.map(drop).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error}");
     assert_eq!(client.shutdown(PATIENCE * 20).await, 0, "cleaned up");
+    // Here an answer takes no time, and the attempt's last moment is this one.
+    clock().sleep(Duration::from_millis(1)).await;
 }
 
 async fn take_and_release(client: &Client) {
@@ -205,7 +231,7 @@ async fn take_and_release(client: &Client) {
     assert_eq!(guard.release().await, Ending::Released);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_attempt_that_comes_after_its_patience_is_refused() {
     let world = World::new(|_| LeaseServer::default());
     let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
@@ -217,7 +243,7 @@ async fn a_lease_attempt_that_comes_after_its_patience_is_refused() {
     take_and_release(&b).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_grant_whose_answer_is_lost_is_given_back() {
     let world = World::new(|_| LeaseServer::default());
     let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
@@ -226,7 +252,7 @@ async fn a_lease_grant_whose_answer_is_lost_is_given_back() {
     take_and_release(&b).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lease_attempt_meets_a_server_whose_clock_was_set() {
     let world = World::new(|_| LeaseServer::default());
     let client = lease_client(&world, 1).await;
@@ -238,23 +264,23 @@ async fn a_lease_attempt_meets_a_server_whose_clock_was_set() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_listens_listens_again_after_a_gap() {
     let world = World::new(|_| LeaseServer::default());
     let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
     let guard = a.lock("n").build().unwrap().acquire().await.unwrap();
     let waiting = b.lock("n").build().unwrap();
     let waiting = tokio::spawn(async move { waiting.acquire().await });
-    Clock::system().timeout(TTL, world.keeps(2)).await.expect("a holder and one who listens");
+    clock().timeout(TTL, world.keeps(2)).await.expect("a holder and one who listens");
     world.server.lock().unwrap().hang_up(ClientId(2));
     world.push(ClientId(2), Pushed::Gap);
-    Clock::system().timeout(TTL, world.keeps(2)).await.expect("listens again");
+    clock().timeout(TTL, world.keeps(2)).await.expect("listens again");
     assert_eq!(guard.release().await, Ending::Released);
-    let woken = Clock::system().timeout(Duration::from_secs(2), waiting).await;
+    let woken = clock().timeout(Duration::from_secs(2), waiting).await;
     woken.expect("before the safety poll").unwrap().unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_that_has_ended_unnoticed_is_replaced() {
     let world = World::new(QueueServer::new);
     let client = queue_client(&world, 1).await;
@@ -266,7 +292,7 @@ async fn a_session_that_has_ended_unnoticed_is_replaced() {
     assert_eq!(guard.lost().await, Cause::Session);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_whose_session_has_ended_unnoticed_queues_again() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
@@ -275,19 +301,19 @@ async fn a_waiter_whose_session_has_ended_unnoticed_queues_again() {
     let other = b.lock("other").ttl(ttl).build().unwrap().acquire().await.unwrap();
     let waiting = b.lock("n").ttl(ttl).build().unwrap();
     let waiting = tokio::spawn(async move { waiting.acquire().await });
-    Clock::system().timeout(TTL, world.keeps(3)).await.expect("two holders and one who waits");
+    clock().timeout(TTL, world.keeps(3)).await.expect("two holders and one who waits");
     // The session of the one who waits, with all that it has; nobody delivers what this pushes.
     let expire = QueueRequest::Expire { key: "other".into() };
     world.server.lock().unwrap().handle(world.clock.now(), ClientId(0), expire);
     assert_eq!(world.kept(), 1);
-    let again = Clock::system().timeout(Duration::from_secs(2), world.keeps(2)).await;
+    let again = clock().timeout(Duration::from_secs(2), world.keeps(2)).await;
     again.expect("its heartbeat finds out, long before the safety poll");
     assert_eq!(other.lost().await, Cause::Session);
     drop(guard);
     waiting.await.unwrap().unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_queue_attempt_that_comes_after_its_release_is_refused() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
@@ -298,7 +324,7 @@ async fn a_queue_attempt_that_comes_after_its_release_is_refused() {
     take_and_release(&b).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_queue_grant_whose_answer_is_lost_is_given_back() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
@@ -307,7 +333,7 @@ async fn a_queue_grant_whose_answer_is_lost_is_given_back() {
     take_and_release(&b).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_whose_answer_is_lost_is_no_obstacle() {
     let world = World::new(QueueServer::new);
     let client = queue_client(&world, 1).await;
@@ -318,7 +344,7 @@ async fn a_session_whose_answer_is_lost_is_no_obstacle() {
     take_and_release(&client).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_lost_heartbeat_costs_no_lock() {
     let world = World::new(QueueServer::new);
     let client = queue_client(&world, 1).await;
@@ -326,38 +352,38 @@ async fn one_lost_heartbeat_costs_no_lock() {
     let guard = lock.acquire().await.unwrap();
     for _ in 0..3 {
         world.next(is_heartbeat, Fate::Held);
-        guard.protect(Clock::system().sleep(Duration::from_millis(400))).await.unwrap();
+        guard.protect(clock().sleep(Duration::from_millis(400))).await.unwrap();
         assert!(world.network.lock().unwrap().caught.pop().is_some(), "one was lost");
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_heartbeat_proves_what_was_so_when_it_was_sent() {
     let world = World::new(QueueServer::new);
     let client = queue_client(&world, 1).await;
     let ttl = LATE * 8;
     let guard = client.lock("n").ttl(ttl).build().unwrap().acquire().await.unwrap();
-    let began = Clock::system().now();
+    let began = clock().now();
     (0..100).for_each(|_| world.next(is_heartbeat, Fate::Late));
     let late = || world.network.lock().unwrap().late.clone();
     while late().len() < 4 {
-        let until = Clock::system().now() + guard.valid_for();
+        let until = clock().now() + guard.valid_for();
         // Looked up afterwards: none that is counted on was delivered later.
         let delivered = late().last().copied().unwrap_or(began);
         assert!(until <= delivered + ttl, "{:?} too long", until.since(delivered + ttl));
-        Clock::system().sleep(LATE / 10).await;
+        clock().sleep(LATE / 10).await;
     }
     assert!(guard.is_held(), "late answers cost no lock");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_heartbeat_that_was_on_its_way_before_the_news_does_not_settle_them() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
     let guard = a.lock("n").ttl(LATE * 20).build().unwrap().acquire().await.unwrap();
     let other = b.lock("n").build().unwrap();
     let holder = other.inspect().await.unwrap().holder.expect("there is one").owner;
-    let clock = Clock::system();
+    let clock = clock();
     (0..100).for_each(|_| world.next(is_heartbeat, Fate::Late));
     while world.network.lock().unwrap().late.is_empty() {
         clock.sleep(Duration::from_millis(1)).await;
@@ -376,7 +402,7 @@ async fn a_heartbeat_that_was_on_its_way_before_the_news_does_not_settle_them() 
     assert_eq!(cause, Cause::Revoked);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_place_that_comes_back_after_its_release_is_given_up() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
@@ -389,12 +415,12 @@ async fn a_place_that_comes_back_after_its_release_is_given_up() {
     let again = world.deliver_late();
     assert!(matches!(again, lock_memory::server::queue::Answer::Granted(_)), "{again:?}");
     let lock = b.lock("n").ttl(ttl).build().unwrap();
-    let guard = Clock::system().timeout(ttl, lock.acquire()).await.expect("given up at the next heartbeat");
+    let guard = clock().timeout(ttl, lock.acquire()).await.expect("given up at the next heartbeat");
     assert!(guard.is_ok());
 }
 
 /// Found by the simulation: the place was kept by the old session, and the next attempt took it for one in the new.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_place_that_comes_back_in_a_session_that_was_given_up_is_refused() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
@@ -403,24 +429,24 @@ async fn a_place_that_comes_back_in_a_session_that_was_given_up_is_refused() {
     world.next(is_queue_attempt, Fate::Doubled);
     let waiting = a.lock("n").ttl(ttl).build().unwrap();
     let waiting = tokio::spawn(async move { waiting.acquire().await });
-    Clock::system().timeout(TTL, world.keeps(2)).await.expect("one who holds and one who waits");
+    clock().timeout(TTL, world.keeps(2)).await.expect("one who holds and one who waits");
     // No heartbeat is answered until the client gives its session up. The server still has it.
     (0..100).for_each(|_| world.next(is_heartbeat, Fate::Unanswered));
     world.next(|request| matches!(request, QueueRequest::OpenSession { .. }), Fate::Overtaken);
     let caught = async {
         while !world.network.lock().unwrap().caught.is_empty() {
-            Clock::system().sleep(Duration::from_millis(1)).await;
+            clock().sleep(Duration::from_millis(1)).await;
         }
     };
-    Clock::system().timeout(TTL, caught).await.expect("another session is opened");
+    clock().timeout(TTL, caught).await.expect("another session is opened");
     world.network.lock().unwrap().plans.clear();
     drop(guard);
-    let guard = Clock::system().timeout(TTL, waiting).await.expect("in time").unwrap().unwrap();
-    guard.protect(Clock::system().sleep(ttl * 2)).await.expect("the old session takes nothing with it");
+    let guard = clock().timeout(TTL, waiting).await.expect("in time").unwrap().unwrap();
+    guard.protect(clock().sleep(ttl * 2)).await.expect("the old session takes nothing with it");
 }
 
 /// Found by the simulation: what the old session had looked like a ghost, and its burial freed the place in the new one.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_late_heartbeat_of_a_session_that_is_over_touches_nothing() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
@@ -429,23 +455,23 @@ async fn a_late_heartbeat_of_a_session_that_is_over_touches_nothing() {
     world.next(is_queue_attempt, Fate::Doubled);
     let waiting = a.lock("n").ttl(ttl).build().unwrap();
     let waiting = tokio::spawn(async move { waiting.acquire().await });
-    Clock::system().timeout(TTL, world.keeps(2)).await.expect("one who holds and one who waits");
+    clock().timeout(TTL, world.keeps(2)).await.expect("one who holds and one who waits");
     let caught = world.network.lock().unwrap().caught.pop();
     let Some((_, QueueRequest::Attempt { session, .. })) = caught else { panic!("{caught:?}") };
     world.next(is_heartbeat, Fate::Slow);
     let asked = async {
         while world.network.lock().unwrap().caught.is_empty() {
-            Clock::system().sleep(Duration::from_millis(1)).await;
+            clock().sleep(Duration::from_millis(1)).await;
         }
     };
-    Clock::system().timeout(TTL, asked).await.expect("its answer says what the session has");
+    clock().timeout(TTL, asked).await.expect("its answer says what the session has");
     // The session ends, unnoticed until the waiter looks: then it queues in another one.
     let close = QueueRequest::CloseSession { session };
     world.server.lock().unwrap().handle(world.clock.now(), ClientId(0), close);
     world.push(ClientId(1), Pushed::Gap);
-    Clock::system().timeout(ttl, world.keeps(2)).await.expect("another session");
+    clock().timeout(ttl, world.keeps(2)).await.expect("another session");
     drop(guard);
-    let guard = Clock::system().timeout(ttl, waiting).await.expect("in time").unwrap().unwrap();
+    let guard = clock().timeout(ttl, waiting).await.expect("in time").unwrap().unwrap();
     world.network.lock().unwrap().arrive.notify_one();
-    guard.protect(Clock::system().sleep(ttl)).await.expect("nobody released it");
+    guard.protect(clock().sleep(ttl)).await.expect("nobody released it");
 }
