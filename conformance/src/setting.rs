@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Claim, Lease, Mode, Request, Waits};
@@ -87,6 +88,14 @@ impl Setting {
         }
     }
 
+    /// Fails the case if anybody else can have what this guard holds.
+    pub(crate) async fn is_kept(&self, guard: &Guard, name: &Name) {
+        if self.is_free(name).await {
+            guard.check().expect("it is free");
+            panic!("it is free, and its guard holds it");
+        }
+    }
+
     /// A claim, for the cases that speak the contract itself.
     pub(crate) fn claim(&self, client: &Client, name: &Name, ttl: Duration, waits: Waits) -> Box<dyn Claim> {
         client.driver().claim(Request {
@@ -105,6 +114,11 @@ impl Setting {
 /// Whether cases do all that they are sized for.
 pub(crate) fn is_full_run() -> bool {
     std::env::var_os("LOCK_TEST_FULL").is_some_and(|full| !full.is_empty())
+}
+
+/// What a thread comes to; it panics with the thread's own words.
+pub(crate) fn joined<T>(thread: JoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Waits until the lock was renewed just now: no renewal is under way, and none will be for a while.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::Cause;
+use lock_core::{Cause, Ending};
 
 /// What the reason of a failure begins with if it is about time alone.
 const TOO_LATE: &str = "too late: ";
@@ -36,7 +36,11 @@ pub fn too_late(reason: &str) -> ! {
 /// Whether a case failed for that, itself or in one of its tasks.
 pub(crate) fn is_about_time(reason: &str) -> bool {
     // A lock that is renewed and expires all the same was not renewed in time.
-    [TOO_LATE, UNANSWERED, &Cause::Expired.to_string()].iter().any(|text| reason.contains(text))
+    let told = Cause::Expired.to_string();
+    let found_at_the_release = format!("left: {:?}", Ending::Expired);
+    let found_instead_of_no_loss = format!("left: {:?}", Some(Cause::Expired));
+    let marks = [TOO_LATE, UNANSWERED, &told, &found_at_the_release, &found_instead_of_no_loss];
+    marks.iter().any(|text| reason.contains(text))
 }
 
 /// Waits until `there` says so; fails the case with `what` after `limit`.
@@ -70,6 +74,12 @@ mod tests {
         let call = Call::begin(&Clock::system(), Duration::from_secs(1));
         assert!(is_about_time(&format!("it is renewed: {}", Cause::Expired)));
         assert!(is_about_time(&format!("the server is up: {:?}", call.out_of_time(Done::Unknown))));
+        let about_time = |found: Ending, expected: Ending| {
+            let failure = std::panic::catch_unwind(|| assert_eq!(found, expected)).unwrap_err();
+            is_about_time(failure.downcast_ref::<String>().expect("a text"))
+        };
+        assert!(about_time(Ending::Expired, Ending::Released));
+        assert!(!about_time(Ending::Released, Ending::Expired));
         assert!(!is_about_time("two at a time"));
     }
 }

@@ -10,7 +10,7 @@ use lock_core::{Client, Ending, ErrorKind, Name, Options};
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, ms};
+use crate::setting::{Setting, joined, ms};
 use crate::timing::{until, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -118,7 +118,7 @@ async fn a_guard_dropped_on_a_thread_without_runtime_releases(s: Setting) {
         let (name, client) = (s.name(), s.client_with(options).await);
         let guard = s.hold_by(&client, &name).await;
         let thread = std::thread::spawn(move || drop(guard));
-        tokio::task::spawn_blocking(move || thread.join()).await.expect("no panic").expect("no panic");
+        tokio::task::spawn_blocking(move || joined(thread)).await.expect("no panic");
         comes_free(&s, &name).await;
     }
 }
@@ -143,7 +143,7 @@ fn on_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T> + Sen
         runtime.shutdown_timeout(Duration::from_secs(1));
         out
     });
-    thread.join().expect("no panic")
+    joined(thread)
 }
 
 async fn in_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {

@@ -8,7 +8,7 @@ use lock_core::{Cause, Ending, ErrorKind, Options};
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, lost_in_time, ms, renewed};
+use crate::setting::{Setting, joined, lost_in_time, ms, renewed};
 use crate::suspendable::Suspendable;
 use crate::timing::{assert_in_time, until, within};
 
@@ -36,7 +36,7 @@ async fn a_live_holder_keeps_it(s: Setting) {
     let end = Instant::now() + s.ttl() * 4;
     while Instant::now() < end {
         guard.check().expect("it is renewed");
-        assert!(!s.is_free(&name).await);
+        s.is_kept(&guard, &name).await;
         tokio::time::sleep(s.ttl() / 8).await;
     }
     assert_eq!(guard.release().await, Ending::Released);
@@ -223,7 +223,7 @@ async fn at_risk_comes_before_lost(s: Setting) {
     let guard = s.hold_by(&client, &name).await;
     let before = s.ttl() / 4;
     let risk = tokio::time::timeout(s.ttl() * 2, guard.at_risk(before)).await;
-    assert!(risk.is_err(), "a lock that is renewed is not at risk");
+    assert_in_time!(risk.is_err(), "a lock that is renewed is at risk");
     server.pause();
     within("the risk", s.ttl() * 2, guard.at_risk(before)).await;
     guard.check().expect("held");
@@ -255,7 +255,7 @@ async fn a_stalled_executor_is_told_at_its_next_step(s: Setting) {
     let outcome = tokio::task::spawn_blocking(move || outcome.recv_timeout(Duration::from_secs(20)));
     let outcome = outcome.await.expect("no panic").expect("it came back");
     assert_eq!(outcome, (ErrorKind::Lost, false, 1), "the work is not polled again");
-    thread.join().expect("no panic");
+    joined(thread);
 }
 
 async fn a_dedicated_client_outlives_a_stalled_executor(s: Setting) {
@@ -271,7 +271,7 @@ async fn a_dedicated_client_outlives_a_stalled_executor(s: Setting) {
             assert_eq!(guard.release().await, Ending::Released);
         });
     });
-    tokio::task::spawn_blocking(move || thread.join()).await.expect("no panic").expect("no panic");
+    tokio::task::spawn_blocking(move || joined(thread)).await.expect("no panic");
 }
 
 /// The machine sleeps: timers stand still, the server's clock doesn't.

@@ -116,7 +116,7 @@ async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting) {
         let end = Instant::now() + ttl * 5 / 4;
         while Instant::now() < end {
             guard.check().expect("one answer of several was lost");
-            assert!(!s.is_free(&name).await);
+            s.is_kept(&guard, &name).await;
             tokio::time::sleep(ttl / 8).await;
         }
     }
@@ -215,7 +215,7 @@ async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
         guard.check().expect("held");
         assert!(guard.valid_for() + took <= ttl);
         guard.renew(ttl).await.expect("it is held");
-        assert!(!s.is_free(&name).await);
+        s.is_kept(&guard, &name).await;
         assert_eq!(guard.release().await, Ending::Released);
         assert!(s.is_free(&name).await);
     }

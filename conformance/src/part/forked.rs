@@ -80,7 +80,7 @@ async fn use_all(order: &Order, client: &Client, guard: Guard) {
 async fn keep(order: &Order, guard: Guard) {
     for _ in 0..20 {
         sleep(order.ttl / 10).await;
-        assert!(guard.is_held(), "the child has taken it from its parent");
+        guard.check().expect("the child has taken it from its parent");
     }
     println!("parent: {:?}", guard.release().await);
 }
