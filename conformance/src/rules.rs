@@ -90,10 +90,8 @@ where
                 println!("asked again: {what}: {why}");
                 record::asked_again(&what, why);
             };
-            let ran = JUDGE.judge(Load::Light, || in_time(test.clone()), again).map_err(|why| {
-                record::failed(&what, &why);
-                why
-            })?;
+            let ran = JUDGE.judge(Load::Light, || in_time(test.clone()), again);
+            let ran = ran.inspect_err(|why| record::failed(&what, why))?;
             Ok(match ran {
                 Ok(()) => Completion::Completed,
                 Err(why) => {

@@ -7,8 +7,12 @@ use lock_core::{Cause, Ending};
 
 /// What the reason of a failure begins with if it is about time alone.
 const TOO_LATE: &str = "too late: ";
-/// What an error says if a call had not enough of it: a case that expected an answer didn't wait for long enough.
+/// What an error says if a call, or a wait, had not enough of it: a case that expected an answer didn't wait for long
+/// enough.
 const UNANSWERED: &str = "the server did not answer within ";
+const UNANSWERED_WAIT: &str = "the server has not answered within the wait";
+/// What is said of a lock that is renewed and expires all the same: by its guard, and by the program `lock`.
+const NOT_RENEWED: &str = "could not be renewed";
 
 /// Fails a case because of time alone, if the condition doesn't hold.
 ///
@@ -35,12 +39,11 @@ pub fn too_late(reason: &str) -> ! {
 
 /// Whether a case failed for that, itself or in one of its tasks.
 pub(crate) fn is_about_time(reason: &str) -> bool {
-    // A lock that is renewed and expires all the same was not renewed in time.
-    let told = Cause::Expired.to_string();
     let found_at_the_release = format!("left: {:?}", Ending::Expired);
     let found_instead_of_no_loss = format!("left: {:?}", Some(Cause::Expired));
-    let marks = [TOO_LATE, UNANSWERED, &told, &found_at_the_release, &found_instead_of_no_loss];
-    marks.iter().any(|text| reason.contains(text))
+    let found = [found_at_the_release.as_str(), &found_instead_of_no_loss];
+    let said = [TOO_LATE, UNANSWERED, UNANSWERED_WAIT, NOT_RENEWED];
+    said.iter().chain(&found).any(|text| reason.contains(text))
 }
 
 /// Waits until `there` says so; fails the case with `what` after `limit`.

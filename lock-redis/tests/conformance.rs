@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use lock_conformance::servers::{self, Product, Server};
 use lock_conformance::{Backend, Counters, Need, Verdict};
 use lock_core::{Client, Name, Options, Result};
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
 fn main() -> Verdict {
@@ -119,7 +120,9 @@ impl Backend for Redis {
 
 async fn admin(url: &str) -> MultiplexedConnection {
     let client = redis::Client::open(url).expect("a URL that was used before");
-    client.get_multiplexed_async_connection().await.expect("the server is up")
+    // The driver gives up after half a second, which a busy machine may take.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+    client.get_multiplexed_async_connection_with_config(&config).await.expect("the server is up")
 }
 
 async fn info(url: &str) -> String {

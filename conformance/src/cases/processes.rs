@@ -48,7 +48,10 @@ async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
 
 pub(super) async fn started(holder: Holder) -> Holder {
     off_thread(move || {
-        assert_eq!(holder.line(LONG).expect("it prints"), "held");
+        match holder.line(LONG) {
+            Ok(line) => assert_eq!(line, "held"),
+            Err(e) => panic!("it does not say that it holds: {e}; {:?}", holder.finish(ms(1000))),
+        }
         holder
     })
     .await
@@ -68,15 +71,16 @@ pub(super) async fn dies_while_another_waits(s: &Setting, program: &Program) {
     let holder = start_on(program, &s.harness.url(), &name, Wait::No, "echo held; exec sleep 60");
     let holder = started(holder).await;
     let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
-    assert!(lock.try_acquire().await.expect("up").is_none());
     let mut waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| (Instant::now(), guard)) });
-    assert!(tokio::time::timeout(TTL * 5 / 4, &mut waiter).await.is_err(), "it is renewed");
+    if tokio::time::timeout(TTL * 5 / 4, &mut waiter).await.is_ok() {
+        panic!("it is not renewed: {:?}", off_thread(move || holder.finish(LONG)).await);
+    }
     let killed = Instant::now();
     holder.process().kill().expect("it was running");
     let (granted, _guard) = within("the lease ends", LONG, waiter).await.expect("no panic").expect("up");
     let (took, bound) = (granted - killed, bounds::after_a_death(&s.info, TTL));
     assert_in_time!(took <= bound, "{took:?} after the holder's death: no more than {bound:?} was promised");
-    assert!(took > TTL / 2, "nobody else may have released it: {took:?}");
+    assert_in_time!(took > TTL / 2, "it was renewed late, or somebody else has released it: {took:?}");
 }
 
 async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting) {

@@ -11,8 +11,8 @@ use lock_conformance::Counters;
 use lock_conformance::servers::{self, Absence, Owned, Settings};
 use lock_core::{Client, Clock, Context, Options, Prefix, Random, Result};
 use lock_redlock::{Redis, RedisNode, Redlock};
-use redis::Cmd;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd};
 
 /// As many as are usual.
 pub(crate) const FIVE: usize = 5;
@@ -233,7 +233,9 @@ async fn channels(url: &str) -> u64 {
 
 pub(crate) async fn admin(url: &str) -> MultiplexedConnection {
     let client = redis::Client::open(url).expect("a URL that was used before");
-    client.get_multiplexed_async_connection().await.expect("the server is up")
+    // The driver gives up after half a second, which a busy machine may take.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+    client.get_multiplexed_async_connection_with_config(&config).await.expect("the server is up")
 }
 
 /// The number behind `label`, zero if it isn't there.

@@ -43,7 +43,7 @@ pub(crate) fn a_stale_token_writes_nothing() {
         }
         assert_eq!(file.number("SELECT sum(n) FROM reports").await, 6);
         Fence::new("other").accept(&mut file.admin().await, token(1)).await.expect("another resource");
-    })
+    });
 }
 
 pub(crate) fn a_transaction_that_was_rolled_back_leaves_no_token() {
@@ -54,7 +54,7 @@ pub(crate) fn a_transaction_that_was_rolled_back_leaves_no_token() {
         Fence::new("reports").accept(&mut transaction, token(99)).await.unwrap();
         transaction.rollback().await.unwrap();
         write(&file, 1, 33).await.unwrap();
-    })
+    });
 }
 
 pub(crate) fn no_other_holder_writes_between_the_check_and_the_commit() {
@@ -71,5 +71,5 @@ pub(crate) fn no_other_holder_writes_between_the_check_and_the_commit() {
         assert!(blocked.is_err(), "the check alone takes the right to write");
         transaction.commit().await.unwrap();
         write(&file, 1, 34).await.unwrap();
-    })
+    });
 }

@@ -21,7 +21,7 @@ pub(crate) fn a_lease_of_another_boot_is_over_and_its_token_counts() {
         assert_eq!(first.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
         let mut second = claim(&client, "a", PATIENCE);
         assert!(granted(&mut second).await > token);
-    })
+    });
 }
 
 /// The end of a lease is no time of day: the wall clock may be set to anything.
@@ -36,7 +36,7 @@ pub(crate) fn leases_end_by_the_clock_since_boot() {
         let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
         let left = expires as f64 / 1e9 - uptime;
         assert!((8.0..10.5).contains(&left), "{left} s by the kernel's clock");
-    })
+    });
 }
 
 pub(crate) fn a_lease_that_has_ended_is_not_brought_back() {
@@ -49,7 +49,7 @@ pub(crate) fn a_lease_that_has_ended_is_not_brought_back() {
         assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
         assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
         granted(&mut claim(&client, "a", PATIENCE)).await;
-    })
+    });
 }
 
 pub(crate) fn a_token_ahead_of_the_clock_is_followed() {
@@ -62,7 +62,7 @@ pub(crate) fn a_token_ahead_of_the_clock_is_followed() {
         let ahead = 9_000_000_000_000_000_000_i64;
         file.execute(&format!("UPDATE onelock_locks SET token = {ahead}")).await;
         assert_eq!(granted(&mut claim(&client, "a", PATIENCE)).await, ahead as u64 + 1);
-    })
+    });
 }
 
 pub(crate) fn a_holder_is_told_that_it_was_revoked_in_either_way() {
@@ -91,7 +91,7 @@ pub(crate) fn a_holder_is_told_that_it_was_revoked_in_either_way() {
             }
             assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Revoked), "{when:?}");
         }
-    })
+    });
 }
 
 /// Writes to a file that is no longer there would be answered as before, and nobody else would see them.
@@ -110,5 +110,5 @@ pub(crate) fn a_file_that_was_deleted_holds_nothing() {
         assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Taken));
         assert!(matches!(claim(&client, "a", PATIENCE).attempt().await.unwrap(), Attempt::Busy(_)));
         assert!(matches!(second.renew(TTL).await.unwrap(), Renewal::Held { .. }));
-    })
+    });
 }

@@ -23,7 +23,7 @@ pub(crate) fn the_file_is_created_and_its_folder_is_not() {
         assert!(!folder.exists());
         let error = refused(&format!("sqlite://{}", file.folder.path().display())).await;
         assert!(error.kind() == ErrorKind::Rejected && error.message().contains("is a folder"), "{error}");
-    })
+    });
 }
 
 pub(crate) fn what_is_no_database_is_left_alone() {
@@ -37,7 +37,7 @@ pub(crate) fn what_is_no_database_is_left_alone() {
             "{error}"
         );
         assert_eq!(fs::read_to_string(file.path()).unwrap(), text);
-    })
+    });
 }
 
 pub(crate) fn a_damaged_file_is_said_to_be_damaged() {
@@ -50,7 +50,7 @@ pub(crate) fn a_damaged_file_is_said_to_be_damaged() {
         fs::write(file.path(), &bytes).unwrap();
         let error = refused(&file.url()).await;
         assert!(error.kind() == ErrorKind::Rejected && error.message().contains("damaged"), "{error}");
-    })
+    });
 }
 
 pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() {
@@ -67,7 +67,7 @@ pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() {
             assert!(error.kind() == ErrorKind::Rejected && error.message().contains(said), "{sql}: {error}");
             assert_eq!(file.number("SELECT count(*) FROM sqlite_schema").await, 1);
         }
-    })
+    });
 }
 
 pub(crate) fn a_file_that_may_not_be_written_is_said_to_be_read_only() {
@@ -80,7 +80,7 @@ pub(crate) fn a_file_that_may_not_be_written_is_said_to_be_read_only() {
             Err(error) => error,
         };
         assert!(error.kind() == ErrorKind::Rejected && error.message().contains("read-only"), "{error}");
-    })
+    });
 }
 
 /// RULE j2, on a file system that is there on every Linux, and none of a disk.
@@ -92,7 +92,7 @@ pub(crate) fn a_file_system_that_is_not_known_to_be_local_is_refused_unless_it_i
         assert!(error.message().contains("fs=trust") && error.message().contains("0x9fa0"), "{error}");
         let error = refused("sqlite:///proc/locks.db?fs=trust").await;
         assert_ne!(error.kind(), ErrorKind::Unsupported, "{error}");
-    })
+    });
 }
 
 pub(crate) fn a_database_in_memory_is_refused() {
@@ -110,7 +110,7 @@ pub(crate) fn a_database_in_memory_is_refused() {
             );
         }
         assert_eq!(refused("sqlite::memory:").await.kind(), ErrorKind::Unsupported);
-    })
+    });
 }
 
 #[cfg(unix)]
@@ -125,5 +125,5 @@ pub(crate) fn a_link_leads_to_the_file_and_its_waiters() {
         assert_eq!(client.info().server, canonical.display().to_string());
         super::granted(&mut claim(&client, "a", std::time::Duration::from_secs(1))).await;
         assert_eq!(file.number("SELECT count(*) FROM onelock_locks").await, 1);
-    })
+    });
 }

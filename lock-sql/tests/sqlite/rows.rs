@@ -42,7 +42,7 @@ pub(crate) fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay() {
         let left =
             "SELECT count(*) FROM onelock_locks WHERE name IN (CAST('held' AS BLOB), CAST('first' AS BLOB))";
         assert_eq!(file.number(left).await, 2);
-    })
+    });
 }
 
 pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() {
@@ -63,7 +63,7 @@ pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() {
             file.number("SELECT token FROM onelock_locks WHERE owner = x'' AND label = ''").await,
             token
         );
-    })
+    });
 }
 
 /// The table is an island in somebody's database, whose settings stay.
@@ -79,7 +79,7 @@ pub(crate) fn a_database_that_is_there_already_keeps_what_is_its_own() {
         assert_eq!(file.number("SELECT total FROM bills").await, 42);
         assert_eq!(file.number("PRAGMA user_version").await, 7);
         assert_eq!(file.number("PRAGMA application_id").await, 0);
-    })
+    });
 }
 
 pub(crate) fn names_are_bytes() {
@@ -90,5 +90,5 @@ pub(crate) fn names_are_bytes() {
             granted(&mut claim(&client, name, PATIENCE)).await;
         }
         assert_eq!(file.number("SELECT count(*) FROM onelock_locks WHERE typeof(name) = 'blob'").await, 10);
-    })
+    });
 }

@@ -52,7 +52,7 @@ pub(crate) fn an_attempt_that_is_done_after_its_patience_takes_nothing() {
         settled(&file).await;
         assert!(started.elapsed() > PATIENCE, "the statement was to take longer than {PATIENCE:?}");
         assert_eq!(file.number("SELECT count(*) FROM onelock_locks WHERE length(owner) > 0").await, 0);
-    })
+    });
 }
 
 pub(crate) fn a_renewal_that_is_done_after_its_patience_renews_nothing() {
@@ -67,7 +67,7 @@ pub(crate) fn a_renewal_that_is_done_after_its_patience_renews_nothing() {
         assert!(matches!(late.kind(), ErrorKind::Unavailable { .. }), "{late:?}");
         settled(&file).await;
         assert_eq!(file.number("SELECT expires FROM onelock_locks").await, before);
-    })
+    });
 }
 
 /// Somebody else has the right to write, and keeps it.
@@ -110,7 +110,7 @@ pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time
         admin.execute("ROLLBACK").await.unwrap();
         assert_eq!(writable(third.check().await.unwrap()), Level::Good);
         assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
-    })
+    });
 }
 
 pub(crate) fn a_write_waits_for_another_process_while_it_has_time() {
@@ -125,7 +125,7 @@ pub(crate) fn a_write_waits_for_another_process_while_it_has_time() {
         assert!(!attempt.is_finished());
         admin.execute("ROLLBACK").await.unwrap();
         attempt.await.unwrap();
-    })
+    });
 }
 
 /// The database's owner may refuse it when it is to take effect, behind the row that says granted.
@@ -143,5 +143,5 @@ pub(crate) fn a_grant_that_does_not_take_effect_is_none() {
         let error = claim(&client, "a", PATIENCE).attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
         assert_eq!(file.number("SELECT count(*) FROM onelock_locks").await, 0);
-    })
+    });
 }

@@ -36,7 +36,7 @@ pub(crate) fn a_release_wakes_the_waiters_of_another_client_of_this_process() {
         drop(another);
         granted(&mut waiter).await;
         assert_eq!(waiter.release().await.unwrap(), Release::Released { others: Some(false) });
-    })
+    });
 }
 
 pub(crate) fn only_the_waiters_of_that_lock_are_woken() {
@@ -54,7 +54,7 @@ pub(crate) fn only_the_waiters_of_that_lock_are_woken() {
         for waiter in [&mut another, &mut elsewhere] {
             assert!(tokio::time::timeout(Duration::from_millis(50), waiter.changed()).await.is_err());
         }
-    })
+    });
 }
 
 pub(crate) fn a_lock_broken_now_wakes_its_waiters() {
@@ -69,5 +69,5 @@ pub(crate) fn a_lock_broken_now_wakes_its_waiters() {
         lock.revoke(&holder.owner, lock_core::driver::When::Now).await.unwrap();
         within("woken", Duration::from_secs(1), waiter.changed()).await;
         granted(&mut waiter).await;
-    })
+    });
 }
