@@ -71,8 +71,9 @@ pub(super) async fn dies_while_another_waits(s: &Setting, program: &Program) {
     let holder = start_on(program, &s.harness.url(), &name, Wait::No, "echo held; exec sleep 60");
     let holder = started(holder).await;
     let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
+    let seen = lock.try_acquire().await.expect("up");
     let mut waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| (Instant::now(), guard)) });
-    if tokio::time::timeout(TTL * 5 / 4, &mut waiter).await.is_ok() {
+    if seen.is_some() || tokio::time::timeout(TTL * 5 / 4, &mut waiter).await.is_ok() {
         panic!("it is not renewed: {:?}", off_thread(move || holder.finish(LONG)).await);
     }
     let killed = Instant::now();
@@ -80,7 +81,7 @@ pub(super) async fn dies_while_another_waits(s: &Setting, program: &Program) {
     let (granted, _guard) = within("the lease ends", LONG, waiter).await.expect("no panic").expect("up");
     let (took, bound) = (granted - killed, bounds::after_a_death(&s.info, TTL));
     assert_in_time!(took <= bound, "{took:?} after the holder's death: no more than {bound:?} was promised");
-    assert_in_time!(took > TTL / 2, "it was renewed late, or somebody else has released it: {took:?}");
+    assert!(took > TTL / 2, "nobody else may have released it: {took:?}");
 }
 
 async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting) {

@@ -69,6 +69,7 @@ rules! {
         an_attempt_that_is_done_after_its_patience_takes_nothing,
         a_renewal_that_is_done_after_its_patience_renews_nothing,
         a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time,
+        a_write_is_refused_while_there_is_time_to_hear_of_it,
         a_write_waits_for_another_process_while_it_has_time,
         a_grant_that_does_not_take_effect_is_none,
     }

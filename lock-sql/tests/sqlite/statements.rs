@@ -113,6 +113,27 @@ pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time
     });
 }
 
+/// Of a try that is cut short in its last moment nobody could say that it did nothing.
+pub(crate) fn a_write_is_refused_while_there_is_time_to_hear_of_it() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let mut admin = file.admin().await;
+        admin.execute("BEGIN IMMEDIATE").await.unwrap();
+        let mut spare = Vec::new();
+        // Tries follow one another every 8 ms: these end at any moment between two.
+        for patience in (60..77).map(Duration::from_millis) {
+            let started = Instant::now();
+            let refused = claim(&client, "a", patience).attempt().await;
+            spare.push(patience.saturating_sub(started.elapsed()));
+            assert!(refused.is_err(), "somebody else writes");
+        }
+        spare.sort();
+        // Half of them: the machine may have taken any one's time.
+        assert_in_time!(spare[spare.len() / 2] > Duration::from_millis(8), "{spare:?}");
+    });
+}
+
 pub(crate) fn a_write_waits_for_another_process_while_it_has_time() {
     run(async {
         let file = File::new();
