@@ -201,17 +201,31 @@ pub(crate) fn who_waits_looks_again_on_the_next_connection() -> Result<(), Strin
     })
 }
 
-/// The session lives, and the lock is gone: a proof of the one is none of the other.
+/// The session lives, and the lock is gone: a proof of the one is none of the other. What was proven while the node was
+/// there may be told until the server has said that it went; nothing that was proven later ever is.
 pub(crate) fn a_renewal_asks_for_the_node() -> Result<(), String> {
     run(async {
         let server = Server::start();
-        let (client, raw) = (server.client().await, server.raw().await);
+        let proxy = Proxy::start(&server.0.address()).await.unwrap();
+        let (client, raw) = (open(&server.through(proxy.address())).await, server.raw().await);
         let mut holder = claim(&client, "a", LONG, Waits::No);
         granted(&mut holder).await;
         assert!(matches!(holder.renew(LONG).await.unwrap(), Renewal::Held { .. }));
         let node = children(&raw, "/a").await.remove(0);
+        proxy.delay(Way::ToClient, Duration::from_millis(50));
         raw.delete(&format!("/a/{node}"), None).await.unwrap();
-        assert_eq!(holder.renew(LONG).await.unwrap(), Renewal::Lost(Cause::Gone));
+        let last = Instant::now() + LONG;
+        let cause = loop {
+            let asked = Instant::now();
+            match holder.renew(LONG).await.unwrap() {
+                Renewal::Held { valid_for } => {
+                    assert!(asked + valid_for <= last, "proven by the session alone")
+                }
+                Renewal::Lost(cause) => break cause,
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        };
+        assert_eq!(cause, Cause::Gone);
         let mut next = claim(&client, "a", LONG, Waits::No);
         granted(&mut next).await;
         assert_eq!(holder.renew(LONG).await.unwrap(), Renewal::Lost(Cause::Taken));
