@@ -2,7 +2,7 @@
 //!
 //! After a gap everybody is woken: whoever waits looks again, whoever holds asks for a proof.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ const SOON: Duration = Duration::from_millis(50);
 /// After the stream broke, before it is tried again; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Each watch is made so often on the server.
-const TWICE: i64 = 2;
+/// A watch is made more than once on the server, and each time under another number: this many fit.
+const NUMBERS: i64 = 1 << 20;
 
 /// Hears for all claims of a client, from the first watch until nobody can want anything any more.
 #[derive(Debug)]
@@ -43,8 +43,9 @@ struct Stream {
     link: Arc<Link>,
     requests: WatchRequestSender,
     answers: WatchResponseStream,
-    watched: HashSet<i64>,
-    /// Those that were watched before on another one: what happened in between is unknown.
+    /// How often each was made. The server remembers the numbers of those that it has ended itself.
+    watched: HashMap<i64, i64>,
+    /// Those that were watched before, on another one or until a compaction: what happened in between is unknown.
     remade: HashSet<i64>,
     /// Whether the server has made anything on it.
     serves: bool,
@@ -166,7 +167,7 @@ impl Feed {
         let first = first.and_then(|(id, since)| Some((id, since, self.options(id, since)?)));
         let (id, since, (key, options)) = first.ok_or_else(|| "nobody watches any more".to_owned())?;
         let mut watch = link.client.watch_client();
-        let stream = match call.within(watch.watch(key, Some(options.with_watch_id(id * TWICE)))).await {
+        let stream = match call.within(watch.watch(key, Some(options.with_watch_id(id * NUMBERS)))).await {
             Some(Ok(stream)) => stream,
             Some(Err(e)) => {
                 self.cluster.give_up(&link);
@@ -183,10 +184,10 @@ impl Feed {
             let is_old = |id: &&i64| entries.watches.get(id).is_some_and(|entry| entry.made.is_none());
             wanted.iter().filter(is_old).copied().collect()
         };
-        let watched = HashSet::from([id]);
+        let watched = HashMap::from([(id, 1)]);
         let mut stream = Stream { link, requests, answers, watched, remade, serves: false };
         if since == Since::Now {
-            self.make_again(&mut stream, id, 1, clock).await?;
+            self.make_once(&mut stream, id, since, clock).await?;
         }
         for id in wanted.into_iter().skip(1) {
             self.make(&mut stream, id, Since::Now, clock).await?;
@@ -210,20 +211,24 @@ impl Feed {
 
     /// Makes a watch: one from now on twice.
     async fn make(&self, stream: &mut Stream, id: i64, since: Since, clock: &Clock) -> Result<(), String> {
-        let Some((key, options)) = self.options(id, since) else { return Ok(()) };
-        stream.watched.insert(id);
-        let watching = stream.requests.watch(key, Some(options.with_watch_id(id * TWICE)));
-        sent(clock.timeout(self.patience, watching).await)?;
-        match since {
-            Since::Now => self.make_again(stream, id, 1, clock).await,
-            Since::Seen => Ok(()),
+        if since == Since::Now {
+            self.make_once(stream, id, since, clock).await?;
         }
+        self.make_once(stream, id, since, clock).await
     }
 
-    async fn make_again(&self, stream: &mut Stream, id: i64, nth: i64, clock: &Clock) -> Result<(), String> {
-        let Some((key, options)) = self.options(id, Since::Now) else { return Ok(()) };
-        let watching = stream.requests.watch(key, Some(options.with_watch_id(id * TWICE + nth)));
-        sent(clock.timeout(self.patience, watching).await)
+    async fn make_once(
+        &self,
+        stream: &mut Stream,
+        id: i64,
+        since: Since,
+        clock: &Clock,
+    ) -> Result<(), String> {
+        let Some((key, options)) = self.options(id, since) else { return Ok(()) };
+        let made = stream.watched.entry(id).or_default();
+        let options = options.with_watch_id(id * NUMBERS + *made);
+        *made += 1;
+        sent(clock.timeout(self.patience, stream.requests.watch(key, Some(options))).await)
     }
 
     async fn follow(&mut self, stream: &mut Stream, clock: &Clock) -> Left {
@@ -255,13 +260,14 @@ impl Feed {
     async fn obey(&mut self, stream: &mut Stream, order: Order, clock: &Clock) -> Result<(), String> {
         match self.takes(order, clock) {
             // One that was made when the stream was opened is there.
-            Some(Order::Now(id)) if !stream.watched.contains(&id) => {
+            Some(Order::Now(id)) if !stream.watched.contains_key(&id) => {
                 self.make(stream, id, Since::Now, clock).await
             }
-            Some(Order::Gone(id)) if stream.watched.remove(&id) => {
+            Some(Order::Gone(id)) => {
+                let Some(made) = stream.watched.remove(&id) else { return Ok(()) };
                 self.refused.remove(&id);
-                for nth in 0..TWICE {
-                    sent(clock.timeout(self.patience, stream.requests.cancel(id * TWICE + nth)).await)?;
+                for number in (id * NUMBERS..).take(usize::try_from(made).unwrap_or_default()) {
+                    sent(clock.timeout(self.patience, stream.requests.cancel(number)).await)?;
                 }
                 Ok(())
             }
@@ -277,7 +283,7 @@ impl Feed {
     ) -> Result<(), String> {
         self.cluster.hears(answer.header());
         stream.link.is_heard(clock);
-        let id = answer.watch_id() / TWICE;
+        let id = answer.watch_id() / NUMBERS;
         if answer.canceled() {
             return self.canceled(stream, id, answer, clock).await;
         }
@@ -306,12 +312,12 @@ impl Feed {
         answer: &WatchResponse,
         clock: &Clock,
     ) -> Result<(), String> {
-        if !stream.watched.contains(&id) || !self.table.entries().watches.contains_key(&id) {
+        if !stream.watched.contains_key(&id) || !self.table.entries().watches.contains_key(&id) {
             return Ok(());
         }
         if answer.compact_revision() > 0 {
-            self.table.wake(id);
-            return self.make(stream, id, Since::Now, clock).await;
+            stream.remade.insert(id);
+            return self.make_once(stream, id, Since::Now, clock).await;
         }
         if stream.serves && self.refused.insert(id) {
             return Err(format!("a watch was refused: {}", answer.cancel_reason()));
