@@ -59,23 +59,30 @@ impl Network {
         let switch = Namespace::new()?;
         switch.ip("link add switch type bridge")?;
         switch.ip("link set switch up")?;
-        // Of those that are meant for tests of networks, and so are nobody's. Others may be testing.
-        let [net, tag @ ..] = RandomState::new().hash_one(std::process::id()).to_ne_bytes();
-        let tag = tag.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<String>();
-        let host = |n| Host::new(&switch, net, &tag, n).map(Arc::new);
-        let hosts = (1..=hosts).map(host).collect::<io::Result<_>>()?;
-        Ok(Network { hosts, _switch: switch })
+        let mut tries = 0;
+        loop {
+            // Of those that are meant for tests of networks, and so are nobody's. Others may be testing.
+            let [net, ..] = RandomState::new().hash_one(std::process::id()).to_ne_bytes();
+            let made: io::Result<_> = (1..=hosts).map(|n| Host::new(&switch, net, n).map(Arc::new)).collect();
+            tries += 1;
+            match made {
+                Ok(hosts) => return Ok(Network { hosts, _switch: switch }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < 100 => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
 impl Host {
-    /// Its `n` is from 1 to 60.
-    fn new(switch: &Namespace, net: u8, tag: &str, n: u8) -> io::Result<Host> {
+    /// Its `n` is from 1 to 60. `AlreadyExists` if another has this number in this net.
+    fn new(switch: &Namespace, net: u8, n: u8) -> io::Result<Host> {
         let namespace = Namespace::new()?;
         let (of_it, of_switch) = (namespace.0.id(), switch.0.id());
         let peers = Ipv4Addr::new(198, 19, net, n);
         let [ours, clients] = [1, 2].map(|end| Ipv4Addr::new(198, 18, net, 4 * n + end));
-        let (cable, port) = (format!("lock{tag}{n}"), format!("port{n}"));
+        // Of this name there is one on this machine: that is how others are kept off the net.
+        let (cable, port) = (format!("lock{net}-{n}"), format!("port{net}-{n}"));
         ip(&format!("link add {cable} type veth peer name clients netns {of_it}"))?;
         ip(&format!("address add {ours}/30 dev {cable}"))?;
         ip(&format!("link set {cable} up"))?;
@@ -165,7 +172,11 @@ fn run(command: &mut Command) -> io::Result<()> {
         true => Ok(()),
         false => {
             let said = String::from_utf8_lossy(&output.stderr);
-            Err(io::Error::other(format!("{command:?}: {}", said.trim())))
+            let kind = match said.contains("File exists") {
+                true => io::ErrorKind::AlreadyExists,
+                false => io::ErrorKind::Other,
+            };
+            Err(io::Error::new(kind, format!("{command:?}: {}", said.trim())))
         }
     }
 }

@@ -52,6 +52,7 @@ mod mysql;
 mod owned;
 #[cfg(feature = "servers-sql")]
 mod pgbouncer;
+mod port;
 #[cfg(feature = "servers-sql")]
 mod postgres;
 #[cfg(unix)]
@@ -89,6 +90,7 @@ pub use mysql::MySql;
 pub use owned::{Clock, Owned, Persistence, Settings};
 #[cfg(feature = "servers-sql")]
 pub use pgbouncer::PgBouncer;
+pub use port::Port;
 #[cfg(feature = "servers-sql")]
 pub use postgres::Postgres;
 pub use process::{Ended, Process};

@@ -1,10 +1,8 @@
 //! A server that was started here, and so may be hurt.
 
-use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
-use std::hash::BuildHasher;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -16,6 +14,7 @@ use super::executable::Executable;
 use super::family::Family;
 use super::folder::Folder;
 use super::host::Host;
+use super::port::Port;
 use super::product::{Place, Product};
 use super::record;
 use super::requirement::{Absence, Lack, Requirement};
@@ -23,8 +22,9 @@ use crate::harness::{Data, Step};
 
 /// How long a server may take to start, and to end when it is asked to.
 const LIMIT: Duration = Duration::from_secs(20);
-/// How long a server's answer may take to say what its clock said.
-const TOLD: Duration = Duration::from_millis(100);
+
+/// Servers may tell the time in milliseconds.
+const ROUNDING: Duration = Duration::from_millis(2);
 
 /// What a server writes to disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +69,8 @@ pub struct Owned {
     program: Executable,
     settings: Settings,
     place: Place,
+    /// Also while it is down.
+    _port: Port,
     url: String,
     version: String,
     clock: Option<WallClock>,
@@ -113,7 +115,8 @@ impl Owned {
         loop {
             let folder = Folder::new_in(&program.temporary())?;
             let address = settings.host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.clients());
-            let place = Place { folder: folder.path().to_owned(), address, port: free_port()? };
+            let port = Port::free()?;
+            let place = Place { folder: folder.path().to_owned(), address, port: port.number() };
             prepare(product, &program, settings, &place)?;
             match spawn(product, &program, settings, &place, clock.as_ref()) {
                 Ok((process, version)) => {
@@ -126,6 +129,7 @@ impl Owned {
                         program,
                         settings,
                         place,
+                        _port: port,
                         url,
                         version,
                         clock,
@@ -239,7 +243,8 @@ impl Owned {
     pub fn step_clock(&self, step: Step) -> io::Result<()> {
         let clock = self.clock.as_ref().ok_or_else(|| io::Error::other("its clock is the machine's"))?;
         let ask = || self.product.time(&self.product.own_url(&self.place));
-        let (before, asked) = (ask()?, Instant::now());
+        let asked = Instant::now();
+        let before = ask()?;
         clock.step(step)?;
         let after = ask()?;
         let earliest = match step {
@@ -247,7 +252,8 @@ impl Owned {
             Step::Back(back) => before - back,
         };
         // Between the two answers no more can have passed than here.
-        if (earliest..=earliest + asked.elapsed() + TOLD).contains(&after) {
+        let latest = earliest + asked.elapsed();
+        if (earliest - ROUNDING..=latest + ROUNDING).contains(&after) {
             return Ok(());
         }
         Err(io::Error::other(format!("set {step:?} from {before:?}, its clock says {after:?}")))
@@ -334,13 +340,4 @@ fn spawn(
 pub(super) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(4)..].join(" | ")
-}
-
-/// A port that nobody listens at, below those that systems give to outgoing connections (from 32768 on): while a
-/// server is down, a client that keeps connecting to it would else be given its port one day, and meet itself.
-pub(super) fn free_port() -> io::Result<u16> {
-    let random = || 10_000 + (RandomState::new().hash_one(std::process::id()) % 20_000) as u16;
-    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    let port = std::iter::repeat_with(random).take(1000).find(free);
-    port.ok_or_else(|| io::Error::new(io::ErrorKind::AddrInUse, "no free port between 10000 and 30000"))
 }

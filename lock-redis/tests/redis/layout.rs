@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use lock_conformance::servers::Port;
 use lock_core::driver::{Revocation, Revoked, When};
 use lock_core::{Ending, Label, Owner, Random};
 
-use crate::server::{Server, claim, free_port, granted, name, run};
+use crate::server::{Server, claim, granted, name, run};
 
 pub(crate) fn a_lock_is_its_name_and_a_token_beside_it() {
     run(async {
@@ -79,8 +80,9 @@ pub(crate) fn a_revoked_lock_says_so_until_its_deadline() {
 
 pub(crate) fn the_keys_of_a_lock_share_a_slot() {
     run(async {
-        let bus = free_port().to_string();
-        let server = Server::start(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
+        let bus = Port::free().unwrap();
+        let bus_port = bus.number().to_string();
+        let server = Server::start(&["--cluster-enabled", "yes", "--cluster-port", &bus_port]);
         let mut raw = server.raw().await;
         let _: () = raw.ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await;
         let state =

@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use lock_conformance::servers::{Certificate, Root};
+use lock_conformance::servers::{Certificate, Port, Root};
 use lock_core::ErrorKind;
 
-use crate::server::{Server, claim, free_port, granted, run};
+use crate::server::{Server, claim, granted, run};
 
 /// Writes a root, and certificates of it for the server and for a client, into the folder.
 fn write_certificates(folder: &Path) {
@@ -27,7 +27,8 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() {
         write_certificates(folder.path());
         let file = |name: &str| folder.path().join(name).display().to_string();
         for clients in ["no", "yes"] {
-            let port = free_port();
+            let taken = Port::free().unwrap();
+            let port = taken.number();
             let _server = Server::start(&[
                 "--tls-port",
                 &port.to_string(),

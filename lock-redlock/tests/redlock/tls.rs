@@ -2,10 +2,9 @@
 #![cfg(feature = "tls")]
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 
-use lock_conformance::servers::{Certificate, Owned, Redis, Root, Settings};
+use lock_conformance::servers::{Certificate, Owned, Port, Redis, Root, Settings};
 use lock_core::ErrorKind;
 
 use super::nodes::FIVE;
@@ -16,8 +15,9 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_every_nodes() {
         let folder = tempfile::tempdir().unwrap();
         write_certificates(folder.path());
         let file = |name: &str| folder.path().join(name).display().to_string();
-        let nodes: Vec<(Owned, u16)> = (0..FIVE).map(|_| start(&file)).collect();
-        let hosts: Vec<String> = nodes.iter().map(|(_, port)| format!("127.0.0.1:{port}")).collect();
+        let nodes: Vec<(Owned, Port)> = (0..FIVE).map(|_| start(&file)).collect();
+        let hosts: Vec<String> =
+            nodes.iter().map(|(_, port)| format!("127.0.0.1:{}", port.number())).collect();
         let open = |parameters: String| {
             let url = format!("redlocks://{}/?max_ttl=30s{parameters}", hosts.join(","));
             async move { lock_redlock::connect_with(&url, options()).await }
@@ -42,11 +42,10 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_every_nodes() {
 }
 
 /// A node, and the port on which it speaks TLS to those who have a certificate of the root's.
-fn start(file: &impl Fn(&str) -> String) -> (Owned, u16) {
-    // Free a moment ago; nobody else on this machine asks for ports so quickly that it is given again.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+fn start(file: &impl Fn(&str) -> String) -> (Owned, Port) {
+    let port = Port::free().unwrap();
     let args = [
-        ("--tls-port", port.to_string()),
+        ("--tls-port", port.number().to_string()),
         ("--tls-cert-file", file("server.pem")),
         ("--tls-key-file", file("server.key")),
         ("--tls-ca-cert-file", file("ca.pem")),

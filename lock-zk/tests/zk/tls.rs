@@ -1,12 +1,13 @@
 //! TLS against a real server.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
 use lock_conformance::servers::catalogue::Listing;
-use lock_conformance::servers::{Certificate, Executable, Owned, Place, Product, Root, Settings, ZooKeeper};
+use lock_conformance::servers::{
+    Certificate, Executable, Owned, Place, Port, Product, Root, Settings, ZooKeeper,
+};
 use lock_core::driver::Waits;
 use lock_core::{ErrorKind, Options};
 
@@ -71,17 +72,14 @@ fn write_certificates(folder: &Path) {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() -> Result<(), String> {
     run(async {
         let folder = tempfile::tempdir().unwrap();
         write_certificates(folder.path());
         let file = |name: &str| folder.path().join(name).display().to_string();
         for clients in ["none", "need"] {
-            let port = free_port();
+            let taken = Port::free().unwrap();
+            let port = taken.number();
             let args = vec![
                 "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
                 format!("secureClientPort={port}"),

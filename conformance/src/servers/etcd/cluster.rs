@@ -6,7 +6,8 @@ use std::process::Command;
 use super::super::catalogue::{self, Listing};
 use super::super::executable::Executable;
 use super::super::host::Network;
-use super::super::owned::{Owned, Settings, free_port};
+use super::super::owned::{Owned, Settings};
+use super::super::port::Port;
 use super::super::product::{Place, Product};
 use super::super::requirement::Absence;
 use super::super::together::{self, peers};
@@ -16,6 +17,8 @@ use super::{Etcd, command, get, greet, own_url};
 #[derive(Debug)]
 pub struct EtcdCluster {
     members: Vec<Owned>,
+    /// Where they find each other.
+    _ports: Vec<Port>,
 }
 
 /// In milliseconds.
@@ -71,8 +74,10 @@ impl EtcdCluster {
     }
 
     fn of(members: [Settings; 3]) -> Result<EtcdCluster, Absence> {
-        let members = introduced(members).map_err(|e| Absence::Failure(format!("no cluster: {e}")))?;
-        Ok(EtcdCluster { members: together::start(&Member, &members)? })
+        let ports: io::Result<Vec<Port>> = members.iter().map(|_| Port::free()).collect();
+        let ports = ports.map_err(|e| Absence::Failure(format!("no cluster: {e}")))?;
+        let members = together::start(&Member, &introduced(members, &ports))?;
+        Ok(EtcdCluster { members, _ports: ports })
     }
 
     /// Where clients connect: all members are named.
@@ -100,9 +105,9 @@ impl EtcdCluster {
 }
 
 /// Each member is told its name, and where it finds the others.
-fn introduced(members: [Settings; 3]) -> io::Result<Vec<Settings>> {
-    let address = |member: &Settings| io::Result::Ok(format!("http://{}:{}", peers(member), free_port()?));
-    let addresses = members.iter().map(address).collect::<io::Result<Vec<_>>>()?;
+fn introduced(members: [Settings; 3], ports: &[Port]) -> Vec<Settings> {
+    let address = |(member, port): (_, &Port)| format!("http://{}:{}", peers(member), port.number());
+    let addresses: Vec<String> = members.iter().zip(ports).map(address).collect();
     let named = addresses.iter().enumerate().map(|(n, address)| format!("n{n}={address}"));
     let all = named.collect::<Vec<_>>().join(",");
     let introduce = |(n, (member, address)): (usize, (Settings, &String))| {
@@ -111,5 +116,5 @@ fn introduced(members: [Settings; 3]) -> io::Result<Vec<Settings>> {
         let args = args.into_iter().chain(["--initial-advertise-peer-urls", address]).map(str::to_owned);
         Settings { args: args.chain(member.args).collect(), ..member }
     };
-    Ok(members.into_iter().zip(&addresses).enumerate().map(introduce).collect())
+    members.into_iter().zip(&addresses).enumerate().map(introduce).collect()
 }

@@ -3,7 +3,8 @@
 use std::io;
 
 use super::super::host::Network;
-use super::super::owned::{Owned, Settings, free_port};
+use super::super::owned::{Owned, Settings};
+use super::super::port::Port;
 use super::super::requirement::Absence;
 use super::super::together::{self, peers};
 use super::{TICK, ZooKeeper, ask};
@@ -12,6 +13,8 @@ use super::{TICK, ZooKeeper, ask};
 #[derive(Debug)]
 pub struct Ensemble {
     members: Vec<Owned>,
+    /// Where they find each other.
+    _ports: Vec<Port>,
 }
 
 impl Ensemble {
@@ -26,8 +29,10 @@ impl Ensemble {
     }
 
     fn of(members: [Settings; 3]) -> Result<Ensemble, Absence> {
-        let members = introduced(members).map_err(|e| Absence::Failure(format!("no ensemble: {e}")))?;
-        Ok(Ensemble { members: together::start(&ZooKeeper, &members)? })
+        let ports: io::Result<Vec<Port>> = (0..2 * members.len()).map(|_| Port::free()).collect();
+        let ports = ports.map_err(|e| Absence::Failure(format!("no ensemble: {e}")))?;
+        let members = together::start(&ZooKeeper, &introduced(members, &ports))?;
+        Ok(Ensemble { members, _ports: ports })
     }
 
     /// Where clients connect: all members are named.
@@ -56,16 +61,16 @@ fn mode(member: &Owned) -> Option<String> {
     Some(answer.lines().find_map(|line| line.strip_prefix("Mode: "))?.to_owned())
 }
 
-/// Each member is told who it is, and where it finds the others.
-fn introduced(members: [Settings; 3]) -> io::Result<Vec<Settings>> {
+/// Each member is told who it is, and where it finds the others: each has two ports for them.
+fn introduced(members: [Settings; 3], ports: &[Port]) -> Vec<Settings> {
     let mut lines = vec!["initLimit=40".to_owned(), "syncLimit=20".to_owned()];
-    for (id, member) in (1..).zip(&members) {
-        let (address, ports) = (peers(member), [free_port()?, free_port()?]);
-        lines.push(format!("server.{id}={address}:{}:{}", ports[0], ports[1]));
+    for (id, (member, ports)) in (1..).zip(members.iter().zip(ports.chunks(2))) {
+        let ports = ports.iter().map(|port| port.number().to_string()).collect::<Vec<_>>();
+        lines.push(format!("server.{id}={}:{}", peers(member), ports.join(":")));
     }
     let introduce = |(id, mut member): (u8, Settings)| {
         member.files.push(("myid".to_owned(), id.to_string().into_bytes()));
         Settings { args: lines.iter().cloned().chain(member.args).collect(), ..member }
     };
-    Ok((1..).zip(members).map(introduce).collect())
+    (1..).zip(members).map(introduce).collect()
 }
