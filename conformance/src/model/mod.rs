@@ -21,6 +21,7 @@ use self::plan::{NAMES, Step};
 use self::side::{Said, Side, Terms};
 use self::twilight::Twilight;
 use crate::setting::Setting;
+use crate::timing::too_late;
 
 /// How often a play may be void.
 const PLAYS: usize = 5;
@@ -70,8 +71,7 @@ pub(crate) async fn compare(s: &Setting, seed: u64, steps: usize) -> Result<Happ
             Play::Void => {}
         }
     }
-    let what = format!("{PLAYS} plays are void: steps take so long that leases end in the middle of them");
-    Err(disagreement(steps, what))
+    too_late(&format!("{PLAYS} plays of seed {seed} are void: leases end in the middle of them"))
 }
 
 /// Leaves out whatever can be left out: what is about another name, then halves, quarters, single steps.
@@ -113,6 +113,7 @@ async fn play(s: &Setting, steps: &[Step]) -> Play {
         backend: Side::new(clients, names.clone(), terms),
         model: Side::new(models, names, terms),
         twilight: Twilight::new(terms.short),
+        idle: Instant::now(),
         happened: Happened::new(),
     };
     let mut end = None;
@@ -142,6 +143,8 @@ struct Stage<'a> {
     backend: Side,
     model: Side,
     twilight: Twilight,
+    /// Since when nothing was asked.
+    idle: Instant,
     happened: Happened,
 }
 
@@ -158,12 +161,14 @@ impl Stage<'_> {
             }
             _ => self.twilight.wait(name).await,
         }
+        let leases = self.info.lease == Lease::Lock;
         let began = Instant::now();
         let mut said = self.backend.take(step).await.map_err(|e| format!("an error: {e:?}"))?;
         let between = Instant::now();
         let model = self.model.take(step).await.expect("a server in this process has no trouble");
+        let modelled = Instant::now();
         // The last proof of a session may be from before the loss; the next one is not.
-        while self.info.lease == Lease::Session
+        while !leases
             && matches!((&said, &model), (Some(Said::Held { .. }), Some(Said::Lost { .. })))
             && between.elapsed() < LOSS
         {
@@ -171,17 +176,19 @@ impl Stage<'_> {
             said = self.backend.take(step).await.map_err(|e| format!("an error: {e:?}"))?;
         }
         let ended = Instant::now();
-        if self.twilight.met(name, began, ended) {
+        let longest = (began - self.idle).max(between - began).max(modelled - between);
+        self.idle = ended;
+        if self.twilight.met(name, began, ended) || !leases && self.twilight.is_long(longest) {
             return Ok(false);
         }
         let (Some(said), Some(model)) = (said, model) else { return Ok(true) };
-        let leases = self.info.lease == Lease::Lock;
         let apart = self.twilight.apart(name, ended - began);
         if let Some(objection) = judge::objection(self.info, &model, &said, apart) {
             return Err(objection);
         }
-        if leases {
-            self.twilight.heard(name, [(&said, began, between), (&model, between, ended)]);
+        match leases {
+            true => self.twilight.heard(name, [(&said, began, between), (&model, between, ended)]),
+            false => self.twilight.heard_of_a_session(name, [&said, &model], began),
         }
         self.happened.insert(what_happened(&said));
         if matches!(said, Said::Released { .. } | Said::Revoked(Revoked::Free)) {

@@ -24,13 +24,17 @@ pub(super) struct Twilight {
     /// Later ends are not waited for.
     soon: Duration,
     ends: [Option<Ends>; NAMES],
+    /// From when on a server of sessions may have taken the lock from one that was revoked.
+    frees: [Option<Instant>; NAMES],
     /// The longest step of those that set this lease: so far apart may the two ends lie.
     longest: [Duration; NAMES],
 }
 
 impl Twilight {
     pub(super) fn new(short: Duration) -> Twilight {
-        Twilight { margin: short / 4, soon: short * 2, ends: [None; NAMES], longest: [Duration::ZERO; NAMES] }
+        let (margin, soon) = (short / 4, short * 2);
+        let (ends, frees, longest) = ([None; NAMES], [None; NAMES], [Duration::ZERO; NAMES]);
+        Twilight { margin, soon, ends, frees, longest }
     }
 
     /// Waits while the lease of this name may be about to end.
@@ -53,7 +57,13 @@ impl Twilight {
 
     /// Whether the lease may have ended between these two.
     pub(super) fn met(&self, name: usize, began: Instant, ended: Instant) -> bool {
-        self.ends[name].is_some_and(|ends| ends.earliest <= ended && began < ends.latest)
+        self.frees[name].is_some_and(|free| free <= ended)
+            || self.ends[name].is_some_and(|ends| ends.earliest <= ended && began < ends.latest)
+    }
+
+    /// Whether a session may have ended while nothing was heard for so long.
+    pub(super) fn is_long(&self, silence: Duration) -> bool {
+        silence > self.margin
     }
 
     /// How far apart the same moment may lie on the two, in a step that took so long.
@@ -79,6 +89,21 @@ impl Twilight {
         let both =
             ends.reduce(|a, b| Ends { earliest: a.earliest.min(b.earliest), latest: a.latest.max(b.latest) });
         self.ends[name] = both.or(self.ends[name]);
+    }
+
+    /// When a session ends nobody can tell but its server; when a lock that was revoked is free, the two servers see each
+    /// by itself.
+    pub(super) fn heard_of_a_session(&mut self, name: usize, answers: [&Said; 2], began: Instant) {
+        for said in answers {
+            match said {
+                Said::Revoked(Revoked::FreeIn(left)) => {
+                    let free = began + *left;
+                    self.frees[name] = Some(self.frees[name].map_or(free, |before| before.min(free)));
+                }
+                Said::Released { .. } | Said::Revoked(Revoked::Free) => self.frees[name] = None,
+                _ => {}
+            }
+        }
     }
 }
 
