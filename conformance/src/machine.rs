@@ -1,6 +1,8 @@
 //! Whether the machine itself kept time while a test ran: what came too late on one that stood still meanwhile, as
 //! virtual ones do, says nothing about a backend.
 
+use std::fs::File;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,41 +14,91 @@ const LATE: Duration = Duration::from_millis(30);
 /// Of all the processors' time, in percent.
 const STOLEN: u64 = 10;
 const PAUSE: Duration = Duration::from_millis(5);
+/// Of the shortest limits of cases, which are a hundred milliseconds and more, a few writes take all.
+const SLOW: Duration = Duration::from_millis(30);
+/// A disk is asked so seldom that servers don't notice.
+const SELDOM: Duration = Duration::from_millis(100);
 
 /// Watches the machine until it is asked.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    latest: Arc<AtomicU64>,
+    latest: Longest,
+    /// Of writing to where servers write.
+    slowest: Longest,
     times: Option<Times>,
-    /// Its end ends the thread.
-    _ends: Sender<()>,
+    /// Their end ends the threads.
+    _ends: [Sender<()>; 2],
+}
+
+/// The longest of some times.
+#[derive(Clone, Debug, Default)]
+struct Longest(Arc<AtomicU64>);
+
+impl Longest {
+    fn was(&self, time: Duration) {
+        self.0.fetch_max(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
 }
 
 impl Watch {
     pub(crate) fn start() -> Watch {
-        let (ends, ended) = channel();
-        let latest = Arc::new(AtomicU64::new(0));
-        let watch = Watch { latest: latest.clone(), times: Times::now(), _ends: ends };
-        thread::spawn(move || {
-            let mut before = Instant::now();
-            while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                let late = before.elapsed().saturating_sub(PAUSE);
-                latest.fetch_max(u64::try_from(late.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
-                before = Instant::now();
+        let (latest, slowest) = (Longest::default(), Longest::default());
+        let mut before = Instant::now();
+        let timer = latest.clone();
+        let timers = every(PAUSE, move || {
+            timer.was(before.elapsed().saturating_sub(PAUSE));
+            before = Instant::now();
+        });
+        let (sync, file) = (slowest.clone(), file());
+        let syncs = every(SELDOM, move || {
+            let Some(mut file) = file.as_ref() else { return };
+            let asked = Instant::now();
+            if file.write_all(b"s").and_then(|()| file.sync_data()).is_ok() {
+                sync.was(asked.elapsed());
             }
         });
-        watch
+        Watch { latest, slowest, times: Times::now(), _ends: [timers, syncs] }
     }
 
     /// What it did instead of serving the test, if it did.
     pub(crate) fn stood_still(&self) -> Option<String> {
-        let late = Duration::from_micros(self.latest.load(Ordering::Relaxed));
+        let (late, slow) = (self.latest.get(), self.slowest.get());
         if late >= LATE {
             return Some(format!("a timer was {late:.0?} late"));
+        }
+        if slow >= SLOW {
+            return Some(format!("the disk took {slow:.0?} for a byte"));
         }
         let stolen = Times::now()?.stolen_since(self.times?);
         (stolen >= STOLEN).then(|| format!("{stolen} % of its processors' time was another machine's"))
     }
+}
+
+/// Beside the folders of servers.
+#[cfg(feature = "servers")]
+fn file() -> Option<File> {
+    tempfile::tempfile().ok()
+}
+
+/// No server that is started here writes anything.
+#[cfg(not(feature = "servers"))]
+fn file() -> Option<File> {
+    None
+}
+
+/// Has this done again and again, until what is answered is dropped.
+fn every(pause: Duration, mut work: impl FnMut() + Send + 'static) -> Sender<()> {
+    let (ends, ended) = channel();
+    thread::spawn(move || {
+        while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            work();
+        }
+    });
+    ends
 }
 
 /// The processors' time since the machine was started, in ticks: see proc_stat(5). Linux only.
@@ -91,7 +143,8 @@ mod tests {
     #[test]
     fn a_watch_that_was_kept_from_running_says_so() {
         let watch = Watch::start();
-        watch.latest.fetch_max(40_000, Ordering::Relaxed);
-        assert_eq!(watch.stood_still().as_deref(), Some("a timer was 40ms late"));
+        // Longer than any thread of a test waits for its processor.
+        watch.latest.was(Duration::from_secs(40));
+        assert_eq!(watch.stood_still().as_deref(), Some("a timer was 40s late"));
     }
 }

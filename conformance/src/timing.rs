@@ -11,6 +11,27 @@ const TOO_LATE: &str = "too late: ";
 /// enough.
 const UNANSWERED: &str = "the server did not answer within ";
 const UNANSWERED_WAIT: &str = "the server has not answered within the wait";
+/// What backends say of a call that had not enough of it, or whose message came too late.
+const OUT_OF_TIME: &[&str] = &[
+    "too late, and was refused",
+    "reached the server after its deadline",
+    "came too late, and was undone",
+    "took all of its time",
+    "until the call's time was over",
+    "kept the file locked for too long",
+    "kept the lock's row for too long",
+    "no connection was free in time",
+    "no connection could be opened within",
+    "no session could be opened in time",
+    "no stream of watches within",
+    "no subscription within",
+    "connection for wake-ups within",
+    "no subscription connection within",
+    "no change stream within",
+    "did not agree in time",
+    "did not say in time",
+    "took longer than the lease",
+];
 /// What is said of a lock that is renewed and expires all the same: by its guard, and by the program `lock`.
 const NOT_RENEWED: &str = "could not be renewed";
 
@@ -43,7 +64,7 @@ pub(crate) fn is_about_time(reason: &str) -> bool {
     let found_instead_of_no_loss = format!("left: {:?}", Some(Cause::Expired));
     let found = [found_at_the_release.as_str(), &found_instead_of_no_loss];
     let said = [TOO_LATE, UNANSWERED, UNANSWERED_WAIT, NOT_RENEWED];
-    said.iter().chain(&found).any(|text| reason.contains(text))
+    said.iter().chain(&found).chain(OUT_OF_TIME).any(|text| reason.contains(text))
 }
 
 /// Waits until `there` says so; fails the case with `what` after `limit`.
