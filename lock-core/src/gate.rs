@@ -251,15 +251,43 @@ impl Drop for Turn {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
+    use crate::clock::{Time, Timer};
+
+    /// It stands still unless it is told to go on: how long a test takes is nothing to the gates.
+    #[derive(Clone, Debug, Default)]
+    struct Still(Arc<AtomicU64>);
+
+    impl Still {
+        fn passes(&self, pause: Duration) {
+            self.0.fetch_add(u64::try_from(pause.as_millis()).unwrap(), Ordering::Relaxed);
+        }
+    }
+
+    impl Time for Still {
+        fn now(&self) -> Instant {
+            Instant::from_origin(Duration::from_millis(self.0.load(Ordering::Relaxed)))
+        }
+
+        fn timer(&self, _: Duration) -> Timer {
+            Box::pin(std::future::pending())
+        }
+    }
 
     fn gates() -> Arc<Gates> {
-        Arc::new(Gates::new(Clock::system()))
+        gates_at(&Still::default())
+    }
+
+    fn gates_at(time: &Still) -> Arc<Gates> {
+        Arc::new(Gates::new(Clock::new(time.clone())))
     }
 
     #[tokio::test]
     async fn nothing_is_kept_of_names_that_nobody_is_at() {
-        let gates = gates();
+        let time = Still::default();
+        let gates = gates_at(&time);
         for n in 0..1000 {
             let turn = gates.enter(&Name::new(format!("n{n}")).unwrap()).await;
             turn.granted();
@@ -269,7 +297,7 @@ mod tests {
         for n in 0..1000 {
             gates.enter(&Name::new(format!("n{n}")).unwrap()).await.released(Some(true));
         }
-        std::thread::sleep(STAND_BACK);
+        time.passes(STAND_BACK);
         drop(gates.enter(&Name::new("last").unwrap()).await);
         let names = gates.names();
         assert_eq!((names.gates.len(), names.kept.len()), (0, 0));

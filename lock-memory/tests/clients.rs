@@ -1,12 +1,15 @@
-//! Both families through the core, as users and their tests meet them.
+//! Both families through the core, as users and their tests meet them; in virtual time.
 
 #![allow(clippy::unwrap_used, reason = "what fails here is the test")]
+
+mod virtual_time;
 
 use std::time::Duration;
 
 use lock_core::driver::{Revoked, When};
-use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Guard, Lock, Options};
-use lock_memory::Memory;
+use lock_core::{Cause, Client, Ending, ErrorKind, Guard, Lock, Options};
+use lock_memory::{Link, Memory, ServerClock, ServerTime};
+use virtual_time::clock;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const TTL: Duration = Duration::from_millis(300);
@@ -14,7 +17,27 @@ const TTL: Duration = Duration::from_millis(300);
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn families() -> [Memory; 2] {
-    [Memory::new(), Memory::queue()]
+    [Memory::with_clock(servers_clock()), queue()]
+}
+
+fn queue() -> Memory {
+    Memory::queue_with_clock(servers_clock())
+}
+
+fn servers_clock() -> ServerClock {
+    ServerClock::new(clock(), ServerTime::from_micros(1_700_000_000_000_000))
+}
+
+async fn client(memory: &Memory) -> Client {
+    client_of(&memory.link()).await
+}
+
+async fn client_of(link: &Link) -> Client {
+    link.client_with(options()).await.unwrap()
+}
+
+fn options() -> Options {
+    Options::default().clock(clock())
 }
 
 fn lock(client: &Client) -> Lock {
@@ -22,7 +45,7 @@ fn lock(client: &Client) -> Lock {
 }
 
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let in_time = Clock::system().timeout(LIMIT, future).await;
+    let in_time = clock().timeout(LIMIT, future).await;
     in_time.unwrap_or_else(|| panic!("{what} took more than {LIMIT:?}"))
 }
 
@@ -35,16 +58,16 @@ async fn waiters(lock: &Lock) -> usize {
 async fn until(what: &str, mut there: impl AsyncFnMut() -> bool) {
     let reached = async {
         while !there().await {
-            Clock::system().sleep(MILLISECOND).await;
+            clock().sleep(MILLISECOND).await;
         }
     };
     soon(what, reached).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_holder_at_a_time_and_the_next_is_woken_by_the_release() {
     for memory in families() {
-        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        let (a, b) = (client(&memory).await, client(&memory).await);
         // So long that neither the end of the lease nor that of a session can be what wakes the waiter.
         let held = a.lock("n").build().unwrap().acquire().await.unwrap();
         assert!(lock(&b).try_acquire().await.unwrap().is_none(), "{memory:?}");
@@ -59,37 +82,36 @@ async fn one_holder_at_a_time_and_the_next_is_woken_by_the_release() {
         let token = held.token();
         assert_eq!(held.release().await, Ending::Released);
         // The core's safety poll comes after 3.75 s at the soonest.
-        let next =
-            Clock::system().timeout(Duration::from_secs(2), waiting).await.expect("woken").unwrap().unwrap();
+        let next = clock().timeout(Duration::from_secs(2), waiting).await.expect("woken").unwrap().unwrap();
         assert!(next.token() > token, "{memory:?}");
         assert!(lock(&a).try_acquire().await.unwrap().is_none(), "{memory:?}");
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dropped_guard_releases() {
     for memory in families() {
-        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        let (a, b) = (client(&memory).await, client(&memory).await);
         drop(lock(&a).acquire().await.unwrap());
         soon("the next grant", lock(&b).acquire()).await.unwrap();
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn renewal_keeps_a_lock() {
     for memory in families() {
-        let client = memory.client().await.unwrap();
+        let client = client(&memory).await;
         let guard = client.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
-        let work = guard.protect(Clock::system().sleep(TTL * 3)).await;
+        let work = guard.protect(clock().sleep(TTL * 3)).await;
         work.unwrap_or_else(|e| panic!("{memory:?}: {e}"));
         assert_eq!(guard.release().await, Ending::Released);
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_expired_lease_is_told_as_lost() {
     for (memory, cause) in families().into_iter().zip([Cause::Gone, Cause::Session]) {
-        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        let (a, b) = (client(&memory).await, client(&memory).await);
         let guard = lock(&a).acquire().await.unwrap();
         assert!(memory.expire("n"));
         assert!(!memory.expire("n"));
@@ -103,10 +125,10 @@ async fn an_expired_lease_is_told_as_lost() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_revoked_lock_is_lost_and_free_at_its_holders_deadline() {
     for memory in families() {
-        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        let (a, b) = (client(&memory).await, client(&memory).await);
         let guard = lock(&a).acquire().await.unwrap();
         let Revoked::FreeIn(left) = memory.revoke("n") else { panic!("{memory:?}: revoked") };
         assert!(left <= TTL, "{left:?}");
@@ -117,10 +139,10 @@ async fn a_revoked_lock_is_lost_and_free_at_its_holders_deadline() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lock_that_is_revoked_now_is_free_at_once() {
     for memory in families() {
-        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        let (a, b) = (client(&memory).await, client(&memory).await);
         let guard = a.lock("n").build().unwrap().acquire().await.unwrap();
         let holder = lock(&b).inspect().await.unwrap().holder.unwrap();
         assert_eq!(holder.owner.to_string(), guard.owner().to_string());
@@ -135,11 +157,11 @@ async fn a_lock_that_is_revoked_now_is_free_at_once() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_holder_that_is_cut_off_knows_before_anybody_else_is_granted_its_lock() {
     for memory in families() {
-        let (link, b) = (memory.link(), memory.client().await.unwrap());
-        let a = link.client().await.unwrap();
+        let (link, b) = (memory.link(), client(&memory).await);
+        let a = client_of(&link).await;
         let guard = lock(&a).acquire().await.unwrap();
         link.disconnect();
         let next = soon("the next grant", lock(&b).acquire()).await.unwrap();
@@ -149,18 +171,18 @@ async fn a_holder_that_is_cut_off_knows_before_anybody_else_is_granted_its_lock(
         link.reconnect();
         // The late release finds somebody else's lock, and leaves it alone.
         let mine = lock(&a);
-        assert!(Clock::system().timeout(TTL, mine.acquire()).await.is_none(), "{memory:?}: not exclusive");
+        assert!(clock().timeout(TTL, mine.acquire()).await.is_none(), "{memory:?}: not exclusive");
         next.check().expect("held");
         drop(next);
         soon("the first client's next grant", lock(&a).acquire()).await.unwrap();
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_is_cut_off_is_told_so_and_leaves_nothing() {
     for memory in families() {
         let link = memory.link();
-        let (a, b) = (link.client().await.unwrap(), memory.client().await.unwrap());
+        let (a, b) = (client_of(&link).await, client(&memory).await);
         link.disconnect();
         let error = soon("the error", lock(&a).try_acquire()).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error}");
@@ -169,14 +191,14 @@ async fn a_client_that_is_cut_off_is_told_so_and_leaves_nothing() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn those_who_give_up_leave_nothing_in_the_queue() {
-    let memory = Memory::queue();
-    let holder = memory.client().await.unwrap();
+    let memory = queue();
+    let holder = client(&memory).await;
     let guard = lock(&holder).acquire().await.unwrap();
     let mut clients = Vec::new();
     for _ in 0..5 {
-        clients.push(memory.client().await.unwrap());
+        clients.push(client(&memory).await);
     }
     let waiting: Vec<_> = clients
         .iter()
@@ -193,10 +215,10 @@ async fn those_who_give_up_leave_nothing_in_the_queue() {
     guard.check().expect("held");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn those_who_give_up_leave_no_wish_to_be_told() {
-    let memory = Memory::new();
-    let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+    let memory = Memory::with_clock(servers_clock());
+    let (a, b) = (client(&memory).await, client(&memory).await);
     let _guard = lock(&a).acquire().await.unwrap();
     let waiting = lock(&b);
     let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
@@ -205,14 +227,14 @@ async fn those_who_give_up_leave_no_wish_to_be_told() {
     until("gone", async || memory.counters().kept == 1).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn processes_are_served_in_the_order_in_which_they_came() {
-    let memory = Memory::queue();
-    let first = memory.client().await.unwrap();
+    let memory = queue();
+    let first = client(&memory).await;
     let guard = lock(&first).acquire().await.unwrap();
     let (served, mut order) = tokio::sync::mpsc::unbounded_channel();
     for n in 0..4 {
-        let client = memory.client().await.unwrap();
+        let client = client(&memory).await;
         let served = served.clone();
         tokio::spawn(async move {
             let guard = lock(&client).acquire().await.unwrap();
@@ -228,11 +250,11 @@ async fn processes_are_served_in_the_order_in_which_they_came() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dead_predecessor_wakes_its_successor() {
-    let memory = Memory::queue();
-    let (link, b, c) = (memory.link(), memory.client().await.unwrap(), memory.client().await.unwrap());
-    let a = link.client().await.unwrap();
+    let memory = queue();
+    let (link, b, c) = (memory.link(), client(&memory).await, client(&memory).await);
+    let a = client_of(&link).await;
     let guard = lock(&a).acquire().await.unwrap();
     // Waits with a long ttl: neither its own session nor its safety poll would find out so soon.
     let waiting = tokio::spawn({
@@ -241,15 +263,15 @@ async fn a_dead_predecessor_wakes_its_successor() {
     });
     until("waiting", async || waiters(&lock(&b)).await == 1).await;
     link.disconnect();
-    let woken = Clock::system().timeout(Duration::from_secs(2), waiting).await;
+    let woken = clock().timeout(Duration::from_secs(2), waiting).await;
     assert!(woken.is_some(), "woken when the session of the dead one ended");
     assert!(!guard.is_held());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn locks_of_one_ttl_share_a_session_which_is_closed_when_idle() {
-    let memory = Memory::queue();
-    let client = memory.client().await.unwrap();
+    let memory = queue();
+    let client = client(&memory).await;
     let before = memory.counters().requests;
     let many: Vec<_> = (0..10).map(|n| client.lock(format!("n{n}")).ttl(TTL).build().unwrap()).collect();
     let mut guards = Vec::new();
@@ -258,26 +280,26 @@ async fn locks_of_one_ttl_share_a_session_which_is_closed_when_idle() {
     }
     assert_eq!(memory.counters().requests - before, 11, "one session is opened");
     // Ten locks, one heartbeat: twenty renewals would be the price of leases.
-    let (before, start) = (memory.counters().requests, Clock::system().now());
-    Clock::system().sleep(TTL * 2).await;
+    let (before, start) = (memory.counters().requests, clock().now());
+    clock().sleep(TTL * 2).await;
     let sent = memory.counters().requests - before;
-    let most = Clock::system().now().since(start).as_millis() / (TTL / 3).as_millis() + 2;
+    let most = clock().now().since(start).as_millis() / (TTL / 3).as_millis() + 2;
     assert!(guards.iter().all(Guard::is_held));
     assert!(u128::from(sent) <= most, "{sent} requests for ten locks, where {most} do");
     guards.clear();
     // Silence is how a closed session shows.
     until("silence", async || {
         let before = memory.counters().requests;
-        Clock::system().sleep(TTL).await;
+        clock().sleep(TTL).await;
         memory.counters().requests == before
     })
     .await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_goes_closes_its_sessions() {
-    let memory = Memory::queue();
-    let client = memory.client().await.unwrap();
+    let memory = queue();
+    let client = client(&memory).await;
     let lock = client.lock("n").ttl(Duration::from_secs(3600)).build().unwrap();
     assert_eq!(lock.acquire().await.unwrap().release().await, Ending::Released);
     assert_eq!(client.shutdown(LIMIT).await, 0);
@@ -287,10 +309,10 @@ async fn a_client_that_goes_closes_its_sessions() {
     until("closed", async || memory.counters().requests == before + 1).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_look_that_finds_it_held_writes_nothing() {
     for memory in families() {
-        let (a, b) = (memory.client().await.unwrap(), memory.client().await.unwrap());
+        let (a, b) = (client(&memory).await, client(&memory).await);
         let _guard = a.lock("n").build().unwrap().acquire().await.unwrap();
         let before = memory.counters();
         for _ in 0..10 {
@@ -302,7 +324,7 @@ async fn a_look_that_finds_it_held_writes_nothing() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn urls_name_servers_of_this_process() {
     for scheme in ["memory", "memory+queue"] {
         let base = format!("{scheme}://urls");
@@ -320,7 +342,7 @@ async fn urls_name_servers_of_this_process() {
     assert!(lock_memory::named("redis://urls").is_err());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_behind_a_prefix_is_woken() {
     let memory = lock_memory::named("memory://behind-a-prefix").unwrap();
     let url = "memory://behind-a-prefix?prefix=p:";
@@ -334,5 +356,5 @@ async fn a_waiter_behind_a_prefix_is_woken() {
     });
     until("waiting", async || memory.counters().requests >= begin + 4).await;
     drop(guard);
-    Clock::system().timeout(Duration::from_secs(2), waiting).await.expect("woken").unwrap().unwrap();
+    clock().timeout(Duration::from_secs(2), waiting).await.expect("woken").unwrap().unwrap();
 }

@@ -3,14 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here is the test")]
 
+mod virtual_time;
+
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Driver, Revoked, When};
-use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Instant, Options, Prefix, Time, Timer};
+use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Instant, Options, Prefix};
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::lease::{LeaseServer, Request as LeaseRequest};
@@ -19,32 +21,10 @@ use lock_memory::server::{ClientId, Handled, Server};
 use lock_memory::wire::{Inbox, Pushed, Reply, Wire};
 use lock_memory::{ServerClock, ServerTime};
 use tokio::sync::Notify;
+use virtual_time::clock;
 
 const PATIENCE: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(5);
-
-/// Any two of these tell the same time.
-#[derive(Debug)]
-struct Virtual;
-
-#[allow(clippy::disallowed_methods, reason = "the virtual clock is made of these")]
-impl Time for Virtual {
-    fn now(&self) -> Instant {
-        static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
-        // Another test's clock may have begun before the origin.
-        const AHEAD: Duration = Duration::from_secs(3600);
-        let now = (tokio::time::Instant::now() + AHEAD).into_std();
-        Instant::from_origin(now.saturating_duration_since(*ORIGIN))
-    }
-
-    fn timer(&self, pause: Duration) -> Timer {
-        Box::pin(tokio::time::sleep(pause))
-    }
-}
-
-fn clock() -> Clock {
-    Clock::new(Virtual)
-}
 
 /// A server, a network that can be told what to do with messages, and the clients at its ends.
 struct World<S: Server> {
