@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::time::Duration;
 
-use lock_conformance::servers::Process;
+use lock_conformance::servers::{Port, Process};
 use lock_core::driver::{Finding, Level};
 use lock_core::{Client, Ending, ErrorKind, Options};
 use lock_etcd::etcd_client::{self, ConnectOptions, Permission, PermissionType, RoleRevokePermissionOptions};
 
-use crate::server::{LONG, PATIENCE, Server, busy, claim, granted, open, run, until, wait_for};
+use crate::server::{LONG, PATIENCE, Server, busy, claim, granted, open, run, until, wait_for, within};
 
 /// A server that wants passwords, and a user whose role has this right; who administers it, and the user's URL.
 async fn restricted(server: &Server, right: Option<Permission>) -> (etcd_client::Client, String) {
@@ -47,7 +47,8 @@ pub(crate) fn who_may_not_write_is_told_what_it_takes() -> Result<(), String> {
         let error = claim(&client, "a", LONG).attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
         assert!(error.message().contains("readwrite"), "{error}");
-        assert_eq!(found(&client, "rights").await.level, Level::Bad);
+        let finding = found(&client, "rights").await;
+        assert_eq!(finding.level, Level::Bad, "{finding:?}");
         let nobody = open(&format!("{}&prefix=app/", server.0.url())).await;
         let error = claim(&nobody, "a", LONG).attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
@@ -62,14 +63,15 @@ pub(crate) fn a_right_to_the_prefix_is_enough() -> Result<(), String> {
         let (client, other) =
             (open(&format!("{url}&prefix=app/")).await, open(&format!("{url}&prefix=app/")).await);
         for subject in ["rights", "push", "majority"] {
-            assert_eq!(found(&client, subject).await.level, Level::Good, "{subject}");
+            let finding = found(&client, subject).await;
+            assert_eq!(finding.level, Level::Good, "{finding:?}");
         }
         let (mut holder, mut waiter) = (claim(&client, "a", LONG), claim(&other, "a", LONG));
         granted(&mut holder).await;
         busy(&mut waiter).await;
         let waiting = tokio::spawn(async move { wait_for(&mut waiter).await });
         holder.release().await.unwrap();
-        tokio::time::timeout(Duration::from_secs(5), waiting).await.unwrap().unwrap();
+        within("it has it", Duration::from_secs(5), waiting).await.unwrap();
     })
 }
 
@@ -127,7 +129,7 @@ pub(crate) fn rights_that_change_cost_no_lock() -> Result<(), String> {
             granted(&mut claim(&client, &format!("b{n}"), LONG)).await;
         }
         assert_eq!(guard.release().await, Ending::Released);
-        tokio::time::timeout(Duration::from_secs(8), waiting).await.unwrap().unwrap().unwrap();
+        within("it has it", Duration::from_secs(8), waiting).await.unwrap().unwrap();
         let whole = Some(RoleRevokePermissionOptions::new().with_prefix());
         raw.role_revoke_permission("locks", "b0", whole).await.unwrap();
         let error = claim(&client, "b0 x", LONG).attempt().await.unwrap_err();
@@ -150,8 +152,8 @@ pub(crate) fn check_says_what_the_server_is() -> Result<(), String> {
 pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Result<(), String> {
     run(async {
         let server = Server::start();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let address = format!("127.0.0.1:{port}");
+        let port = Port::free().unwrap();
+        let address = format!("127.0.0.1:{}", port.number());
         let mut command = Command::new(server.0.program().path());
         command.args(["grpc-proxy", "start", "--endpoints", &server.0.address(), "--listen-addr", &address]);
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
@@ -169,6 +171,7 @@ pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Res
             outcome.is_err_and(|e| e.kind() == ErrorKind::Unsupported)
         })
         .await;
-        assert_eq!(found(&client, "clock").await.level, Level::Bad);
+        let finding = found(&client, "clock").await;
+        assert_eq!(finding.level, Level::Bad, "{finding:?}");
     })
 }

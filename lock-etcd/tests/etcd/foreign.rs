@@ -8,7 +8,7 @@ use lock_etcd::etcd_client::{LockOptions, PutOptions};
 
 use crate::revoke::revoke;
 use crate::server::{
-    LONG, PATIENCE, Server, busy, claim, claim_with, granted, name, queue, run, until, wait_for,
+    LONG, PATIENCE, Server, busy, claim, claim_with, granted, name, queue, run, until, wait_for, within,
 };
 
 /// The server's own lock service writes what Go's `concurrency.Mutex` writes.
@@ -33,7 +33,7 @@ pub(crate) fn etcds_own_lock_and_ours_exclude_each_other() -> Result<(), String>
             (grant, ours)
         });
         raw.unlock(theirs.key()).await.unwrap();
-        let (_, mut ours) = tokio::time::timeout(Duration::from_secs(5), waiting).await.unwrap().unwrap();
+        let (_, mut ours) = within("we have it", Duration::from_secs(5), waiting).await.unwrap();
         let mut locking = raw.clone();
         let theirs = tokio::spawn(async move {
             let with_lease = LockOptions::new().with_lease(lease);
@@ -42,7 +42,7 @@ pub(crate) fn etcds_own_lock_and_ours_exclude_each_other() -> Result<(), String>
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!theirs.is_finished(), "they wait behind us");
         ours.release().await.unwrap();
-        tokio::time::timeout(Duration::from_secs(5), theirs).await.unwrap().unwrap();
+        within("they have it", Duration::from_secs(5), theirs).await.unwrap();
     })
 }
 

@@ -22,12 +22,12 @@ pub(crate) fn a_free_name_takes_one_transaction_and_a_release_another() -> Resul
     run(async {
         let server = Server::start();
         let client = server.client().await;
+        // The session, with its first heartbeat, which reads.
+        let mut first = claim(&client, "first", LONG);
+        granted(&mut first).await;
+        first.release().await.unwrap();
+        until("it is proven", LONG, || async { transactions(&server).await == 3 }).await;
         for waits in [Waits::Queued, Waits::No] {
-            // The session, with its first heartbeat.
-            let mut first = claim_with(&client, "first", LONG, crate::server::PATIENCE, waits);
-            granted(&mut first).await;
-            first.release().await.unwrap();
-            tokio::time::sleep(Duration::from_millis(300)).await;
             let before = transactions(&server).await;
             for _ in 0..10 {
                 let mut claim = claim_with(&client, "a", LONG, crate::server::PATIENCE, waits);

@@ -77,6 +77,7 @@ rules! {
         a_hand_over_is_quick_while_others_write,
         each_waiter_has_two_watches_and_leaves_none,
         only_the_next_in_the_queue_is_woken,
+        a_move_is_nobody_elses_business,
         a_compaction_costs_no_wake_up,
         a_connection_that_breaks_costs_no_wake_up,
     }

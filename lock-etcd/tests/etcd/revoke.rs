@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::driver::{Release, Revocation, Revoked, When};
 use lock_core::{Cause, Client, Label, Owner, Random};
 
-use crate::server::{LONG, PATIENCE, Server, busy, claim, granted, name, queue, run, told, until};
+use crate::server::{LONG, PATIENCE, Server, busy, claim, granted, is_told, name, queue, run, told, until};
 
 pub(crate) async fn revoke(client: &Client, lock: &str, when: When) -> Revoked {
     let driver = client.driver();
@@ -51,7 +51,7 @@ pub(crate) fn a_holder_is_told_that_it_was_revoked() -> Result<(), String> {
             granted(&mut holder).await;
             assert!(told(&mut holder, Duration::from_millis(300)).await.is_none());
             revoke(&other, lock, when).await;
-            assert_eq!(told(&mut holder, Duration::from_secs(2)).await, Some(Cause::Revoked), "{when:?}");
+            assert_eq!(is_told(&mut holder, Duration::from_secs(2)).await, Cause::Revoked, "{when:?}");
             holder.release().await.unwrap();
             let mut next = claim(&other, lock, LONG);
             match when {
@@ -83,6 +83,6 @@ pub(crate) fn what_was_revoked_is_not_moved_back() -> Result<(), String> {
         })
         .await;
         assert_eq!(queue(&mut raw, "a").await[0].lease(), of_a);
-        assert_eq!(told(&mut revoked, ttl).await, Some(Cause::Revoked));
+        assert_eq!(is_told(&mut revoked, ttl).await, Cause::Revoked);
     })
 }

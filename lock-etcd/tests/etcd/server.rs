@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::servers::{Etcd, Owned, Settings};
-pub(crate) use lock_conformance::timing::until;
+use lock_conformance::timing::too_late;
+pub(crate) use lock_conformance::timing::{until, within};
 use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Renewal, Request, Waits};
 use lock_core::{Client, Label, Name, Options, Owner, Random};
 use lock_etcd::etcd_client::{self, GetOptions, KeyValue};
@@ -77,9 +78,21 @@ pub(crate) async fn queue(raw: &mut etcd_client::Client, name: &str) -> Vec<KeyV
 
 /// All keys that begin like this, the oldest first.
 pub(crate) async fn all(raw: &mut etcd_client::Client, start: &str) -> Vec<KeyValue> {
-    let mut found = raw.get(start, Some(GetOptions::new().with_prefix())).await.unwrap().take_kvs();
+    let options = || Some(GetOptions::new().with_prefix());
+    let mut found = loop {
+        match raw.get(start, options()).await {
+            Ok(mut answer) => break answer.take_kvs(),
+            // A read that waits for the leader is refused when there is another.
+            Err(error) => assert!(is_about_leaders(&error), "{error}"),
+        }
+    };
     found.sort_by_key(KeyValue::create_revision);
     found
+}
+
+fn is_about_leaders(error: &etcd_client::Error) -> bool {
+    let words = error.to_string();
+    ["leader changed", "no leader"].iter().any(|about| words.contains(about))
 }
 
 pub(crate) fn claim(client: &Client, lock: &str, ttl: Duration) -> Box<dyn Claim> {
@@ -131,6 +144,12 @@ pub(crate) async fn wait_for(claim: &mut Box<dyn Claim>) -> Grant {
         }
         claim.changed().await;
     }
+}
+
+/// What has become of its lock, which is told in time.
+pub(crate) async fn is_told(claim: &mut Box<dyn Claim>, limit: Duration) -> lock_core::Cause {
+    let cause = told(claim, limit).await;
+    cause.unwrap_or_else(|| too_late(&format!("nothing was told within {limit:?}")))
 }
 
 /// Waits for the claim to be woken, and asks what has become of its lock.
