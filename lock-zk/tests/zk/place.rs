@@ -34,6 +34,7 @@ pub(crate) fn a_node_whose_making_was_not_answered_is_found_by_its_owner() -> Re
         });
         until("the node is made", LONG, || async { !children(&raw, "/a").await.is_empty() }).await;
         // Its answer is lost with the connection.
+        until("it is answered", LONG, || async { proxy.count(Fault::Held(Way::ToClient)) > 0 }).await;
         proxy.cut(Cut::Reset);
         let (mut holder, grant) = attempt.await.unwrap();
         let nodes = children(&raw, "/a").await;
@@ -64,7 +65,7 @@ pub(crate) fn a_late_attempt_makes_no_node() -> Result<(), String> {
             let error = late.attempt().await.expect_err("no answer came");
             assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
             assert_in_time!(asked.elapsed() < patience + Duration::from_millis(100), "{:?}", asked.elapsed());
-            assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
+            until("it is on its way", TTL, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
             assert_eq!(late.release().await.unwrap(), Release::NotHeld);
             proxy.deliver(Way::ToServer);
             let end = Instant::now() + Duration::from_secs(1);

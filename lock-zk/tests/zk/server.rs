@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use lock_conformance::servers::{Absence, Owned, Settings, ZooKeeper};
-pub(crate) use lock_conformance::timing::until;
+use lock_conformance::timing::too_late;
+pub(crate) use lock_conformance::timing::{until, within};
 use lock_core::driver::{Attempt, Busy, Claim, Driver, Grant, Mode, Request, Waits};
-use lock_core::{Client, Label, Name, Options, Owner, Random};
+use lock_core::{Client, ErrorKind, Label, Name, Options, Owner, Random};
 use lock_zk::zookeeper_client;
 
 use crate::common;
@@ -43,7 +44,12 @@ impl Server {
 }
 
 pub(crate) async fn open(url: &str) -> Client {
-    lock_zk::connect_with(url, Options::default().patience(PATIENCE)).await.expect("it is up")
+    match lock_zk::connect_with(url, Options::default().patience(PATIENCE)).await {
+        Ok(client) => client,
+        // It is up: it was too slow.
+        Err(e) if matches!(e.kind(), ErrorKind::Unavailable { .. }) => too_late(&e.to_string()),
+        Err(e) => panic!("{e}"),
+    }
 }
 
 pub(crate) fn name(name: &str) -> Name {
