@@ -5,7 +5,6 @@ use std::time::Duration;
 use lock_conformance::proxy::{Proxy, Way};
 use lock_core::driver::{Cause, Release, Renewal};
 use lock_core::{Client, Done, ErrorKind};
-use tokio::task::JoinHandle;
 
 use crate::server::{Raw, Server, busy, claim, claim_with, granted, run, until};
 
@@ -73,11 +72,9 @@ pub(crate) fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing(
         // The connection and the script are there: what is late is the attempt alone.
         let mut before = claim(&client, "b", 20_000);
         granted(&mut before).await;
-        let stalled = stall(&raw, "0.6").await;
         let mut late = claim_with(&client, "a", 20_000, Duration::from_millis(200));
-        let error = late.attempt().await.unwrap_err();
+        let error = server.stands_still(late.attempt()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error}");
-        stalled.await.unwrap();
         let calls = async || raw.clone().calls("evalsha").await == 2;
         until("the server has read the late attempt", calls).await;
         assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
@@ -95,10 +92,14 @@ pub(crate) fn a_question_that_took_long_puts_no_deadline_beyond_the_patience() {
         let client = server.client("").await;
         granted(&mut claim(&client, "b", 20_000)).await;
         // The server's time is known from an answer to a question that was half a second on its way.
-        let stalled = stall(&raw, "0.6").await;
-        granted(&mut claim(&client, "c", 20_000)).await;
-        stalled.await.unwrap();
-        takes_nothing_late(&client, &raw).await;
+        let asking = client.clone();
+        let asked = server.stands_still(async {
+            let asked = tokio::spawn(async move { granted(&mut claim(&asking, "c", 20_000)).await });
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            asked
+        });
+        asked.await.await.unwrap();
+        takes_nothing_late(&server, &client, &raw).await;
     });
 }
 
@@ -113,31 +114,20 @@ pub(crate) fn a_token_ahead_of_the_clock_puts_no_deadline_beyond_the_patience() 
         let side = raw.keys().await.pop().unwrap();
         let _: () = raw.ask(&["SET", &side, &ahead.to_string()]).await;
         assert_eq!(granted(&mut claim(&client, "b", 20_000)).await.token.get(), ahead + 1);
-        takes_nothing_late(&client, &raw).await;
+        takes_nothing_late(&server, &client, &raw).await;
     });
 }
 
 /// An attempt that the server reads when its patience is over.
-async fn takes_nothing_late(client: &Client, raw: &Raw) {
+async fn takes_nothing_late(server: &Server, client: &Client, raw: &Raw) {
     let mut raw = raw.clone();
     let before = raw.calls("evalsha").await;
-    let stalled = stall(&raw, "0.4").await;
     let mut late = claim_with(client, "a", 20_000, Duration::from_millis(100));
-    let error = late.attempt().await.unwrap_err();
+    let error = server.stands_still(late.attempt()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error}");
-    stalled.await.unwrap();
     let read = async || raw.clone().calls("evalsha").await == before + 1;
     until("the server has read the late attempt", read).await;
     assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
-}
-
-/// Keeps the server busy.
-async fn stall(raw: &Raw, seconds: &'static str) -> JoinHandle<()> {
-    let mut raw = raw.clone();
-    let stalled = tokio::spawn(async move { raw.ask(&["DEBUG", "SLEEP", seconds]).await });
-    // Sent before what follows, and not yet over when that comes.
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    stalled
 }
 
 pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() {
@@ -259,11 +249,8 @@ pub(crate) fn a_lock_that_is_ours_is_not_mistaken_for_somebody_elses() {
         };
         waiter.release().await.unwrap();
         let mut impatient = claim_with(&client, "a", 20_000, Duration::from_millis(100));
-        let mut stall = raw.clone();
-        let stalled = tokio::spawn(async move { stall.ask::<()>(&["DEBUG", "SLEEP", "0.4"]).await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(impatient.attempt().await.unwrap_err().may_have_been_done());
-        stalled.await.unwrap();
+        let error = server.stands_still(impatient.attempt()).await.unwrap_err();
+        assert!(error.may_have_been_done(), "{error}");
         let _: () = raw.ask(&["SET", "a", &value, "PX", "20000"]).await;
         busy(&mut impatient).await;
         let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::proxy::{Proxy, Way};
+use lock_conformance::timing::within;
 use lock_core::{Cause, Client, Done, Ending, ErrorKind, Fence, Guard, Lock};
 
 use crate::access::restricted;
@@ -22,10 +23,11 @@ async fn hold(client: &Client, name: &str) -> Guard {
 
 /// The lock is lost at the guard's deadline and not before, and the guard's release is too late.
 async fn is_lost_in_time(guard: Guard) {
-    let (left, asked) = (guard.valid_for(), Instant::now());
-    let cause = tokio::time::timeout(left + Duration::from_millis(150), guard.lost()).await;
-    assert_eq!(cause.expect("in time"), Cause::Expired);
-    assert!(asked.elapsed() + Duration::from_millis(50) >= left && !guard.is_held());
+    let asked = Instant::now();
+    let left = guard.valid_for();
+    let cause = within("the loss is told", left + Duration::from_millis(150), guard.lost()).await;
+    assert_eq!(cause, Cause::Expired);
+    assert!(asked.elapsed() >= left && !guard.is_held());
     assert_eq!(guard.release().await, Ending::Expired);
 }
 
@@ -70,13 +72,14 @@ pub(crate) fn a_server_that_cannot_write_takes_no_locks_and_its_holders_know() {
             assert_eq!(error.kind(), NOT_DONE, "{error}");
             assert!(error.message().contains("disk"), "{error}");
         }
-        assert_eq!(guard.renew(TTL).await.unwrap_err().kind(), NOT_DONE);
+        let error = guard.renew(TTL).await.unwrap_err();
+        assert_eq!(error.kind(), NOT_DONE, "{error}");
         let token = guard.token();
         is_lost_in_time(guard).await;
         assert!(!waiter.is_finished(), "trouble is no reason to give up");
         let _: () = raw.ask(&["CONFIG", "SET", "dir", server.folder().to_str().unwrap()]).await;
         save(&mut raw, "ok").await;
-        let next = tokio::time::timeout(Duration::from_secs(6), waiter).await.unwrap().unwrap().unwrap();
+        let next = within("it has it", Duration::from_secs(6), waiter).await.unwrap().unwrap();
         assert!(next.token() > token);
         assert_eq!(next.release().await, Ending::Released);
     });
@@ -152,7 +155,9 @@ pub(crate) fn a_lock_whose_end_an_administrator_took_away_has_one_again() {
         let mut raw = server.raw().await;
         let client = server.client("").await;
         let guard = hold(&client, "held").await;
-        assert_eq!(raw.ask::<u32>(&["PERSIST", "held"]).await, 1);
+        let persisted = raw.ask::<u32>(&["PERSIST", "held"]).await;
+        guard.check().expect("held");
+        assert_eq!(persisted, 1);
         until("the next renewal gives it one", async || raw.ask::<i64>(&["PTTL", "held"]).await > 0).await;
         stays_held(&guard).await;
         assert_eq!(guard.release().await, Ending::Released);

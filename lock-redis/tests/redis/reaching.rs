@@ -106,12 +106,9 @@ pub(crate) fn a_connection_that_takes_longer_than_a_call_is_there_for_the_next()
         let mut raw = server.raw().await;
         let client = server.client("?lazy=true&patience=5s").await;
         let before = raw.connections().await;
-        let mut stall = raw.clone();
-        let stalled = tokio::spawn(async move { stall.ask::<()>(&["DEBUG", "SLEEP", "0.4"]).await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
         let mut hasty = crate::server::claim_with(&client, "a", 20_000, Duration::from_millis(100));
-        assert_eq!(hasty.attempt().await.unwrap_err().kind(), NOT_DONE);
-        stalled.await.unwrap();
+        let error = server.stands_still(hasty.attempt()).await.unwrap_err();
+        assert_eq!(error.kind(), NOT_DONE, "{error}");
         granted(&mut hasty).await;
         let after = raw.connections().await;
         assert_eq!(after, before + 1, "the connection that was being opened was thrown away");

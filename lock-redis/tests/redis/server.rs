@@ -1,11 +1,11 @@
 //! A Redis of the test's own, and what tests ask of it and of the driver.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
 use lock_conformance::servers::{self, Owned, Persistence, Settings};
+use lock_conformance::timing::within;
 use lock_core::driver::{Attempt, Claim, Grant, Mode, Request, Waits};
 use lock_core::{Client, Label, Name, Owner, Random};
 use redis::aio::MultiplexedConnection;
@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Runs a test to its end, or to its limit.
 pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(async { tokio::time::timeout(LIMIT, test).await.expect("the test ends in time") });
+    runtime.block_on(within("the test ends", LIMIT, test));
     runtime.shutdown_background();
 }
 
@@ -38,6 +38,14 @@ impl Server {
     /// Starts it again, without data.
     pub(crate) fn restart(&self) {
         self.0.restart(Data::Lost).expect("its port is free");
+    }
+
+    /// Stops it in its tracks while something is done that it does not answer.
+    pub(crate) async fn stands_still<T>(&self, meanwhile: impl Future<Output = T>) -> T {
+        self.0.pause().expect("it runs");
+        let outcome = meanwhile.await;
+        self.0.resume().expect("it is there");
+        outcome
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -79,14 +87,10 @@ impl Server {
 
     async fn try_raw_in(&self, database: u16) -> redis::RedisResult<Raw> {
         let client = redis::Client::open(self.url(&format!("/{database}"))).expect("a URL");
-        let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+        let config =
+            redis::AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
         client.get_multiplexed_async_connection_with_config(&config).await.map(Raw)
     }
-}
-
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it has an address").port()
 }
 
 /// Commands as one types them.

@@ -1,9 +1,10 @@
 //! A node that may have forgotten locks has no vote until nothing of what it forgot can be held.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
 use lock_conformance::servers::Settings;
+use lock_conformance::timing::until;
 use lock_core::driver::Level;
 use lock_core::{Client, ErrorKind, Options};
 
@@ -104,10 +105,10 @@ pub(crate) fn clients_agree_on_the_longest_ttl() {
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
         assert!(error.to_string().contains("max_ttl=1.5s"), "{error}");
         // Changing it takes as long as the longer of the two.
-        assert!(client.init().await.unwrap().contains("votes in 3s"));
         let began = Instant::now();
+        assert!(client.init().await.unwrap().contains("votes in 3s"));
         released(lock.acquire().await.unwrap()).await;
-        assert!(began.elapsed() >= ms(2800), "{:?}", began.elapsed());
+        assert!(began.elapsed() >= ms(2999), "{:?}", began.elapsed());
     });
 }
 
@@ -146,16 +147,13 @@ pub(crate) fn a_node_with_replicas_has_no_vote() {
         for (primary, replica) in nodes.servers().iter().zip(replicas.urls()) {
             let mut follow = redis::cmd("REPLICAOF");
             follow.arg("127.0.0.1").arg(primary.port()).exec_async(&mut admin(replica).await).await.unwrap();
-            let mut primary = admin(primary.url()).await;
-            let deadline = Instant::now() + TTL * 5;
-            loop {
-                let mut info = redis::cmd("INFO");
+            let primary = admin(primary.url()).await;
+            until("it follows", TTL * 5, || async {
+                let (mut info, mut primary) = (redis::cmd("INFO"), primary.clone());
                 let info: String = info.arg("replication").query_async(&mut primary).await.unwrap();
-                if info.contains("connected_slaves:1") {
-                    break;
-                }
-                assert!(Instant::now() < deadline, "it follows: {info}");
-            }
+                info.contains("connected_slaves:1")
+            })
+            .await;
         }
         refuses(&nodes, "1 attached").await;
     });
@@ -185,9 +183,11 @@ async fn refuses(nodes: &Nodes, why: &str) {
 /// Three of five come back empty: who had the lock has a minority of it, and is told.
 pub(crate) fn what_a_majority_has_forgotten_is_lost() {
     run(async {
-        let nodes = five(TTL);
+        let nodes = five(Duration::from_secs(30));
         let client = nodes.open(options()).await.unwrap();
-        let guard = client.lock("a").ttl(TTL).build().unwrap().acquire().await.unwrap();
+        // No renewal of its own gives back what one of them has lost before the next one has.
+        let lock = client.lock("a").ttl(Duration::from_secs(10)).fixed_lease().build().unwrap();
+        let guard = lock.acquire().await.unwrap();
         for server in &nodes.servers()[..3] {
             server.kill().unwrap();
             server.restart(Data::Lost).unwrap();
