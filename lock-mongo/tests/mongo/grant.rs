@@ -29,13 +29,14 @@ async fn held_up(proxy: &Proxy, claim: &mut Box<dyn lock_core::driver::Claim>) {
     proxy.hold_open_ones(Way::ToServer);
     let error = claim.attempt().await.expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
-    assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
+    let is_held = || async { proxy.count(Fault::Held(Way::ToServer)) > held };
+    until("the attempt is on its way", Duration::from_secs(5), is_held).await;
 }
 
 /// A standalone server numbers nothing: the deadline is all there is.
 pub(crate) fn a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing() {
     run(async {
-        let server = Server::start(&StandaloneMongoDb, &["--setParameter", "ttlMonitorSleepSecs=1"]);
+        let server = Server::start(&StandaloneMongoDb, &["--setParameter", "ttlMonitorEnabled=false"]);
         let (proxy, client) = through(&server).await;
         let locks = server.locks().await;
         let mut late = claim_with(&client, "a", LONG, Duration::from_millis(500));
@@ -50,6 +51,7 @@ pub(crate) fn a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing() {
         .await;
         let left = left.take().unwrap();
         assert!(left.get("owner").is_none() && left.get("token").is_none(), "{left}");
+        server.admin(doc! { "setParameter": 1, "ttlMonitorEnabled": true }).await;
         until("what it left is gone", LONG, || async { document(&locks, "a").await.is_none() }).await;
     });
 }

@@ -30,7 +30,8 @@ pub(crate) fn a_user_without_channels_releases_and_looks_instead_of_being_woken(
         let mut waiter = claim(&client, "a", 20_000);
         busy(&mut waiter).await;
         assert_eq!(client.info().wakes, Wakes::Pushed, "nothing is known yet");
-        assert_eq!(waiter.listen().await.unwrap_err().kind(), ErrorKind::Unsupported);
+        let error = waiter.listen().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert_eq!(client.info().wakes, Wakes::Polled);
         assert_eq!(holder.release().await.unwrap(), Release::Released { others: None });
         assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
@@ -54,7 +55,8 @@ pub(crate) fn one_forbidden_channel_does_not_deafen_the_others() {
         // At once, so that they are subscribed together.
         let (a, other, b) = tokio::join!(a.listen(), other.listen(), b.listen());
         assert!(a.is_ok() && b.is_ok(), "{a:?} {b:?}");
-        assert_eq!(other.unwrap_err().kind(), ErrorKind::Unsupported);
+        let error = other.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     });
 }
 
@@ -95,7 +97,8 @@ pub(crate) fn a_user_held_to_some_keys_has_the_side_keys_too() {
         waiter.listen().await.unwrap();
         assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(false) });
         waiter.changed().await;
-        assert_eq!(claim(&client, "other", 20_000).attempt().await.unwrap_err().kind(), ErrorKind::Rejected);
+        let error = claim(&client, "other", 20_000).attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
         // INFO and CONFIG are not among these: what they would have told is unknown, not bad.
         for subject in ["reachable", "rights", "persistence", "eviction", "replicas"] {
             assert_eq!(found(&client, subject).await.level, Level::Unknown, "{subject}");

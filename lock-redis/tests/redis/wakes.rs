@@ -1,14 +1,20 @@
 //! Wake-ups.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use lock_conformance::assert_in_time;
+use lock_conformance::proxy::{Fault, Proxy};
+use lock_conformance::timing::within;
 use lock_core::driver::{Claim, Release, Revocation, When};
 use lock_core::{Label, Owner, Random};
 
 use crate::server::{Raw, Server, busy, claim, granted, name, run, until};
 
-async fn woken(claim: &mut Box<dyn Claim>) -> bool {
-    tokio::time::timeout(Duration::from_secs(5), claim.changed()).await.is_ok()
+/// How long a channel that nobody listens to stays subscribed at least.
+const IDLE: Duration = Duration::from_secs(1);
+
+async fn woken(what: &str, claim: &mut Box<dyn Claim>) {
+    within(what, Duration::from_secs(5), claim.changed()).await;
 }
 
 /// How many connections are subscribed to the lock's channel.
@@ -34,7 +40,7 @@ pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
         waiter.listen().await.unwrap();
         assert_eq!(listeners(&server.raw().await, "a").await, 1, "confirmed when listen returns");
         holder.release().await.unwrap();
-        assert!(woken(&mut waiter).await);
+        woken("the release is told of", &mut waiter).await;
         let token = granted(&mut waiter).await.token;
 
         busy(&mut holder).await;
@@ -49,7 +55,7 @@ pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
             patience: Duration::from_secs(1),
         };
         ours.driver().revoke(&name("a"), revocation).await.unwrap();
-        assert!(woken(&mut holder).await);
+        woken("the revoke is told of", &mut holder).await;
         granted(&mut holder).await;
     });
 }
@@ -89,13 +95,13 @@ pub(crate) fn who_is_granted_the_lock_takes_no_wake_ups_from_who_waits() {
         first.listen().await.unwrap();
         second.listen().await.unwrap();
         granted(&mut first).await;
-        assert!(woken(&mut second).await, "what the one who leaves might have taken is passed on");
+        woken("what the one who leaves might have taken is passed on", &mut second).await;
         // As a holder waits for news of its own lock.
         let holder = tokio::spawn(async move { first.changed().await });
         for _ in 0..3 {
             let channel: Vec<String> = raw.ask(&["PUBSUB", "CHANNELS", "a*"]).await;
             let _: u32 = raw.ask(&["PUBLISH", &channel[0], "x"]).await;
-            assert!(woken(&mut second).await);
+            woken("a message on the channel", &mut second).await;
         }
         assert!(!holder.is_finished());
     });
@@ -117,12 +123,11 @@ pub(crate) fn one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to
             assert_eq!(listeners(&raw, lock).await, 1);
         }
         let kept = claims.pop().unwrap();
+        let left = Instant::now();
         drop(claims);
-        assert_eq!(
-            listeners(&raw, "lock-0.").await,
-            1,
-            "a name that is handed over often is not subscribed anew"
-        );
+        let still = listeners(&raw, "lock-0.").await;
+        assert_in_time!(left.elapsed() < IDLE, "looked when it may have been let go of");
+        assert_eq!(still, 1, "a name that is handed over often is not subscribed anew");
         until("the others are let go of", async || listeners(&raw, "lock-0.").await == 0).await;
         assert_eq!(listeners(&raw, "lock-49.").await, 1, "somebody listens to this one");
         let mut again = claim(&client, "lock-0.", 20_000);
@@ -142,11 +147,13 @@ pub(crate) fn a_name_that_is_handed_over_often_is_not_subscribed_anew() {
         let mut raw = server.raw().await;
         let client = server.client("").await;
         let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;
+        let began = Instant::now();
         for _ in 0..20 {
             claim(&client, "a", 20_000).listen().await.unwrap();
             // While the lock is held, say.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        assert_in_time!(began.elapsed() < IDLE, "it may have been let go of meanwhile");
         assert_eq!(raw.calls("subscribe").await, 1);
     });
 }
@@ -155,20 +162,26 @@ pub(crate) fn a_subscription_that_broke_is_restored_and_everybody_looks() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
-        let client = server.client("").await;
+        let proxy = Proxy::start(&format!("127.0.0.1:{}", server.port())).await.unwrap();
+        let client = lock_redis::connect(&format!("redis://{}", proxy.address())).await.unwrap();
         let mut holder = claim(&client, "a", 20_000);
         let mut waiter = claim(&client, "a", 20_000);
         granted(&mut holder).await;
         busy(&mut waiter).await;
         waiter.listen().await.unwrap();
         for _ in 0..3 {
+            // The gap lasts until the first wake-up was taken: two that nobody took yet are one.
+            let refused = proxy.count(Fault::Refused);
+            proxy.refuse();
             let _: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-            assert!(woken(&mut waiter).await, "what was told meanwhile is lost");
+            woken("what was told meanwhile is lost", &mut waiter).await;
+            until("it tries again", async || proxy.count(Fault::Refused) > refused).await;
+            proxy.accept();
             until("it listens again", async || listeners(&raw, "a").await == 1).await;
-            assert!(woken(&mut waiter).await, "and once more after the gap");
+            woken("and once more after the gap", &mut waiter).await;
         }
         holder.release().await.unwrap();
-        assert!(woken(&mut waiter).await);
+        woken("the release is told of", &mut waiter).await;
         granted(&mut waiter).await;
     });
 }

@@ -86,12 +86,15 @@ pub(crate) fn an_attempt_again_has_what_the_row_has_left(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;
-        let mut holder = claim_for(&client, "a", Duration::from_secs(3), PATIENCE);
+        let ttl = Duration::from_secs(3);
+        let mut holder = claim_for(&client, "a", ttl, PATIENCE);
+        let asked = Instant::now();
         let first = granted(&mut holder).await;
-        assert_eq!(first.valid_for, Duration::from_secs(3));
+        assert_eq!(first.valid_for, ttl);
         tokio::time::sleep(Duration::from_secs(2)).await;
         let began = Instant::now();
         let again = granted(&mut holder).await;
+        assert_in_time!(asked.elapsed() < ttl, "asked again when the lease may have ended");
         assert_eq!(again.token, first.token);
         assert!(again.valid_for > Duration::from_secs(1), "kept from now on: {:?}", again.valid_for);
         let left = Duration::from_micros(u64::try_from(server.number(LEFT).await).unwrap());
@@ -106,12 +109,18 @@ pub(crate) fn a_look_waits_for_no_transaction(on: On) {
         let client = server.client().await;
         granted(&mut claim(&client, "a", PATIENCE)).await;
         let mut waiter = claim(&client, "a", PATIENCE);
+        let asked = Instant::now();
         assert!(is_busy(&mut waiter).await);
         let mut raw = server.raw().await;
         execute(&mut raw, "BEGIN").await;
         execute(&mut raw, "UPDATE onelock_locks SET label = 'x'").await;
         let began = Instant::now();
-        let attempt = waiter.attempt().await.unwrap();
+        let attempt = waiter.attempt().await;
+        assert_in_time!(
+            asked.elapsed() < Duration::from_secs(1),
+            "it may be time to ask for the lock itself"
+        );
+        let attempt = attempt.unwrap();
         let Attempt::Busy(busy) = attempt else { panic!("{attempt:?}") };
         assert!(busy.free_in.is_some_and(|left| left <= TTL && left > TTL / 2), "{busy:?}");
         assert!(busy.holder.is_some(), "a look shows who it is");
@@ -170,7 +179,7 @@ pub(crate) fn a_process_that_waits_for_long_asks_five_times_a_second_at_most(on:
         let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap().release().await });
         let statements = async || server.status("Com_select").await + server.status("Com_update").await;
         tokio::time::sleep(Duration::from_secs(10)).await;
-        let (before, began) = (statements().await, Instant::now());
+        let (began, before) = (Instant::now(), statements().await);
         tokio::time::sleep(Duration::from_secs(5)).await;
         let asked = statements().await - before;
         let most = (began.elapsed().as_secs_f64() * 5.0).ceil();

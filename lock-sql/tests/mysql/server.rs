@@ -1,7 +1,7 @@
 //! A server for the tests, and what they ask of it and of the driver.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lock_conformance::servers::{Owned, Persistence, Product, Settings};
@@ -30,8 +30,13 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
 static SHARED: Mutex<Vec<(String, Owned)>> = Mutex::new(Vec::new());
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
+/// Also after a start that failed: the next who asks starts it.
+fn shared_ones() -> MutexGuard<'static, Vec<(String, Owned)>> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 pub(crate) fn end_shared() {
-    SHARED.lock().expect("no test holds it for long").clear();
+    shared_ones().clear();
 }
 
 /// A database on a server.
@@ -45,7 +50,7 @@ impl Server {
     /// A new database on the server that all share.
     pub(crate) async fn shared(on: On) -> Server {
         let url = {
-            let mut shared = SHARED.lock().expect("no test holds it for long");
+            let mut shared = shared_ones();
             let name = on.listing().name;
             if !shared.iter().any(|(of, _)| of == name) {
                 shared.push((name.to_owned(), start(on, &[])));

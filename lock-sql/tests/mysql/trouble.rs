@@ -122,16 +122,23 @@ pub(crate) fn a_statement_that_is_killed_is_not_known_to_be_undone(on: On) {
         let mut raw = server.raw().await;
         execute(&mut raw, "BEGIN").await;
         execute(&mut raw, "UPDATE onelock_locks SET label = 'x'").await;
-        let mut attempt = claim(&client, "a", PATIENCE);
+        let mut attempt = claim(&client, "a", PATIENCE * 4);
         let attempt = tokio::spawn(async move { attempt.attempt().await.unwrap_err() });
-        server.running("UPDATE", 1).await;
-        let killed = format!(
+        let waiting = format!(
             "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE db = '{}' AND info LIKE 'UPDATE%'",
             server.database()
         );
         let mut admin = server.raw().await;
-        let id: i64 = sqlx::query_scalar(AssertSqlSafe(killed)).fetch_one(&mut admin).await.unwrap();
-        execute(&mut admin, &format!("KILL QUERY {id}")).await;
+        // The server undoes it after a second of waiting, and it is asked again: a kill may come in between.
+        until("it is killed while it waits", async || {
+            let ids = sqlx::query_scalar(AssertSqlSafe(waiting.clone()));
+            let ids: Vec<i64> = ids.fetch_all(&mut admin).await.unwrap();
+            for id in ids {
+                execute(&mut admin, &format!("KILL QUERY {id}")).await;
+            }
+            attempt.is_finished()
+        })
+        .await;
         let error = attempt.await.unwrap();
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
         execute(&mut raw, "ROLLBACK").await;

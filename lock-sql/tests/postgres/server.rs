@@ -1,7 +1,7 @@
 //! A server for all tests, with a table for each; servers of their own for those that hurt them.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lock_conformance::servers::{self, Owned, Persistence, Settings};
@@ -15,7 +15,13 @@ use crate::Outcome;
 
 pub(crate) const TTL: Duration = Duration::from_secs(20);
 
-static SHARED: LazyLock<Owned> = LazyLock::new(|| start(&[]));
+static SHARED: Mutex<Option<Owned>> = Mutex::new(None);
+
+/// Where the server is that all share: started for who asks first, and for the next where that failed.
+fn shared() -> String {
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.get_or_insert_with(|| start(&[])).url().to_owned()
+}
 
 /// Starts a server of a test's own, with these settings.
 pub(crate) fn start(settings: &[&str]) -> Owned {
@@ -39,7 +45,7 @@ pub(crate) struct Site {
 impl Site {
     /// On the server that all share.
     pub(crate) fn new() -> Site {
-        Site::on(SHARED.url())
+        Site::on(&shared())
     }
 
     pub(crate) fn on(url: &str) -> Site {

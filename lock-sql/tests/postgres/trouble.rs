@@ -82,13 +82,19 @@ pub(crate) fn a_server_set_to_read_only_is_unavailable() -> Outcome {
 
 /// Each try is of a claim that holds nothing meanwhile.
 async fn until_err(claim: &mut Box<dyn Claim>) -> lock_core::Error {
-    for _ in 0..1000 {
-        match claim.attempt().await {
-            Ok(_) => claim.release().await.map(drop).unwrap_or_default(),
-            Err(e) => return e,
+    let mut refused = None;
+    until("it takes no more writes", async || match claim.attempt().await {
+        Ok(_) => {
+            claim.release().await.map(drop).unwrap_or_default();
+            false
         }
-    }
-    panic!("it goes on taking writes");
+        Err(e) => {
+            refused = Some(e);
+            true
+        }
+    })
+    .await;
+    refused.expect("it was refused")
 }
 
 pub(crate) fn a_connection_that_was_killed_is_replaced_at_every_call() -> Outcome {

@@ -109,14 +109,23 @@ impl ReplicaSet {
 
     /// Makes the primary step down, for `pause` at least; returns when it has. Its successor is yet to be elected.
     pub fn step_down(&self, pause: Duration) -> io::Result<usize> {
-        let primary = self.primary()?;
         let seconds = i32::try_from(pause.as_secs().max(2)).map_err(io::Error::other)?;
         let command = Document::default()
             .with("replSetStepDown", seconds)
             .with("secondaryCatchUpPeriodSecs", 1)
             .with("force", true);
-        wire::ask(&mut connect_for(&self.members[primary].own_url(), ELECTION)?, command)?;
-        Ok(primary)
+        let deadline = Instant::now() + ELECTION;
+        loop {
+            let primary = self.primary()?;
+            let mut stream = connect_for(&self.members[primary].own_url(), ELECTION)?;
+            match wire::ask(&mut stream, command.clone()) {
+                // Another was elected meanwhile.
+                Err(e) if is_no_primary(&e) && Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                answer => return answer.map(|_| primary),
+            }
+        }
     }
 
     fn hello(&self, member: usize) -> io::Result<Document> {
@@ -126,4 +135,11 @@ impl ReplicaSet {
         }
         wire::ask(&mut connect(&member.own_url())?, Document::default().with("hello", 1))
     }
+}
+
+/// Whether a member refused because it is the primary no more.
+fn is_no_primary(refusal: &io::Error) -> bool {
+    let refusal = refusal.to_string();
+    // NotWritablePrimary, PrimarySteppedDown, InterruptedDueToReplStateChange.
+    ["(10107)", "(189)", "(11602)"].iter().any(|code| refusal.contains(code))
 }
