@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Claim, Lease, Mode, Request, Waits};
-use lock_core::{Cause, Client, Guard, Info, Label, LockBuilder, Name, Options, Owner, Random};
+use lock_core::driver::{Claim, Entry, Lease, Mode, Request, Waits};
+use lock_core::{Cause, Client, Guard, Info, Label, Lock, LockBuilder, Name, Options, Owner, Random};
 
 use crate::harness::Harness;
 use crate::proxy::Proxy;
@@ -71,8 +71,21 @@ impl Setting {
     }
 
     pub(crate) async fn hold_by(&self, client: &Client, name: &Name) -> Guard {
-        let lock = self.lock(client, name).build().expect("the case's terms are fine");
-        lock.try_acquire().await.expect("the server is up").expect("nobody else has this name")
+        hold(self.lock(client, name)).await
+    }
+
+    /// For a lease that a machine may stand still in: for cases that are not about its end.
+    pub(crate) fn long(&self) -> Duration {
+        self.ttl() * 20
+    }
+
+    /// A lock held by a new client for so long.
+    pub(crate) async fn hold_long(&self, name: &Name) -> Guard {
+        self.hold_long_by(&self.client().await, name).await
+    }
+
+    pub(crate) async fn hold_long_by(&self, client: &Client, name: &Name) -> Guard {
+        hold(self.lock(client, name).ttl(self.long())).await
     }
 
     /// Whether the lock can be had at once by somebody new; gives it back.
@@ -96,6 +109,15 @@ impl Setting {
         }
     }
 
+    /// Who is seen to hold what this guard holds; fails the case if nobody does.
+    pub(crate) async fn seen(&self, lock: &Lock, guard: &Guard) -> Entry {
+        let seen = lock.inspect().await.expect("the server is up").holder;
+        seen.unwrap_or_else(|| {
+            guard.check().expect("nobody holds it");
+            panic!("nobody is seen to hold it, and its guard does");
+        })
+    }
+
     /// A claim, for the cases that speak the contract itself.
     pub(crate) fn claim(&self, client: &Client, name: &Name, ttl: Duration, waits: Waits) -> Box<dyn Claim> {
         client.driver().claim(Request {
@@ -109,6 +131,11 @@ impl Setting {
             clock: client.clock().clone(),
         })
     }
+}
+
+async fn hold(lock: LockBuilder) -> Guard {
+    let lock = lock.build().expect("the case's terms are fine");
+    lock.try_acquire().await.expect("the server is up").expect("nobody else has this name")
 }
 
 /// Whether cases do all that they are sized for.

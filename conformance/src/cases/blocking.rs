@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use lock_core::{Cause, Ending, ErrorKind, MultiLock, Options};
 
+use super::cancellation::takes_less_than_the_last_wait;
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::until;
+use crate::timing::{too_late, until};
 
 pub(crate) const CASES: &[Case] = &[
     case!(threads_without_async_hold_locks, [B19]),
@@ -27,15 +28,16 @@ async fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 
 
 async fn threads_without_async_hold_locks(s: Setting) {
     let (name, other, client) = (s.name(), s.name(), s.client().await);
-    let lock = s.lock(&client, &name).wait(ms(50)).build().expect("fine terms");
-    let second = s.lock(&client, &other).build().expect("fine terms");
+    let lock = s.lock(&client, &name).ttl(s.long()).wait(ms(50)).build().expect("fine terms");
+    let second = s.lock(&client, &other).ttl(s.long()).build().expect("fine terms");
     let first = lock.clone();
     on_a_plain_thread(move || {
         let guard = lock.blocking_acquire().expect("free");
         guard.check().expect("held");
-        assert!(guard.blocking_renew(Duration::from_secs(5)).is_ok());
+        guard.blocking_renew(Duration::from_secs(5)).expect("held");
         assert!(lock.blocking_try_acquire().expect("up").is_none());
-        assert_eq!(lock.blocking_acquire().expect_err("held").kind(), ErrorKind::Timeout);
+        let error = lock.blocking_acquire().expect_err("held");
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
         assert!(lock.blocking_inspect().expect("up").holder.is_some());
         assert_eq!(guard.blocking_lost(ms(20)), None);
         assert_eq!(guard.blocking_release(), Ending::Released);
@@ -45,7 +47,7 @@ async fn threads_without_async_hold_locks(s: Setting) {
         let both = MultiLock::new([lock, second]).expect("different locks");
         assert!(both.blocking_run(lock_core::MultiGuard::is_held).expect("free"));
         let guard = both.blocking_try_acquire().expect("up").expect("free");
-        assert!(guard.blocking_renew(Duration::from_secs(5)).is_ok());
+        guard.blocking_renew(Duration::from_secs(5)).expect("held");
         assert_eq!(guard.blocking_lost(ms(20)), None);
         assert_eq!(guard.blocking_release(), Ending::Released);
         drop(both.blocking_acquire().expect("free"));
@@ -67,11 +69,10 @@ async fn a_dedicated_client_needs_no_runtime(s: Setting) {
         let guard = lock.blocking_acquire().expect("free");
         // Renewed by the client's own thread.
         assert_eq!(guard.blocking_lost(ttl * 2), None);
-        drop((guard, lock, client));
+        takes_less_than_the_last_wait(|| drop((guard, lock, client)));
     })
     .await;
-    // The last handle has waited for the release.
-    assert!(s.is_free(&name).await);
+    assert!(s.is_free(&name).await, "the last handle has waited for the release");
 }
 
 async fn a_blocking_holder_is_told_of_its_loss(s: Setting) {
@@ -82,8 +83,8 @@ async fn a_blocking_holder_is_told_of_its_loss(s: Setting) {
     on_a_plain_thread(move || {
         let lost = lock.blocking_run(|guard| {
             runtime.block_on(harness.forget(&name));
-            let cause = guard.blocking_lost(limit);
-            assert!(matches!(cause, Some(Cause::Gone | Cause::Session)), "{cause:?}");
+            let Some(cause) = guard.blocking_lost(limit) else { too_late("the loss") };
+            assert!(matches!(cause, Cause::Gone | Cause::Session), "{cause}");
             assert_eq!(guard.check().expect_err("lost").kind(), ErrorKind::Lost);
         });
         assert_eq!(lost.expect_err("the work was not protected to its end").kind(), ErrorKind::Lost);

@@ -36,20 +36,18 @@ async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
     let (name, other) = (s.name(), s.client().await);
     let guard = s.hold(&name).await;
     let lock = s.lock(&other, &name).build().expect("fine terms");
-    let holder = lock.inspect().await.expect("up").holder.expect("it is held");
+    let holder = s.seen(&lock, &guard).await;
     match lock.revoke(&holder.owner, When::HoldersDeadline).await.expect("up") {
         Revoked::FreeIn(left) => assert!(left <= s.ttl() * 2, "{left:?}"),
-        other => panic!("{other:?}"),
+        other => {
+            guard.check().expect("it is not held any more");
+            panic!("{other:?}");
+        }
     }
     // From now on: whenever it is free, its holder has been told.
-    let told = tokio::spawn(async move {
-        let cause = guard.lost().await;
-        (cause, guard)
-    });
     let taken = within("it comes free", s.ttl() * 4 + ms(1000), lock.acquire()).await.expect("up");
-    assert!(told.is_finished(), "somebody else holds it and the holder was not told");
-    let (cause, guard) = told.await.expect("no panic");
-    assert_eq!(cause, Cause::Revoked);
+    assert!(!guard.is_held(), "somebody else holds it and the holder was not told");
+    assert_eq!(within("told", ms(1000), guard.lost()).await, Cause::Revoked);
     assert_eq!(guard.release().await, Ending::Expired);
     taken.check().expect("held");
 }
@@ -77,7 +75,7 @@ async fn a_lock_broken_now_is_free_at_once(s: Setting) {
 async fn only_the_holder_that_was_seen_is_revoked(s: Setting) {
     let (name, other) = (s.name(), s.client().await);
     let lock = s.lock(&other, &name).build().expect("fine terms");
-    let first = s.hold(&name).await;
+    let first = s.hold_long(&name).await;
     let seen = lock.inspect().await.expect("up").holder.expect("it is held");
     assert_eq!(first.release().await, Ending::Released);
     let nobody = OwnerBytes::new(b"nobody".to_vec());

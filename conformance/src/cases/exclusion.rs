@@ -32,7 +32,7 @@ async fn a_held_lock_is_not_given_to_another(s: Setting) {
 
 async fn two_tasks_of_one_client_exclude_each_other(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let guard = s.hold_by(&client, &name).await;
+    let guard = s.hold_long_by(&client, &name).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     assert!(lock.try_acquire().await.expect("up").is_none(), "the client is not the owner");
     let waiter = tokio::spawn(async move { lock.acquire().await });

@@ -60,8 +60,8 @@ async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
     server.resume();
     // Whatever those attempts may have done in the meantime is undone.
     let other = server.open(Options::default()).await.expect("it is up");
-    let lock = s.lock(&other, &name).wait(s.ttl() / 2 + ms(600)).build().expect("fine terms");
-    lock.acquire().await.expect("nothing was left behind");
+    let lock = s.lock(&other, &name).build().expect("fine terms");
+    within("nothing was left behind", s.ttl() / 2 + ms(600), lock.acquire()).await.expect("up");
 }
 
 /// It neither answers nor forgets; its clock goes on.
@@ -79,8 +79,9 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Se
     });
     tokio::time::sleep(s.ttl() / 2).await;
     server.pause();
+    guard.check().expect("held");
     let asked = s.lock(&other, &free).wait(s.ttl() * 10).build().expect("fine terms");
-    let asked = tokio::spawn(async move { asked.acquire().await.map(|guard| guard.is_held()) });
+    let asked = tokio::spawn(async move { asked.acquire().await.and_then(|guard| guard.check()) });
     lost_in_time(&guard, &s.info, s.ttl()).await;
     tokio::time::sleep(s.ttl() / 2).await;
     assert!(!waiter.is_finished() && !asked.is_finished());
@@ -88,7 +89,7 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Se
     let next = within("the waiter has it", s.ttl() * 4 + ms(2000), waiter).await;
     assert_eq!(next.expect("no panic"), Ending::Released);
     let asked = within("an attempt that nobody answered is repeated", s.ttl() * 4 + ms(2000), asked).await;
-    assert!(asked.expect("no panic").expect("it answers again"));
+    asked.expect("no panic").expect("it answers again");
 }
 
 async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting) {

@@ -9,6 +9,7 @@ use super::case;
 use crate::part::{Order, Part, Player};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
+use crate::timing::assert_in_time;
 
 pub(crate) const CASES: &[Case] = &[
     // Elsewhere a process's files can't be seen.
@@ -68,12 +69,21 @@ async fn the_parent_keeps_it(s: &Setting, name: &Name, mut player: Player) {
     let end = Instant::now() + s.ttl() * 3;
     while Instant::now() < end {
         if s.is_free(name).await {
-            panic!("the child has released its parent's lock, or this: {}", player.says().await);
+            let said = parents_ending(&mut player).await;
+            assert_in_time!(said != "parent: Released", "asked when the parent had released it");
+            panic!("the child has released its parent's lock, or this: {said}");
         }
         tokio::time::sleep(s.ttl() / 8).await;
     }
-    assert_eq!(player.says().await, "parent: Released");
+    assert_eq!(parents_ending(&mut player).await, "parent: Released");
     assert!(s.is_free(name).await);
+}
+
+/// What it says last. It holds until it releases, so that only the server's answer can have been too late.
+async fn parents_ending(player: &mut Player) -> String {
+    let said = player.says().await;
+    assert_in_time!(said != "parent: Expired", "{said}");
+    said
 }
 
 async fn a_fork_holds_nothing_and_releases_nothing(s: Setting) {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use lock_core::driver::Lease;
 use lock_core::{Client, Done, Ending, ErrorKind, FencingToken, Lock, Name, Options, Random};
 
 use super::case;
@@ -81,11 +82,14 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
         let name = s.name();
         let client = warm_client(&s, &proxy).await;
         // Its connection hangs; those that it opens instead work.
-        proxy.hold_open_ones(Way::ToServer);
         let held = proxy.count(Fault::Held(Way::ToServer));
+        proxy.hold_open_ones(Way::ToServer);
         let error = long(&client, &name).try_acquire().await.map(drop).expect_err("no answer came");
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
         assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
+        // Its release has been answered.
+        let left = client.shutdown(patience(&s)).await;
+        assert_in_time!(left == 0, "the release took {:?}", patience(&s));
         tokio::time::sleep(late).await;
         let looking = long(&direct, &name);
         assert!(looking.inspect().await.expect("up").holder.is_none());
@@ -162,7 +166,9 @@ async fn what_arrives_twice_counts_once(s: Setting) {
         let before = proxy.count(Fault::Doubled);
         // Where a chunk is no request, the second one may come first, and it is the first that finds nothing then.
         let ending = guard.release().await;
-        assert!(ending == Ending::Released || s.harness.multiplexes(), "{ending:?}");
+        if !s.harness.multiplexes() {
+            assert_eq!(ending, Ending::Released);
+        }
         let next = within("one release frees it", ms(1000), next).await.expect("no panic").expect("up");
         until("the release has arrived twice", ms(1000), || async { proxy.count(Fault::Doubled) > before })
             .await;
@@ -171,7 +177,7 @@ async fn what_arrives_twice_counts_once(s: Setting) {
         next.renew(ttl).await.expect("the second release took nothing from it");
         assert_eq!(next.release().await, Ending::Released);
     }
-    assert!(proxy.count(Fault::Doubled) >= 75, "{} of its requests", proxy.count(Fault::Doubled));
+    until("each request was asked twice", ms(1000), || async { proxy.count(Fault::Doubled) >= 75 }).await;
 }
 
 async fn a_slow_answer_counts_against_the_lease(s: Setting) {
@@ -189,9 +195,11 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
     let guard = lock.acquire().await.expect("it is slow, but in time");
     let left = guard.valid_for();
     assert!(asked.elapsed() >= slow);
-    assert!(left <= ttl - slow && !left.is_zero(), "{left:?} of {ttl:?}");
+    assert!(left <= ttl - slow, "{left:?} of {ttl:?}");
+    guard.check().expect("held");
     let left = guard.renew(ttl).await.expect("it is held");
-    assert!(left <= ttl - slow && !left.is_zero(), "{left:?} of {ttl:?}");
+    assert!(left <= ttl - slow, "{left:?} of {ttl:?}");
+    guard.check().expect("held");
     proxy.delay(Way::ToClient, Duration::ZERO);
     guard.lost().await;
     until("the server agrees", s.ttl(), || s.is_free(&name)).await;
@@ -213,7 +221,8 @@ async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
         let took = asked.elapsed();
         assert!(took >= pause * 40, "{took:?}: requests are longer");
         guard.check().expect("held");
-        assert!(guard.valid_for() + took <= ttl);
+        // A session may have been proven meanwhile.
+        assert!(guard.valid_for() + took <= ttl || s.info.lease == Lease::Session, "{took:?} of {ttl:?}");
         guard.renew(ttl).await.expect("it is held");
         s.is_kept(&guard, &name).await;
         assert_eq!(guard.release().await, Ending::Released);
@@ -251,7 +260,8 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
         until("it answers again", ms(1000), || async { lock.inspect().await.is_ok() }).await;
         ask(lock.clone(), guard.token(), 0).await;
         assert_eq!(guard.release().await, Ending::Released);
-        assert!(s.is_free(lock.name()).await);
+        // Those whose wait was cancelled may be leaving yet.
+        until("it is free", ms(1000), || s.is_free(lock.name())).await;
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn lock(s: &Setting, client: &Client, name: &Name, owner: &Reentrant) -> Lock {
-    s.lock(client, name).reentrant(owner).build().expect("fine terms")
+    s.lock(client, name).ttl(s.long()).reentrant(owner).build().expect("fine terms")
 }
 
 async fn an_owner_enters_again_and_leaves_as_often(s: Setting) {
@@ -109,7 +109,7 @@ async fn a_partial_release_renews(s: Setting) {
 async fn tasks_of_one_owner_enter_together(s: Setting) {
     const TASKS: usize = 16;
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
-    let stranger = s.hold(&name).await;
+    let stranger = s.hold_long(&name).await;
     let mut waiting = JoinSet::new();
     for _ in 0..TASKS {
         let lock = lock(&s, &client, &name, &owner);
@@ -121,7 +121,10 @@ async fn tasks_of_one_owner_enter_together(s: Setting) {
     // Each waits for the one that got it, not for its release.
     let guards = within("all have entered", Duration::from_secs(10), waiting.join_all()).await;
     assert_eq!(guards.len(), TASKS);
-    assert!(guards.iter().all(|guard| guard.is_held() && guard.token() == guards[0].token()));
+    for guard in &guards {
+        guard.check().expect("held");
+        assert_eq!(guard.token(), guards[0].token());
+    }
     drop(guards);
     let free = || async { s.is_free(&name).await };
     until("free after the last of them", Duration::from_secs(5), free).await;
@@ -129,7 +132,8 @@ async fn tasks_of_one_owner_enter_together(s: Setting) {
 
 async fn a_lost_lock_is_not_entered_again(s: Setting) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
-    let lock = lock(&s, &client, &name, &owner);
+    // Short: the loss is told at the next renewal.
+    let lock = s.lock(&client, &name).reentrant(&owner).build().expect("fine terms");
     let outer = lock.acquire().await.expect("free");
     let inner = lock.acquire().await.expect("its own");
     s.harness.forget(&name).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lock_core::driver::Lease;
 use lock_core::{Cause, Client, Ending, ErrorKind, MultiGuard, MultiLock, Name, Result};
@@ -24,7 +24,12 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn multi<'a>(s: &Setting, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {
-    let locks = names.into_iter().map(|name| s.lock(client, name).build().expect("fine terms"));
+    multi_for(s.ttl(), client, names)
+}
+
+fn multi_for<'a>(ttl: Duration, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {
+    let locks =
+        names.into_iter().map(|name| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms"));
     MultiLock::new(locks).expect("different locks")
 }
 
@@ -51,7 +56,8 @@ async fn all_are_free(s: &Setting, names: &[Name]) {
 async fn all_are_held_and_all_are_released(s: Setting) {
     let names = [s.name(), s.name(), s.name()];
     let clients = [s.client().await, s.client().await];
-    let locks = [(0, 0), (1, 1), (0, 2)].map(|(client, name)| s.lock(&clients[client], &names[name]));
+    let locks =
+        [(0, 0), (1, 1), (0, 2)].map(|(client, name)| s.lock(&clients[client], &names[name]).ttl(s.long()));
     let several =
         MultiLock::new(locks.map(|lock| lock.build().expect("fine terms"))).expect("different locks");
     let guard = several.acquire().await.expect("free");
@@ -62,8 +68,11 @@ async fn all_are_held_and_all_are_released(s: Setting) {
     for name in &names {
         assert!(!s.is_free(name).await);
     }
-    let certain = guard.renew(s.ttl() * 3).await.expect("held");
-    assert!(certain > s.ttl() * 2 || s.info.lease == Lease::Session, "{certain:?}");
+    let (longer, asked) = ((s.long() * 3).min(s.info.max_ttl), Instant::now());
+    let certain = guard.renew(longer).await.expect("held");
+    // However long the answer took: more than was asked for at first.
+    let is_longer = certain + asked.elapsed() > s.long();
+    assert!(is_longer || s.info.lease == Lease::Session, "{certain:?}");
     assert_eq!(guard.release().await, Ending::Released);
     all_are_free(&s, &names).await;
     let all = several.run(async |guard| guard.is_held()).await.expect("free");
@@ -73,9 +82,9 @@ async fn all_are_held_and_all_are_released(s: Setting) {
 
 async fn all_or_none(s: Setting) {
     let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
-    let several = multi(&s, &client, &names);
+    let several = multi_for(s.long(), &client, &names);
     for taken in &names {
-        let guard = s.hold(taken).await;
+        let guard = s.hold_long(taken).await;
         assert!(several.try_acquire().await.expect("up").is_none());
         let others: Vec<Name> = names.iter().filter(|name| *name != taken).cloned().collect();
         all_are_free(&s, &others).await;
@@ -92,9 +101,9 @@ async fn a_wait_for_all_ends_in_time_and_leaves_none(s: Setting) {
     let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
     let mut sorted = names.to_vec();
     sorted.sort();
-    let last = s.hold(&sorted[2]).await;
-    let several = multi(&s, &client, &names).wait(ms(300));
-    let began = std::time::Instant::now();
+    let last = s.hold_long(&sorted[2]).await;
+    let several = multi_for(s.long(), &client, &names).wait(ms(300));
+    let began = Instant::now();
     let error = several.acquire().await.expect_err("the last one is taken");
     assert_eq!((error.kind(), error.name()), (ErrorKind::Timeout, Some(&sorted[2])), "{error}");
     let took = began.elapsed();
@@ -106,7 +115,7 @@ async fn a_wait_for_all_ends_in_time_and_leaves_none(s: Setting) {
 
 async fn whoever_gives_up_leaves_none(s: Setting) {
     let ([first, last], client) = (in_order(&s), s.client().await);
-    let holder_of_last = s.hold(&last).await;
+    let holder_of_last = s.hold_long(&last).await;
     let waiting = waiting(&s, &client, [&last, &first]);
     let first_is_taken = || async { !s.is_free(&first).await };
     until("it has the first and waits for the last", Duration::from_secs(5), first_is_taken).await;
@@ -129,7 +138,8 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
             for turn in 0..TURNS {
                 let step = 1 + (task + turn) % 4;
                 let mine = [0, 1, 2].map(|n| (task + turn + n * step) % 5);
-                let guard = multi(&s, &client, mine.map(|n| &names[n])).acquire().await.expect("waits");
+                let guard =
+                    multi_for(s.long(), &client, mine.map(|n| &names[n])).acquire().await.expect("waits");
                 for n in mine {
                     assert_eq!(inside[n].fetch_add(1, Ordering::SeqCst), 0, "two are inside");
                 }
@@ -172,7 +182,7 @@ async fn the_loss_of_one_is_the_loss_of_all(s: Setting) {
 
 async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting) {
     let ([first, last], client) = (in_order(&s), s.client().await);
-    let holder_of_last = s.hold(&last).await;
+    let holder_of_last = s.hold_long(&last).await;
     let waiting = waiting(&s, &client, [&last, &first]);
     let holder = s.lock(&client, &first).build().expect("fine terms");
     let taken = || async { holder.inspect().await.expect("up").holder.is_some() };

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::case;
+use super::contract::grant;
 use crate::bounds;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
@@ -58,7 +59,7 @@ async fn a_wait_that_runs_out_names_the_holder(s: Setting) {
 
 async fn a_waiter_has_it_after_a_release(s: Setting) {
     let name = s.name();
-    let guard = s.hold(&name).await;
+    let guard = s.hold_long(&name).await;
     let waiter = waiting(&s, &name).await;
     assert_eq!(guard.release().await, Ending::Released);
     within("the hand-over", ms(1000), waiter).await.expect("no panic");
@@ -66,7 +67,7 @@ async fn a_waiter_has_it_after_a_release(s: Setting) {
 
 async fn a_waiter_has_it_after_a_drop(s: Setting) {
     let name = s.name();
-    let guard = s.hold(&name).await;
+    let guard = s.hold_long(&name).await;
     let waiter = waiting(&s, &name).await;
     drop(guard);
     within("the hand-over", ms(1000), waiter).await.expect("no panic");
@@ -94,12 +95,13 @@ async fn a_waiter_goes_by_its_holders_ttl(s: Setting) {
         let lock = other.lock(name.as_str()).ttl(waiters).build().expect("fine terms");
         let mut dead = s.claim(&client, &name, holders, Waits::No);
         let asked = Instant::now();
-        assert!(matches!(dead.attempt().await, Ok(Attempt::Granted(_))), "nobody else has it");
+        grant(&mut dead).await;
         let guard = within("the lease ends", holders + ms(400), lock.acquire()).await.expect("up");
         assert!(asked.elapsed() + ms(100) >= holders, "after {:?} of {holders:?}", asked.elapsed());
         // However long it has waited: its own time begins now.
         let left = guard.valid_for();
-        assert!(left > waiters / 2 && left <= waiters, "{left:?} of {waiters:?}");
+        assert!(left <= waiters, "{left:?} of {waiters:?}");
+        assert_in_time!(left > waiters / 2, "{left:?} of {waiters:?}");
         assert_eq!(guard.release().await, Ending::Released);
     }
 }
@@ -226,7 +228,7 @@ async fn cost_of_a_hand_over(s: &Setting, client: &Client, waiters: usize) -> f6
     let (name, queued) = (s.name(), Arc::new(AtomicUsize::new(0)));
     let claim = || s.claim(client, &name, s.ttl() * 20, Waits::Queued);
     let mut holder = claim();
-    assert!(matches!(holder.attempt().await.expect("up"), Attempt::Granted(_)));
+    grant(&mut holder).await;
     let mut turns = JoinSet::new();
     for _ in 0..waiters {
         turns.spawn(take_a_turn(claim(), queued.clone()));
@@ -255,12 +257,12 @@ async fn take_a_turn(mut claim: Box<dyn Claim>, queued: Arc<AtomicUsize>) {
 /// Each client is a process to its server; what their ttls are makes no difference.
 async fn clients_come_in_the_order_in_which_they_asked(s: Setting) {
     let (name, turns) = (s.name(), Arc::new(Mutex::new(Vec::new())));
-    let held = s.hold(&name).await;
+    let held = s.hold_long(&name).await;
     let seen = s.lock(&s.client().await, &name).build().expect("fine terms");
     let mut waiting = JoinSet::new();
     for n in 0..8_u32 {
         let (client, turns) = (s.client().await, turns.clone());
-        let lock = client.lock(name.as_str()).ttl(s.ttl() * (1 + n % 2)).build().expect("fine terms");
+        let lock = client.lock(name.as_str()).ttl(s.ttl() * (10 + n % 2 * 10)).build().expect("fine terms");
         waiting.spawn(async move {
             let guard = lock.acquire().await.expect("up");
             turns.lock().expect("no panic under it").push(n);
@@ -279,18 +281,19 @@ async fn clients_come_in_the_order_in_which_they_asked(s: Setting) {
 /// Two clients of eight tasks each: neither gets more than twice what the other gets.
 async fn two_processes_share_a_name_evenly(s: Setting) {
     let name = s.name();
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, all) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut tasks = JoinSet::new();
     for process in 0..2 {
         let client = s.client().await;
         for _ in 0..8 {
             let lock = client.lock(name.as_str()).ttl(Duration::from_secs(20)).build().expect("fine terms");
-            let stop = stop.clone();
+            let (stop, all) = (stop.clone(), all.clone());
             tasks.spawn(async move {
                 let mut turns = 0_u64;
                 while !stop.load(Ordering::Relaxed) {
                     let guard = lock.acquire().await.expect("up");
                     turns += 1;
+                    all.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(ms(1)).await;
                     let _: Ending = guard.release().await;
                 }
@@ -299,11 +302,13 @@ async fn two_processes_share_a_name_evenly(s: Setting) {
         }
     }
     tokio::time::sleep(Duration::from_secs(3)).await;
+    let enough = || std::future::ready(all.load(Ordering::Relaxed) >= 100);
+    until("a hundred turns", Duration::from_secs(40), enough).await;
     stop.store(true, Ordering::Relaxed);
     let mut turns = HashMap::new();
     for (process, n) in tasks.join_all().await {
         *turns.entry(process).or_insert(0) += n;
     }
     let (a, b) = (turns[&0], turns[&1]);
-    assert!(a.min(b) > 20 && a.max(b) <= 2 * a.min(b), "{a} turns against {b}");
+    assert!(a.max(b) <= 2 * a.min(b), "{a} turns against {b}");
 }

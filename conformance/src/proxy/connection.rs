@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::log::{Fault, Log, Way};
@@ -147,7 +149,7 @@ async fn hand_on(
         if let Some(double) = &mut double {
             // First the one whose answer counts.
             timeout(ANSWER, answers.changed()).await.ok();
-            double.ask(&chunk.bytes, line.log).await;
+            double.ask(&chunk.bytes).await;
         }
     }
 }
@@ -202,22 +204,39 @@ async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
 }
 
 /// The connection on which everything is asked a second time.
-struct Double(TcpStream);
+struct Double {
+    to_server: OwnedWriteHalf,
+    /// Changes when an answer was counted, a late one too.
+    answered: watch::Receiver<()>,
+    _counting: JoinSet<()>,
+}
 
 impl Double {
     async fn open(network: &Network) -> std::io::Result<Option<Double>> {
         match network.doubling.load(Ordering::SeqCst) {
-            true => connect(&network.server).await.map(|stream| Some(Double(stream))),
+            true => {
+                let (from_server, to_server) = connect(&network.server).await?.into_split();
+                let (told, answered) = watch::channel(());
+                let mut counting = JoinSet::new();
+                counting.spawn(count_answers(from_server, told, network.log.clone()));
+                Ok(Some(Double { to_server, answered, _counting: counting }))
+            }
             false => Ok(None),
         }
     }
 
-    async fn ask(&mut self, request: &[u8], log: &Log) {
-        let mut answer = vec![0; BUFFER];
-        if self.0.write_all(request).await.is_ok()
-            && matches!(timeout(ANSWER, self.0.read(&mut answer)).await, Ok(Ok(1..)))
-        {
-            log.happened(Fault::Doubled);
+    async fn ask(&mut self, request: &[u8]) {
+        self.answered.mark_unchanged();
+        if self.to_server.write_all(request).await.is_ok() {
+            timeout(ANSWER, self.answered.changed()).await.ok();
         }
+    }
+}
+
+async fn count_answers(mut from: OwnedReadHalf, told: watch::Sender<()>, log: Arc<Log>) {
+    let mut answer = vec![0; BUFFER];
+    while let Ok(1..) = from.read(&mut answer).await {
+        log.happened(Fault::Doubled);
+        told.send_replace(());
     }
 }
