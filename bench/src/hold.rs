@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use lock_core::{Event, Owner, Random};
+use lock_core::{Cause, Event, Owner, Random};
 use onelock::{Client, Ending, Guard, Options};
 use serde_json::json;
 
@@ -58,7 +58,9 @@ async fn release(guards: Vec<Guard>) -> usize {
 #[derive(Debug, Default)]
 struct Seen {
     renewals: AtomicU64,
-    losses: AtomicU64,
+    /// Losses because no renewal came in time.
+    expired: AtomicU64,
+    other_losses: AtomicU64,
     troubles: AtomicU64,
 }
 
@@ -66,7 +68,8 @@ impl Seen {
     fn count(&self, event: &Event<'_>) {
         let counter = match event {
             Event::Renewed { .. } => &self.renewals,
-            Event::Lost { .. } => &self.losses,
+            Event::Lost { cause: Cause::Expired, .. } => &self.expired,
+            Event::Lost { .. } => &self.other_losses,
             Event::Trouble { .. } => &self.troubles,
             _ => return,
         };
@@ -85,6 +88,7 @@ struct Idle {
     cpu: Option<Duration>,
     renewals: u64,
     losses: u64,
+    expired: u64,
     troubles: u64,
 }
 
@@ -92,11 +96,13 @@ impl Idle {
     async fn watch(length: Duration, seen: &Seen) -> Idle {
         let (began, cpu, renewals) = (Instant::now(), cpu_time(), seen.renewals());
         tokio::time::sleep(length).await;
+        let expired = seen.expired.load(Ordering::Relaxed);
         Idle {
             length: began.elapsed(),
             cpu: cpu_time().zip(cpu).map(|(now, before)| now.saturating_sub(before)),
             renewals: seen.renewals() - renewals,
-            losses: seen.losses.load(Ordering::Relaxed),
+            losses: expired + seen.other_losses.load(Ordering::Relaxed),
+            expired,
             troubles: seen.troubles.load(Ordering::Relaxed),
         }
     }
@@ -126,8 +132,8 @@ impl Report {
             let row = json!({
                 "workload": "hold", "locks": locks, "acquired_s": acquired.as_secs_f64(),
                 "held_s": idle.length.as_secs_f64(), "core": core, "bytes_per_lock": bytes_each,
-                "renewals_per_s": renewals_per_s, "losses": idle.losses, "troubles": idle.troubles,
-                "held": held, "released": released, "left": left,
+                "renewals_per_s": renewals_per_s, "losses": idle.losses, "expired": idle.expired,
+                "troubles": idle.troubles, "held": held, "released": released, "left": left,
             });
             return println!("{row}");
         }
@@ -137,7 +143,7 @@ impl Report {
         println!("memory          {}", or_dash(bytes_each.map(|bytes| format!("{bytes} bytes a lock"))));
         println!("renewals        {renewals_per_s:.0}/s");
         println!("troubles        {}", idle.troubles);
-        println!("losses          {}", idle.losses);
+        println!("losses          {}, {} of them expired", idle.losses, idle.expired);
         println!("held at the end {held}, released {released}, left on the server {left}");
     }
 

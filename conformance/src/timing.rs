@@ -31,6 +31,7 @@ const OUT_OF_TIME: &[&str] = &[
     "did not agree in time",
     "did not say in time",
     "took longer than the lease",
+    "expired before its release",
 ];
 /// What is said of a lock that is renewed and expires all the same: by its guard, and by the program `lock`.
 const NOT_RENEWED: &str = "could not be renewed";

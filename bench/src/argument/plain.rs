@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use lock_core::{Owner, Random};
-use redis::Script;
 use redis::aio::MultiplexedConnection;
+use redis::{Client, RedisResult, Script};
 
 use crate::Outcome;
 
@@ -17,7 +17,14 @@ const RELEASE: &str =
 
 /// A client of five servers.
 pub(super) struct Plain {
-    connections: Vec<MultiplexedConnection>,
+    servers: Vec<Server>,
+}
+
+/// One of them.
+struct Server {
+    client: Client,
+    /// None as long as it can't be reached.
+    connection: Option<MultiplexedConnection>,
 }
 
 /// What it was granted.
@@ -33,30 +40,46 @@ impl Lease {
     }
 }
 
-impl Plain {
-    /// Servers that can't be reached have no part in it.
-    pub(super) async fn connect(urls: &[String]) -> Outcome<Plain> {
-        let mut connections = Vec::new();
-        for url in urls {
-            let client = redis::Client::open(url.as_str())?;
-            let connecting = client.get_multiplexed_async_connection();
-            if let Ok(Ok(connection)) = tokio::time::timeout(PATIENCE, connecting).await {
-                connections.push(connection);
-            }
+impl Server {
+    /// One that can't be reached has no part in it, this time.
+    async fn reach(&mut self) {
+        if self.connection.is_none() {
+            let connecting = self.client.get_multiplexed_async_connection();
+            self.connection = tokio::time::timeout(PATIENCE, connecting).await.ok().and_then(Result::ok);
         }
-        Ok(Plain { connections })
+    }
+
+    async fn grants(&mut self, set: &redis::Cmd) -> bool {
+        let Some(connection) = &mut self.connection else { return false };
+        match tokio::time::timeout(PATIENCE, set.query_async::<Option<String>>(connection)).await {
+            Ok(Ok(granted)) => granted.is_some(),
+            Ok(Err(_)) => {
+                self.connection = None;
+                false
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+impl Plain {
+    /// They are reached when something is asked of them.
+    pub(super) fn of(urls: &[String]) -> Outcome<Plain> {
+        let server = |url: &String| Ok(Server { client: Client::open(url.as_str())?, connection: None });
+        Ok(Plain { servers: urls.iter().map(server).collect::<RedisResult<_>>()? })
     }
 
     /// Once. `None` if no majority of the five granted it in time.
-    pub(super) async fn acquire(&self, name: &str, ttl: Duration) -> Outcome<Option<Lease>> {
+    pub(super) async fn acquire(&mut self, name: &str, ttl: Duration) -> Outcome<Option<Lease>> {
+        for server in &mut self.servers {
+            server.reach().await;
+        }
         let (value, began) = (Owner::mint(&Random::system()).to_string(), Instant::now());
         let mut granted = 0;
-        for connection in &self.connections {
+        for server in &mut self.servers {
             let mut set = redis::cmd("SET");
             set.arg(name).arg(&value).arg("NX").arg("PX").arg(ttl.as_millis() as u64);
-            let mut connection = connection.clone();
-            let set = set.query_async::<Option<String>>(&mut connection);
-            granted += u32::from(matches!(tokio::time::timeout(PATIENCE, set).await, Ok(Ok(Some(_)))));
+            granted += u32::from(server.grants(&set).await);
         }
         // For the clocks' rates, as in the manual.
         let until = began + ttl - ttl / 100 - Duration::from_millis(2);
@@ -69,7 +92,7 @@ impl Plain {
     }
 
     pub(super) async fn release(&self, lease: &Lease) {
-        for connection in &self.connections {
+        for connection in self.servers.iter().filter_map(|server| server.connection.as_ref()) {
             let script = Script::new(RELEASE);
             let mut connection = connection.clone();
             let mut call = script.key(&lease.name);

@@ -1,6 +1,6 @@
 //! Five servers, two clients, and a resource that both write to.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lock_conformance::servers::{Clock, Owned, Persistence, Redis, Settings};
 use lock_core::{Client, Fence, Guard, Options};
@@ -44,6 +44,9 @@ pub(super) const TTL: Duration = Duration::from_millis(1200);
 /// How long a node that may have forgotten has no vote: the longest ttl.
 pub(super) const MAX_TTL: Duration = Duration::from_millis(2000);
 const PATIENCE: Duration = Duration::from_millis(400);
+/// How long a client tries: until every lease has ended, and every quarantine.
+const TRIES: Duration = Duration::from_millis(5000);
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Servers of one round, with a vote each.
 pub(super) struct Scene {
@@ -123,12 +126,21 @@ impl Scene {
 
     pub(super) async fn hand(&self, player: Player) -> Outcome<Hand> {
         Ok(match player {
-            Player::AsWritten => Hand::AsWritten(Plain::connect(&self.urls()).await?),
-            Player::Ours => {
-                let options = Options::default().patience(PATIENCE);
-                Hand::Ours(onelock::connect_with(&self.url(), options).await?)
-            }
+            Player::AsWritten => Hand::AsWritten(Plain::of(&self.urls())?),
+            Player::Ours => Hand::Ours(self.connect().await?),
         })
+    }
+
+    async fn connect(&self) -> Outcome<Client> {
+        let ends = Instant::now() + TRIES;
+        let options = Options::default().patience(PATIENCE);
+        loop {
+            match onelock::connect_with(&self.url(), options.clone()).await {
+                Err(e) if e.is_transient() && Instant::now() < ends => {}
+                outcome => return Ok(outcome?),
+            }
+            tokio::time::sleep(BETWEEN_TRIES).await;
+        }
     }
 
     /// Once, as a service does that checks tokens, or one that can't.
@@ -145,7 +157,7 @@ impl Scene {
 
 impl Hand {
     /// For one ttl, which nobody renews: the algorithm as written knows no renewals.
-    pub(super) async fn try_acquire(&self) -> Outcome<Option<Held>> {
+    pub(super) async fn try_acquire(&mut self) -> Outcome<Option<Held>> {
         match self {
             Hand::AsWritten(plain) => Ok(plain.acquire("story", TTL).await?.map(Held::AsWritten)),
             Hand::Ours(client) => {
@@ -160,14 +172,14 @@ impl Hand {
         }
     }
 
-    /// Tries again and again, for so long.
-    pub(super) async fn acquire(&self, within: Duration) -> Outcome<Option<Held>> {
-        let ends = std::time::Instant::now() + within;
-        while std::time::Instant::now() < ends {
+    /// Tries again and again. `None` if it was granted nothing, for long.
+    pub(super) async fn acquire(&mut self) -> Outcome<Option<Held>> {
+        let ends = Instant::now() + TRIES;
+        while Instant::now() < ends {
             if let Some(held) = self.try_acquire().await? {
                 return Ok(Some(held));
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(BETWEEN_TRIES).await;
         }
         Ok(None)
     }

@@ -1,7 +1,5 @@
 //! What goes wrong between the first client's grant and its write.
 
-use std::time::Duration;
-
 use lock_conformance::servers::{Clock, Owned};
 use lock_conformance::{Data, Step};
 
@@ -24,9 +22,6 @@ pub(super) enum Story {
 pub(super) const STORIES: [Story; 6] =
     [Story::Nothing, Story::Pause, Story::Clocks(1), Story::Clocks(3), Story::Restart, Story::Failover];
 
-/// How long the second client tries: until every lease has ended, and every quarantine.
-const TRIES: Duration = Duration::from_millis(5000);
-
 impl Story {
     pub(super) fn name(self) -> String {
         match self {
@@ -44,15 +39,15 @@ impl Story {
         let clock = if matches!(self, Story::Clocks(_)) { Clock::Own } else { Clock::Machines };
         let mut scene = Scene::set(clock).await?;
         self.before(&mut scene).await?;
-        let one = scene.hand(player).await?;
+        let mut one = scene.hand(player).await?;
         let Some(first) = one.try_acquire().await? else {
             // Too few have a vote.
             return Ok(Came::default());
         };
         let looked = first.is_held();
         self.goes_wrong(&mut scene).await?;
-        let other = scene.hand(player).await?;
-        let second = other.acquire(TRIES).await?.ok_or("the second was granted nothing, for long")?;
+        let mut other = scene.hand(player).await?;
+        let second = other.acquire().await?.ok_or("the second was granted nothing, for long")?;
         let mut came = Came { granted: true, two_held: first.is_held(), ..Came::default() };
         if scene.write(&second) == Write::Refused {
             return Err("the newest token was refused".into());

@@ -1,8 +1,9 @@
 //! The library on several servers, the last of which is lost.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 
 use async_trait::async_trait;
+use lock_conformance::servers::Port;
 
 use super::ours::Ours;
 use crate::Outcome;
@@ -19,6 +20,8 @@ pub(super) enum Lost {
 
 pub(super) struct OneLost {
     ours: Ours,
+    /// Kept, so that nobody else listens there meanwhile.
+    _port: Port,
     /// Nobody ever accepts here.
     _silent: Option<TcpListener>,
 }
@@ -27,10 +30,11 @@ impl OneLost {
     pub(super) async fn connect(url: &str, lost: Lost) -> Outcome<OneLost> {
         let (servers, rest) = url.rsplit_once(',').ok_or("only one of several servers can be lost")?;
         let (_, parameters) = rest.split_once('/').ok_or("the URL has no end of its hosts")?;
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let url = format!("{servers},{}/{parameters}", listener.local_addr()?);
-        let silent = (lost == Lost::Silent).then_some(listener);
-        Ok(OneLost { ours: Ours::connect(&url).await?, _silent: silent })
+        let port = Port::free()?;
+        let address = (Ipv4Addr::LOCALHOST, port.number());
+        let silent = (lost == Lost::Silent).then(|| TcpListener::bind(address)).transpose()?;
+        let url = format!("{servers},{}:{}/{parameters}", address.0, address.1);
+        Ok(OneLost { ours: Ours::connect(&url).await?, _port: port, _silent: silent })
     }
 }
 

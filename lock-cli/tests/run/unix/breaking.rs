@@ -53,15 +53,18 @@ fn broken(server: &Owned) {
 }
 
 fn stubborn(server: &Owned) {
-    let script = "trap '' TERM; while :; do echo alive; sleep 0.01; done";
-    let holder = run(server.url(), "stubborn", &["--ttl", "3s"], script).start();
-    holder.line();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("written").display().to_string();
+    let script = format!("trap '' TERM; echo held; while :; do echo >>{file}; sleep 0.01; done");
+    let holder = run(server.url(), "stubborn", &["--ttl", "3s"], &script).start();
+    assert_eq!(holder.line(), "held");
     assert_eq!(break_lock(server, &["stubborn", "--yes"]).status, 0);
-    let next = run(server.url(), "stubborn", &["--wait", "10s"], "echo mine").start();
-    let lived = holder.last_sign_of_life();
-    next.line();
-    let granted = Instant::now();
-    assert!(lived < granted, "it lived for {:?} beside the next holder", lived - granted);
+    // What the next holder finds stays as it is.
+    let script = format!("wc -l <{file}; sleep 0.3; wc -l <{file}");
+    let next = run(server.url(), "stubborn", &["--wait", "10s"], &script).finish();
+    next.expect(0, &[]);
+    let lines: Vec<u32> = next.stdout.lines().map(|line| line.trim().parse().unwrap()).collect();
+    assert!(lines.len() == 2 && lines[0] > 1 && lines[0] == lines[1], "{lines:?}");
     holder.finish().expect(74, &["\"stubborn\" was lost (it was revoked): the command was killed"]);
 }
 

@@ -53,10 +53,11 @@ impl Call {
     /// Starts it.
     pub(crate) fn start(mut self) -> Running {
         let command = self.0.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let began = Instant::now();
         let mut child = command.spawn().unwrap();
         let stdout = lines(child.stdout.take().unwrap());
         let stderr = lines(child.stderr.take().unwrap());
-        Running { child, stdout, stderr }
+        Running { child, stdout, stderr, began }
     }
 
     /// Runs it to its end.
@@ -70,6 +71,7 @@ pub(crate) struct Running {
     child: Child,
     stdout: mpsc::Receiver<String>,
     stderr: mpsc::Receiver<String>,
+    began: Instant,
 }
 
 /// A call at its end, and everything that it started at theirs.
@@ -81,27 +83,42 @@ pub(crate) struct Done {
     pub(crate) stderr: String,
     /// From the call of [`Running::finish`] on.
     pub(crate) took: Duration,
+    /// From before its start on.
+    pub(crate) lasted: Duration,
 }
 
 impl Running {
     /// The next line of stdout.
     pub(crate) fn line(&self) -> String {
+        match self.next_line() {
+            Some(line) => line,
+            None => panic!("the command ended without a word: {}", rest(&self.stderr)),
+        }
+    }
+
+    /// The next line of stdout; none if everybody who could write it has ended.
+    pub(crate) fn next_line(&self) -> Option<String> {
         match self.stdout.recv_timeout(LIMIT) {
-            Ok(line) => line,
+            Ok(line) => Some(line),
             Err(mpsc::RecvTimeoutError::Timeout) => too_late("the command says nothing"),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                panic!("the command ended without a word: {}", rest(&self.stderr))
-            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => None,
         }
     }
 
     /// When the command, which goes on saying things while it lives, said the last one.
     pub(crate) fn last_sign_of_life(&self) -> Instant {
-        let mut last = Instant::now();
-        while self.stdout.recv_timeout(Duration::from_millis(500)).is_ok() {
+        let began = Instant::now();
+        let mut last = began;
+        while self.next_line().is_some() {
             last = Instant::now();
+            assert_in_time!(last - began < LIMIT, "the command lives on for {LIMIT:?}");
         }
         last
+    }
+
+    /// Since before its start.
+    pub(crate) fn lasts(&self) -> Duration {
+        self.began.elapsed()
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -119,7 +136,7 @@ impl Running {
         let status = self.child.wait().unwrap();
         let (stdout, stderr) = (rest(&self.stdout), rest(&self.stderr));
         let status = status.code().unwrap_or_else(|| -status.signal().unwrap());
-        Done { status, stdout, stderr, took: began.elapsed() }
+        Done { status, stdout, stderr, took: began.elapsed(), lasted: self.lasts() }
     }
 }
 
@@ -175,7 +192,7 @@ fn rest(lines: &mpsc::Receiver<String>) -> String {
             Ok(line) => text = text + &line + "\n",
             Err(mpsc::RecvTimeoutError::Disconnected) => return text,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                panic!("somebody lives on and holds the pipe; so far: {text}")
+                too_late(&format!("somebody lives on and holds the pipe; so far: {text}"))
             }
         }
     }

@@ -56,7 +56,7 @@ fn terminated(server: &Owned) {
     let noticed = killed.elapsed();
     // Before the lease ends, and not before a renewal has failed.
     assert_in_time!(noticed < Duration::from_millis(2_900), "{noticed:?}");
-    assert!(noticed > Duration::from_millis(900), "{noticed:?}");
+    assert_in_time!(noticed > Duration::from_millis(900), "{noticed:?}");
     holder.finish().expect(74, &["terminated"]);
 }
 
@@ -64,14 +64,15 @@ fn killed(server: &Owned) {
     let script = "trap '' TERM; while :; do echo alive; sleep 0.01; done";
     let holder = run(server.url(), "killed", &["--ttl", "2s"], script).start();
     holder.line();
-    let asked = Instant::now();
     let left: u64 = redis::cmd("PTTL").arg("killed").query(&mut connection(server)).unwrap();
+    // The lease ends so long after this at the latest.
+    let asked = Instant::now();
     server.kill().unwrap();
     let lived = holder.last_sign_of_life() - asked;
     let done = holder.finish();
-    assert!(lived < Duration::from_millis(left), "{lived:?} {left} {done:?}");
-    assert!(lived > Duration::from_secs(1), "{lived:?} {left} {done:?}");
     done.expect(74, &["\"killed\" was lost", "killed"]);
+    assert_in_time!(lived < Duration::from_millis(left), "{lived:?} {left} {done:?}");
+    assert_in_time!(lived > Duration::from_secs(1), "{lived:?} {left} {done:?}");
 }
 
 fn stopped(server: &Owned) {

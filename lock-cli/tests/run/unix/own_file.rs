@@ -4,12 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
+use lock_conformance::assert_in_time;
 use tempfile::TempDir;
 
 use super::Case;
-use super::call::{Call, lock};
+use super::call::{Call, Running, lock};
 
 pub(crate) const CASES: &[Case] = &[
     ("without a server the locks are in a file of the user's", made),
@@ -88,28 +90,45 @@ fn storm() {
     fs::write(&counter, "0\n").unwrap();
     let counter_path = counter.to_str().unwrap();
     thread::scope(|scope| {
-        for _ in 0..12 {
-            scope.spawn(|| {
-                for _ in 0..EACH {
-                    let call = run_there(home.path(), &[], COUNT).env("COUNTER", counter_path);
-                    call.finish().expect(0, &[]);
-                }
-            });
-        }
+        let take_turns = || {
+            for _ in 0..EACH {
+                let call = run_there(home.path(), &[], COUNT).env("COUNTER", counter_path);
+                call.finish().expect(0, &[]);
+            }
+        };
+        let processes: Vec<_> = (0..12).map(|_| scope.spawn(take_turns)).collect();
+        processes.into_iter().for_each(joined);
     });
     assert_eq!(fs::read_to_string(&counter).unwrap(), format!("{}\n", 12 * EACH));
 }
 
+/// What a thread comes to; it panics with the thread's own words, which a scope would not repeat.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 fn cron() {
+    const HELD: Duration = Duration::from_secs(3);
     let home = TempDir::new().unwrap();
     let file = home.path().join("ran");
     let script = format!("echo ran >>{}", file.display());
     let call = || run_there(home.path(), &["--no-wait", "-E", "0", "--min-hold", "3s"], &script).start();
+    let began = Instant::now();
     let started: Vec<_> = (0..12).map(|_| call()).collect();
-    for one in started {
-        assert_eq!(one.finish().status, 0);
-    }
-    assert_eq!(fs::read_to_string(&file).unwrap(), "ran\n");
+    let mut ends: Vec<Duration> = thread::scope(|scope| {
+        let end = |one: Running| {
+            one.finish().expect(0, &[]);
+            began.elapsed()
+        };
+        let waiting: Vec<_> = started.into_iter().map(|one| scope.spawn(move || end(one))).collect();
+        waiting.into_iter().map(joined).collect()
+    });
+    ends.sort_unstable();
+    let ran = fs::read_to_string(&file).unwrap();
+    let (holders, all) = (ran.lines().count() as u32, ends[11]);
+    assert!(all >= HELD * holders, "{holders} ran in {all:?}: two at once");
+    assert_in_time!(ends[10] < HELD, "one asked when the first had ended: {ends:?}");
+    assert_eq!(ran, "ran\n");
 }
 
 fn schema() {

@@ -59,6 +59,8 @@ fn stopped(server: &Owned) {
 
 fn renewed(server: &Owned) {
     let done = run(server.url(), "renewed", &["--ttl", "500ms"], "sleep 1.5; echo done").finish();
+    // So does a release say it that comes after the lease.
+    assert_in_time!(!done.stderr.contains("was lost before the command ended"), "{done:?}");
     assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (0, "done\n", ""));
 }
 
@@ -191,10 +193,13 @@ fn daemon_of_an_ended_command(server: &Owned) {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn buried(server: &Owned) {
+    let folder = tempfile::tempdir().unwrap();
+    let counted = folder.path().join("counted").display().to_string();
     // The watcher's children are the command and two orphans, until those have ended and are buried.
     let children = "$(ps -o pid= --ppid $PPID | wc -l)";
+    let orphan = format!("until [ -e {counted} ]; do sleep 0.02; done &");
     let script = format!(
-        "(sleep 0.3 & sleep 0.3 &); [ {children} = 3 ] || exit 5; until [ {children} = 1 ]; do sleep 0.02; done"
+        "({orphan} {orphan}); [ {children} = 3 ] || exit 5; >{counted}; until [ {children} = 1 ]; do sleep 0.02; done"
     );
     run(server.url(), "buried", &[], &script).finish().expect(0, &[]);
 }
