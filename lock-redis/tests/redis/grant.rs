@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_conformance::proxy::{Proxy, Way};
 use lock_core::driver::{Cause, Release, Renewal};
 use lock_core::{Client, Done, ErrorKind};
+use tokio::task::JoinSet;
 
 use crate::server::{Raw, Server, busy, claim, claim_with, granted, run, until};
 
@@ -92,13 +93,13 @@ pub(crate) fn a_question_that_took_long_puts_no_deadline_beyond_the_patience() {
         let client = server.client("").await;
         granted(&mut claim(&client, "b", 20_000)).await;
         // The server's time is known from an answer to a question that was half a second on its way.
-        let asking = client.clone();
-        let asked = server.stands_still(async {
-            let asked = tokio::spawn(async move { granted(&mut claim(&asking, "c", 20_000)).await });
+        let (asking, mut asked) = (client.clone(), JoinSet::new());
+        let meanwhile = async {
+            asked.spawn(async move { granted(&mut claim(&asking, "c", 20_000)).await });
             tokio::time::sleep(Duration::from_millis(500)).await;
-            asked
-        });
-        asked.await.await.unwrap();
+        };
+        server.stands_still(meanwhile).await;
+        asked.join_all().await;
         takes_nothing_late(&server, &client, &raw).await;
     });
 }

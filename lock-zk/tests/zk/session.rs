@@ -229,7 +229,7 @@ pub(crate) fn a_renewal_asks_for_the_node() -> Result<(), String> {
             let asked = Instant::now();
             match holder.renew(LONG).await.unwrap() {
                 Renewal::Held { valid_for } => {
-                    assert!(asked + valid_for <= last, "proven by the session alone")
+                    assert!(asked + valid_for <= last, "proven by the session alone");
                 }
                 Renewal::Lost(cause) => break cause,
             }
