@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,8 @@ impl Process {
     }
 
     /// Runs a program that does not outlive this one, to its end.
-    pub(super) fn output(command: &mut Command) -> io::Result<Output> {
+    #[cfg(feature = "servers-sql")]
+    pub(super) fn output(command: &mut Command) -> io::Result<std::process::Output> {
         let (child, _last_will) = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
         child.wait_with_output()
     }

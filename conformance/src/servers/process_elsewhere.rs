@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 /// How a process ended.
@@ -24,7 +24,8 @@ impl Process {
         Err(unsupported())
     }
 
-    pub(super) fn output(_: &mut Command) -> io::Result<Output> {
+    #[cfg(feature = "servers-sql")]
+    pub(super) fn output(_: &mut Command) -> io::Result<std::process::Output> {
         Err(unsupported())
     }
 
