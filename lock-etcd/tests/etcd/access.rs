@@ -8,7 +8,7 @@ use lock_core::driver::{Finding, Level};
 use lock_core::{Client, Ending, ErrorKind, Options};
 use lock_etcd::etcd_client::{self, ConnectOptions, Permission, PermissionType, RoleRevokePermissionOptions};
 
-use crate::server::{LONG, PATIENCE, Server, busy, claim, granted, open, run, until, wait_for, within};
+use crate::server::{LONG, PATIENCE, SOON, Server, busy, claim, granted, open, run, until, wait_for, within};
 
 /// A server that wants passwords, and a user whose role has this right; who administers it, and the user's URL.
 async fn restricted(server: &Server, right: Option<Permission>) -> (etcd_client::Client, String) {
@@ -158,7 +158,7 @@ pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Res
         command.args(["grpc-proxy", "start", "--endpoints", &server.0.address(), "--listen-addr", &address]);
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         let _proxy = Process::spawn(&mut command).unwrap();
-        until("it listens", LONG, || async { tokio::net::TcpStream::connect(&address).await.is_ok() }).await;
+        until("it listens", SOON, || async { tokio::net::TcpStream::connect(&address).await.is_ok() }).await;
         let client =
             lock_etcd::connect_with(&server.through(&address), Options::default().patience(PATIENCE))
                 .await
@@ -166,7 +166,7 @@ pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Res
         let mut first = claim(&client, "a", Duration::from_secs(5));
         // The first lock is held for as long as its lease was granted for, at most.
         let _: Result<_, _> = first.attempt().await;
-        until("it is told", LONG, || async {
+        until("it is told", SOON, || async {
             let outcome = claim(&client, "b", LONG).attempt().await;
             outcome.is_err_and(|e| e.kind() == ErrorKind::Unsupported)
         })

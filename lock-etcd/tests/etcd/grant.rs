@@ -8,7 +8,7 @@ use lock_core::driver::{Release, Waits};
 use lock_core::{Done, ErrorKind};
 use lock_etcd::etcd_client::{EventType, WatchOptions};
 
-use crate::server::{LONG, Server, all, busy, claim, claim_with, granted, open, queue, run, until};
+use crate::server::{LONG, SOON, Server, all, busy, claim, claim_with, granted, open, queue, run, until};
 
 async fn transactions(server: &Server) -> u64 {
     server.metric("grpc_server_handled_total", "grpc_method=\"Txn\"").await
@@ -26,7 +26,7 @@ pub(crate) fn a_free_name_takes_one_transaction_and_a_release_another() -> Resul
         let mut first = claim(&client, "first", LONG);
         granted(&mut first).await;
         first.release().await.unwrap();
-        until("it is proven", LONG, || async { transactions(&server).await == 3 }).await;
+        until("it is proven", SOON, || async { transactions(&server).await == 3 }).await;
         for waits in [Waits::Queued, Waits::No] {
             let before = transactions(&server).await;
             for _ in 0..10 {
@@ -128,7 +128,7 @@ pub(crate) fn a_lease_grant_that_nobody_answered_is_settled() -> Result<(), Stri
             ErrorKind::Unavailable { done: Done::No },
             "no lock was asked for: {error:?}"
         );
-        until("it was granted all the same", LONG, || async { leases(&server).await == 1 }).await;
+        until("it was granted all the same", SOON, || async { leases(&server).await == 1 }).await;
         granted(&mut claim).await;
         until("it is the one in use", Duration::from_secs(2), || async { leases(&server).await == 1 }).await;
         proxy.deliver(Way::ToClient);

@@ -6,7 +6,7 @@ use lock_conformance::proxy::{Fault, Proxy, Way};
 use lock_core::driver::{Claim, Release, Waits};
 use lock_core::{Client, Done, ErrorKind};
 
-use crate::server::{LONG, Server, all, claim, claim_with, granted, open, queue, run, until};
+use crate::server::{LONG, SOON, Server, all, claim, claim_with, granted, open, queue, run, until};
 
 /// A client behind a proxy, with a session.
 async fn through(server: &Server) -> (Proxy, Client) {
@@ -25,7 +25,7 @@ async fn held_up(proxy: &Proxy, client: &Client, name: &str) -> Box<dyn Claim> {
     let mut claim = claim_with(client, name, LONG, Duration::from_millis(300), Waits::Queued);
     let error = claim.attempt().await.expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
-    until("it is on its way", LONG, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
+    until("it is on its way", SOON, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
     claim
 }
 

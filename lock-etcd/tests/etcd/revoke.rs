@@ -5,7 +5,9 @@ use std::time::Duration;
 use lock_core::driver::{Release, Revocation, Revoked, When};
 use lock_core::{Cause, Client, Label, Owner, Random};
 
-use crate::server::{LONG, PATIENCE, Server, busy, claim, granted, is_told, name, queue, run, told, until};
+use crate::server::{
+    LONG, PATIENCE, SOON, Server, busy, claim, granted, is_told, name, queue, run, told, until,
+};
 
 pub(crate) async fn revoke(client: &Client, lock: &str, when: When) -> Revoked {
     let driver = client.driver();
@@ -77,7 +79,7 @@ pub(crate) fn what_was_revoked_is_not_moved_back() -> Result<(), String> {
         revoke(&other, "a", When::HoldersDeadline).await;
         let (of_a, of_b) = (queue(&mut raw, "a").await[0].lease(), queue(&mut raw, "b").await[0].lease());
         leader_moves(&cluster).await;
-        until("the others were moved", LONG, || async {
+        until("the others were moved", SOON, || async {
             let mut raw = raw.clone();
             queue(&mut raw, "b").await[0].lease() != of_b
         })

@@ -12,6 +12,8 @@ use lock_etcd::etcd_client::{self, GetOptions, KeyValue};
 /// How long the calls of a claim may take, unless the test says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// Until when comes what nobody has promised for sooner.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 /// A server of the test's own.
 pub(crate) struct Server(pub(crate) Owned);

@@ -11,7 +11,9 @@ use lock_core::driver::{Claim, Renewal};
 use lock_core::{Client, Ending};
 use lock_etcd::etcd_client::{self, CompactionOptions, PutOptions};
 
-use crate::server::{LONG, Server, busy, claim, granted, is_told, open, queue, run, until, wait_for, within};
+use crate::server::{
+    LONG, SOON, Server, busy, claim, granted, is_told, open, queue, run, until, wait_for, within,
+};
 
 async fn watchers(server: &Server) -> u64 {
     server.metric("etcd_debugging_mvcc_watcher_total", "").await
@@ -69,20 +71,20 @@ pub(crate) fn each_waiter_has_two_watches_and_leaves_none() -> Result<(), String
         let (client, other) = (server.client().await, server.client().await);
         let (mut holder, mut waiter) = (claim(&client, "a", LONG), claim(&other, "a", LONG));
         granted(&mut holder).await;
-        until("the holder watches its key", LONG, || async { watchers(&server).await == 1 }).await;
+        until("the holder watches its key", SOON, || async { watchers(&server).await == 1 }).await;
         listens(&mut waiter).await;
-        until("the waiter watches twice", LONG, || async { watchers(&server).await == 3 }).await;
+        until("the waiter watches twice", SOON, || async { watchers(&server).await == 3 }).await;
         // On a stream that is open already, too.
         let mut another = claim(&other, "a", LONG);
         listens(&mut another).await;
-        until("each of them", LONG, || async { watchers(&server).await == 5 }).await;
+        until("each of them", SOON, || async { watchers(&server).await == 5 }).await;
         another.release().await.unwrap();
-        until("it has left", LONG, || async { watchers(&server).await == 3 }).await;
+        until("it has left", SOON, || async { watchers(&server).await == 3 }).await;
         holder.release().await.unwrap();
         granted(&mut waiter).await;
-        until("it watches its own now", LONG, || async { watchers(&server).await == 1 }).await;
+        until("it watches its own now", SOON, || async { watchers(&server).await == 1 }).await;
         waiter.release().await.unwrap();
-        until("nobody watches", LONG, || async { watchers(&server).await == 0 }).await;
+        until("nobody watches", SOON, || async { watchers(&server).await == 0 }).await;
     })
 }
 
