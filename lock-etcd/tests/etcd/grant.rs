@@ -10,7 +10,7 @@ use lock_etcd::etcd_client::{EventType, WatchOptions};
 
 use crate::server::{LONG, SOON, Server, all, busy, claim, claim_with, granted, open, queue, run, until};
 
-async fn transactions(server: &Server) -> u64 {
+pub(crate) async fn transactions(server: &Server) -> u64 {
     server.metric("grpc_server_handled_total", "grpc_method=\"Txn\"").await
 }
 
