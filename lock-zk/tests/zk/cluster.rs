@@ -190,6 +190,9 @@ pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(
         let hosts: Vec<String> = proxy.addresses().iter().map(ToString::to_string).collect();
         let url = format!("zk://{}?tick={}ms", hosts.join(","), TICK.as_millis());
         let client = open(&url).await;
+        // An idle session is closed: the next attempt would go over a connection of its own, which nothing holds.
+        let mut stays = claim(&client, "another", LONG, Waits::Queued);
+        granted(&mut stays).await;
         let mut first = claim(&client, "a", LONG, Waits::Queued);
         granted(&mut first).await;
         first.release().await.unwrap();
