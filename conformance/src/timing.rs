@@ -22,6 +22,7 @@ const OUT_OF_TIME: &[&str] = &[
     "kept the lock's row for too long",
     "no connection was free in time",
     "no connection could be opened within",
+    "could be reached within",
     "no session could be opened in time",
     "no stream of watches within",
     "no subscription within",

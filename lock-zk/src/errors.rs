@@ -1,5 +1,7 @@
 //! What the client's errors mean: was it the server that said so, will it pass, what is to be done.
 
+use std::time::Duration;
+
 use lock_core::{Done, Error};
 use zookeeper_client::Error as ZkError;
 
@@ -59,13 +61,18 @@ pub(crate) fn refused(error: ZkError) -> Error {
 pub(crate) const OLDEST: &str = "3.5";
 
 /// Why there is no connection. Nothing was asked on it.
-pub(crate) fn connecting(error: ZkError) -> Error {
+pub(crate) fn connecting(error: ZkError, patience: Duration) -> Error {
     let outcome = match &error {
         ZkError::AuthFailed => Error::rejected(
             "the server refused the user or the password, or asks for a way to log in that this library has not",
         ),
         ZkError::BadArguments(what) => {
             Error::invalid(format!("the servers' addresses can't be used: {what}"))
+        }
+        // Tried again and again.
+        ZkError::NoHosts | ZkError::Timeout => {
+            let said = format!("no server of these could be reached within {patience:?}: {error}");
+            Error::unavailable(Done::No, said)
         }
         _ => Error::unavailable(Done::No, format!("no server of these can be reached: {error}")),
     };
@@ -108,7 +115,10 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Rejected);
         assert!(error.message().contains("zk://user:password@"), "{error}");
         assert_eq!(refused(ZkError::Throttled).kind(), ErrorKind::Unavailable { done: Done::No });
-        assert_eq!(connecting(ZkError::NoHosts).kind(), ErrorKind::Unavailable { done: Done::No });
-        assert_eq!(connecting(ZkError::AuthFailed).kind(), ErrorKind::Rejected);
+        assert_eq!(
+            connecting(ZkError::NoHosts, Duration::from_secs(2)).kind(),
+            ErrorKind::Unavailable { done: Done::No }
+        );
+        assert_eq!(connecting(ZkError::AuthFailed, Duration::from_secs(2)).kind(), ErrorKind::Rejected);
     }
 }

@@ -220,7 +220,7 @@ fn in_millis(ttl: Duration) -> Duration {
 /// Why there is no session: nothing was asked in it.
 pub(crate) fn not_opened(why: NotOpened, call: &Call) -> Error {
     match why {
-        NotOpened::Failed(e) => errors::connecting(e),
+        NotOpened::Failed(e) => errors::connecting(e, call.ends().since(call.began())),
         NotOpened::Expired | NotOpened::Late => call.out_of_time(Done::No),
     }
 }
