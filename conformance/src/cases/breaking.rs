@@ -55,9 +55,9 @@ async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
 async fn a_lock_broken_now_is_free_at_once(s: Setting) {
     let (name, other) = (s.name(), s.client().await);
     let client = s.client().await;
-    let held = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+    let held = client.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
     let guard = held.acquire().await.expect("up");
-    let lock = s.lock(&other, &name).build().expect("fine terms");
+    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
     let waiter = tokio::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await }

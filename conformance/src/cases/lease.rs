@@ -217,11 +217,11 @@ async fn a_dead_server_means_lost_at_the_deadline(s: Setting) {
     let guard = s.hold_by(&client, &name).await;
     tokio::time::sleep(s.ttl()).await;
     renewed(&guard, s.ttl()).await;
+    let (asked, left) = (Instant::now(), guard.valid_for());
     server.pause();
-    let paused = Instant::now();
     let cause = lost_in_time(&guard, &s.info, s.ttl()).await;
     assert_eq!(cause, Cause::Expired);
-    assert!(paused.elapsed() + ms(100) >= s.ttl() / 2, "it was not given up early: {:?}", paused.elapsed());
+    assert!(asked.elapsed() >= left, "given up after {:?} of {left:?}", asked.elapsed());
     assert!(!guard.is_held());
     let released = Instant::now();
     assert_eq!(guard.release().await, Ending::Expired);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lock_core::{Ending, Options};
 
 use super::case;
-use super::processes::{Lease, TTL, dies_while_another_waits, is_not_renewed, start_on, started};
+use super::processes::{Lease, REPEATS, TTL, dies_while_another_waits, is_not_renewed, start_on, started};
 use crate::bounds;
 use crate::harness::Data;
 use crate::part::{Order, Part, Player};
@@ -26,7 +26,7 @@ async fn a_killed_holder_frees_the_lock_though_the_server_restarts(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server().await;
     let program = Program::find().expect("asked before");
-    let holder = start_on(&program, &server.url(), &name, Wait::No, "echo held; exec sleep 60");
+    let holder = start_on(&program, &server.url(), &name, Wait::No, REPEATS);
     let holder = started(holder).await;
     let client = server.open(Options::default()).await.expect("it is up");
     let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
@@ -36,9 +36,7 @@ async fn a_killed_holder_frees_the_lock_though_the_server_restarts(s: Setting) {
     let looking = lock.clone();
     let waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| (Instant::now(), guard)) });
     tokio::time::sleep(TTL / 2).await;
-    let lease = Lease::of(&s, &looking).await;
-    let killed = Instant::now();
-    holder.process().kill().expect("it was running");
+    let (lease, killed) = Lease::of_killed(&s, holder, &looking).await;
     server.kill();
     let died = Instant::now();
     tokio::time::sleep(ms(200)).await;

@@ -69,11 +69,11 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
         tokio::time::sleep(s.ttl()).await;
         // An answer that is under way may come through yet, and would move the end.
         renewed(&guard, s.ttl()).await;
+        let (asked, left) = (Instant::now(), guard.valid_for());
         dead.happens(&proxy);
-        let (left, asked) = (guard.valid_for(), Instant::now());
         let cause = lost_in_time(&guard, &s.info, s.ttl()).await;
         assert_eq!(cause, Cause::Expired, "{dead:?}");
-        assert!(asked.elapsed() + ms(50) >= left, "{dead:?}: given up early, {left:?} before the end");
+        assert!(asked.elapsed() >= left, "{dead:?}: given up after {:?} of {left:?}", asked.elapsed());
         assert!(!guard.is_held() && guard.valid_for().is_zero());
         // The server may have heard the last renewal.
         let next = within("the next has it", s.ttl() * 3, next).await;

@@ -68,7 +68,7 @@ async fn a_killed_holder_frees_the_lock_within_its_ttl(s: Setting) {
 /// The holder is killed without a word; who has waited since before has the lock when its lease ends.
 pub(super) async fn dies_while_another_waits(s: &Setting, program: &Program) {
     let (name, client) = (s.name(), s.client().await);
-    let holder = start_on(program, &s.harness.url(), &name, Wait::No, "echo held; exec sleep 60");
+    let holder = start_on(program, &s.harness.url(), &name, Wait::No, REPEATS);
     let holder = started(holder).await;
     let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
     let (looking, seen) = (lock.clone(), lock.try_acquire().await.expect("up"));
@@ -76,9 +76,7 @@ pub(super) async fn dies_while_another_waits(s: &Setting, program: &Program) {
     if seen.is_some() || tokio::time::timeout(TTL * 5 / 4, &mut waiter).await.is_ok() {
         is_not_renewed(holder).await;
     }
-    let lease = Lease::of(s, &looking).await;
-    let killed = Instant::now();
-    holder.process().kill().expect("it was running");
+    let (lease, killed) = Lease::of_killed(s, holder, &looking).await;
     let (granted, guard) = within("the lease ends", LONG, waiter).await.expect("no panic").expect("up");
     let (took, bound) = (granted - killed, bounds::after_a_death(&s.info, TTL));
     assert_in_time!(took <= bound, "{took:?} after the holder's death: no more than {bound:?} was promised");
@@ -90,21 +88,40 @@ pub(super) async fn is_not_renewed(holder: Holder) -> ! {
     panic!("it is not renewed: {:?}", off_thread(move || holder.finish(LONG)).await)
 }
 
+/// What a holder runs whose command shows that it has not been ended.
+pub(super) const REPEATS: &str = "echo held; exec cat";
+
 /// A lease as it was seen before its holder's death: it is not over sooner.
 pub(super) struct Lease {
     token: Option<FencingToken>,
     ends: Option<Instant>,
+    /// With what it leaves behind.
+    _dead: Holder,
 }
 
 impl Lease {
-    pub(super) async fn of(s: &Setting, lock: &Lock) -> Lease {
+    /// Kills the holder, who runs `REPEATS`; as it was right before, and when that was.
+    pub(super) async fn of_killed(s: &Setting, holder: Holder, lock: &Lock) -> (Lease, Instant) {
+        // From here on it gives up nothing; it has not yet, if its command still runs.
+        holder.process().pause().expect("it was running");
+        let (said, holder) = off_thread(move || {
+            let mut holder = holder;
+            (holder.answer_to("still", LONG), holder)
+        })
+        .await;
+        if said.as_deref().ok() != Some("still") {
+            holder.process().resume().expect("it was stopped");
+            is_not_renewed(holder).await;
+        }
         let asked = Instant::now();
-        let holder = lock.inspect().await.expect("up").holder;
-        let token = holder.as_ref().and_then(|holder| holder.token);
+        let shown = lock.inspect().await.expect("up").holder;
+        let killed = Instant::now();
+        holder.process().kill().expect("it was stopped");
+        let token = shown.as_ref().and_then(|shown| shown.token);
         // What a session has left is not told.
-        let told = holder.filter(|_| s.info.lease == driver::Lease::Lock);
-        let left = told.and_then(|holder| holder.expires_in);
-        Lease { token, ends: left.map(|left| asked + left) }
+        let told = shown.filter(|_| s.info.lease == driver::Lease::Lock);
+        let left = told.and_then(|shown| shown.expires_in);
+        (Lease { token, ends: left.map(|left| asked + left), _dead: holder }, killed)
     }
 
     /// It is, when somebody else was granted the lock, which took so long from its holder's death.
@@ -233,10 +250,12 @@ impl Counter {
 async fn processes_hand_the_lock_over(s: Setting) {
     const PROCESSES: usize = 16;
     let name = s.name();
-    let counter = Counter::new();
-    let holders: Vec<_> =
-        (0..PROCESSES).map(|_| start(&s, &name, Wait::Forever, &counter.script(ms(50)))).collect();
-    for holder in holders {
+    let (counter, program, url) = (Counter::new(), Program::find().expect("asked before"), s.harness.url());
+    let run = ["sh", "-c", &counter.script(ms(50))];
+    let command = Command { on: &url, name: name.as_str(), ttl: s.long(), wait: Wait::Forever, run: &run };
+    let holders = (0..PROCESSES).map(|_| program.run(&command).expect("the program lock starts"));
+    // All of them before any comes to its end.
+    for holder in holders.collect::<Vec<_>>() {
         let Finished { ended, stdout, stderr } = finished(holder).await;
         assert_eq!((ended, stdout.len()), (Ended::Status(0), 2), "{stderr}");
     }

@@ -1,9 +1,9 @@
 //! The program `lock` as a process that holds a lock, and can be killed and stopped like any other.
 
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -103,6 +103,7 @@ pub enum Wait {
 #[derive(Debug)]
 pub struct Holder {
     process: Process,
+    stdin: ChildStdin,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
 }
@@ -110,9 +111,10 @@ pub struct Holder {
 impl Holder {
     /// Starts something else that holds locks and prints lines.
     pub(crate) fn spawn(mut lock: std::process::Command) -> io::Result<Holder> {
-        lock.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        lock.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Process::spawn(&mut lock)?;
         let child = process.child();
+        let stdin = child.stdin.take().expect("stdin was asked for as a pipe");
         let out = child.stdout.take().expect("stdout was asked for as a pipe");
         let mut err = child.stderr.take().expect("stderr was asked for as a pipe");
         let (lines, stdout) = channel();
@@ -127,7 +129,7 @@ impl Holder {
             let _ = err.read_to_end(&mut bytes);
             text.send(String::from_utf8_lossy(&bytes).into_owned())
         });
-        Ok(Holder { process, stdout, stderr })
+        Ok(Holder { process, stdin, stdout, stderr })
     }
 
     /// Its process: to be killed (-9), paused, resumed, asked to end, waited for.
@@ -144,6 +146,13 @@ impl Holder {
             }
             RecvTimeoutError::Disconnected => io::ErrorKind::UnexpectedEof.into(),
         })
+    }
+
+    /// What the command prints when it is told this line: how a case learns that it has not been ended. Its lock has
+    /// not been released then.
+    pub fn answer_to(&mut self, line: &str, limit: Duration) -> io::Result<String> {
+        writeln!(self.stdin, "{line}")?;
+        self.line(limit)
     }
 
     /// Waits until it has ended and everything it started has closed its output.
