@@ -7,6 +7,7 @@
 mod backend;
 mod bounds;
 mod cases;
+pub mod claims;
 mod dice;
 mod harness;
 #[cfg(feature = "servers")]

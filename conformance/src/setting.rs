@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Claim, Entry, Lease, Mode, Request, Waits};
-use lock_core::{Cause, Client, Guard, Info, Label, Lock, LockBuilder, Name, Options, Owner, Random};
+use lock_core::driver::{Claim, Entry, Lease, Waits};
+use lock_core::{Cause, Client, Guard, Info, Lock, LockBuilder, Name, Options, Owner, Random};
 
+use crate::claims::{self, Terms};
 use crate::harness::Harness;
 use crate::proxy::Proxy;
 use crate::timing::{assert_in_time, until, within};
@@ -120,16 +121,11 @@ impl Setting {
 
     /// A claim, for the cases that speak the contract itself.
     pub(crate) fn claim(&self, client: &Client, name: &Name, ttl: Duration, waits: Waits) -> Box<dyn Claim> {
-        client.driver().claim(Request {
-            name: name.clone(),
-            owner: Owner::mint(&Random::system()),
-            mode: Mode::Exclusive,
-            ttl,
-            patience: Duration::from_secs(2),
-            waits,
-            label: Label::new("a case"),
-            clock: client.clock().clone(),
-        })
+        claims::claim(
+            client,
+            name.as_str(),
+            Terms { ttl, patience: Duration::from_secs(2), waits, label: "a case" },
+        )
     }
 }
 

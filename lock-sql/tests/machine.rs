@@ -8,10 +8,11 @@ use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Arguments;
+use lock_conformance::claims::{self, Terms};
 use lock_conformance::servers::{self, Holder, Program, Wait};
 use lock_conformance::{assert_in_time, rules};
-use lock_core::driver::{Attempt, Claim, Mode, Release, Request, Waits};
-use lock_core::{Client, ErrorKind, Label, Name, Owner, Random};
+use lock_core::driver::{Attempt, Claim, Release, Waits};
+use lock_core::{Client, ErrorKind};
 use tempfile::TempDir;
 
 /// Why a test can't be run here.
@@ -282,14 +283,6 @@ fn a_release_knows_whether_another_process_waits() -> Outcome {
 }
 
 fn claim(client: &Client, name: &str) -> Box<dyn Claim> {
-    client.driver().claim(Request {
-        name: Name::new(name).unwrap(),
-        owner: Owner::mint(&Random::system()),
-        mode: Mode::Exclusive,
-        ttl: LIMIT,
-        patience: Duration::from_secs(2),
-        waits: Waits::No,
-        label: Label::new("a test"),
-        clock: client.clock().clone(),
-    })
+    let patience = Duration::from_secs(2);
+    claims::claim(client, name, Terms { ttl: LIMIT, patience, waits: Waits::No, label: "a test" })
 }

@@ -8,7 +8,7 @@ use lock_core::driver::{Fencing, Lease, Waits};
 use lock_core::{Cause, Client, Done, Ending, ErrorKind, Fence, Guard, Info, Name, Options};
 
 use super::case;
-use super::contract::grant;
+use crate::claims::granted;
 use crate::harness::{OwnServer, Step};
 use crate::proxy::{Fault, Proxy, Way};
 use crate::runner::Case;
@@ -134,7 +134,7 @@ async fn abandon(s: &Setting, server: &dyn OwnServer, name: &Name) -> Instant {
     let client = open(server).await;
     let mut claim = s.claim(&client, name, s.ttl(), Waits::No);
     let asked = Instant::now();
-    grant(&mut claim).await;
+    granted(&mut claim).await;
     asked
 }
 

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use lock_core::Cause;
-use lock_core::driver::{Attempt, Busy, Claim, Grant, Release, Renewal, Waits};
+use lock_core::driver::{Attempt, Claim, Release, Renewal, Waits};
 
 use super::case;
+use crate::claims::{busy, granted};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::timing::within;
@@ -27,20 +28,6 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_release_between_look_and_listen_is_seen_by_the_next_look, [B4]),
 ];
 
-pub(super) async fn grant(claim: &mut Box<dyn Claim>) -> Grant {
-    match claim.attempt().await.expect("the server is up") {
-        Attempt::Granted(grant) => grant,
-        Attempt::Busy(busy) => panic!("expected a grant, got {busy:?}"),
-    }
-}
-
-async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
-    match claim.attempt().await.expect("contention is not an error") {
-        Attempt::Busy(busy) => busy,
-        Attempt::Granted(grant) => panic!("expected busy, got {grant:?}"),
-    }
-}
-
 async fn renew(claim: &mut Box<dyn Claim>, ttl: std::time::Duration) -> Renewal {
     claim.renew(ttl).await.expect("the server is up")
 }
@@ -60,7 +47,7 @@ async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
     let (name, ttl) = (s.name(), s.ttl() * 20);
     let (a, b) = (s.client().await, s.client().await);
     let mut holder = s.claim(&a, &name, ttl, Waits::No);
-    let valid_for = grant(&mut holder).await.valid_for;
+    let valid_for = granted(&mut holder).await.valid_for;
     assert!(valid_for <= s.info.max_ttl && valid_for > ttl / 2, "{valid_for:?} of {ttl:?}");
     let mut other = s.claim(&b, &name, ttl, Waits::No);
     let seen = busy(&mut other).await;
@@ -72,7 +59,7 @@ async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
         assert_eq!((shown.owner, shown.label, shown.token), (holder.owner, holder.label, holder.token));
     }
     release(&mut holder).await;
-    grant(&mut other).await;
+    granted(&mut other).await;
     release(&mut other).await;
 }
 
@@ -80,9 +67,9 @@ async fn granted_again_with_the_same_token_and_what_is_left(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let ttl = s.ttl() * 20;
     let mut claim = s.claim(&client, &name, ttl, Waits::No);
-    let first = grant(&mut claim).await;
+    let first = granted(&mut claim).await;
     for _ in 0..3 {
-        let again = grant(&mut claim).await;
+        let again = granted(&mut claim).await;
         assert_eq!(again.token, first.token);
         assert!(again.valid_for <= ttl + ms(1), "{again:?}");
     }
@@ -92,11 +79,11 @@ async fn granted_again_with_the_same_token_and_what_is_left(s: Setting) {
 async fn a_repeated_attempt_never_shortens(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let mut claim = s.claim(&client, &name, s.ttl() * 5, Waits::No);
-    grant(&mut claim).await;
+    granted(&mut claim).await;
     let renewed = Instant::now();
     let Renewal::Held { valid_for } = renew(&mut claim, s.ttl() * 20).await else { panic!("it is held") };
     assert!(valid_for > s.ttl() * 10 || s.info.lease == lock_core::driver::Lease::Session);
-    let again = grant(&mut claim).await;
+    let again = granted(&mut claim).await;
     // What passed between the two, on clocks that count in milliseconds.
     let least = valid_for.saturating_sub(renewed.elapsed() + ms(2));
     assert!(again.valid_for >= least, "{:?} after {valid_for:?}", again.valid_for);
@@ -107,7 +94,7 @@ async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
     let (a, b) = (s.client().await, s.client().await);
     let name = s.name();
     let mut holder = s.claim(&a, &name, s.ttl() * 50, Waits::No);
-    grant(&mut holder).await;
+    granted(&mut holder).await;
     let mut other = s.claim(&b, &name, s.ttl(), Waits::No);
     busy(&mut other).await;
     // A server may write for reasons of its own, as when it forgets what has expired: but not at every look.
@@ -124,7 +111,7 @@ async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
 async fn renew_never_shortens(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let mut claim = s.claim(&client, &name, s.ttl() * 20, Waits::No);
-    let first = grant(&mut claim).await;
+    let first = granted(&mut claim).await;
     let Renewal::Held { valid_for } = renew(&mut claim, s.info.min_ttl).await else { panic!("it is held") };
     assert!(valid_for + s.ttl() * 5 >= first.valid_for, "{valid_for:?} left of {:?}", first.valid_for);
     release(&mut claim).await;
@@ -133,7 +120,7 @@ async fn renew_never_shortens(s: Setting) {
 async fn renew_never_creates(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let mut claim = s.claim(&client, &name, s.ttl() * 5, Waits::No);
-    grant(&mut claim).await;
+    granted(&mut claim).await;
     s.harness.forget(&name).await;
     let outcome = within("the loss is seen", s.ttl() * 10, async {
         loop {
@@ -153,10 +140,10 @@ async fn renew_never_creates(s: Setting) {
 async fn renew_never_takes_over(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
     let mut first = s.claim(&a, &name, s.ttl() * 5, Waits::No);
-    grant(&mut first).await;
+    granted(&mut first).await;
     s.harness.forget(&name).await;
     let mut second = s.claim(&b, &name, s.ttl() * 20, Waits::No);
-    grant(&mut second).await;
+    granted(&mut second).await;
     within("the loss is seen", s.ttl() * 10, async {
         while !matches!(renew(&mut first, s.ttl()).await, Renewal::Lost(_)) {
             tokio::time::sleep(ms(10)).await;
@@ -178,7 +165,7 @@ async fn release_gives_up_once(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let mut claim = s.claim(&client, &name, s.ttl() * 20, Waits::No);
     assert_eq!(release(&mut claim).await, Release::NotHeld, "before any attempt");
-    grant(&mut claim).await;
+    granted(&mut claim).await;
     assert!(matches!(release(&mut claim).await, Release::Released { .. }));
     assert_eq!(release(&mut claim).await, Release::NotHeld);
 }
@@ -186,10 +173,10 @@ async fn release_gives_up_once(s: Setting) {
 async fn release_never_touches_anothers(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
     let mut first = s.claim(&a, &name, s.ttl() * 5, Waits::No);
-    grant(&mut first).await;
+    granted(&mut first).await;
     s.harness.forget(&name).await;
     let mut second = s.claim(&b, &name, s.ttl() * 20, Waits::No);
-    grant(&mut second).await;
+    granted(&mut second).await;
     for _ in 0..3 {
         assert_eq!(release(&mut first).await, Release::NotHeld);
     }
@@ -202,8 +189,8 @@ async fn release_never_touches_anothers(s: Setting) {
 async fn one_release_frees_what_two_attempts_took(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let mut claim = s.claim(&client, &name, s.ttl() * 20, Waits::No);
-    grant(&mut claim).await;
-    grant(&mut claim).await;
+    granted(&mut claim).await;
+    granted(&mut claim).await;
     release(&mut claim).await;
     assert!(s.is_free(&name).await, "a hold is not counted on the server");
 }
@@ -212,7 +199,7 @@ async fn a_release_resolves_changed_of_who_listens(s: Setting) {
     for _ in 0..20 {
         let (name, a, b) = (s.name(), s.client().await, s.client().await);
         let mut holder = s.claim(&a, &name, s.ttl() * 20, Waits::No);
-        grant(&mut holder).await;
+        granted(&mut holder).await;
         let mut waiter = s.claim(&b, &name, s.ttl(), Waits::Queued);
         busy(&mut waiter).await;
         if waiter.listen().await.is_err() || s.info.wakes == lock_core::driver::Wakes::Polled {
@@ -237,7 +224,7 @@ async fn a_release_resolves_changed_of_who_listens(s: Setting) {
 async fn a_release_between_look_and_listen_is_seen_by_the_next_look(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
     let mut holder = s.claim(&a, &name, s.ttl() * 20, Waits::No);
-    grant(&mut holder).await;
+    granted(&mut holder).await;
     let mut waiter = s.claim(&b, &name, s.ttl(), Waits::Queued);
     busy(&mut waiter).await;
     release(&mut holder).await;

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::case;
-use super::contract::grant;
 use crate::bounds;
+use crate::claims::granted;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::suspendable::Suspendable;
@@ -52,7 +52,7 @@ async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting) {
 async fn delay_after(s: Setting, wait: Duration) -> (Duration, Duration) {
     let (name, holder, waiter) = (s.name(), s.client().await, s.client().await);
     let mut held = s.claim(&holder, &name, LONG, Waits::No);
-    grant(&mut held).await;
+    granted(&mut held).await;
     let lock = waiter.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
     let asked = Instant::now();
     let waiting = tokio::spawn(async move {
@@ -91,7 +91,7 @@ async fn who_has_waited_long_asks_seldom(s: Setting) {
     let (name, machine) = (s.name(), Suspendable::default());
     let holder = s.client().await;
     let mut held = s.claim(&holder, &name, LONG * 2, Waits::No);
-    grant(&mut held).await;
+    granted(&mut held).await;
     let waiter = s.client_with(Options::default().clock(machine.clock())).await;
     let lock = waiter.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
     let waiting = tokio::spawn(async move { lock.acquire().await.expect("up").release().await });

@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::case;
-use super::contract::grant;
 use crate::bounds;
+use crate::claims::granted;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::timing::{assert_in_time, until, within};
@@ -95,7 +95,7 @@ async fn a_waiter_goes_by_its_holders_ttl(s: Setting) {
         let lock = other.lock(name.as_str()).ttl(waiters).build().expect("fine terms");
         let mut dead = s.claim(&client, &name, holders, Waits::No);
         let asked = Instant::now();
-        grant(&mut dead).await;
+        granted(&mut dead).await;
         let guard = within("the lease ends", holders + ms(400), lock.acquire()).await.expect("up");
         assert!(asked.elapsed() + ms(100) >= holders, "after {:?} of {holders:?}", asked.elapsed());
         // However long it has waited: its own time begins now.
@@ -228,7 +228,7 @@ async fn cost_of_a_hand_over(s: &Setting, client: &Client, waiters: usize) -> f6
     let (name, queued) = (s.name(), Arc::new(AtomicUsize::new(0)));
     let claim = || s.claim(client, &name, s.ttl() * 20, Waits::Queued);
     let mut holder = claim();
-    grant(&mut holder).await;
+    granted(&mut holder).await;
     let mut turns = JoinSet::new();
     for _ in 0..waiters {
         turns.spawn(take_a_turn(claim(), queued.clone()));

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lock_core::driver::{
-    Attempt, Busy, Claim, Entry, Inspection, Mode, Release, Renewal, Request, Revocation, Revoked, Waits,
-    When,
+    Attempt, Busy, Claim, Entry, Inspection, Release, Renewal, Revocation, Revoked, Waits, When,
 };
 use lock_core::{Cause, Client, ErrorKind, FencingToken, Label, Name, Owner, OwnerBytes, Random, Result};
+
+use crate::claims;
 
 use super::plan::{NAMES, Seat, Step, Term, Whose};
 
@@ -170,16 +171,9 @@ impl Side {
     fn claim(&mut self, seat: Seat, term: Term, waits: Waits) -> Box<dyn Claim> {
         self.minted += 1;
         let client = &self.clients[self.client_of(seat)];
-        client.driver().claim(Request {
-            name: self.names[seat.name].clone(),
-            owner: Owner::mint(&Random::system()),
-            mode: Mode::Exclusive,
-            ttl: self.terms.of(term),
-            patience: PATIENCE,
-            waits,
-            label: Label::new(&format!("owner {}", self.minted)),
-            clock: client.clock().clone(),
-        })
+        let (ttl, label) = (self.terms.of(term), format!("owner {}", self.minted));
+        let terms = claims::Terms { ttl, patience: PATIENCE, waits, label: &label };
+        claims::claim(client, self.names[seat.name].as_str(), terms)
     }
 
     fn client_of(&self, seat: Seat) -> usize {

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use lock_conformance::claims::{self, Terms};
+pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{Etcd, Owned, Settings};
 use lock_conformance::timing::too_late;
 pub(crate) use lock_conformance::timing::{until, within};
-use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Renewal, Request, Waits};
-use lock_core::{Client, Label, Name, Options, Owner, Random};
+use lock_core::driver::{Attempt, Claim, Grant, Renewal, Waits};
+use lock_core::{Client, Name, Options};
 use lock_etcd::etcd_client::{self, GetOptions, KeyValue};
 
 /// How long the calls of a claim may take, unless the test says otherwise.
@@ -108,30 +110,7 @@ pub(crate) fn claim_with(
     patience: Duration,
     waits: Waits,
 ) -> Box<dyn Claim> {
-    client.driver().claim(Request {
-        name: name(lock),
-        owner: Owner::mint(&Random::system()),
-        mode: Mode::Exclusive,
-        ttl,
-        patience,
-        waits,
-        label: Label::new("a test"),
-        clock: client.clock().clone(),
-    })
-}
-
-pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
-    match claim.attempt().await.expect("up") {
-        Attempt::Granted(grant) => grant,
-        Attempt::Busy(busy) => panic!("{busy:?}"),
-    }
-}
-
-pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
-    match claim.attempt().await.expect("up") {
-        Attempt::Busy(busy) => busy,
-        Attempt::Granted(grant) => panic!("{grant:?}"),
-    }
+    claims::claim(client, lock, Terms { ttl, patience, waits, label: "a test" })
 }
 
 /// Waits as the core does: look, listen, look, wait.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use lock_conformance::claims::{self, Terms};
+pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{Clock, Owned, Product, Settings};
 pub(crate) use lock_conformance::timing::until;
-use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Request, Waits};
-use lock_core::{Client, Label, Name, Options, Owner, Random};
+use lock_core::driver::{Claim, Waits};
+use lock_core::{Client, Name, Options};
 use lock_mongo::mongodb::bson::spec::BinarySubtype;
 use lock_mongo::mongodb::bson::{Binary, Bson, Document, doc};
 use lock_mongo::mongodb::{self, Collection};
@@ -75,30 +77,7 @@ pub(crate) fn claim(client: &Client, lock: &str, ttl: Duration) -> Box<dyn Claim
 }
 
 pub(crate) fn claim_with(client: &Client, lock: &str, ttl: Duration, patience: Duration) -> Box<dyn Claim> {
-    client.driver().claim(Request {
-        name: name(lock),
-        owner: Owner::mint(&Random::system()),
-        mode: Mode::Exclusive,
-        ttl,
-        patience,
-        waits: Waits::Queued,
-        label: Label::new("$owner"),
-        clock: client.clock().clone(),
-    })
-}
-
-pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
-    match claim.attempt().await.expect("up") {
-        Attempt::Granted(grant) => grant,
-        Attempt::Busy(busy) => panic!("{busy:?}"),
-    }
-}
-
-pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
-    match claim.attempt().await.expect("up") {
-        Attempt::Busy(busy) => busy,
-        Attempt::Granted(grant) => panic!("{grant:?}"),
-    }
+    claims::claim(client, lock, Terms { ttl, patience, waits: Waits::Queued, label: "$owner" })
 }
 
 pub(crate) fn run(test: impl Future<Output = ()>) {

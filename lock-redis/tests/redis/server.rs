@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
+pub(crate) use lock_conformance::claims::granted;
+use lock_conformance::claims::{self, Terms};
 use lock_conformance::servers::{self, Owned, Persistence, Settings};
 use lock_conformance::timing::within;
-use lock_core::driver::{Attempt, Claim, Grant, Mode, Request, Waits};
-use lock_core::{Client, Label, Name, Owner, Random};
+use lock_core::driver::{Claim, Waits};
+use lock_core::{Client, Name};
 use redis::aio::MultiplexedConnection;
 
 /// How long a test may take: far more than it needs.
@@ -153,29 +155,11 @@ pub(crate) fn claim(client: &Client, lock: &str, ttl_ms: u64) -> Box<dyn Claim> 
 }
 
 pub(crate) fn claim_with(client: &Client, lock: &str, ttl_ms: u64, patience: Duration) -> Box<dyn Claim> {
-    client.driver().claim(Request {
-        name: name(lock),
-        owner: Owner::mint(&Random::system()),
-        mode: Mode::Exclusive,
-        ttl: Duration::from_millis(ttl_ms),
-        patience,
-        waits: Waits::Queued,
-        label: Label::new("a test"),
-        clock: client.clock().clone(),
-    })
-}
-
-pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
-    match claim.attempt().await {
-        Ok(Attempt::Granted(grant)) => grant,
-        other => panic!("not granted: {other:?}"),
-    }
+    let ttl = Duration::from_millis(ttl_ms);
+    claims::claim(client, lock, Terms { ttl, patience, waits: Waits::Queued, label: "a test" })
 }
 
 /// Attempts, finds the lock held, and answers when it will be free.
 pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Duration {
-    match claim.attempt().await {
-        Ok(Attempt::Busy(busy)) => busy.free_in.expect("Redis says when"),
-        other => panic!("not busy: {other:?}"),
-    }
+    claims::busy(claim).await.free_in.expect("Redis says when")
 }

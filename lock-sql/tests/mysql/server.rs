@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+pub(crate) use lock_conformance::claims::granted;
+use lock_conformance::claims::{self, Terms};
 use lock_conformance::servers::{Owned, Persistence, Product, Settings};
-use lock_core::driver::{Attempt, Claim, Grant, Mode, Request, Waits};
-use lock_core::{Client, Label, Name, Owner, Random};
+use lock_core::Client;
+use lock_core::driver::{Attempt, Claim, Waits};
 use lock_sql::mysql;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
@@ -176,23 +178,7 @@ pub(crate) fn claim(client: &Client, name: &str, patience: Duration) -> Box<dyn 
 }
 
 pub(crate) fn claim_for(client: &Client, name: &str, ttl: Duration, patience: Duration) -> Box<dyn Claim> {
-    client.driver().claim(Request {
-        name: Name::new(name).unwrap(),
-        owner: Owner::mint(&Random::system()),
-        mode: Mode::Exclusive,
-        ttl,
-        patience,
-        waits: Waits::No,
-        label: Label::new("a test"),
-        clock: client.clock().clone(),
-    })
-}
-
-pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
-    match claim.attempt().await.unwrap() {
-        Attempt::Granted(grant) => grant,
-        Attempt::Busy(busy) => panic!("{busy:?}"),
-    }
+    claims::claim(client, name, Terms { ttl, patience, waits: Waits::No, label: "a test" })
 }
 
 pub(crate) async fn is_busy(claim: &mut Box<dyn Claim>) -> bool {

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use lock_conformance::claims::{self, Terms};
+pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{self, Owned, Persistence, Settings};
-use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Request, Waits};
-use lock_core::{Client, Label, Name, Options, Owner, Random};
+use lock_core::driver::{Claim, Waits};
+use lock_core::{Client, Options};
 use lock_sql::postgres;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
@@ -126,30 +128,7 @@ pub(crate) fn claim(client: &Client, name: &str) -> Box<dyn Claim> {
 }
 
 pub(crate) fn claim_within(client: &Client, name: &str, patience: Duration) -> Box<dyn Claim> {
-    client.driver().claim(Request {
-        name: Name::new(name).unwrap(),
-        owner: Owner::mint(&Random::system()),
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        patience,
-        waits: Waits::Queued,
-        label: Label::new("a test"),
-        clock: client.clock().clone(),
-    })
-}
-
-pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
-    match claim.attempt().await.unwrap() {
-        Attempt::Granted(grant) => grant,
-        Attempt::Busy(busy) => panic!("{busy:?}"),
-    }
-}
-
-pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
-    match claim.attempt().await.unwrap() {
-        Attempt::Busy(busy) => busy,
-        Attempt::Granted(grant) => panic!("{grant:?}"),
-    }
+    claims::claim(client, name, Terms { ttl: TTL, patience, waits: Waits::Queued, label: "a test" })
 }
 
 pub(crate) async fn until(what: &str, mut happens: impl AsyncFnMut() -> bool) {

@@ -14,9 +14,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use libtest_mimic::Arguments;
+use lock_conformance::claims::{self, Terms};
 use lock_conformance::rules;
-use lock_core::driver::{Attempt, Claim, Mode, Request, Waits};
-use lock_core::{Client, Label, Name, Options, Owner, Random};
+use lock_core::driver::{Claim, Waits};
+use lock_core::{Client, Options};
 use lock_sql::sqlite::Sqlite;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
@@ -133,21 +134,9 @@ impl File {
 const TTL: Duration = Duration::from_secs(10);
 
 fn claim(client: &Client, name: &str, patience: Duration) -> Box<dyn Claim> {
-    client.driver().claim(Request {
-        name: Name::new(name).unwrap(),
-        owner: Owner::mint(&Random::system()),
-        mode: Mode::Exclusive,
-        ttl: TTL,
-        patience,
-        waits: Waits::No,
-        label: Label::new("a test"),
-        clock: client.clock().clone(),
-    })
+    claims::claim(client, name, Terms { ttl: TTL, patience, waits: Waits::No, label: "a test" })
 }
 
 async fn granted(claim: &mut Box<dyn Claim>) -> u64 {
-    match claim.attempt().await.unwrap() {
-        Attempt::Granted(grant) => grant.token.get(),
-        Attempt::Busy(busy) => panic!("{busy:?}"),
-    }
+    claims::granted(claim).await.token.get()
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use lock_conformance::claims::{self, Terms};
+pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{Absence, Owned, Settings, ZooKeeper};
 use lock_conformance::timing::too_late;
 pub(crate) use lock_conformance::timing::{until, within};
-use lock_core::driver::{Attempt, Busy, Claim, Driver, Grant, Mode, Request, Waits};
-use lock_core::{Client, ErrorKind, Label, Name, Options, Owner, Random};
+use lock_core::driver::{Claim, Driver, Waits};
+use lock_core::{Client, ErrorKind, Name, Options};
 use lock_zk::zookeeper_client;
 
 use crate::common;
@@ -71,30 +73,7 @@ pub(crate) fn claim_with(
     waits: Waits,
     patience: Duration,
 ) -> Box<dyn Claim> {
-    client.driver().claim(Request {
-        name: name(lock),
-        owner: Owner::mint(&Random::system()),
-        mode: Mode::Exclusive,
-        ttl,
-        patience,
-        waits,
-        label: Label::new("an owner"),
-        clock: client.clock().clone(),
-    })
-}
-
-pub(crate) async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
-    match claim.attempt().await.expect("up") {
-        Attempt::Granted(grant) => grant,
-        Attempt::Busy(busy) => panic!("{busy:?}"),
-    }
-}
-
-pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
-    match claim.attempt().await.expect("up") {
-        Attempt::Busy(busy) => busy,
-        Attempt::Granted(grant) => panic!("{grant:?}"),
-    }
+    claims::claim(client, lock, Terms { ttl, patience, waits, label: "an owner" })
 }
 
 /// Who is in a directory, by what the names end in; nobody if it is not there.
