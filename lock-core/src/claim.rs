@@ -1,19 +1,23 @@
 //! The life of a claim, from top to bottom: enter, hold, leave. One future owns the claim throughout, so that a caller
 //! who goes away, at any moment, leaves nothing behind on the server.
 
+mod account;
 mod enter;
 mod hold;
 mod leave;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::client::Shared;
 use crate::clock::Instant;
 use crate::driver::{Cause, Claim, Entry, Request, Waits};
-use crate::error::{Error, Result};
+use crate::error::{Done, Error, Result};
 use crate::events::Event;
 use crate::gate::Turn;
 use crate::guard::{Command, State};
@@ -21,6 +25,9 @@ use crate::keeper::Resident;
 use crate::lock::Terms;
 use crate::owner::Owner;
 use crate::token::FencingToken;
+
+use account::Account;
+use hold::Given;
 
 /// What a caller is answered.
 pub(crate) type Answer = Result<Result<Granted, Refused>>;
@@ -36,6 +43,16 @@ pub(crate) struct Granted {
     pub(crate) token: FencingToken,
     pub(crate) state: watch::Receiver<State>,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
+    /// To be set when a user has the guard: `min_hold` counts only then.
+    pub(crate) handed_over: Arc<AtomicBool>,
+}
+
+/// To whom a claim owes something: what outlives a panic of its driver.
+struct People {
+    /// Who waits for the answer.
+    caller: Option<oneshot::Sender<Answer>>,
+    /// What was handed over, until it is being given back.
+    given: Option<Given>,
 }
 
 /// One claim and all that is known of it.
@@ -47,10 +64,13 @@ pub(crate) struct Life {
     waits: Waits,
     /// When a caller's wait is over.
     wait_ends: Option<Instant>,
+    /// The longest lease that the server was asked for, also where it has not answered.
+    longest_ttl: Duration,
     claim: Box<dyn Claim>,
     began: Instant,
     listening: Listening,
     residue: Residue,
+    account: Account,
     /// Counted until all else is over.
     _resident: Resident,
 }
@@ -93,8 +113,9 @@ impl Life {
             label: terms.label.clone(),
             clock: shared.clock.clone(),
         });
-        let began = shared.clock.now();
+        let (began, longest_ttl) = (shared.clock.now(), terms.ttl);
         let (listening, residue) = (Listening::NotYet, Residue::Nothing);
+        let account = Account::new(shared.clone(), terms.name.clone(), owner, began);
         Life {
             shared,
             terms,
@@ -102,33 +123,73 @@ impl Life {
             patience,
             waits,
             wait_ends,
+            longest_ttl,
             claim,
             began,
             listening,
             residue,
+            account,
             _resident: resident,
         }
     }
 
-    /// Enters, holds, leaves.
-    pub(crate) async fn live(mut self, mut caller: oneshot::Sender<Answer>) {
-        self.tell(&Event::Asked { name: &self.terms.name });
-        let turn = match self.take_turn(&mut caller).await {
-            Ok(turn) => turn,
-            Err(e) => return self.answer_no(caller, Err(e)),
+    /// Enters, holds, leaves. A panic on the way, of a driver for one, ends that; what may be left on the server then is
+    /// given back all the same, but not while a guard that was handed over may count on it.
+    pub(crate) async fn live(mut self, caller: oneshot::Sender<Answer>) {
+        let mut people = People { caller: Some(caller), given: None };
+        if AssertUnwindSafe(self.run(&mut people)).catch_unwind().await.is_ok() {
+            return;
+        }
+        let error = self.at("claim", cut_short());
+        self.trouble("claim", &error);
+        self.residue = Residue::UntilThen(self.now() + self.patience);
+        if let Some(caller) = people.caller.take() {
+            self.answer_no(caller, Err(error));
+        }
+        let asker = match people.given.take() {
+            Some(mut given) => self.forsake(&mut given).await,
+            None => None,
         };
-        match self.enter(&mut caller, turn.as_ref()).await {
-            Ok(Ok(mut held)) => {
-                let ended = self.hold(&mut held, caller).await;
-                self.leave(held, ended, turn).await;
+        // Told before, if it was handed over; or else that panicked which was to give it back.
+        self.account.lost(Cause::RuntimeEnded);
+        // One that panics again has nothing else to be asked.
+        let _: std::thread::Result<()> = AssertUnwindSafe(self.withdraw()).catch_unwind().await;
+        // Who asked for the release hears that it was too late.
+        drop(asker);
+    }
+
+    async fn run(&mut self, people: &mut People) {
+        self.account.asked();
+        let Some(caller) = &mut people.caller else { return };
+        let mut turn = match self.take_turn(caller).await {
+            Ok(turn) => turn,
+            Err(e) => return self.leave_without(&mut people.caller, Err(e), None).await,
+        };
+        match self.enter(caller, turn.as_ref()).await {
+            Ok(Ok(held)) => {
+                let given = people.given.insert(self.hand_over(held, people.caller.take()));
+                let ended = self.hold(given, &mut turn).await;
+                // From here on its work, or its time, is over.
+                if let Some(Given { held, orders, .. }) = people.given.take() {
+                    // What its guards still ask for is not read any more: they are told at once, and not when it has left.
+                    drop(orders);
+                    self.leave(held, ended, turn).await;
+                }
             }
-            Ok(Err(refused)) => self.leave_without(caller, Ok(Err(refused)), turn).await,
-            Err(e) => self.leave_without(caller, Err(e), turn).await,
+            Ok(Err(refused)) => self.leave_without(&mut people.caller, Ok(Err(refused)), turn).await,
+            Err(e) => self.leave_without(&mut people.caller, Err(e), turn).await,
         }
     }
 
-    async fn leave_without(self, caller: oneshot::Sender<Answer>, answer: Answer, turn: Option<Turn>) {
-        self.answer_no(caller, answer);
+    async fn leave_without(
+        &mut self,
+        waiting: &mut Option<oneshot::Sender<Answer>>,
+        answer: Answer,
+        turn: Option<Turn>,
+    ) {
+        if let Some(caller) = waiting.take() {
+            self.answer_no(caller, answer);
+        }
         drop(turn);
         self.withdraw().await;
     }
@@ -159,15 +220,23 @@ impl Life {
     }
 }
 
-/// The part of a lease to count on: clocks' rates differ by up to 1 %, and servers round to the millisecond.
-fn certain(lease: Duration) -> Duration {
-    lease.saturating_sub(lease / 100).saturating_sub(Duration::from_millis(2))
+/// The part to count on of what is `left` of a lease: clocks' rates differ by up to 1 %, and have done so for the `age`
+/// that the lease had before; and servers round to the millisecond.
+pub(crate) fn certain(left: Duration, age: Duration) -> Duration {
+    let margin = left.saturating_add(age) / 100;
+    left.saturating_sub(margin).saturating_sub(Duration::from_millis(2))
 }
 
 /// What to believe of what the server says is left: no more than was asked for. A server whose clock was set back says
 /// more, and takes it back when its clock is set right.
 fn believed(left: Duration, asked_for: Duration) -> Duration {
     left.min(asked_for)
+}
+
+/// A panic came between: of the driver, or of this crate. What it said is not passed on: a driver may have put the
+/// server's address there, with a password. The program's panic hook has been told.
+fn cut_short() -> Error {
+    Error::unavailable(Done::Unknown, "the claim ended in a panic, which is a bug, and is given back")
 }
 
 pub(crate) fn lost_because(cause: Cause) -> Error {

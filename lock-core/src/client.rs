@@ -129,7 +129,7 @@ impl Client {
 
     fn start(driver: Arc<dyn Driver>, options: Options, keeper: Keeper) -> Client {
         let Options { clock, random, label, patience, observer, .. } = options;
-        let events = Events { backend: driver.info().backend, observer };
+        let events = Events::new(driver.info().backend, observer);
         let census = keeper.census().clone();
         let shared = Arc::new_cyclic(|shared| Shared {
             driver,

@@ -5,6 +5,7 @@
 //! cancellation are written there, once. `docs/add-a-backend.md` walks through a driver from end to end.
 
 mod finding;
+mod server_clock;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
 use crate::token::FencingToken;
@@ -22,6 +23,7 @@ pub use crate::call::Call;
 #[cfg(feature = "tls")]
 pub use crate::tls::check_tls_provider;
 pub use finding::{Drift, Finding, Level};
+pub use server_clock::ServerClock;
 
 /// A server on which locks can be claimed.
 ///
@@ -39,8 +41,11 @@ pub trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Who holds the lock and, where the server knows, who waits.
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection>;
 
-    /// Takes the lock from the holder that `inspect` showed: from then on that holder's renewals fail. `NotHeld` if it
-    /// is no longer that holder's. A key that no lock client can have written is `Rejected`.
+    /// Takes the lock from the holder that `inspect` showed: from then on that holder's renewals fail, and say so.
+    /// `NotHeld` if it is no longer that holder's. A key that no lock client can have written is `Rejected`.
+    ///
+    /// What it leaves in the holder's place until the deadline ends early if that holder releases, also if it was
+    /// revoked once more meanwhile.
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked>;
 
     /// Is the server reachable, are we allowed, is it prepared? One finding per question.
@@ -81,6 +86,14 @@ pub trait Claim: fmt::Debug + Send {
         std::future::pending::<()>().await;
     }
 
+    /// From its return on, a revoke of what this claim holds makes `changed` resolve. Where that takes a subscription, one
+    /// serves all claims of the client. The core asks a moment after the grant, since most locks are given back before
+    /// another client could take them away, and asks again after an error. `Unsupported` means that a holder is told by its next
+    /// renewal. Cancel safe.
+    async fn watch(&mut self) -> Result<Watched> {
+        Err(Error::unsupported("this server does not tell holders that their lock was revoked"))
+    }
+
     /// Confirms that this owner holds the lock and keeps it for `ttl` more, never for less than it had.
     ///
     /// `Held` proves this lock, not only its session. Never takes a lock that was lost. `Err` means unknown: the core
@@ -89,6 +102,10 @@ pub trait Claim: fmt::Debug + Send {
 
     /// Gives up whatever this owner has, the lock or the place in the queue, found by name and owner, and defeats an
     /// attempt of this owner that is still on its way where the server allows it. Never touches another owner's.
+    ///
+    /// If the lock was revoked, it gives up what stands in its place until the deadline: the name is free at once. The
+    /// core calls it when the work under the lock has ended, and not when the loss is told. (In a queue, not if this owner
+    /// has asked anew since.)
     async fn release(&mut self) -> Result<Release>;
 }
 
@@ -147,6 +164,10 @@ pub struct Grant {
     /// How long the server keeps the lock, counted from the start of the call, without any margin: the core
     /// subtracts one, once.
     pub valid_for: Duration,
+    /// How much of that lease had passed already when the call began, on this client's clock: the margin is of all of
+    /// it. Zero where the server's answer itself says what is left; not where an earlier proof is passed on, as of a
+    /// session.
+    pub age: Duration,
 }
 
 /// What a failed attempt learned.
@@ -167,9 +188,20 @@ pub enum Renewal {
     Held {
         /// Without any margin.
         valid_for: Duration,
+        /// As in a [`Grant`].
+        age: Duration,
     },
     /// It is not.
     Lost(Cause),
+}
+
+/// From when on a holder is told that its lock was revoked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// Since it was granted.
+    SinceTheGrant,
+    /// From now on: a revoke before was not heard, and the core looks, until that is answered once.
+    FromNowOn,
 }
 
 /// Why a lock was lost.
@@ -188,7 +220,8 @@ pub enum Cause {
     Expired,
     /// It was held for as long as `max_hold` allows.
     MaxHold,
-    /// The runtime that renewed it has ended, or is another process's: this one is a fork of that.
+    /// What renewed it has ended: the runtime, or a panic in the driver did that; or the runtime is another process's,
+    /// of which this one is a fork.
     RuntimeEnded,
 }
 
@@ -216,7 +249,7 @@ impl fmt::Display for Cause {
             Cause::Session => "the session with the server has ended",
             Cause::Expired => "it could not be renewed in time",
             Cause::MaxHold => "it was held for as long as max_hold allows",
-            Cause::RuntimeEnded => "the runtime that renewed it has ended",
+            Cause::RuntimeEnded => "what renewed it has ended, with its runtime or in a panic",
         })
     }
 }
@@ -238,7 +271,7 @@ pub enum Release {
 pub struct Revocation {
     /// The holder as `inspect` showed it.
     pub holder: OwnerBytes,
-    /// A fresh owner that replaces it until its deadline, so that its renewals fail.
+    /// A fresh owner that may replace it until its deadline, so that its renewals fail.
     pub by: Owner,
     /// Who revokes.
     pub label: Label,
@@ -342,6 +375,10 @@ pub struct Info {
     pub backend: &'static str,
     /// The server's address, for people; never a password.
     pub server: String,
+    /// Which server this is, by whatever address it was reached, and what stands before names there: two clients with
+    /// the same identity have the same lock by the same name. Asked of the server, with each connection anew; `None`
+    /// where it doesn't say. A server that was started again may be another.
+    pub identity: Option<String>,
     /// Under which assumption the token rises.
     pub fencing: Fencing,
     /// What a lease belongs to.
@@ -360,6 +397,15 @@ pub struct Info {
     pub data_loss: String,
     /// Requests for one hand-over, from the release to the next grant, waiters of other processes not counted.
     pub requests_per_hand_over: u32,
+}
+
+impl Info {
+    /// The lock of this name among all there are, in one line; `None` if the server doesn't say which it is. Equal for
+    /// one lock, by whatever address, and wherever a prefix ends and the name begins.
+    pub fn place(&self, name: &Name) -> Option<String> {
+        let key = format!("{}{}", self.identity.as_ref()?, name.as_str());
+        Some(format!("{}={}", self.backend, key.escape_debug()))
+    }
 }
 
 /// Under which assumption a token is never handed out twice and never falls.

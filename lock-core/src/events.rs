@@ -1,8 +1,11 @@
 //! What happens to locks, told once: `tracing` and `metrics` are derived from one event type, with the same names on
 //! every backend. No metric is labelled with a lock's name. `docs/metrics.md` is the table.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::driver::Cause;
@@ -74,7 +77,7 @@ pub enum Event<'a> {
     Trouble {
         /// For which lock.
         name: &'a Name,
-        /// Which call: `attempt`, `listen`, `renew`, `release`.
+        /// Which call: `attempt`, `listen`, `watch`, `renew`, `release`; or `claim`, which a panic of the driver ended.
         operation: &'static str,
         /// What it said.
         error: &'a Error,
@@ -97,13 +100,16 @@ pub enum Refusal {
     Error,
 }
 
-/// Somebody who is told of every event, at once and on the client's runtime: it must not block.
+/// What is told of every event, at once and on the client's runtime: it must not block. A panic of it ends
+/// nothing: it is told to `tracing`, the first time, and the observer of the next event.
 pub type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 /// Tells an event to `tracing`, to `metrics`, and to the client's observer.
 pub(crate) struct Events {
     pub(crate) backend: &'static str,
     pub(crate) observer: Option<Observer>,
+    /// Whether one who is told has panicked.
+    panicked: AtomicBool,
 }
 
 impl fmt::Debug for Events {
@@ -113,13 +119,29 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
+    pub(crate) fn new(backend: &'static str, observer: Option<Observer>) -> Events {
+        Events { backend, observer, panicked: AtomicBool::new(false) }
+    }
+
     pub(crate) fn tell(&self, event: &Event<'_>) {
-        self.trace(event);
+        self.to("tracing's subscriber", || self.trace(event));
         #[cfg(feature = "metrics")]
-        self.count(event);
+        self.to("the recorder of metrics", || self.count(event));
         if let Some(observer) = &self.observer {
-            observer(event);
+            self.to("the observer", || observer(event));
         }
+    }
+
+    /// An observer may panic, and the claim goes on. That is said once.
+    fn to(&self, whom: &str, tell: impl FnOnce()) {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(tell)) else { return };
+        if self.panicked.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (backend, panic) = (self.backend, panic_message(&*panic));
+        let say = || tracing::error!(backend, whom, panic, "who is told of events has panicked");
+        // The subscriber is one of those who may.
+        let _: std::thread::Result<()> = catch_unwind(AssertUnwindSafe(say));
     }
 
     fn trace(&self, event: &Event<'_>) {
@@ -195,4 +217,10 @@ impl Refusal {
             Refusal::Error => "error",
         }
     }
+}
+
+/// What a panic said.
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned()
 }

@@ -65,6 +65,7 @@ struct Row {
     grants: u32,
     since: Option<Instant>,
     released: Option<Instant>,
+    /// Whether a client was seen, or told of, that wants the name, too. Who might be there is no reason to stand back.
     others_wait: bool,
 }
 
@@ -76,9 +77,11 @@ impl Gates {
     /// Waits for this task's turn at `name`. Cancel safe: who leaves loses its place.
     pub(crate) async fn enter(self: &Arc<Self>, name: &Name) -> Turn {
         let gate = self.gate(name);
-        let place = Place { gates: self.clone(), name: name.clone(), gate: Some(gate.clone()) };
+        let turn = gate.turn.clone();
+        // Alone in its count: who gives up here may be the last one at the gate.
+        let place = Place { gates: self.clone(), name: name.clone(), gate: Some(gate) };
         // The semaphore is never closed.
-        let permit = gate.turn.clone().acquire_owned().await.expect("a gate stays open");
+        let permit = turn.acquire_owned().await.expect("a gate stays open");
         Turn { permit: Some(permit), place }
     }
 
@@ -148,7 +151,7 @@ impl Row {
 
     fn granted(&mut self, now: Instant) {
         if !self.counts(now) {
-            *self = Row { since: Some(now), ..Row::default() };
+            *self = Row { since: Some(now), others_wait: self.others_wait, ..Row::default() };
         }
         self.grants += 1;
     }
@@ -205,13 +208,13 @@ impl Turn {
         state.row.granted(now);
     }
 
-    /// Somebody else has it: whatever row there was has ended.
+    /// Another client has it: whatever row there was has ended, and that client may want it again.
     ///
     /// What an attempt saw is of some moment after it was `asked`: a caller who came later can't go by it.
     pub(crate) fn busy(&self, asked: Instant, holder: Option<&Entry>) {
         let mut state = self.gate().state();
         state.seen = Some((asked, Seen::Held(holder.cloned().map(Box::new))));
-        state.row = Row::default();
+        state.row = Row { others_wait: true, ..Row::default() };
     }
 
     /// The server did not answer what it was `asked`.
@@ -219,11 +222,11 @@ impl Turn {
         self.gate().state().seen = Some((asked, Seen::Trouble(what)));
     }
 
-    /// Unknown counts as yes.
+    /// Where the server can't say whether others wait, what was seen of them counts.
     pub(crate) fn released(&self, others: Option<bool>) {
         let now = self.now();
         let mut state = self.gate().state();
-        state.row.others_wait = others != Some(false);
+        state.row.others_wait = others.unwrap_or(state.row.others_wait);
         state.row.released = Some(now);
     }
 
@@ -304,18 +307,64 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_stands_back_after_its_row_if_others_wait() {
-        let gates = gates();
-        let name = Name::new("n").unwrap();
-        for (others, expected) in [(Some(true), true), (None, true), (Some(false), false)] {
-            let mut row = 0;
-            while gates.enter(&name).await.owed() == 0 && row < 20 {
-                let turn = gates.enter(&name).await;
-                turn.granted();
-                turn.released(others);
-                row += 1;
+    async fn nothing_is_kept_of_a_name_whose_last_waiter_gives_up() {
+        let (gates, name) = (gates(), Name::new("n").unwrap());
+        let turn = gates.enter(&name).await;
+        let mut waiter = Box::pin(gates.enter(&name));
+        assert!(futures_util::poll!(waiter.as_mut()).is_pending());
+        drop(turn);
+        assert_eq!(gates.names().gates.len(), 1);
+        drop(waiter);
+        assert_eq!(gates.names().gates.len(), 0);
+    }
+
+    /// Whether another client was seen to hold it, before the row.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Before {
+        Busy,
+        Nothing,
+    }
+
+    /// How many grants a process has in a row, of twenty.
+    async fn row(gates: &Arc<Gates>, name: &Name, before: Before, others: Option<bool>) -> u32 {
+        let mut row = 0;
+        loop {
+            let turn = gates.enter(name).await;
+            if row == 20 || turn.owed() > 0 {
+                return row;
             }
-            assert_eq!(row <= MOST_IN_A_ROW, expected, "{others:?}: {row}");
+            if row == 0 && before == Before::Busy {
+                turn.busy(gates.clock.now(), None);
+            }
+            turn.granted();
+            turn.released(others);
+            row += 1;
         }
+    }
+
+    #[tokio::test]
+    async fn a_process_stands_back_after_its_row_if_others_wait() {
+        for (before, others, expected) in [
+            (Before::Nothing, Some(true), MOST_IN_A_ROW),
+            (Before::Nothing, Some(false), 20),
+            (Before::Busy, Some(false), 20),
+            (Before::Busy, None, MOST_IN_A_ROW),
+        ] {
+            let (gates, name) = (gates(), Name::new("n").unwrap());
+            assert_eq!(row(&gates, &name, before, others).await, expected, "{before:?}, {others:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_might_be_there_is_no_reason_to_stand_back() {
+        let (gates, name) = (gates(), Name::new("n").unwrap());
+        assert_eq!(row(&gates, &name, Before::Nothing, None).await, 20);
+        assert_eq!(gates.names().gates.len(), 0, "nor to remember the name");
+        assert_eq!(row(&gates, &name, Before::Busy, None).await, MOST_IN_A_ROW);
+        assert_eq!(
+            row(&gates, &name, Before::Nothing, None).await,
+            20,
+            "it has let the one pass that it saw"
+        );
     }
 }

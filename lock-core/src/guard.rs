@@ -27,6 +27,24 @@ pub(crate) use protect::protect;
 ///
 /// A [reentrant](crate::LockBuilder::reentrant) lock has a guard for each time that it was entered: the last one to go
 /// releases it, each one before renews it.
+///
+/// The lock is held for as long as the guard is kept, so one that is not kept is warned of:
+///
+/// ```compile_fail
+/// # #![deny(unused_must_use)]
+/// # async fn example(lock: lock_core::Lock) -> lock_core::Result<()> {
+/// lock.acquire().await?; // warning: unused `Guard` that must be used
+/// # Ok(()) }
+/// ```
+///
+/// ```
+/// # #![deny(unused_must_use)]
+/// # async fn example(lock: lock_core::Lock) -> lock_core::Result<()> {
+/// let _guard = lock.acquire().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "a lock is released when its guard is dropped, here at once: keep it in a variable (`let _guard = …`; `_` \
+              alone keeps nothing)"]
 pub struct Guard {
     /// Taken when the guard goes, and at no other time.
     hold: Option<Arc<Hold>>,
@@ -55,6 +73,12 @@ impl Ending {
 impl Guard {
     pub(crate) fn new(hold: Arc<Hold>) -> Guard {
         Guard { hold: Some(hold) }
+    }
+
+    /// On its way to the user: from now on `min_hold` counts. One that goes before that leaves nothing.
+    pub(crate) fn handed_over(self) -> Guard {
+        self.hold().is_handed_over();
+        self
     }
 
     /// The lock's name.

@@ -48,6 +48,11 @@ impl Hub {
         self.listened().iter().for_each(|name| self.wake(name.as_str()));
     }
 
+    /// Whether no claim listens to anything.
+    pub fn is_empty(&self) -> bool {
+        self.names().is_empty()
+    }
+
     /// Whether anybody listens to `name`.
     pub fn has(&self, name: &str) -> bool {
         self.names().contains_key(name)
@@ -72,6 +77,7 @@ impl Hub {
 }
 
 /// A claim that listens; stops when dropped.
+#[must_use = "who doesn't keep it has stopped to listen"]
 #[derive(Debug)]
 pub struct Listening {
     hub: Hub,

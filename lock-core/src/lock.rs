@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::backoff;
 use crate::claim::{Answer, Life, Refused};
 use crate::client::Shared;
 use crate::clock::Clock;
@@ -58,11 +59,25 @@ impl Lock {
         &self.terms.name
     }
 
+    /// How long it is kept without a renewal: as was asked for, or the nearest to [`DEFAULT_TTL`] that the backend takes.
+    pub fn ttl(&self) -> Duration {
+        self.terms.ttl
+    }
+
     /// Waits for the lock, at most for the `wait` of its terms; by default without end.
     ///
     /// `Timeout` when the wait is over and somebody else holds the lock, naming the holder; `Unavailable` when it is
     /// over and the server has not answered. Cancel safe: dropped, it leaves neither lock nor place in a queue.
+    ///
+    /// Poll it to its end or drop it. One that was begun and is put aside, as in a `select!` that goes on with something
+    /// else, keeps its place among the tasks of this process, and the others wait behind it; so does its place in the
+    /// queue of a server that has one, and other processes with it. Spawned as a task, it goes on by itself.
     pub async fn acquire(&self) -> Result<Guard> {
+        self.acquire_in_part().await.map(Guard::handed_over)
+    }
+
+    /// One of several locks, whose guard the user gets only with those of the others.
+    pub(crate) async fn acquire_in_part(&self) -> Result<Guard> {
         let Some(owner) = &self.reentrant else { return self.acquire_anew().await.map(Guard::new) };
         let granted = async { self.acquire_anew().await.map(Some) };
         let guard = Box::pin(self.enter(owner, granted)).await?;
@@ -72,6 +87,11 @@ impl Lock {
     /// Takes the lock if it is free: `None` if somebody else holds it. Answers within the patience (a third of the ttl,
     /// 100 ms to 5 s). Cancel safe.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
+        Ok(self.try_acquire_in_part().await?.map(Guard::handed_over))
+    }
+
+    /// The same as [`acquire_in_part`](Self::acquire_in_part).
+    pub(crate) async fn try_acquire_in_part(&self) -> Result<Option<Guard>> {
         let granted = async { self.granted(self.claim(Waits::No)?).await.map(Result::ok) };
         match &self.reentrant {
             None => Ok(granted.await?.map(Guard::new)),
@@ -82,6 +102,8 @@ impl Lock {
     /// Acquires the lock, runs `work` under its protection, and releases it: the front door.
     ///
     /// Errors as [`acquire`](Self::acquire); `Lost` if the lock was lost before `work` was done, which is then dropped.
+    /// When it answers, the lock is given back: with a [`min_hold`](LockBuilder::min_hold), which is waited for, not
+    /// before that is over.
     ///
     /// ```
     /// # async fn example(lock: lock_core::Lock) -> lock_core::Result<()> {
@@ -111,8 +133,8 @@ impl Lock {
 
     /// Takes the lock from `holder`, as [`inspect`](Self::inspect) showed it: its renewals fail from now on.
     ///
-    /// With [`When::HoldersDeadline`] the name becomes free when the holder stops believing that it holds; with
-    /// [`When::Now`] two may run until then, with only the token between them.
+    /// With [`When::HoldersDeadline`] the name becomes free when the holder's last guard goes, and at the holder's deadline
+    /// at the latest; with [`When::Now`] at once, and two may run until then, with only the token between them.
     pub async fn revoke(&self, holder: &OwnerBytes, when: When) -> Result<Revoked> {
         let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
         let revocation = Revocation {
@@ -245,6 +267,10 @@ impl Lock {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.shared.clock
+    }
+
+    pub(crate) fn pause_after_error(&self, round: u32) -> Duration {
+        backoff::after_error(round, &self.shared.random)
     }
 
     /// Where a reentrant owner finds what it holds: whoever waits there twice waits for itself.

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
@@ -33,15 +34,20 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// All of `locks`, on the terms of each. `Invalid` if there is none, or one of them twice.
+    /// All of `locks`, on the terms of each. `Invalid` if there is none, or one of them twice: also through two clients,
+    /// where the server says which it is ([`Info::identity`](crate::Info)).
     pub fn new(locks: impl IntoIterator<Item = Lock>) -> Result<MultiLock> {
         let mut locks: Vec<Lock> = locks.into_iter().collect();
         locks.sort_by(canonical);
         if locks.is_empty() {
             return Err(Error::invalid("a multi-lock needs at least one lock"));
         }
-        let mut places = HashSet::new();
-        if let Some(twice) = locks.iter().find(|lock| !places.insert(lock.place())) {
+        let (mut places, mut anywhere) = (HashSet::new(), HashSet::new());
+        if let Some(twice) = locks.iter().find(|lock| {
+            // Another client may be of the same server.
+            let elsewhere = lock.info().place(lock.name()).is_some_and(|place| !anywhere.insert(place));
+            !places.insert(lock.place()) || elsewhere
+        }) {
             let name = twice.name();
             return Err(Error::invalid(format!(
                 "the lock {name:?} is in the list twice: it would wait for itself"
@@ -62,12 +68,18 @@ impl MultiLock {
     ///
     /// Errors as [`Lock::acquire`], for the first lock that could not be had; what was taken until then is given back
     /// in the background, as it is when this future is dropped. If one is lost while the others are waited for, it
-    /// begins anew. Cancel safe.
+    /// begins anew after a moment, which grows to a second; `Lost`, naming that lock, if the wait of all of them is over
+    /// then. Cancel safe.
     pub async fn acquire(&self) -> Result<MultiGuard> {
         let ends = self.wait.map(|wait| self.now() + wait);
+        let mut losses = 0;
         loop {
-            if let Some(guard) = self.acquire_each(ends).await? {
-                return Ok(guard);
+            match self.acquire_each(ends).await? {
+                Ok(guard) => return Ok(guard.handed_over()),
+                Err(lost) => {
+                    losses += 1;
+                    self.stand_back(losses, lost, ends).await?;
+                }
             }
         }
     }
@@ -76,13 +88,13 @@ impl MultiLock {
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>> {
         let mut all = MultiGuard { guards: Vec::with_capacity(self.locks.len()) };
         for lock in &self.locks {
-            match lock.try_acquire().await? {
+            match lock.try_acquire_in_part().await? {
                 Some(guard) => all.guards.push(guard),
                 None => return Ok(None),
             }
         }
         // One that was lost meanwhile was somebody else's, or may be.
-        Ok(all.is_held().then_some(all))
+        Ok(all.is_held().then(|| all.handed_over()))
     }
 
     /// Acquires all, runs `work` under their protection, and releases them.
@@ -97,20 +109,32 @@ impl MultiLock {
         out
     }
 
-    /// One after the other; `None` if one was lost before the last was granted.
-    async fn acquire_each(&self, ends: Option<Instant>) -> Result<Option<MultiGuard>> {
+    /// One after the other; which one was lost if that was before the last was granted.
+    async fn acquire_each(&self, ends: Option<Instant>) -> Result<Result<MultiGuard, Error>> {
         let mut all = MultiGuard { guards: Vec::with_capacity(self.locks.len()) };
         for lock in &self.locks {
             let lock = match ends {
                 Some(ends) => lock.waiting_at_most(ends.since(self.now())),
                 None => lock.clone(),
             };
-            match protect(all.any_lost(), || all.all_held(), lock.acquire()).await {
+            match protect(all.any_lost(), || all.all_held(), lock.acquire_in_part()).await {
                 Ok(granted) => all.guards.push(granted?),
-                Err(_) => return Ok(None),
+                Err((which, cause)) => return Ok(Err(all.guards[which].lost_because(cause))),
             }
         }
-        Ok(Some(all))
+        Ok(Ok(all))
+    }
+
+    /// A pause after so many losses, that servers which lose locks are not asked without end; `lost` if the wait is over.
+    async fn stand_back(&self, losses: u32, lost: Error, ends: Option<Instant>) -> Result<()> {
+        let first = self.first();
+        let again = self.now() + first.pause_after_error(losses);
+        let until = ends.map_or(again, |ends| again.min(ends));
+        first.keeper().within(pin!(first.clock().sleep_until(until))).await;
+        match ends {
+            Some(ends) if ends <= self.now() => Err(lost),
+            _ => Ok(()),
+        }
     }
 
     fn now(&self) -> Instant {
@@ -129,6 +153,24 @@ fn canonical(a: &Lock, b: &Lock) -> Ordering {
 }
 
 /// Several held locks. Lost when one of them is lost; dropped, it releases them all in the background.
+///
+/// One that is not kept is warned of, as a [`Guard`] is:
+///
+/// ```compile_fail
+/// # #![deny(unused_must_use)]
+/// # async fn example(locks: lock_core::MultiLock) -> lock_core::Result<()> {
+/// locks.acquire().await?; // warning: unused `MultiGuard` that must be used
+/// # Ok(()) }
+/// ```
+///
+/// ```
+/// # #![deny(unused_must_use)]
+/// # async fn example(locks: lock_core::MultiLock) -> lock_core::Result<()> {
+/// let _guard = locks.acquire().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "the locks are released when their guard is dropped, here at once: keep it in a variable (`let _guard = …`; \
+              `_` alone keeps nothing)"]
 #[derive(Debug)]
 pub struct MultiGuard {
     guards: Vec<Guard>,
@@ -190,6 +232,11 @@ impl MultiGuard {
             true => Ending::Released,
             false => Ending::Expired,
         }
+    }
+
+    /// On its way to the user. Guards of a part of the locks go without that, and leave nothing.
+    fn handed_over(self) -> MultiGuard {
+        MultiGuard { guards: self.guards.into_iter().map(Guard::handed_over).collect() }
     }
 
     pub(crate) fn first(&self) -> &Guard {

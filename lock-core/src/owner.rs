@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::name::Name;
 use crate::os;
 use crate::random::Random;
 
@@ -20,6 +21,11 @@ impl Owner {
         let mut bytes = [0; 16];
         random.fill(&mut bytes);
         Owner(bytes)
+    }
+
+    /// What a hub knows a claim by that is told of its own lock, and not of a name's.
+    pub fn to_name(self) -> Name {
+        Name::new(self.to_string()).expect("32 hex digits are a name")
     }
 
     /// The 16 bytes.

@@ -10,24 +10,31 @@ use crate::name::Prefix;
 pub struct Location {
     base: String,
     parameters: Vec<(String, String)>,
+    quoting: Quoting,
 }
 
 impl Location {
-    /// Takes a URL apart. `Invalid` for a parameter without a value, one given twice, or a broken `%` escape.
+    /// Takes a URL apart. `Invalid` for a parameter without a value, one given twice, a broken `%` escape, or an `@`
+    /// behind the host: then a character of a password was not escaped, and the URL does not say what was meant.
     pub fn parse(url: &str) -> Result<Location> {
+        must_end_its_login(url)?;
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let quoting = Quoting::of(query);
         let mut parameters: Vec<(String, String)> = Vec::new();
         for part in query.split('&').filter(|part| !part.is_empty()) {
-            let Some((name, value)) = part.split_once('=') else {
-                return Err(Error::invalid(format!("the URL's parameter {part:?} has no value")));
-            };
-            let (name, value) = (unescape(name)?, unescape(value)?);
+            let (raw, value) = part.split_once('=').unwrap_or((part, ""));
+            let the = quoting.name(raw);
+            if raw.len() == part.len() {
+                return Err(Error::invalid(format!("{the} has no value")));
+            }
+            let broken = || Error::invalid(format!("{the} has a broken % escape"));
+            let (name, value) = (unescape(raw).ok_or_else(broken)?, unescape(value).ok_or_else(broken)?);
             if parameters.iter().any(|(seen, _)| *seen == name) {
-                return Err(Error::invalid(format!("the URL's parameter {name:?} is given twice")));
+                return Err(Error::invalid(format!("{the} is given twice")));
             }
             parameters.push((name, value));
         }
-        Ok(Location { base: base.to_owned(), parameters })
+        Ok(Location { base: base.to_owned(), parameters, quoting })
     }
 
     /// What stands before the `?`. It may hold a password.
@@ -40,32 +47,57 @@ impl Location {
         self.base.split_once(':').map_or("", |(scheme, _)| scheme)
     }
 
+    /// Whether a parameter holds a secret: then no error may quote another one, which may be a piece of it.
+    pub fn has_a_secret(&self) -> bool {
+        self.quoting == Quoting::Nothing
+    }
+
+    /// These are parameters of `whole`: what is a secret there is none of theirs to show.
+    #[must_use]
+    pub fn part_of(self, whole: &Location) -> Location {
+        Location { quoting: whole.quoting, ..self }
+    }
+
+    /// A parameter that was taken, for an error: without its value beside one with a secret, whose piece it may be.
+    pub fn shown(&self, name: &str, value: &str) -> String {
+        match self.quoting {
+            Quoting::Names => format!("{name}={value}"),
+            Quoting::Nothing => format!("the URL's parameter {name}"),
+        }
+    }
+
     /// Takes the parameter `name`.
     pub fn take(&mut self, name: &str) -> Option<String> {
         let at = self.parameters.iter().position(|(n, _)| n == name)?;
         Some(self.parameters.remove(at).1)
     }
 
-    /// Takes the parameter `name` as a duration: `500ms`, `30s`, `5m`, `2h`.
+    /// Takes the parameter `name` as a duration: `500ms`, `30s`, `1h30m`.
     pub fn take_duration(&mut self, name: &str) -> Result<Option<Duration>> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        parse_duration(&value)
-            .map(Some)
-            .map_err(|e| Error::invalid(format!("the URL's parameter {name:?}: {}", e.message())))
+        parse_duration(&value).map(Some).map_err(|e| match self.quoting {
+            Quoting::Names => Error::invalid(format!("the URL's parameter {name:?}: {}", e.message())),
+            Quoting::Nothing => Error::invalid(format!("the URL's parameter {name:?} is no duration")),
+        })
     }
 
     /// Takes `?prefix=`: what stands before every name on the server.
     pub fn take_prefix(&mut self) -> Result<Prefix> {
-        self.take("prefix").map_or(Ok(Prefix::default()), Prefix::new)
+        let prefix = self.take("prefix").map_or(Ok(Prefix::default()), Prefix::new);
+        prefix.map_err(|e| match self.quoting {
+            Quoting::Names => e,
+            Quoting::Nothing => Error::invalid("the URL's parameter \"prefix\" can't be used"),
+        })
     }
 
     /// Says that everything has been taken: what is left is `Invalid`, because a misspelt parameter must not be ignored.
     pub fn finish(self, known: &str) -> Result<()> {
         match self.parameters.first() {
             None => Ok(()),
-            Some((name, _)) => Err(Error::invalid(format!(
-                "the URL's parameter {name:?} is not known here; there are: {known}"
-            ))),
+            Some((name, _)) => {
+                let the = self.quoting.name(name);
+                Err(Error::invalid(format!("{the} is not known here; there are: {known}")))
+            }
         }
     }
 }
@@ -77,26 +109,81 @@ impl std::fmt::Debug for Location {
     }
 }
 
-/// Parses `500ms`, `30s`, `5m`, `2h`, `1d`; a fraction is fine (`1.5s`), a number without a unit is not.
-pub fn parse_duration(text: &str) -> Result<Duration> {
-    let wrong = || Error::invalid(format!("{text:?} is no duration; write 500ms, 30s, 5m, 2h or 1d"));
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let seconds = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86400.0,
-        _ => return Err(wrong()),
-    };
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
+/// Whether an error may quote the names of a URL's parameters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quoting {
+    Names,
+    /// One of them holds a secret: an `&` in it makes what follows look like the next one.
+    Nothing,
 }
 
-fn unescape(text: &str) -> Result<String> {
-    let wrong = || Error::invalid(format!("a broken % escape in the URL's parameter {text:?}"));
+impl Quoting {
+    fn of(query: &str) -> Quoting {
+        let query = query.to_ascii_lowercase();
+        match ["pass", "pwd", "secret", "token"].iter().any(|word| query.contains(word)) {
+            true => Quoting::Nothing,
+            false => Quoting::Names,
+        }
+    }
+
+    fn name(self, name: &str) -> String {
+        match self {
+            Quoting::Names => format!("the URL's parameter {name:?}"),
+            Quoting::Nothing => "a parameter of the URL (write %26 for a & in a value)".to_owned(),
+        }
+    }
+}
+
+/// A `/`, `?` or `#` ends the host. If there is an `@` behind it, it stands in a password: what follows would be taken for
+/// a path or for parameters, and be shown as such.
+fn must_end_its_login(url: &str) -> Result<()> {
+    let Some((_, rest)) = url.split_once("://") else { return Ok(()) };
+    let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    // A path to a socket or to a file has no host, and no login before it.
+    if host == 0 || !rest[host..].contains('@') {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "the URL has an @ behind its host; in a user, a password or a parameter write %40 for @, %2F for /, %3F for ?, \
+         %23 for #",
+    ))
+}
+
+/// Parses `500ms`, `30s`, `1.5h`, and several of them with falling units, `1h30m`; a number without a unit is none.
+pub fn parse_duration(text: &str) -> Result<Duration> {
+    let wrong = || Error::invalid(format!("{text:?} is no duration; write 500ms, 30s, 5m, 1h30m or 1d"));
+    let (mut rest, mut sum, mut last) = (text, Duration::ZERO, f64::INFINITY);
+    loop {
+        let (number, behind) = rest.split_at(rest.find(|c: char| !is_of_number(c)).ok_or_else(wrong)?);
+        let (unit, behind) = behind.split_at(behind.find(is_of_number).unwrap_or(behind.len()));
+        let seconds = seconds_of(unit).filter(|seconds| *seconds < last).ok_or_else(wrong)?;
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
+        sum = sum.checked_add(part).ok_or_else(wrong)?;
+        if behind.is_empty() {
+            return Ok(sum);
+        }
+        (rest, last) = (behind, seconds);
+    }
+}
+
+fn is_of_number(c: char) -> bool {
+    c.is_ascii_digit() || c == '.'
+}
+
+fn seconds_of(unit: &str) -> Option<f64> {
+    match unit {
+        "us" => Some(1e-6),
+        "ms" => Some(1e-3),
+        "s" => Some(1.0),
+        "m" => Some(60.0),
+        "h" => Some(3600.0),
+        "d" => Some(86400.0),
+        _ => None,
+    }
+}
+
+fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -104,11 +191,11 @@ fn unescape(text: &str) -> Result<String> {
             bytes.push(byte);
             continue;
         }
-        let mut digit = || rest.next().and_then(|d| (d as char).to_digit(16)).ok_or_else(wrong);
+        let mut digit = || rest.next().and_then(|d| char::from(d).to_digit(16));
         let value = digit()? * 16 + digit()?;
-        bytes.push(u8::try_from(value).map_err(|_| wrong())?);
+        bytes.push(u8::try_from(value).ok()?);
     }
-    String::from_utf8(bytes).map_err(|_| wrong())
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -128,13 +215,45 @@ mod tests {
     }
 
     #[test]
+    fn what_may_be_a_piece_of_a_password_is_not_quoted() {
+        for url in [
+            "redis://u:hun?ter2@h",
+            "redis://u:hun/ter2@h",
+            "redis://u:hun#ter2@h",
+            "redis://u:hun?ter2=1@h",
+            "unix:///s?user=u&pass=hun&ter2",
+            "unix:///s?user=u&pass=hun&ter2=1&ter2=2",
+            "unix:///s?user=u&pass=ter2%zz",
+            "unix:///s?ter2%zz=1&pass=x",
+        ] {
+            let error = Location::parse(url).map(drop).expect_err(url);
+            assert!(!format!("{error:?}").contains("ter2"), "{error:?}");
+        }
+        let left = Location::parse("etcd://h?tlsPassword=hun&ter2=1").unwrap().finish("prefix");
+        assert!(!left.unwrap_err().message().contains("ter2"));
+        let mut url = Location::parse("unix:///s?pass=hun&db=ter2&prefix=ter2:l").unwrap();
+        let db = url.take("db").unwrap();
+        let errors = [url.shown("db", &db), url.take_prefix().unwrap_err().to_string()];
+        assert!(!errors.concat().contains("ter2"), "{errors:?}");
+        assert_eq!(Location::parse("unix:///s?db=x").unwrap().shown("db", "x"), "db=x");
+        for fine in ["redis://u:p%40@h/1", "redis://u:p@ss@h", "unix:///a@b", "sqlite:///a@b", "sqlite:a@b"] {
+            assert!(Location::parse(fine).is_ok(), "{fine}");
+        }
+    }
+
+    #[test]
     fn durations_have_a_unit() {
         for (text, millis) in
             [("500ms", 500), ("30s", 30_000), ("0.5s", 500), ("2h", 7_200_000), ("1d", 86_400_000)]
         {
             assert_eq!(parse_duration(text).unwrap(), Duration::from_millis(millis));
         }
-        for bad in ["", "30", "s", "-1s", "1w", "1 s", "1.2.3s", "99999999999999999999d"] {
+        for (text, seconds) in [("1h30m", 5_400), ("1m30s", 90), ("1d12h0.5m", 129_630)] {
+            assert_eq!(parse_duration(text).unwrap(), Duration::from_secs(seconds));
+        }
+        for bad in
+            ["", "30", "s", "-1s", "1w", "1 s", "1.2.3s", "99999999999999999999d", "30m1h", "1h1h", "1h30"]
+        {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
     }

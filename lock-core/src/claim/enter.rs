@@ -10,7 +10,7 @@ use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Attempt, Busy, Waits, Wakes};
 use crate::error::{Done, Error, ErrorKind, Result};
-use crate::events::{Event, Refusal};
+use crate::events::Refusal;
 use crate::gate::{STAND_BACK, Turn};
 
 impl Life {
@@ -41,7 +41,7 @@ impl Life {
             let pause = match self.attempt().await {
                 Ok(Attempt::Granted(grant)) => {
                     let lease = believed(grant.valid_for, self.terms.ttl);
-                    let until = asked + certain(lease);
+                    let until = asked + certain(lease, grant.age);
                     if until > self.now() {
                         turn.inspect(|turn| turn.granted());
                         return Ok(Ok(self.held(grant.token, asked, until, lease)));
@@ -154,14 +154,13 @@ impl Life {
     }
 
     /// A caller that gets no guard. Nobody may be listening any more.
-    pub(super) fn answer_no(&self, caller: oneshot::Sender<Answer>, answer: Answer) {
+    pub(super) fn answer_no(&mut self, caller: oneshot::Sender<Answer>, answer: Answer) {
         let why = match &answer {
             Ok(_) => Refusal::Busy,
             Err(_) if caller.is_closed() => Refusal::GivenUp,
             Err(_) => Refusal::Error,
         };
-        let waited = self.now().since(self.began);
-        self.tell(&Event::NotGranted { name: &self.terms.name, why, waited });
+        self.account.not_granted(why);
         let _: Result<(), _> = caller.send(answer);
     }
 }

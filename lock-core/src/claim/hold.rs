@@ -1,18 +1,23 @@
 //! Holding: renew in time, tell a loss before anybody else can hold, until the guard gives the lock back or goes.
 
-use std::pin::pin;
+mod keep;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::{Answer, Granted, Life, believed, certain, lost_because};
-use crate::backoff;
+use super::account::Account;
+use super::{Answer, Granted, Life, lost_because};
 use crate::clock::Instant;
-use crate::driver::{Cause, Renewal};
-use crate::error::Result;
-use crate::events::Event;
+use crate::driver::Cause;
+use crate::error::{Error, Result};
+use crate::gate::Turn;
 use crate::guard::{Command, Ending, State};
 use crate::token::FencingToken;
+
+use keep::Kept;
 
 /// A granted lock.
 pub(super) struct Held {
@@ -20,10 +25,18 @@ pub(super) struct Held {
     pub(super) since: Instant,
     /// Until when the lock is certain.
     pub(super) until: Instant,
+    /// The longest lease that the server has granted.
+    lease: Duration,
     renew_at: Option<Instant>,
+    /// When the server is to be asked whether it is still held, though nothing has to be renewed yet.
+    look_at: Option<Instant>,
+    /// When the server is to be asked to tell of a revoke; nothing once it does, or can't.
+    watch_at: Option<Instant>,
     /// When `max_hold` ends it.
     end: Option<Instant>,
     failures: u32,
+    /// A renewal of our own that came to nothing, and when that was known.
+    failed: Option<(Instant, Error)>,
     state: watch::Sender<State>,
 }
 
@@ -43,10 +56,60 @@ impl Held {
         }
     }
 
+    /// Tells its guards and everybody else, unless they have been told.
+    fn lose(&self, cause: Cause, account: &mut Account) {
+        self.state.send_modify(|state| _ = state.lost.get_or_insert(cause));
+        account.lost(cause);
+    }
+
+    /// What the server has just said, or not said, to a renewal of our own that was under way when this one was `asked`
+    /// for: an answer that is not asked for again, since a caller's time is not that of two calls.
+    fn answered_since(&mut self, asked: Instant) -> Option<Error> {
+        self.failed.take().filter(|(at, _)| asked <= *at).map(|(_, error)| error)
+    }
+
+    /// The server says that it may stand differently. A fixed lease is looked at, not prolonged.
+    fn may_have_changed(&mut self, now: Instant) {
+        match &mut self.renew_at {
+            Some(at) => *at = now,
+            None => self.look_at = Some(now),
+        }
+    }
+
+    /// When the server is to be asked next, or the lease is over.
+    fn next(&self) -> Instant {
+        [self.renew_at, self.look_at].into_iter().flatten().fold(self.until, Instant::min)
+    }
+
+    /// What it is to be asked now. A renewal looks, too.
+    fn due(&self, now: Instant, ttl: Duration) -> Option<Ask> {
+        let is_due = |at: &Instant| *at <= now;
+        let renewal = self.renew_at.filter(is_due).map(|_| Ask::Keep(ttl));
+        renewal.or(self.look_at.filter(is_due).map(|_| Ask::Look))
+    }
+
     /// What it means if `until` comes.
     fn at_end(&self) -> Cause {
         self.state.borrow().at_end
     }
+}
+
+/// What was handed over.
+pub(super) struct Given {
+    pub(super) held: Held,
+    /// What its guard asks for. Closed when that is gone.
+    pub(super) orders: mpsc::UnboundedReceiver<Command>,
+    /// Whether a user has had the guard, and not only a caller that went away, or that got not all of several locks.
+    handed_over: Arc<AtomicBool>,
+}
+
+/// What the server is asked of a lock that is held.
+#[derive(Clone, Copy)]
+enum Ask {
+    /// To keep it for so much more.
+    Keep(Duration),
+    /// Whether it still is.
+    Look,
 }
 
 /// How holding came to its end.
@@ -55,12 +118,6 @@ pub(super) struct Ended {
     pub(super) lost: Option<Cause>,
     /// Who waits for the release.
     pub(super) asker: Option<oneshot::Sender<Ending>>,
-}
-
-/// What ended a stretch of holding.
-enum Kept<T> {
-    Stopped(T),
-    Lost(Cause),
 }
 
 impl Life {
@@ -76,37 +133,93 @@ impl Life {
         let renew_at = self.terms.renewed.then(|| self.next_renewal(since, valid_for, self.terms.ttl));
         let state = watch::Sender::new(Held::state(until, end));
         let State { until, .. } = *state.borrow();
-        Held { token, since, until, renew_at, end, failures: 0, state }
+        let watch_at = Some(since + WATCHED_AFTER);
+        let (lease, look_at, failures, failed) = (valid_for, None, 0, None);
+        Held { token, since, until, lease, renew_at, look_at, watch_at, end, failures, failed, state }
     }
 
-    /// Hands over the guard, and keeps the lock until that gives it back or goes, or the lock is lost.
-    pub(super) async fn hold(&mut self, held: &mut Held, caller: oneshot::Sender<Answer>) -> Ended {
-        let waited = self.now().since(self.began);
-        self.tell(&Event::Granted { name: &self.terms.name, owner: self.owner, token: held.token, waited });
-        let (commands, mut orders) = mpsc::unbounded_channel();
+    /// Hands over the guard. If the `caller` has gone, the channel is closed, and says so.
+    pub(super) fn hand_over(&mut self, held: Held, caller: Option<oneshot::Sender<Answer>>) -> Given {
+        self.account.granted(held.token, held.since);
+        let (commands, orders) = mpsc::unbounded_channel();
         let (owner, token, state) = (self.owner, held.token, held.state.subscribe());
-        // If nobody takes the guard, its end of the channel is gone, and that is what `orders` says.
-        drop(caller.send(Ok(Ok(Granted { owner, token, state, commands }))));
+        let handed_over = Arc::new(AtomicBool::new(false));
+        if let Some(caller) = caller {
+            let handed_over = handed_over.clone();
+            drop(caller.send(Ok(Ok(Granted { owner, token, state, commands, handed_over }))));
+        }
+        Given { held, orders, handed_over }
+    }
+
+    /// Keeps the lock until its guard gives it back or goes, or it is lost.
+    pub(super) async fn hold(&mut self, given: &mut Given, turn: &mut Option<Turn>) -> Ended {
         loop {
+            let Given { held, orders, handed_over } = &mut *given;
             let asker = match self.keep(held, orders.recv()).await {
-                Kept::Stopped(Some(Command::Renew { ttl, reply })) => {
-                    let outcome = self.confirm(held, ttl).await;
+                Kept::Stopped(Some(Command::Renew { ttl, asked, reply })) => {
+                    let outcome = match held.answered_since(asked) {
+                        Some(error) => Err(error),
+                        None => self.confirm(held, Ask::Keep(ttl)).await,
+                    };
                     let _: Result<(), _> = reply.send(outcome);
                     continue;
                 }
                 Kept::Stopped(Some(Command::Release(asker))) => Some(asker),
                 Kept::Stopped(None) => None,
+                Kept::Lost(cause @ (Cause::Revoked | Cause::Session)) => {
+                    // The next task of this process may queue for it already.
+                    drop(turn.take());
+                    // By then the server has ended it: releasing it before would be to grant it while its work goes on.
+                    let over = held.until + (lasting(held.lease) - held.lease) + self.patience;
+                    let asker = self.outlast(orders, cause, over).await;
+                    return Ended { lost: Some(cause), asker };
+                }
                 Kept::Lost(cause) => return Ended { lost: Some(cause), asker: None },
             };
             let lost = match self.terms.min_hold {
-                Some(least) => self.linger(held, least).await,
-                None => None,
+                Some(least) if handed_over.load(Ordering::Acquire) => self.linger(held, least).await,
+                _ => None,
             };
             return Ended { lost, asker };
         }
     }
 
-    /// A lock that is to be held for a while at least goes on without its guard.
+    /// What renewed it has ended in a panic. Its guard is told, whose work may go on: as after a revoke, and until what is
+    /// certain of the lease is over, since this claim can't ask any more. Who asks for the release, if the guard does.
+    pub(super) async fn forsake(&mut self, given: &mut Given) -> Option<oneshot::Sender<Ending>> {
+        let Given { held, orders, .. } = given;
+        let cause = self.is_lost(held).unwrap_or(Cause::RuntimeEnded);
+        held.lose(cause, &mut self.account);
+        self.outlast(orders, cause, held.until).await
+    }
+
+    /// No other claim has what was revoked until its deadline, and so does what is left in a session that was given up.
+    /// If the guard goes before it is `over`, so has the work that it protected, and the release that follows makes the
+    /// name free. Who asks for it, if the guard does.
+    async fn outlast(
+        &mut self,
+        orders: &mut mpsc::UnboundedReceiver<Command>,
+        cause: Cause,
+        over: Instant,
+    ) -> Option<oneshot::Sender<Ending>> {
+        let clock = self.shared.clock.clone();
+        loop {
+            tokio::select! {
+                biased;
+                order = orders.recv() => match order {
+                    Some(Command::Renew { reply, .. }) => {
+                        let lost = self.at("renew", lost_because(cause));
+                        let _: Result<(), _> = reply.send(Err(lost));
+                    }
+                    Some(Command::Release(asker)) => return Some(asker),
+                    None => return None,
+                },
+                () = clock.sleep_until(over) => return None,
+            }
+        }
+    }
+
+    /// A lock that is to be held for a while at least goes on without its guard, once a user has had that.
     async fn linger(&mut self, held: &mut Held, least: Duration) -> Option<Cause> {
         let clock = self.shared.clock.clone();
         match self.keep(held, clock.sleep_until(held.since + least)).await {
@@ -114,106 +227,10 @@ impl Life {
             Kept::Lost(cause) => Some(cause),
         }
     }
-
-    /// Renews in time, until `stop` resolves or the lock is lost.
-    async fn keep<T>(&mut self, held: &mut Held, stop: impl Future<Output = T>) -> Kept<T> {
-        let mut stop = pin!(stop);
-        let clock = self.shared.clock.clone();
-        loop {
-            // A guard that was told may not be told otherwise, whoever noticed.
-            if let Some(cause) = held.state.borrow().lost {
-                return Kept::Lost(cause);
-            }
-            let next = held.renew_at.map_or(held.until, |at| at.min(held.until));
-            let due = tokio::select! {
-                biased;
-                order = &mut stop => return Kept::Stopped(order),
-                // A fixed lease is looked at, not prolonged.
-                () = self.claim.changed() => if self.terms.renewed { self.terms.ttl } else { LOOK },
-                () = clock.sleep_until(next) => self.terms.ttl,
-            };
-            if clock.now() >= held.until {
-                self.lose(held, held.at_end());
-                continue;
-            }
-            // What came of it stands in `held`.
-            self.confirm(held, due).await.ok();
-        }
-    }
-
-    /// Asks the server to keep the lock for `ttl` more, and tells the guard what came of it.
-    async fn confirm(&mut self, held: &mut Held, ttl: Duration) -> Result<Duration> {
-        self.shared.process.only().await;
-        let asked = self.now();
-        let ttl = held.end.map_or(ttl, |end| ttl.min(lasting(end.since(asked)))).max(LOOK);
-        let clock = self.shared.clock.clone();
-        let mut late = false;
-        let outcome = {
-            let mut call = pin!(self.claim.renew(ttl));
-            tokio::select! {
-                biased;
-                outcome = &mut call => outcome,
-                () = clock.sleep_until(held.until) => {
-                    // Told now, and not when the server answers.
-                    late = true;
-                    held.state.send_modify(|state| state.lost = Some(state.at_end));
-                    call.await
-                }
-            }
-        };
-        if late || clock.now() >= held.until {
-            self.lose(held, held.at_end());
-            return Err(self.at("renew", lost_because(held.at_end())));
-        }
-        match outcome {
-            Ok(Renewal::Held { valid_for }) => {
-                self.tell(&Event::Renewed { name: &self.terms.name, took: self.now().since(asked) });
-                self.extend(held, asked, believed(valid_for, ttl), ttl);
-                Ok(held.until.since(self.now()))
-            }
-            Ok(Renewal::Lost(cause)) => {
-                self.lose(held, cause);
-                Err(self.at("renew", lost_because(cause)))
-            }
-            Err(e) => {
-                let e = self.at("renew", e);
-                self.trouble("renew", &e);
-                held.failures += 1;
-                // Often enough to have several tries before the deadline.
-                let left = held.until.since(self.now());
-                let pause = backoff::after_error(held.failures, &self.shared.random).min(left / 4);
-                held.renew_at = held.renew_at.map(|_| self.now() + pause.max(SHORTEST_PAUSE));
-                Err(e)
-            }
-        }
-    }
-
-    fn extend(&self, held: &mut Held, asked: Instant, valid_for: Duration, ttl: Duration) {
-        held.reaches(asked + certain(valid_for));
-        held.failures = 0;
-        held.renew_at = held.renew_at.map(|_| self.next_renewal(asked, valid_for, ttl));
-    }
-
-    /// When a third of the ttl is over, so that a holder which stands still for half of it keeps the lock; up to a tenth
-    /// of the pause earlier, so that many locks don't renew as one. Where less than the ttl is certain, as of a session
-    /// that is proven now and then, that much sooner.
-    fn next_renewal(&self, asked: Instant, valid_for: Duration, ttl: Duration) -> Instant {
-        let over = valid_for.saturating_sub(ttl / 3 * 2);
-        let pause = over.clamp(valid_for / 6, valid_for / 3);
-        asked + (pause - self.shared.random.up_to(pause / 10))
-    }
-
-    fn lose(&self, held: &Held, cause: Cause) {
-        held.state.send_modify(|state| _ = state.lost.get_or_insert(cause));
-        let since = self.now().since(held.since);
-        self.tell(&Event::Lost { name: &self.terms.name, owner: self.owner, cause, held: since });
-    }
 }
 
-/// A renewal that only looks: no lease is shorter.
-const LOOK: Duration = Duration::from_millis(1);
-/// Between two renewals, however little is left.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+/// How long a lock is held before its holder asks to be told of a revoke: most are given back sooner, and cost nothing.
+const WATCHED_AFTER: Duration = Duration::from_millis(200);
 
 /// A lease of which this much is certain.
 fn lasting(certain: Duration) -> Duration {

@@ -6,13 +6,12 @@ use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Lease, Release};
 use crate::error::Result;
-use crate::events::Event;
 use crate::gate::Turn;
 use crate::guard::Ending;
 
 impl Life {
     /// Gives the lock back; the next task of this process has its turn as soon as that is done or the lease has ended.
-    pub(super) async fn leave(mut self, held: Held, ended: Ended, mut turn: Option<Turn>) {
+    pub(super) async fn leave(&mut self, held: Held, ended: Ended, mut turn: Option<Turn>) {
         let last_request = held.until.max(self.now() + self.patience);
         let outcome = self.release(last_request, |now| drop(turn.take_if(|_| now >= held.until))).await;
         let ending = match (outcome, ended.lost) {
@@ -23,8 +22,7 @@ impl Life {
             turn.released(others);
         }
         drop(turn);
-        let since = self.now().since(held.since);
-        self.tell(&Event::Ended { name: &self.terms.name, owner: self.owner, ending, held: since });
+        self.account.ended(ending);
         if let Some(asker) = ended.asker {
             let _: Result<(), _> = asker.send(ending);
         }
@@ -32,7 +30,7 @@ impl Life {
     }
 
     /// Takes back whatever an entry that came to nothing left behind, or may yet leave.
-    pub(super) async fn withdraw(mut self) {
+    pub(super) async fn withdraw(&mut self) {
         if self.residue == Residue::Nothing {
             return;
         }
@@ -49,11 +47,12 @@ impl Life {
         }
     }
 
-    /// Releases until the server answers, or nothing can be left of what was sent until `last_request`: one ttl later,
-    /// where leases belong to locks. Where they belong to sessions, a place in the queue would stay as long as the
-    /// session: there only an answer ends it.
+    /// Releases until the server answers, or nothing can be left of what was sent until `last_request`: one ttl later, of
+    /// the longest that was asked for, where leases belong to locks. Where they belong to sessions, a place in the queue
+    /// would stay as long as the session: there only an answer ends it.
     async fn release(&mut self, last_request: Instant, mut failed: impl FnMut(Instant)) -> Option<Release> {
-        let over = (self.shared.driver.info().lease == Lease::Lock).then_some(last_request + self.terms.ttl);
+        let over =
+            (self.shared.driver.info().lease == Lease::Lock).then_some(last_request + self.longest_ttl);
         for failures in 1.. {
             let hopeless = match self.release_once().await {
                 Ok(outcome) => return Some(outcome),

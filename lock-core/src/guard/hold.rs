@@ -1,6 +1,7 @@
 //! A hold: what every guard of one acquisition shares. Everything here reads what the claim says, and the clock.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ pub(crate) struct Hold {
     prolonging: Mutex<Option<oneshot::Receiver<Result<Duration>>>>,
     state: watch::Receiver<State>,
     commands: mpsc::UnboundedSender<Command>,
+    handed_over: Arc<AtomicBool>,
     errand: Arc<Errand>,
     /// How its owner finds it again.
     registration: OnceLock<Registration>,
@@ -52,7 +54,7 @@ pub(crate) struct State {
 /// What a guard asks of the claim. The end of the channel asks for a release.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Renew { ttl: Duration, reply: oneshot::Sender<Result<Duration>> },
+    Renew { ttl: Duration, asked: Instant, reply: oneshot::Sender<Result<Duration>> },
     Release(oneshot::Sender<Ending>),
 }
 
@@ -64,7 +66,7 @@ impl Hold {
         shared: Arc<Shared>,
         keeper: Arc<Keeper>,
     ) -> Hold {
-        let Granted { owner, token, state, commands } = granted;
+        let Granted { owner, token, state, commands, handed_over } = granted;
         let renewal = terms.renewed.then_some(terms.ttl);
         Hold {
             name: terms.name.clone(),
@@ -75,6 +77,7 @@ impl Hold {
             prolonging: Mutex::default(),
             state,
             commands,
+            handed_over,
             errand,
             registration: OnceLock::new(),
             keeper,
@@ -85,6 +88,11 @@ impl Hold {
     pub(crate) fn register(&self, registration: Registration) {
         // A hold is registered once, by whoever entered first.
         let _: Result<(), Registration> = self.registration.set(registration);
+    }
+
+    /// A user has it.
+    pub(super) fn is_handed_over(&self) {
+        self.handed_over.store(true, Ordering::Release);
     }
 
     pub(super) fn valid_for(&self) -> Duration {
@@ -132,23 +140,27 @@ impl Hold {
             return Err(lost());
         }
         let (reply, answer) = oneshot::channel();
-        match self.commands.send(Command::Renew { ttl, reply }) {
-            Ok(()) => answer.await.unwrap_or_else(|_| Err(lost())),
-            Err(_) => Err(lost()),
+        let asked = self.shared.clock.now();
+        // Also where it is lost: its claim tells what its guard is told.
+        let sent = self.commands.send(Command::Renew { ttl, asked, reply });
+        if sent.is_err() || self.loss().is_some() {
+            return Err(lost());
         }
+        answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
     /// One of several guards goes: the others have a whole lease before them. Nobody waits for the answer, and guards
     /// that go faster than it comes don't ask again.
     pub(super) fn prolong(&self) {
         let Some(ttl) = self.renewal else { return };
-        let mut asked = self.prolonging.lock().unwrap_or_else(PoisonError::into_inner);
-        if asked.as_mut().is_some_and(|answer| matches!(answer.try_recv(), Err(TryRecvError::Empty))) {
+        let mut prolonging = self.prolonging.lock().unwrap_or_else(PoisonError::into_inner);
+        if prolonging.as_mut().is_some_and(|answer| matches!(answer.try_recv(), Err(TryRecvError::Empty))) {
             return;
         }
         let (reply, answer) = oneshot::channel();
         // If nobody takes it, the lock is lost already.
-        *asked = self.commands.send(Command::Renew { ttl, reply }).is_ok().then_some(answer);
+        let asked = self.shared.clock.now();
+        *prolonging = self.commands.send(Command::Renew { ttl, asked, reply }).is_ok().then_some(answer);
     }
 
     /// The same, awaited. An answer that does not come leaves the lease as it was.

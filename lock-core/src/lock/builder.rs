@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::{DEFAULT_TTL, Lock, Terms};
+use crate::claim::certain;
 use crate::client::Client;
-use crate::driver::Mode;
+use crate::driver::{Lease, Mode};
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::owner::Label;
@@ -40,7 +41,8 @@ impl LockBuilder {
         }
     }
 
-    /// How long the lock is kept without a renewal: 30 s by default, renewed every third of it.
+    /// How long the lock is kept without a renewal: 30 s by default, or the nearest to that which the backend takes;
+    /// renewed every third of it.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -65,8 +67,13 @@ impl LockBuilder {
         self
     }
 
-    /// The shortest time that the lock is held: an earlier release waits, in the background if the guard is dropped.
-    /// A crash leaves what is left of the ttl.
+    /// The shortest time that the lock is held, so that whoever does the same work by another clock, which is a little
+    /// behind, finds it taken.
+    ///
+    /// An earlier release waits, and so do [`Guard::release`](crate::Guard::release), [`Lock::run`] and
+    /// [`Lock::try_run`], which answer when the lock is given back. Where the guard or their future is dropped, that
+    /// happens in the background, if the runtime goes on: else, as after a crash, the server frees the lock one ttl after
+    /// the last renewal.
     pub fn min_hold(mut self, least: Duration) -> Self {
         self.min_hold = Some(least);
         self
@@ -85,8 +92,8 @@ impl LockBuilder {
         self
     }
 
-    /// The lock. `Invalid` for a name or a ttl that the backend can't take, and for a `max_hold` of zero or below
-    /// `min_hold`.
+    /// The lock. `Invalid` for a name or a ttl that the backend can't take, for a `max_hold` of zero or below `min_hold`,
+    /// and for a `min_hold` that a fixed lease does not last for: on a server that keeps sessions, for about half of its ttl.
     pub fn build(self) -> Result<Lock> {
         let Client { shared, keeper } = self.client;
         let invalid = |e: Error| shared.at("build", None, e);
@@ -105,6 +112,16 @@ impl LockBuilder {
                 "min_hold ({least:?}) is more than max_hold ({most:?})"
             ))));
         }
+        let lasts = lasts(ttl, shared.driver.info().lease);
+        if let Some(least) = self.min_hold
+            && !self.renewed
+            && least >= lasts
+        {
+            return Err(invalid(Error::invalid(format!(
+                "min_hold ({least:?}) is not less than what a fixed lease of {ttl:?} lasts for certain ({lasts:?}): ask for a \
+                 longer ttl, or have it renewed"
+            ))));
+        }
         let label = self.label.unwrap_or_else(|| shared.label.clone());
         let terms = Terms {
             name,
@@ -117,6 +134,15 @@ impl LockBuilder {
         };
         let wait = self.wait.filter(|wait| *wait < FOR_EVER);
         Ok(Lock { shared, keeper, terms, wait, reentrant: self.reentrant })
+    }
+}
+
+/// How long a fixed lease lasts for certain. A session may have been proven half of the ttl before it is granted in: so
+/// long the backends take a proof for good.
+fn lasts(ttl: Duration, lease: Lease) -> Duration {
+    match lease {
+        Lease::Lock => certain(ttl, Duration::ZERO),
+        Lease::Session => certain(ttl / 2, ttl / 2),
     }
 }
 

@@ -3,15 +3,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod events;
+mod handed_over;
 mod reentrant;
+mod revoked;
 mod scripted;
+mod several;
+mod unanswered;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::driver::{Attempt, Release, Renewal};
+use lock_core::driver::{Attempt, Lease, Release, Renewal};
 use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Guard, Lock, Options};
-use scripted::{Script, busy, busy_with, client, client_with, granted, held, ms, pass, released, unknown};
+use scripted::{
+    Script, busy, busy_with, client, client_with, granted, granted_of_old, held, held_of_old, ms, pass,
+    released, unknown,
+};
 
 const TTL: Duration = ms(3000);
 const PATIENCE: Duration = ms(1000);
@@ -105,6 +113,18 @@ async fn validity_counts_from_before_the_call_less_a_margin() {
     assert_eq!(guard.valid_for(), TTL - TTL / 100 - ms(2) - ms(100));
 }
 
+/// A session was proven 100 s ago, of 300 s: for all of these the client's clock may have run slow.
+#[tokio::test(start_paused = true)]
+async fn the_margin_is_of_the_whole_lease_and_not_of_what_is_left_of_it() {
+    let (whole, age) = (Duration::from_secs(300), Duration::from_secs(100));
+    let left = whole - age;
+    let script = Script::new([granted_of_old(left, age)], [held_of_old(left, age)], [released()]);
+    let client = client(&script).await;
+    let guard = client.lock("n").ttl(whole).build().unwrap().acquire().await.unwrap();
+    assert_eq!(guard.valid_for(), left - whole / 100 - ms(2) - ms(1), "as it was granted");
+    assert_eq!(guard.renew(whole).await.unwrap(), left - whole / 100 - ms(2) - ms(1), "as it was renewed");
+}
+
 #[tokio::test(start_paused = true)]
 async fn it_is_renewed_at_a_third_of_what_is_left() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
@@ -143,6 +163,23 @@ async fn one_answered_renewal_is_enough() {
     let guard = acquired(&client).await;
     pass(TTL * 4).await;
     assert!(guard.is_held());
+}
+
+/// A caller's patience is that of one call, not of the one before it as well.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_by_hand_takes_the_failure_of_the_one_under_way_for_its_answer() {
+    let script = Script::new([granted(TTL)], [unknown(ms(300)), held(TTL)], [released()]);
+    let client = client(&script).await;
+    let guard = acquired(&client).await;
+    // The guard's own begins after a third of the lease, or a tenth of that sooner.
+    while script.times_of("renew").is_empty() {
+        pass(ms(1)).await;
+    }
+    pass(ms(100)).await;
+    let asked = client.clock().now();
+    assert!(guard.renew(TTL).await.unwrap_err().is_transient());
+    assert!(client.clock().now().since(asked) <= ms(200), "it waited for a call of its own");
+    guard.renew(TTL).await.expect("what failed before this was asked for is no answer to it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -299,6 +336,51 @@ async fn min_hold_goes_on_renewing() {
     assert!(script.times_of("renew").len() >= 4);
 }
 
+/// A caller that comes back from `run` leaves nothing to a runtime that may end.
+#[tokio::test(start_paused = true)]
+async fn run_answers_when_min_hold_is_over_and_the_lock_given_back() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let lock = client.lock("n").ttl(TTL).min_hold(ms(5000)).build().unwrap();
+    for (began, run) in [(0, "run"), (5001, "try_run")] {
+        match run {
+            "run" => lock.run(async |_| ()).await.unwrap(),
+            _ => lock.try_run(async |_| ()).await.unwrap().unwrap(),
+        }
+        assert_eq!(client.clock().now().since_origin(), ms(began + 5001), "{run}");
+        assert_eq!(script.times_of("release").last(), Some(&(began + 5000)), "{run}");
+    }
+    assert_eq!(client.shutdown(Duration::ZERO).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_that_ends_before_min_hold_is_invalid() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let lock = || client.lock("n").ttl(TTL).fixed_lease();
+    let error = lock().min_hold(TTL).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.message().contains("min_hold (3s)"), "{error}");
+    assert!(lock().min_hold(ms(2968)).build().is_err(), "less 1 % and 2 ms");
+    drop(lock().min_hold(ms(2967)).build().unwrap().acquire().await.unwrap());
+    assert_eq!(client.shutdown(TTL).await, 0);
+    assert_eq!(script.times_of("release"), [2967], "it is held for so long");
+    client.lock("n").ttl(TTL).min_hold(TTL * 2).build().expect("this one is renewed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_session_that_was_proven_a_while_ago_min_hold_may_ask_for_less() {
+    // Half of it is left when it is granted.
+    let script = Script::new([granted_of_old(TTL / 2, TTL / 2)], [held(TTL)], [released()]);
+    script.lease.set(Lease::Session).unwrap();
+    let client = client(&script).await;
+    let lock = || client.lock("n").ttl(TTL).fixed_lease();
+    assert!(lock().min_hold(ms(1468)).build().is_err(), "half of it, less 1 % of all and 2 ms");
+    drop(lock().min_hold(ms(1467)).build().unwrap().acquire().await.unwrap());
+    assert_eq!(client.shutdown(TTL).await, 0);
+    assert_eq!(script.times_of("release"), [1467], "it is held for so long");
+}
+
 /// As of a session, whose last proof is a little old when a renewal asks: a holder that stands still for half of the ttl
 /// keeps the lock.
 #[tokio::test(start_paused = true)]
@@ -347,6 +429,23 @@ async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {
     let (front, behind) = (lock(ms(500)), lock(ms(300)));
     let (_, behind) = tokio::join!(front.acquire(), behind.acquire());
     assert!(behind.unwrap_err().to_string().contains("deploy@web-3"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_that_is_put_aside_keeps_its_place_and_takes_nothing() {
+    let script = Script::new([busy(), busy(), granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let (aside, behind) = (lock(&client), lock(&client));
+    let mut aside = Box::pin(aside.acquire());
+    // In front of the queue when its caller turns to something else.
+    assert!(Clock::system().timeout(ms(4), &mut aside).await.is_none());
+    let behind = tokio::spawn(async move { behind.acquire().await });
+    let asked = script.times_of("attempt").len();
+    pass(ms(8000)).await;
+    assert_eq!(script.times_of("attempt").len(), asked, "a caller that does not come is granted nothing");
+    assert!(!behind.is_finished());
+    drop(aside);
+    assert!(behind.await.unwrap().unwrap().is_held());
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Busy, Claim, Driver, Entry, Fair, Fencing, Finding, Grant, Info, Inspection, Lease, Release,
-    Renewal, Request, Revocation, Revoked, Wakes,
+    Renewal, Request, Revocation, Revoked, Wakes, Watched,
 };
 use lock_core::{
     Client, Clock, Done, Error, FencingToken, Instant, Name, Options, OwnerBytes, Random, RandomSource,
@@ -25,7 +25,13 @@ pub(crate) type Step<T> = (Duration, Result<T>);
 
 pub(crate) fn granted(valid_for: Duration) -> Step<Attempt> {
     let token = FencingToken::new(7).expect("seven");
-    (ms(1), Ok(Attempt::Granted(Grant { token, valid_for })))
+    (ms(1), Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO })))
+}
+
+/// What is left of a lease that was proven so long before.
+pub(crate) fn granted_of_old(valid_for: Duration, age: Duration) -> Step<Attempt> {
+    let token = FencingToken::new(7).expect("seven");
+    (ms(1), Ok(Attempt::Granted(Grant { token, valid_for, age })))
 }
 
 pub(crate) fn busy() -> Step<Attempt> {
@@ -46,7 +52,11 @@ pub(crate) fn busy_with(label: &str, since: Duration, expires_in: Duration) -> S
 }
 
 pub(crate) fn held(valid_for: Duration) -> Step<Renewal> {
-    (ms(1), Ok(Renewal::Held { valid_for }))
+    (ms(1), Ok(Renewal::Held { valid_for, age: Duration::ZERO }))
+}
+
+pub(crate) fn held_of_old(valid_for: Duration, age: Duration) -> Step<Renewal> {
+    (ms(1), Ok(Renewal::Held { valid_for, age }))
 }
 
 pub(crate) fn released() -> Step<Release> {
@@ -64,9 +74,15 @@ pub(crate) struct Script {
     pub(crate) attempts: Mutex<VecDeque<Step<Attempt>>>,
     pub(crate) renewals: Mutex<VecDeque<Step<Renewal>>>,
     pub(crate) releases: Mutex<VecDeque<Step<Release>>>,
+    /// What the server says to who wants to be told of a revoke; nothing if it can't tell.
+    pub(crate) watches: Mutex<VecDeque<Step<Watched>>>,
     pub(crate) change: Notify,
+    /// What leases belong to: to each lock, unless the test says otherwise before it opens its client.
+    pub(crate) lease: OnceLock<Lease>,
     /// By how much the client's clock is ahead of its timers, in milliseconds.
     jumped: Arc<AtomicU64>,
+    /// The next call of this kind is the driver's last.
+    panics: Mutex<Option<&'static str>>,
     log: Mutex<Vec<(Duration, String)>>,
 }
 
@@ -95,6 +111,11 @@ impl Script {
         self.jumped.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
     }
 
+    /// The next call of this kind panics.
+    pub(crate) fn panics_in(&self, call: &'static str) {
+        *self.panics.lock().expect("no panic under it") = Some(call);
+    }
+
     pub(crate) fn log(&self) -> Vec<(Duration, String)> {
         self.log.lock().expect("no panic under it").clone()
     }
@@ -105,7 +126,9 @@ impl Script {
         what: String,
         queue: &Mutex<VecDeque<Step<T>>>,
     ) -> Result<T> {
+        let panics = self.panics.lock().expect("no panic under it").take_if(|call| what.starts_with(*call));
         self.log.lock().expect("no panic under it").push((clock.now().since_origin(), what));
+        assert!(panics.is_none(), "the driver's bug");
         let (takes, answer) = {
             let mut queue = queue.lock().expect("no panic under it");
             let (takes, answer) = queue.pop_front().expect("the script has a step");
@@ -138,8 +161,9 @@ pub(crate) async fn client_with(script: &Arc<Script>, options: Options) -> Clien
     let info = Arc::new(Info {
         backend: "scripted",
         server: String::new(),
+        identity: None,
         fencing: Fencing::Always,
-        lease: Lease::Lock,
+        lease: *script.lease.get_or_init(|| Lease::Lock),
         fair: Fair::No,
         wakes: Wakes::Polled,
         min_ttl: ms(10),
@@ -192,6 +216,13 @@ impl Claim for ScriptedClaim {
 
     async fn changed(&mut self) {
         self.script.change.notified().await;
+    }
+
+    async fn watch(&mut self) -> Result<Watched> {
+        if self.script.watches.lock().expect("no panic under it").is_empty() {
+            return Err(Error::unsupported("it can't tell"));
+        }
+        self.script.step(&self.clock, "watch".into(), &self.script.watches).await
     }
 
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {

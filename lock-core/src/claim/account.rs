@@ -1,0 +1,102 @@
+//! What is told of a claim's life, so that the events of each add up: who asks is answered once, what is granted ends
+//! once, and a loss is told before that, once. Also where the life is cut short, by its runtime's end or by a panic.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Shared;
+use crate::clock::Instant;
+use crate::driver::Cause;
+use crate::events::{Event, Refusal};
+use crate::guard::Ending;
+use crate::name::Name;
+use crate::owner::Owner;
+use crate::token::FencingToken;
+
+/// The account of one claim. Dropped, it tells what has not been told.
+pub(super) struct Account {
+    shared: Arc<Shared>,
+    name: Name,
+    owner: Owner,
+    began: Instant,
+    stage: Stage,
+}
+
+/// What was told last, but for what can be told any number of times.
+#[derive(Clone, Copy)]
+enum Stage {
+    NotAsked,
+    Asked,
+    Granted {
+        /// When what was granted was asked for.
+        since: Instant,
+    },
+    Lost {
+        since: Instant,
+    },
+    Closed,
+}
+
+impl Account {
+    pub(super) fn new(shared: Arc<Shared>, name: Name, owner: Owner, began: Instant) -> Account {
+        Account { shared, name, owner, began, stage: Stage::NotAsked }
+    }
+
+    pub(super) fn asked(&mut self) {
+        self.stage = Stage::Asked;
+        self.tell(&Event::Asked { name: &self.name });
+    }
+
+    pub(super) fn not_granted(&mut self, why: Refusal) {
+        self.stage = Stage::Closed;
+        self.tell(&Event::NotGranted { name: &self.name, why, waited: self.since(self.began) });
+    }
+
+    /// What was asked for at `since` is granted.
+    pub(super) fn granted(&mut self, token: FencingToken, since: Instant) {
+        self.stage = Stage::Granted { since };
+        let waited = self.since(self.began);
+        self.tell(&Event::Granted { name: &self.name, owner: self.owner, token, waited });
+    }
+
+    /// What is lost stays lost: a second cause is not told.
+    pub(super) fn lost(&mut self, cause: Cause) {
+        if let Stage::Granted { since } = self.stage {
+            self.stage = Stage::Lost { since };
+            let held = self.since(since);
+            self.tell(&Event::Lost { name: &self.name, owner: self.owner, cause, held });
+        }
+    }
+
+    pub(super) fn ended(&mut self, ending: Ending) {
+        if let Stage::Granted { since } | Stage::Lost { since } = self.stage {
+            self.stage = Stage::Closed;
+            let held = self.since(since);
+            self.tell(&Event::Ended { name: &self.name, owner: self.owner, ending, held });
+        }
+    }
+
+    fn since(&self, earlier: Instant) -> Duration {
+        self.shared.clock.now().since(earlier)
+    }
+
+    fn tell(&self, event: &Event<'_>) {
+        self.shared.events.tell(event);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        if self.shared.process.is_another() {
+            return; // a fork's copy: the life goes on in the parent
+        }
+        match self.stage {
+            Stage::NotAsked | Stage::Closed => {}
+            Stage::Asked => self.not_granted(Refusal::Error),
+            Stage::Granted { .. } | Stage::Lost { .. } => {
+                self.lost(Cause::RuntimeEnded);
+                self.ended(Ending::Expired);
+            }
+        }
+    }
+}

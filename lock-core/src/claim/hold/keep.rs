@@ -1,0 +1,166 @@
+//! Keeping what is held: renew in time, look when it may have changed, hear of a revoke.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use super::{Ask, Held, WATCHED_AFTER, lasting};
+use crate::backoff;
+use crate::claim::{Life, believed, certain, lost_because};
+use crate::clock::Instant;
+use crate::driver::{Cause, Renewal, Watched};
+use crate::error::{ErrorKind, Result};
+use crate::events::Event;
+
+/// What ended a stretch of holding.
+pub(super) enum Kept<T> {
+    Stopped(T),
+    /// It was lost before, whatever has come since.
+    Lost(Cause),
+}
+
+impl Life {
+    /// Renews in time, until `stop` resolves or the lock is lost.
+    pub(super) async fn keep<T>(&mut self, held: &mut Held, stop: impl Future<Output = T>) -> Kept<T> {
+        let mut stop = pin!(stop);
+        let clock = self.shared.clock.clone();
+        loop {
+            // A guard that was told may not be told otherwise, whatever noticed first.
+            if let Some(cause) = self.is_lost(held) {
+                return Kept::Lost(cause);
+            }
+            let wakes_at = held.watch_at.map_or(held.next(), |at| at.min(held.next()));
+            tokio::select! {
+                biased;
+                order = &mut stop => match self.is_lost(held) {
+                    // By the clock, which its guard reads, too: this stood still when the lease ended.
+                    Some(cause) => return Kept::Lost(cause),
+                    None => return Kept::Stopped(order),
+                },
+                // Kept in mind, whatever else is due.
+                () = self.claim.changed() => held.may_have_changed(clock.now()),
+                () = clock.sleep_until(wakes_at) => {}
+            }
+            let next = held.next();
+            if held.watch_at.is_some_and(|at| at <= clock.now()) && clock.now() < next {
+                tokio::select! {
+                    biased;
+                    order = &mut stop => match self.is_lost(held) {
+                        Some(cause) => return Kept::Lost(cause),
+                        None => return Kept::Stopped(order),
+                    },
+                    () = self.watch(held) => {}
+                    // Its renewal is not to wait for that.
+                    () = clock.sleep_until(next) => held.watch_at = Some(next + WATCHED_AFTER),
+                }
+            }
+            if self.is_lost(held).is_none()
+                && let Some(ask) = held.due(clock.now(), self.terms.ttl)
+            {
+                let failed = self.confirm(held, ask).await.err();
+                held.failed = failed.map(|error| (clock.now(), error));
+            }
+        }
+    }
+
+    /// Asks the server to tell of a revoke at once. Where it doesn't, the next renewal does.
+    async fn watch(&mut self, held: &mut Held) {
+        match self.claim.watch().await {
+            Ok(watched) => {
+                held.watch_at = None;
+                if watched == Watched::FromNowOn {
+                    // A revoke before that was not told.
+                    held.look_at = Some(self.now());
+                }
+            }
+            Err(e) => {
+                let is_transient = e.kind() != ErrorKind::Unsupported;
+                held.watch_at = is_transient.then(|| self.now() + self.terms.ttl / 3);
+                if is_transient {
+                    self.trouble("watch", &self.at("watch", e));
+                }
+            }
+        }
+    }
+
+    /// Asks the server for the lock, and tells the guard what came of it.
+    pub(super) async fn confirm(&mut self, held: &mut Held, ask: Ask) -> Result<Duration> {
+        self.shared.process.only().await;
+        let asked = self.now();
+        let ttl = match ask {
+            Ask::Keep(ttl) => held.end.map_or(ttl, |end| ttl.min(lasting(end.since(asked)))).max(LOOK),
+            Ask::Look => LOOK,
+        };
+        // Before the call: its answer may be lost.
+        self.longest_ttl = self.longest_ttl.max(ttl);
+        let outcome = {
+            let mut call = pin!(self.claim.renew(ttl));
+            tokio::select! {
+                biased;
+                outcome = &mut call => outcome,
+                () = self.shared.clock.sleep_until(held.until) => {
+                    // Told now, and not when the server answers.
+                    held.lose(held.at_end(), &mut self.account);
+                    call.await
+                }
+            }
+        };
+        if let Some(cause) = self.is_lost(held) {
+            return Err(self.at("renew", lost_because(cause)));
+        }
+        match outcome {
+            Ok(Renewal::Held { valid_for, age }) => {
+                self.tell(&Event::Renewed { name: &self.terms.name, took: self.now().since(asked) });
+                let left = believed(valid_for, ttl);
+                held.reaches(asked + certain(left, age));
+                held.lease = held.lease.max(left + age);
+                held.failures = 0;
+                held.look_at = None;
+                // A look proves nothing that a renewal could wait for.
+                if let (Ask::Keep(_), Some(at)) = (ask, &mut held.renew_at) {
+                    *at = self.next_renewal(asked, left, ttl);
+                }
+                Ok(held.until.since(self.now()))
+            }
+            Ok(Renewal::Lost(cause)) => {
+                held.lose(cause, &mut self.account);
+                Err(self.at("renew", lost_because(cause)))
+            }
+            Err(e) => {
+                let e = self.at("renew", e);
+                self.trouble("renew", &e);
+                held.failures += 1;
+                // Often enough to have several tries before the deadline.
+                let left = held.until.since(self.now());
+                let pause = backoff::after_error(held.failures, &self.shared.random).min(left / 4);
+                let again = Some(self.now() + pause.max(SHORTEST_PAUSE));
+                match ask {
+                    Ask::Keep(_) => held.renew_at = held.renew_at.and(again),
+                    Ask::Look => held.look_at = again,
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// When a third of the ttl is over, so that a holder which stands still for half of it keeps the lock; up to a tenth
+    /// of the pause earlier, so that many locks don't renew as one. Where less than the ttl is certain, as of a session
+    /// that is proven now and then, that much sooner.
+    pub(super) fn next_renewal(&self, asked: Instant, valid_for: Duration, ttl: Duration) -> Instant {
+        let over = valid_for.saturating_sub(ttl / 3 * 2);
+        let pause = over.clamp(valid_for / 6, valid_for / 3);
+        asked + (pause - self.shared.random.up_to(pause / 10))
+    }
+
+    /// Why the lock is lost, if it is: as its guard would say now, who is told with this at the latest.
+    pub(super) fn is_lost(&mut self, held: &Held) -> Option<Cause> {
+        if self.now() >= held.until {
+            held.lose(held.at_end(), &mut self.account);
+        }
+        held.state.borrow().lost
+    }
+}
+
+/// A renewal that only looks: no lease is shorter.
+const LOOK: Duration = Duration::from_millis(1);
+/// Between two renewals, however little is left.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);

@@ -1,0 +1,186 @@
+//! What is told of a claim's life adds up, and no observer can harm it: nor can a panic of the driver.
+
+use std::sync::{Arc, Mutex};
+
+use lock_core::driver::Watched;
+use lock_core::{Cause, Client, Ending, ErrorKind, Event, Options};
+
+use crate::scripted::{Script, busy, client_with, granted, held, ms, pass, released, unknown};
+use crate::{PATIENCE, TTL, acquired, lock, lost};
+
+/// What was told, in words.
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<Vec<(u64, String)>>>);
+
+impl Told {
+    /// A client that writes down when what is told of a lock's life.
+    async fn client(&self, script: &Arc<Script>) -> Client {
+        let (told, started) = (self.0.clone(), crate::scripted::now());
+        let options = Options::default().observer(move |event| {
+            let word = match event {
+                Event::Asked { .. } => "asked".to_owned(),
+                Event::Granted { .. } => "granted".to_owned(),
+                Event::NotGranted { why, .. } => format!("not granted: {}", why.as_str()),
+                Event::Lost { cause, .. } => format!("lost: {}", cause.as_str()),
+                Event::Ended { ending, .. } => format!("ended: {}", ending.as_str()),
+                _ => return,
+            };
+            let at = u64::try_from(started.elapsed().as_millis()).unwrap();
+            told.lock().unwrap().push((at, word));
+        });
+        client_with(script, options).await
+    }
+
+    fn words(&self) -> Vec<String> {
+        self.0.lock().unwrap().iter().map(|(_, word)| word.clone()).collect()
+    }
+}
+
+const EXPIRED: [&str; 4] = ["asked", "granted", "lost: expired", "ended: expired"];
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_only_the_clock_has_told_is_an_event() {
+    let (script, told) = (Script::new([granted(TTL)], [held(TTL)], [released()]), Told::default());
+    let client = told.client(&script).await;
+    // The runtime stands still for longer than the lease.
+    let error = lock(&client).run(async |_| script.jump(TTL * 2)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert_eq!(client.shutdown(TTL).await, 0);
+    assert_eq!(told.words(), EXPIRED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_is_one_that_is_told_to_who_renews_releases_or_drops_its_guard() {
+    for what in ["renew", "release", "drop"] {
+        let (script, told) = (Script::new([granted(TTL)], [held(TTL)], [released()]), Told::default());
+        let client = told.client(&script).await;
+        let guard = acquired(&client).await;
+        script.jump(TTL * 2);
+        match what {
+            "renew" => assert_eq!(guard.renew(TTL).await.unwrap_err().kind(), ErrorKind::Lost),
+            "release" => assert_eq!(guard.release().await, Ending::Expired),
+            _ => drop(guard),
+        }
+        assert_eq!(client.shutdown(TTL).await, 0);
+        assert_eq!(told.words(), EXPIRED, "{what}");
+        assert!(script.times_of("renew").is_empty(), "{what}: what is lost is not renewed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_an_event_when_its_guard_is_told_and_not_when_the_server_answers() {
+    let (script, told) = (Script::new([granted(TTL)], [unknown(TTL * 3)], [released()]), Told::default());
+    let client = told.client(&script).await;
+    let guard = acquired(&client).await;
+    assert_eq!(lost(&guard).await, Cause::Expired);
+    let at = u64::try_from(client.clock().now().since_origin().as_millis()).unwrap();
+    pass(TTL * 4).await;
+    drop(guard);
+    assert_eq!(client.shutdown(TTL).await, 0);
+    assert_eq!(told.words(), EXPIRED);
+    let when = told.0.lock().unwrap()[2].0;
+    assert!(when <= at, "told after {when} ms, its guard after {at} ms");
+}
+
+#[test]
+fn the_end_of_the_runtime_closes_the_account() {
+    let told = Told::default();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let guard = runtime.block_on(async {
+        let script = Script::new([granted(TTL), busy()], [held(TTL)], [released()]);
+        let client = told.client(&script).await;
+        let guard = acquired(&client).await;
+        let waiting = lock(&client);
+        let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
+        pass(ms(100)).await;
+        assert!(!waiting.is_finished());
+        guard
+    });
+    drop(runtime);
+    assert!(!guard.is_held());
+    let mut words = told.words();
+    words.sort();
+    let each_ended_once =
+        ["asked", "asked", "ended: expired", "granted", "lost: runtime_ended", "not granted: error"];
+    assert_eq!(words, each_ended_once);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_ends_nothing() {
+    let script = Script::new([busy(), granted(TTL)], [held(TTL)], [released()]);
+    let options = Options::default().observer(|event| panic!("in the observer: {event:?}"));
+    let client = client_with(&script, options).await;
+    let guard = acquired(&client).await;
+    pass(TTL * 3).await;
+    assert!(guard.is_held(), "it is renewed");
+    assert_eq!(guard.release().await, Ending::Released);
+    assert_eq!(client.shutdown(TTL).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
+    for (call, outcome) in [
+        ("attempt", ["asked", "not granted: error"].as_slice()),
+        ("renew", &["asked", "granted", "lost: runtime_ended", "ended: expired"]),
+        ("release", &["asked", "granted", "lost: runtime_ended", "ended: expired"]),
+    ] {
+        let (script, told) = (Script::new([granted(TTL)], [held(TTL)], [released()]), Told::default());
+        let client = told.client(&script).await;
+        script.panics_in(call);
+        match lock(&client).acquire().await {
+            Err(error) => {
+                assert!(call == "attempt" && error.may_have_been_done(), "{call}: {error:?}");
+                // It may hold an address with a password.
+                assert!(!error.to_string().contains("the driver's bug"), "{error}");
+            }
+            Ok(guard) if call == "renew" => assert_eq!(lost(&guard).await, Cause::RuntimeEnded),
+            Ok(guard) => assert_eq!(guard.release().await, Ending::Expired, "{call}"),
+        }
+        assert_eq!(client.shutdown(TTL * 2).await, 0);
+        let releases = script.times_of("release");
+        assert!(releases.len() >= 2, "{call}: at once, and after what may be on its way: {releases:?}");
+        assert!(
+            releases[1] - releases[0] <= u64::try_from(PATIENCE.as_millis()).unwrap() + 1,
+            "{releases:?}"
+        );
+        assert_eq!(told.words(), outcome, "{call}");
+    }
+}
+
+/// Where the holder's work can't be dropped, as in a blocking section.
+#[tokio::test(start_paused = true)]
+async fn what_a_panic_took_from_a_guard_is_given_back_when_that_goes_or_at_its_deadline() {
+    for call in ["renew", "watch"] {
+        for guard_goes in ["dropped", "released", "at its deadline"] {
+            let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+            script.watches.lock().unwrap().push_back((ms(1), Ok(Watched::SinceTheGrant)));
+            let told = Told::default();
+            let client = told.client(&script).await;
+            let guard = acquired(&client).await;
+            let until =
+                u64::try_from((client.clock().now() + guard.valid_for()).since_origin().as_millis()).unwrap();
+            script.panics_in(call);
+            assert_eq!(lost(&guard).await, Cause::RuntimeEnded);
+            pass(PATIENCE + ms(200)).await;
+            assert_eq!(script.times_of("release"), [], "{call}: its work may go on");
+            assert_eq!(guard.renew(TTL).await.unwrap_err().kind(), ErrorKind::Lost);
+            let gone = u64::try_from(client.clock().now().since_origin().as_millis()).unwrap();
+            match guard_goes {
+                "dropped" => drop(guard),
+                "released" => {
+                    assert_eq!(guard.release().await, Ending::Expired);
+                    assert_eq!(script.times_of("release").len(), 1, "{call}: it is free when that is said");
+                }
+                _ => {
+                    pass(TTL).await;
+                    assert_eq!(script.times_of("release"), [until], "{call}");
+                }
+            }
+            assert_eq!(client.shutdown(TTL).await, 0);
+            let due = if guard_goes == "at its deadline" { until } else { gone };
+            assert_eq!(script.times_of("release"), [due], "{call}: {guard_goes}");
+            assert_eq!(told.words(), ["asked", "granted", "lost: runtime_ended", "ended: expired"]);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A server that answers no more: what its holders are told, and for how long releases go on.
+
+use std::sync::Arc;
+
+use lock_core::driver::Lease;
+use lock_core::{Client, Ending, ErrorKind, Guard, Reentrant};
+
+use crate::scripted::{Script, client, granted, ms, pass, unknown};
+use crate::{PATIENCE, TTL, acquired, lock, lost};
+
+/// Of a server that grants, and then answers nothing.
+async fn dead_after_the_grant(lease: Lease) -> (Arc<Script>, Client) {
+    let script = Script::new([granted(TTL)], [unknown(PATIENCE)], [unknown(PATIENCE)]);
+    script.lease.set(lease).unwrap();
+    let client = client(&script).await;
+    (script, client)
+}
+
+async fn told_of_the_loss(client: &Client, guard: &Guard) {
+    let outcome = client.clock().timeout(ms(10), guard.renew(TTL)).await.expect("told at once");
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_renews_a_lost_lock_is_told_at_once() {
+    for lease in [Lease::Lock, Lease::Session] {
+        let (_script, client) = dead_after_the_grant(lease).await;
+        let guard = acquired(&client).await;
+        lost(&guard).await;
+        // While its last renewal may still be answered, and behind that.
+        told_of_the_loss(&client, &guard).await;
+        pass(PATIENCE * 2).await;
+        told_of_the_loss(&client, &guard).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_renews_a_lock_that_is_lost_meanwhile_is_told_when_that_is_known() {
+    for lease in [Lease::Lock, Lease::Session] {
+        let (_script, client) = dead_after_the_grant(lease).await;
+        let guard = acquired(&client).await;
+        pass(guard.valid_for() - ms(10)).await;
+        // Behind a renewal of its own that is under way.
+        let outcome = client.clock().timeout(PATIENCE, guard.renew(TTL)).await.expect("told");
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost, "{lease:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_several_guards_of_a_lost_lock_is_released_at_once() {
+    for lease in [Lease::Lock, Lease::Session] {
+        let (_script, client) = dead_after_the_grant(lease).await;
+        let lock = client.lock("n").ttl(TTL).reentrant(&Reentrant::new()).build().unwrap();
+        let (outer, inner) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+        lost(&outer).await;
+        for guard in [inner, outer] {
+            let ending = client.clock().timeout(ms(10), guard.release()).await;
+            assert_eq!(ending.expect("told at once"), Ending::Expired, "{lease:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_longer_renewal_may_have_got_is_released_for_so_long() {
+    let (script, client) = dead_after_the_grant(Lease::Lock).await;
+    let guard = lock(&client).acquire().await.unwrap();
+    let error = guard.renew(TTL * 100).await.unwrap_err();
+    assert!(error.may_have_been_done(), "{error:?}");
+    drop(guard);
+    pass(TTL * 10).await;
+    let before = script.times_of("release").len();
+    pass(TTL * 2).await;
+    assert!(script.times_of("release").len() > before, "{:?}", script.times_of("release"));
+    assert_eq!(client.shutdown(TTL * 100).await, 0, "and no longer");
+}
