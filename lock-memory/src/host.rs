@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use lock_core::{Owner, Prefix, Random};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -16,6 +17,8 @@ use crate::wire::{Inbox, Pushed, Reply, Wire};
 /// A server with its clock and its clients.
 #[derive(Debug)]
 pub(crate) struct Host<S: Server> {
+    /// Which of all servers it is.
+    id: Owner,
     clock: ServerClock,
     state: Mutex<State<S>>,
     /// The server's next expiry is sooner than it was.
@@ -55,9 +58,20 @@ pub struct Counters {
 }
 
 impl<S: Server> Host<S> {
+    /// Which server it is, and what stands before names there.
+    pub(crate) fn identity(&self, prefix: &Prefix) -> String {
+        format!("{} {}", self.id, prefix.as_str())
+    }
+
     pub(crate) fn new(server: S, clock: ServerClock) -> Host<S> {
         let state = State { server, requests: 0, last_client: 0, clients: HashMap::new() };
-        Host { clock, state: Mutex::new(state), sooner: Notify::new(), cut: Cut::default() }
+        Host {
+            id: Owner::mint(&Random::system()),
+            clock,
+            state: Mutex::new(state),
+            sooner: Notify::new(),
+            cut: Cut::default(),
+        }
     }
 
     /// A wire for a new client, which `cut` cuts. Lives on the current runtime.

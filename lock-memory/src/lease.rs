@@ -2,21 +2,21 @@
 //!
 //! It shows what a backend of this family has to do, and how little that is.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Release, Renewal,
-    Request, Revocation, Revoked, Wakes,
+    Attempt, Busy, Call, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Release,
+    Renewal, Request, Revocation, Revoked, Wakes, Watched,
 };
 use lock_core::{Clock, Done, Error, Hub, Info, Listening, Name, Prefix, Result};
 
 use crate::server::Key;
-use crate::server::lease::{Answer, LeaseServer, Released, Request as Ask, TOKEN_MEMORY};
+use crate::server::lease::{Answer, LeaseServer, Request as Ask, TOKEN_MEMORY, Told};
 use crate::time::ServerTime;
-use crate::wire::{Connection, Patience, Pushed, Wire, unexpected};
+use crate::wire::{Connection, Pushed, Wire, unexpected};
 use crate::{LONGEST_TTL, SHORTEST_TTL};
 
 /// Claims locks on a [`LeaseServer`].
@@ -33,6 +33,12 @@ struct Link {
     prefix: Prefix,
     /// Who listens here.
     hub: Hub,
+    /// The owners that hold, and are told of a revoke.
+    holders: Hub,
+    /// Whether the server was asked to tell of revokes: what it may forget, if it has heard it.
+    asked_to_watch: AtomicBool,
+    /// Whether it has said that it does.
+    watches: AtomicBool,
     /// Of the last `Listen`.
     serial: AtomicU64,
 }
@@ -44,18 +50,29 @@ impl LeaseDriver {
             connection: Connection::new(wire, clock),
             prefix,
             hub: Hub::default(),
+            holders: Hub::default(),
+            asked_to_watch: AtomicBool::new(false),
+            watches: AtomicBool::new(false),
             serial: AtomicU64::new(0),
         });
         let inbox = Arc::downgrade(&link);
         link.connection.receive(Box::new(move |pushed| take(&inbox, pushed)));
         LeaseDriver { server: link, info: Arc::new(info(server)) }
     }
+
+    /// The same, of a server that other drivers are of, too.
+    #[must_use]
+    pub(crate) fn of(mut self, identity: String) -> LeaseDriver {
+        self.info = Arc::new(Info { identity: Some(identity), ..Info::clone(&self.info) });
+        self
+    }
 }
 
-fn take(link: &Weak<Link>, pushed: Pushed<Released>) {
+fn take(link: &Weak<Link>, pushed: Pushed<Told>) {
     let Some(link) = link.upgrade() else { return };
     match pushed {
-        Pushed::Push(Released(key)) => link.wake(&key),
+        Pushed::Push(Told::Released(key)) => link.wake(&key),
+        Pushed::Push(Told::Revoked(owner)) => link.holders.wake(owner.to_name().as_str()),
         Pushed::Gap => link.listen_again(),
     }
 }
@@ -64,6 +81,7 @@ fn info(server: &str) -> Info {
     Info {
         backend: "memory",
         server: server.to_owned(),
+        identity: None,
         fencing: Fencing::WhileDataIsKept {
             clock_step: TOKEN_MEMORY,
             kept: "as long as this process".to_owned(),
@@ -90,12 +108,12 @@ impl Driver for LeaseDriver {
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
         let key = self.server.key(&request.name);
-        Box::new(LeaseClaim { server: self.server.clone(), key, request, listener: None })
+        Box::new(LeaseClaim { server: self.server.clone(), key, request, listener: None, watching: None })
     }
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
-        let patience = self.server.connection.patience(patience);
-        let holder = match self.server.ask(patience, Ask::Inspect { key: self.server.key(name) }).await? {
+        let call = &self.server.connection.call(patience);
+        let holder = match self.server.ask(call, Ask::Inspect { key: self.server.key(name) }).await? {
             Answer::Holder(holder) => holder,
             other => return Err(unexpected(&other)),
         };
@@ -104,36 +122,36 @@ impl Driver for LeaseDriver {
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
         let Revocation { holder, by, label, when, patience } = revocation;
-        let patience = self.server.connection.patience(patience);
+        let call = &self.server.connection.call(patience);
         let request = Ask::Revoke { key: self.server.key(name), holder, by, label, when };
-        match self.server.ask(patience, request).await? {
+        match self.server.ask(call, request).await? {
             Answer::Revoked(revoked) => Ok(revoked),
             other => Err(unexpected(&other)),
         }
     }
 
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
-        self.server.ask(self.server.connection.patience(patience), Ask::Time).await?;
+        self.server.ask(&self.server.connection.call(patience), Ask::Time).await?;
         let message = "in this process".to_owned();
         Ok(vec![Finding::new("reachable", Level::Good, message)])
     }
 }
 
 impl Link {
-    async fn ask(&self, patience: Patience, request: Ask) -> Result<Answer> {
-        self.connection.ask(patience, request).await
+    async fn ask(&self, call: &Call, request: Ask) -> Result<Answer> {
+        self.connection.ask(call, request).await
     }
 
     fn key(&self, name: &Name) -> Key {
         self.prefix.key(name).into()
     }
 
-    /// The end of patience in the server's time, which is asked for once.
-    async fn deadline(&self, patience: Patience) -> Result<ServerTime> {
+    /// The end of the call in the server's time, which is asked for once.
+    async fn deadline(&self, call: &Call) -> Result<ServerTime> {
         loop {
-            match self.connection.deadline(patience) {
+            match self.connection.deadline(call) {
                 Some(deadline) => return Ok(deadline),
-                None => _ = self.ask(patience, Ask::Time).await.map_err(not_sent)?,
+                None => _ = self.ask(call, Ask::Time).await.map_err(not_sent)?,
             }
         }
     }
@@ -153,6 +171,10 @@ impl Link {
             self.connection.tell(Ask::Listen { key: self.key(&name), serial });
         }
         self.hub.wake_all();
+        if self.asked_to_watch.load(Ordering::SeqCst) {
+            self.connection.tell(Ask::Watch);
+            self.holders.wake_all();
+        }
     }
 
     fn next_serial(&self) -> u64 {
@@ -181,21 +203,23 @@ struct LeaseClaim {
     key: Key,
     request: Request,
     listener: Option<Listener>,
+    /// For a revoke, while it holds.
+    watching: Option<Listening>,
 }
 
 #[async_trait]
 impl Claim for LeaseClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
-        let patience = self.patience();
+        let call = &self.call();
         // Refused once, we know the server's time better than before; a second time it really is too late.
         for _ in 0..2 {
-            let deadline = self.server.deadline(patience).await?;
+            let deadline = self.server.deadline(call).await?;
             let Request { owner, ttl, .. } = self.request;
             let (key, label) = (self.key.clone(), self.request.label.clone());
             let request = Ask::Attempt { key, owner, label, ttl, deadline };
-            match self.server.ask(patience, request).await? {
+            match self.server.ask(call, request).await? {
                 Answer::Granted { token, left } => {
-                    return Ok(Attempt::Granted(Grant { token, valid_for: left }));
+                    return Ok(Attempt::Granted(Grant { token, valid_for: left, age: Duration::ZERO }));
                 }
                 Answer::Busy { left } => {
                     return Ok(Attempt::Busy(Busy { free_in: Some(left), ..Busy::default() }));
@@ -208,25 +232,40 @@ impl Claim for LeaseClaim {
     }
 
     async fn listen(&mut self) -> Result<()> {
-        // Ours before the server's: what is pushed in between must find somebody.
+        // Ours before the server's: what is pushed in between must find a listener.
         let listener = Listener::new(&self.server, &self.request.name, &self.key);
         let request = Ask::Listen { key: self.key.clone(), serial: self.server.next_serial() };
-        self.server.ask(self.patience(), request).await?;
+        self.server.ask(&self.call(), request).await?;
         self.listener = Some(listener);
         Ok(())
     }
 
     async fn changed(&mut self) {
-        match &self.listener {
-            Some(Listener { listening: Some(listening), .. }) => listening.woken().await,
-            _ => std::future::pending().await,
+        let listening = self.listener.as_ref().and_then(|listener| listener.listening.as_ref());
+        tokio::select! {
+            biased;
+            () = woken(self.watching.as_ref()) => {}
+            () = woken(listening) => {}
         }
+    }
+
+    async fn watch(&mut self) -> Result<Watched> {
+        // Ours before the server's: what is pushed in between must find a listener.
+        let watching = self.server.holders.listen(&self.request.owner.to_name());
+        if !self.server.watches.load(Ordering::SeqCst) {
+            // Before the question: a gap may come before its answer does.
+            self.server.asked_to_watch.store(true, Ordering::SeqCst);
+            self.server.ask(&self.call(), Ask::Watch).await?;
+            self.server.watches.store(true, Ordering::SeqCst);
+        }
+        self.watching = Some(watching);
+        Ok(Watched::FromNowOn)
     }
 
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let request = Ask::Renew { key: self.key.clone(), owner: self.request.owner, ttl };
-        match self.server.ask(self.patience(), request).await? {
-            Answer::Renewed { left } => Ok(Renewal::Held { valid_for: left }),
+        match self.server.ask(&self.call(), request).await? {
+            Answer::Renewed { left } => Ok(Renewal::Held { valid_for: left, age: Duration::ZERO }),
             Answer::Lost(cause) => Ok(Renewal::Lost(cause)),
             other => Err(unexpected(&other)),
         }
@@ -234,7 +273,7 @@ impl Claim for LeaseClaim {
 
     async fn release(&mut self) -> Result<Release> {
         let request = Ask::Release { key: self.key.clone(), owner: self.request.owner };
-        match self.server.ask(self.patience(), request).await? {
+        match self.server.ask(&self.call(), request).await? {
             Answer::Released { others } => Ok(Release::Released { others: Some(others) }),
             Answer::NotHeld => Ok(Release::NotHeld),
             other => Err(unexpected(&other)),
@@ -242,9 +281,16 @@ impl Claim for LeaseClaim {
     }
 }
 
+async fn woken(listening: Option<&Listening>) {
+    match listening {
+        Some(listening) => listening.woken().await,
+        None => std::future::pending().await,
+    }
+}
+
 impl LeaseClaim {
-    fn patience(&self) -> Patience {
-        self.server.connection.patience(self.request.patience)
+    fn call(&self) -> Call {
+        self.server.connection.call(self.request.patience)
     }
 }
 

@@ -165,7 +165,8 @@ impl Memory {
                 let host = host.clone();
                 let connect = |context: lock_core::Context| async move {
                     let wire = Arc::new(host.connect(&cut));
-                    Ok(LeaseDriver::new(wire, &name, prefix, context.clock))
+                    let identity = host.identity(&prefix);
+                    Ok(LeaseDriver::new(wire, &name, prefix, context.clock).of(identity))
                 };
                 options.open("memory", &self.name, connect).await
             }
@@ -174,7 +175,8 @@ impl Memory {
                 let connect = |context: lock_core::Context| async move {
                     let wire = Arc::new(host.connect(&cut));
                     let runtime = tokio::runtime::Handle::current();
-                    Ok(QueueDriver::new(wire, &name, prefix, context.clock, runtime))
+                    let identity = host.identity(&prefix);
+                    Ok(QueueDriver::new(wire, &name, prefix, context.clock, runtime).of(identity))
                 };
                 options.open("memory", &self.name, connect).await
             }

@@ -7,18 +7,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{
-    Attempt, Busy, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Release, Renewal,
-    Request, Revocation, Revoked, Wakes,
+    Attempt, Busy, Call, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Release,
+    Renewal, Request, Revocation, Revoked, Wakes, Watched,
 };
-use lock_core::{
-    Cause, Clock, Done, Error, FencingToken, Info, Instant, Listening, Name, Owner, Prefix, Result,
-};
+use lock_core::{Cause, Clock, Done, Error, FencingToken, Info, Instant, Listening, Name, Prefix, Result};
 use tokio::runtime::Handle;
 
 use crate::server::Key;
 use crate::server::queue::{Answer, Claimed, QueueServer, Request as Ask, Standing};
 use crate::session::{Proof, Seat, Session, Sessions, State};
-use crate::wire::{Connection, Patience, Wire, no_answer, unexpected};
+use crate::wire::{Connection, Wire, unexpected};
 use crate::{LONGEST_TTL, SHORTEST_TTL};
 
 /// Claims locks on a [`QueueServer`].
@@ -42,13 +40,20 @@ impl QueueDriver {
         QueueDriver { sessions, prefix, info: Arc::new(info(server)) }
     }
 
+    /// The same, of a server that other drivers are of, too.
+    #[must_use]
+    pub(crate) fn of(mut self, identity: String) -> QueueDriver {
+        self.info = Arc::new(Info { identity: Some(identity), ..Info::clone(&self.info) });
+        self
+    }
+
     fn key(&self, name: &Name) -> Key {
         self.prefix.key(name).into()
     }
 
     async fn ask(&self, patience: Duration, request: Ask) -> Result<Answer> {
         let connection = &self.sessions.connection;
-        connection.ask(connection.patience(patience), request).await
+        connection.ask(&connection.call(patience), request).await
     }
 }
 
@@ -56,6 +61,7 @@ fn info(server: &str) -> Info {
     Info {
         backend: "memory-queue",
         server: server.to_owned(),
+        identity: None,
         fencing: Fencing::Always,
         lease: Lease::Session,
         fair: Fair::PerProcess,
@@ -77,8 +83,8 @@ impl Driver for QueueDriver {
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
         let claimed = (request.owner, self.key(&request.name));
-        let name = owner_as_name(request.owner);
-        let wakes = self.sessions.hub.listen(&name);
+        // Two claims of one client may have places in one queue.
+        let wakes = self.sessions.hub.listen(&request.owner.to_name());
         let sessions = self.sessions.clone();
         Box::new(QueueClaim {
             sessions,
@@ -114,11 +120,6 @@ impl Driver for QueueDriver {
     }
 }
 
-/// What the hub knows a claim by: two claims of one client may have places in one queue.
-fn owner_as_name(owner: Owner) -> Name {
-    Name::new(owner.to_string()).expect("32 hex digits are a name")
-}
-
 /// One owner's business with one lock. Its attempts, their repetitions and its release go over one session.
 #[derive(Debug)]
 struct QueueClaim {
@@ -151,14 +152,18 @@ struct Held {
 #[async_trait]
 impl Claim for QueueClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
-        let patience = self.patience();
+        let call = &self.call();
         // A session that is over has done nothing: another one is tried, once.
         for _ in 0..2 {
-            let (answer, session, asked) = self.take_place(patience).await?;
+            let (answer, session, asked) = self.take_place(call).await?;
             match answer {
                 Answer::Granted(token) => {
                     self.held = Some(Held { token, asked, news: session.heartbeats(), doubted: false });
-                    return Ok(Attempt::Granted(Grant { token, valid_for: session.timeout }));
+                    return Ok(Attempt::Granted(Grant {
+                        token,
+                        valid_for: session.timeout,
+                        age: Duration::ZERO,
+                    }));
                 }
                 Answer::Busy { queued } => return Ok(Attempt::Busy(Busy { queued, ..Busy::default() })),
                 Answer::NoSession => self.sessions.end(&session, State::Over),
@@ -176,9 +181,14 @@ impl Claim for QueueClaim {
         self.doubt();
     }
 
+    /// The server tells whose places go.
+    async fn watch(&mut self) -> Result<Watched> {
+        Ok(Watched::SinceTheGrant)
+    }
+
     /// Sends nothing: it is the session that is kept alive, and its heartbeats say what it has.
     async fn renew(&mut self, _ttl: Duration) -> Result<Renewal> {
-        let patience = self.patience();
+        let call = &self.call();
         let start = self.request.clock.now();
         if self.is_woken().await {
             self.doubt();
@@ -196,49 +206,48 @@ impl Claim for QueueClaim {
                 return Ok(renewal);
             }
             seat.session.want_proof();
-            let proven = self.sessions.connection.within(patience, proven).await;
-            proven.ok_or_else(|| no_answer(patience))?;
+            call.within(proven).await.ok_or_else(|| call.out_of_time(Done::Unknown))?;
         }
     }
 
     async fn release(&mut self) -> Result<Release> {
-        self.give_back(self.patience()).await
+        self.give_back(&self.call()).await
     }
 }
 
 impl QueueClaim {
     /// One attempt, over a session that is alive; and when it was sent.
-    async fn take_place(&mut self, patience: Patience) -> Result<(Answer, Arc<Session>, Instant)> {
-        let session = self.sit_down(patience).await?;
+    async fn take_place(&mut self, call: &Call) -> Result<(Answer, Arc<Session>, Instant)> {
+        let session = self.sit_down(call).await?;
         self.serial += 1;
         let Request { label, waits, clock, .. } = &self.request;
         let asked = clock.now();
         let ((owner, key), label) = (self.claimed.clone(), label.clone());
         let request =
             Ask::Attempt { key, owner, label, session: session.id, serial: self.serial, waits: *waits };
-        let answer = self.ask(patience, request).await.inspect_err(|_| self.unanswered = true)?;
+        let answer = self.ask(call, request).await.inspect_err(|_| self.unanswered = true)?;
         Ok((answer, session, asked))
     }
 
     /// Takes a seat in a session that is alive. A place that it has in one that was given up is given back first, so
     /// that it never has two.
-    async fn sit_down(&mut self, patience: Patience) -> Result<Arc<Session>> {
+    async fn sit_down(&mut self, call: &Call) -> Result<Arc<Session>> {
         if let Some(seat) = &self.seat {
             match seat.session.state() {
                 State::Alive => return Ok(seat.session.clone()),
-                State::Retired => _ = self.give_back(patience).await?,
+                State::Retired => _ = self.give_back(call).await?,
                 State::Over => {}
             }
         }
         // Nothing of this claim is left in that session, nor can be.
         (self.seat, self.held, self.unanswered) = (None, None, false);
-        let seat = self.sessions.join(patience, self.request.ttl, &self.claimed).await?;
+        let seat = self.sessions.join(call, self.request.ttl, &self.claimed).await?;
         let session = seat.session.clone();
         self.seat = Some(seat);
         Ok(session)
     }
 
-    async fn give_back(&mut self, patience: Patience) -> Result<Release> {
+    async fn give_back(&mut self, call: &Call) -> Result<Release> {
         let Some(session) = self.seat.as_ref().map(|seat| seat.session.clone()) else {
             return Ok(Release::NotHeld);
         };
@@ -250,7 +259,7 @@ impl QueueClaim {
         // Of a session without heartbeats nobody would hear that an attempt has come a second time. Its place would be
         // found by attempts in the next session, and go with the old one.
         let defeat = (self.unanswered || state == State::Retired).then_some(session.id);
-        let answer = self.ask(patience, Ask::Release { key, owner, serial: self.serial, defeat }).await?;
+        let answer = self.ask(call, Ask::Release { key, owner, serial: self.serial, defeat }).await?;
         self.unanswered = false;
         self.held = None;
         match answer {
@@ -275,12 +284,12 @@ impl QueueClaim {
         }
     }
 
-    async fn ask(&self, patience: Patience, request: Ask) -> Result<Answer> {
-        self.sessions.connection.ask(patience, request).await
+    async fn ask(&self, call: &Call, request: Ask) -> Result<Answer> {
+        self.sessions.connection.ask(call, request).await
     }
 
-    fn patience(&self) -> Patience {
-        self.sessions.connection.patience(self.request.patience)
+    fn call(&self) -> Call {
+        self.sessions.connection.call(self.request.patience)
     }
 }
 
@@ -301,7 +310,7 @@ impl Held {
         } else if self.doubted {
             return None;
         }
-        let valid_for = (asked + timeout).since(start);
-        (valid_for > timeout * 2 / 3).then_some(Renewal::Held { valid_for })
+        let (valid_for, age) = ((asked + timeout).since(start), start.since(asked));
+        (valid_for > timeout * 2 / 3).then_some(Renewal::Held { valid_for, age })
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use lock_core::driver::Call;
 use lock_core::{Done, Error, Hub, Instant, Result};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -12,7 +13,7 @@ use tokio::sync::futures::Notified;
 use tokio::task::AbortHandle;
 
 use crate::server::queue::{Answer, Claimed, Moved, QueueServer, Request, SessionId, Standing};
-use crate::wire::{Connection, Patience, Pushed, unexpected};
+use crate::wire::{Connection, Pushed, unexpected};
 
 /// A client's sessions, and what they share.
 #[derive(Debug)]
@@ -104,7 +105,7 @@ impl Sessions {
     /// for the claim.
     pub(crate) async fn join(
         self: &Arc<Self>,
-        patience: Patience,
+        call: &Call,
         timeout: Duration,
         claimed: &Claimed,
     ) -> Result<Seat> {
@@ -112,13 +113,13 @@ impl Sessions {
             return Ok(seat);
         }
         let too_late = || Error::unavailable(Done::No, "no session could be opened in time");
-        let one = self.connection.within(patience, self.opening.lock()).await.ok_or_else(too_late)?;
+        let one = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
         if let Some(seat) = self.join_open(timeout, claimed) {
             return Ok(seat);
         }
         let asked = self.connection.clock().now();
         let request = Request::OpenSession { timeout };
-        let id = match self.connection.ask(patience, request).await.map_err(|e| too_late().with_source(e))? {
+        let id = match self.connection.ask(call, request).await.map_err(|e| too_late().with_source(e))? {
             Answer::Opened(id) => id,
             other => return Err(unexpected(&other)),
         };
@@ -224,8 +225,8 @@ async fn heartbeat(session: &Session, connection: &Connection<QueueServer>) -> S
     while clock.now() < session.ends() {
         let (asked, number) = (clock.now(), session.sent.fetch_add(1, Ordering::SeqCst) + 1);
         // So that one lost message is not the end.
-        let patience = connection.patience((session.timeout / 4).min(session.ends().since(asked)));
-        let answer = connection.ask(patience, Request::Heartbeat { session: session.id }).await;
+        let call = connection.call((session.timeout / 4).min(session.ends().since(asked)));
+        let answer = connection.ask(&call, Request::Heartbeat { session: session.id }).await;
         // Somebody else has learned that it is over: its claims are in another one by now, and would look like ghosts.
         let state = session.state();
         if state != State::Alive {
@@ -307,11 +308,16 @@ impl Session {
         std::mem::take(&mut members.joined) || !members.claims.is_empty()
     }
 
-    /// Gives up places that no claim of ours has: an attempt arrived twice, the second time after the release.
+    /// Gives up places that no claim of ours has: an attempt arrived twice, the second time after the release. The server
+    /// tells of what was revoked for as long as the session lives: that is given up when it is told for the first time.
     fn bury_ghosts(&self, has: &BTreeMap<Claimed, Standing>, connection: &Connection<QueueServer>) {
+        let told = self.proof().has;
         let members = self.members();
-        let ghosts: Vec<Claimed> =
-            has.keys().filter(|claimed| !members.claims.contains(*claimed)).cloned().collect();
+        let unknown = has.iter().filter(|(claimed, _)| !members.claims.contains(*claimed));
+        let news = unknown.filter(|(claimed, standing)| {
+            **standing != Standing::Revoked || told.get(*claimed) != Some(&Standing::Revoked)
+        });
+        let ghosts: Vec<Claimed> = news.map(|(claimed, _)| claimed.clone()).collect();
         drop(members);
         for (owner, key) in ghosts {
             connection.tell(Request::Release { key, owner, serial: u64::MAX, defeat: Some(self.id) });

@@ -2,11 +2,12 @@
 //! ([`Memory`](crate::Memory)); a simulation puts a network here that loses, delays, doubles and reorders them.
 
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{Clock, Done, Error, Instant, Result};
+use lock_core::driver::{self, Call};
+use lock_core::{Clock, Done, Error, Result};
 
 use crate::server::Server;
 use crate::time::ServerTime;
@@ -51,51 +52,32 @@ pub enum Pushed<P> {
 pub(crate) struct Connection<S: Server> {
     wire: Arc<dyn Wire<S>>,
     clock: Clock,
-    seen: Mutex<Option<Seen>>,
-}
-
-/// A reading of the server's clock. When it *arrived*, because it was taken earlier than that: what is reckoned from
-/// it is never more than the server's clock really says.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    time: ServerTime,
-    arrived: Instant,
-}
-
-/// The moment on the client's clock at which a call has to have been answered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
-    ends: Instant,
-    whole: Duration,
+    /// What its answers told of the server's clock; nothing before the first one.
+    heard: Mutex<Option<driver::ServerClock>>,
 }
 
 impl<S: Server> Connection<S> {
     pub(crate) fn new(wire: Arc<dyn Wire<S>>, clock: Clock) -> Connection<S> {
-        Connection { wire, clock, seen: Mutex::new(None) }
+        Connection { wire, clock, heard: Mutex::new(None) }
     }
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Patience that begins now.
-    pub(crate) fn patience(&self, whole: Duration) -> Patience {
-        Patience { ends: self.clock.now() + whole, whole }
+    /// A call that begins now.
+    pub(crate) fn call(&self, patience: Duration) -> Call {
+        Call::begin(&self.clock, patience)
     }
 
-    /// What `future` answers before patience has ended.
-    pub(crate) async fn within<F: Future>(&self, patience: Patience, future: F) -> Option<F::Output> {
-        self.clock.timeout(patience.ends.since(self.clock.now()), future).await
-    }
-
-    /// The answer, if it comes before patience has ended; else `Unavailable`, outcome unknown.
-    pub(crate) async fn ask(&self, patience: Patience, request: S::Request) -> Result<S::Answer> {
-        match self.within(patience, self.wire.ask(request)).await {
+    /// The answer, if it comes before the call is over; else `Unavailable`, outcome unknown.
+    pub(crate) async fn ask(&self, call: &Call, request: S::Request) -> Result<S::Answer> {
+        match call.within(self.wire.ask(request)).await {
             Some(Reply { now, answer }) => {
-                *self.seen() = Some(Seen { time: now, arrived: self.clock.now() });
+                self.hear(now);
                 Ok(answer)
             }
-            None => Err(no_answer(patience)),
+            None => Err(call.out_of_time(Done::Unknown)),
         }
     }
 
@@ -107,20 +89,21 @@ impl<S: Server> Connection<S> {
         self.wire.receive(inbox);
     }
 
-    /// The end of patience in the server's time, never later than it really is; `None` before the first answer.
-    pub(crate) fn deadline(&self, patience: Patience) -> Option<ServerTime> {
-        let Seen { time, arrived } = (*self.seen())?;
-        Some(time + patience.ends.since(arrived))
+    /// The end of the call in the server's time, or a moment before it; `None` before the first answer.
+    pub(crate) fn deadline(&self, call: &Call) -> Option<ServerTime> {
+        let micros = (*self.heard())?.deadline(call);
+        Some(ServerTime::from_micros(u64::try_from(micros).unwrap_or(0)))
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Option<Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes note of what an answer that has just arrived told of the server's clock.
+    fn hear(&self, now: ServerTime) {
+        let (told, heard) = (i64::try_from(now.as_micros()).unwrap_or(i64::MAX), self.clock.now());
+        self.heard().get_or_insert_with(|| driver::ServerClock::new(told, heard)).hear(told, heard);
     }
-}
 
-/// Nobody knows what became of it.
-pub(crate) fn no_answer(patience: Patience) -> Error {
-    Error::unavailable(Done::Unknown, format!("the server did not answer within {:?}", patience.whole))
+    fn heard(&self) -> MutexGuard<'_, Option<driver::ServerClock>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The server said what doesn't answer the question. Only a broken wire delivers that.

@@ -93,7 +93,7 @@ async fn a_dropped_guard_releases() {
     for memory in families() {
         let (a, b) = (client(&memory).await, client(&memory).await);
         drop(lock(&a).acquire().await.unwrap());
-        soon("the next grant", lock(&b).acquire()).await.unwrap();
+        drop(soon("the next grant", lock(&b).acquire()).await.unwrap());
     }
 }
 
@@ -121,7 +121,7 @@ async fn an_expired_lease_is_told_as_lost() {
         assert_eq!(guard.release().await, Ending::Expired);
         // A client whose session has ended opens another one.
         assert!(lock(&a).try_acquire().await.unwrap().is_some(), "{memory:?}");
-        soon("the next grant", lock(&b).acquire()).await.unwrap();
+        drop(soon("the next grant", lock(&b).acquire()).await.unwrap());
     }
 }
 
@@ -135,7 +135,7 @@ async fn a_revoked_lock_is_lost_and_free_at_its_holders_deadline() {
         assert_eq!(memory.revoke("other"), Revoked::NotHeld);
         assert!(lock(&b).try_acquire().await.unwrap().is_none(), "{memory:?}: free too soon");
         assert_eq!(soon("the loss", guard.lost()).await, Cause::Revoked, "{memory:?}");
-        soon("the next grant", lock(&b).acquire()).await.unwrap();
+        drop(soon("the next grant", lock(&b).acquire()).await.unwrap());
     }
 }
 
@@ -174,7 +174,7 @@ async fn a_holder_that_is_cut_off_knows_before_anybody_else_is_granted_its_lock(
         assert!(clock().timeout(TTL, mine.acquire()).await.is_none(), "{memory:?}: not exclusive");
         next.check().expect("held");
         drop(next);
-        soon("the first client's next grant", lock(&a).acquire()).await.unwrap();
+        drop(soon("the first client's next grant", lock(&a).acquire()).await.unwrap());
     }
 }
 
@@ -187,7 +187,7 @@ async fn a_client_that_is_cut_off_is_told_so_and_leaves_nothing() {
         let error = soon("the error", lock(&a).try_acquire()).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error}");
         link.reconnect();
-        soon("the other's grant", lock(&b).try_acquire()).await.unwrap().expect("free");
+        drop(soon("the other's grant", lock(&b).try_acquire()).await.unwrap().expect("free"));
     }
 }
 
@@ -356,5 +356,5 @@ async fn a_waiter_behind_a_prefix_is_woken() {
     });
     until("waiting", async || memory.counters().requests >= begin + 4).await;
     drop(guard);
-    clock().timeout(Duration::from_secs(2), waiting).await.expect("woken").unwrap().unwrap();
+    drop(clock().timeout(Duration::from_secs(2), waiting).await.expect("woken").unwrap().unwrap());
 }

@@ -54,7 +54,8 @@ impl Harness for InProcess {
             | Need::OwnProgram
             | Need::Proxy
             | Need::Replay
-            | Need::OneTrip => Err(format!("a server in this process: no way to {need}")),
+            | Need::OneTrip
+            | Need::IdleConnection => Err(format!("a server in this process: no way to {need}")),
         }
     }
 

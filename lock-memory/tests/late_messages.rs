@@ -16,7 +16,7 @@ use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Instant, Options, Prefi
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::lease::{LeaseServer, Request as LeaseRequest};
-use lock_memory::server::queue::{QueueServer, Request as QueueRequest};
+use lock_memory::server::queue::{Answer, QueueServer, Request as QueueRequest, Standing};
 use lock_memory::server::{ClientId, Handled, Server};
 use lock_memory::wire::{Inbox, Pushed, Reply, Wire};
 use lock_memory::{ServerClock, ServerTime};
@@ -257,7 +257,31 @@ async fn who_listens_listens_again_after_a_gap() {
     clock().timeout(TTL, world.keeps(2)).await.expect("listens again");
     assert_eq!(guard.release().await, Ending::Released);
     let woken = clock().timeout(Duration::from_secs(2), waiting).await;
-    woken.expect("before the safety poll").unwrap().unwrap();
+    drop(woken.expect("before the safety poll").unwrap().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_answer_a_gap_overtakes_is_asked_for_again() {
+    let world = World::new(|_| LeaseServer::default());
+    let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
+    world.next(|request| matches!(request, LeaseRequest::Watch), Fate::Slow);
+    let guard = a.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
+    while world.network.lock().unwrap().caught.is_empty() {
+        clock().sleep(Duration::from_millis(1)).await;
+    }
+    // The server has begun to watch, and forgets it before the client hears of that.
+    world.server.lock().unwrap().hang_up(ClientId(1));
+    world.push(ClientId(1), Pushed::Gap);
+    let arrive = world.network.lock().unwrap().arrive.clone();
+    arrive.notify_one();
+    // The look that follows finds nothing yet.
+    clock().sleep(Duration::from_millis(10)).await;
+    assert!(guard.is_held());
+    let lock = b.lock("n").build().unwrap();
+    let holder = lock.inspect().await.unwrap().holder.expect("held");
+    lock.revoke(&holder.owner, When::HoldersDeadline).await.unwrap();
+    let told = clock().timeout(Duration::from_millis(100), guard.lost()).await;
+    assert_eq!(told, Some(Cause::Revoked), "before the next renewal");
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,7 +314,7 @@ async fn a_waiter_whose_session_has_ended_unnoticed_queues_again() {
     again.expect("its heartbeat finds out, long before the safety poll");
     assert_eq!(other.lost().await, Cause::Session);
     drop(guard);
-    waiting.await.unwrap().unwrap();
+    drop(waiting.await.unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,7 +324,7 @@ async fn a_queue_attempt_that_comes_after_its_release_is_refused() {
     world.next(is_queue_attempt, Fate::Held);
     look_in_vain(&a).await;
     let late = world.deliver_late();
-    assert!(matches!(late, lock_memory::server::queue::Answer::Refused), "{late:?}");
+    assert!(matches!(late, Answer::Refused), "{late:?}");
     take_and_release(&b).await;
 }
 
@@ -393,10 +417,45 @@ async fn a_place_that_comes_back_after_its_release_is_given_up() {
     let guard = a.lock("n").ttl(ttl).build().unwrap().acquire().await.unwrap();
     assert_eq!(guard.release().await, Ending::Released);
     let again = world.deliver_late();
-    assert!(matches!(again, lock_memory::server::queue::Answer::Granted(_)), "{again:?}");
+    assert!(matches!(again, Answer::Granted(_)), "{again:?}");
     let lock = b.lock("n").ttl(ttl).build().unwrap();
     let guard = clock().timeout(ttl, lock.acquire()).await.expect("given up at the next heartbeat");
     assert!(guard.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_revoked_and_given_back_is_not_released_at_every_heartbeat() {
+    let world = World::new(QueueServer::new);
+    let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
+    let ttl = Duration::from_millis(600);
+    // Another lock keeps the session, which remembers the revokes.
+    let _other = a.lock("other").ttl(ttl).build().unwrap().acquire().await.unwrap();
+    for _ in 0..3 {
+        let guard = a.lock("n").ttl(ttl).build().unwrap().acquire().await.unwrap();
+        let lock = b.lock("n").build().unwrap();
+        let holder = lock.inspect().await.unwrap().holder.expect("there is one").owner;
+        assert_eq!(lock.revoke(&holder, When::Now).await.unwrap(), Revoked::Free);
+        let lost = clock().timeout(ttl, guard.lost()).await;
+        assert_eq!(lost, Some(Cause::Revoked));
+        assert_eq!(guard.release().await, Ending::Expired);
+    }
+    let writes = || world.server.lock().unwrap().writes();
+    let before = writes();
+    for _ in 0..4 {
+        world.next(is_heartbeat, Fate::Doubled);
+        let sent = async {
+            while world.network.lock().unwrap().caught.is_empty() {
+                clock().sleep(Duration::from_millis(1)).await;
+            }
+        };
+        clock().timeout(TTL, sent).await.expect("a heartbeat");
+        let has = match world.deliver_late() {
+            Answer::Kept(has) => has,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(has.values().filter(|standing| **standing == Standing::Revoked).count(), 3, "{has:?}");
+    }
+    assert_eq!(writes(), before);
 }
 
 /// Found by the simulation: the place was kept by the old session, and the next attempt took it for one in the new.

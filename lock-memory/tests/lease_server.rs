@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::driver::{Revoked, When};
 use lock_core::{Cause, Label};
 use lock_memory::ServerTime;
-use lock_memory::server::lease::{Answer, LeaseServer, Released, Request, TOKEN_MEMORY};
+use lock_memory::server::lease::{Answer, LeaseServer, Request, TOKEN_MEMORY, Told};
 use lock_memory::server::{Key, Server};
 
 mod common;
@@ -127,7 +127,7 @@ fn only_the_holder_releases_and_those_who_listen_are_told() {
     assert!(matches!(foreign.answer, Answer::NotHeld) && foreign.pushes.is_empty());
     let own = server.handle(NOW, A, release(1));
     assert!(matches!(own.answer, Answer::Released { others: true }));
-    assert_eq!(own.pushes, [(A, Released("n".into())), (B, Released("n".into()))]);
+    assert_eq!(own.pushes, [(A, Told::Released("n".into())), (B, Told::Released("n".into()))]);
     assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "twice");
 
     // A late message that nobody listens doesn't undo a newer wish; one in time does.
@@ -161,13 +161,42 @@ fn a_revoked_lock_is_free_at_its_holders_deadline() {
     let revoked = ask(&mut server, NOW + SECOND, revoke(1, 9, When::HoldersDeadline));
     assert!(matches!(revoked, Answer::Revoked(Revoked::FreeIn(left)) if left == TTL - SECOND), "{revoked:?}");
     assert!(matches!(ask(&mut server, NOW + SECOND, renew(1, TTL)), Answer::Lost(Cause::Revoked)));
-    assert!(matches!(ask(&mut server, NOW + SECOND, release(1)), Answer::NotHeld));
     assert!(matches!(ask(&mut server, NOW + SECOND, attempt(2, TTL, NOW + TTL)), Answer::Busy { .. }));
     assert!(grant(&mut server, NOW + TTL, 2) > first);
     assert!(
         matches!(ask(&mut server, NOW + TTL, renew(1, TTL)), Answer::Lost(Cause::Revoked)),
         "and not taken"
     );
+}
+
+#[test]
+fn what_was_revoked_is_its_first_holders_to_give_back() {
+    let mut server = LeaseServer::default();
+    let first = grant(&mut server, NOW, 1);
+    server.handle(NOW, B, Request::Listen { key: "n".into(), serial: 1 });
+    ask(&mut server, NOW, revoke(1, 8, When::HoldersDeadline));
+    ask(&mut server, NOW, revoke(8, 9, When::HoldersDeadline));
+    assert!(matches!(ask(&mut server, NOW, renew(1, TTL)), Answer::Lost(Cause::Revoked)));
+    assert!(matches!(ask(&mut server, NOW, release(8)), Answer::NotHeld), "that never held it");
+    let released = server.handle(NOW, A, release(1));
+    assert!(matches!(released.answer, Answer::Released { others: true }), "{released:?}");
+    assert_eq!(released.pushes, [(B, Told::Released("n".into()))]);
+    assert!(grant(&mut server, NOW, 2) > first);
+    assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "once");
+}
+
+#[test]
+fn a_revoke_is_told_to_who_watches() {
+    let mut server = LeaseServer::default();
+    grant(&mut server, NOW, 1);
+    assert_eq!(server.handle(NOW, B, revoke(1, 9, When::HoldersDeadline)).pushes, []);
+    server.handle(NOW, A, Request::Watch);
+    let told = [(A, Told::Revoked(owner(1)))];
+    assert_eq!(server.handle(NOW, B, revoke(9, 10, When::HoldersDeadline)).pushes, told, "who held it first");
+    assert_eq!(server.handle(NOW, B, revoke(10, 11, When::Now)).pushes, told);
+    server.hang_up(A);
+    grant(&mut server, NOW, 2);
+    assert_eq!(server.handle(NOW, B, revoke(2, 9, When::Now)).pushes, []);
 }
 
 #[test]
@@ -234,6 +263,8 @@ fn names_are_forgotten_an_hour_after_their_token_and_not_before() {
 struct Model {
     holder: Option<(u64, ServerTime, u64)>,
     last_token: u64,
+    /// From whom the operator has it.
+    stands_for: Option<u64>,
     revoked: HashMap<u64, ServerTime>,
     /// The latest deadline of those that make up each owner's last grant.
     attempts: HashMap<u64, ServerTime>,
@@ -242,6 +273,11 @@ struct Model {
 impl Model {
     fn holder(&self, now: ServerTime) -> Option<(u64, ServerTime, u64)> {
         self.holder.filter(|(_, ends, _)| *ends > now)
+    }
+
+    /// Whether this one may release what that one holds.
+    fn is_its(&self, holder: u64, n: u64) -> bool {
+        holder == n || (holder == OPERATOR && self.stands_for == Some(n))
     }
 
     fn check(&mut self, now: ServerTime, n: u64, ttl: Duration, request: &Request, answer: &Answer) {
@@ -285,11 +321,11 @@ impl Model {
                 }
             }
             (Request::Release { .. }, Answer::Released { .. }) => {
-                assert_eq!(held.expect("released without a holder").0, n);
+                assert!(self.is_its(held.expect("released without a holder").0, n));
                 self.holder = None;
             }
             (Request::Release { .. }, Answer::NotHeld) => {
-                assert!(held.is_none_or(|(holder, ..)| holder != n));
+                assert!(held.is_none_or(|(holder, ..)| !self.is_its(holder, n)));
             }
             (Request::Revoke { .. }, Answer::Revoked(Revoked::NotHeld)) => {
                 assert!(held.is_none_or(|(holder, ..)| holder != n));
@@ -304,6 +340,7 @@ impl Model {
                     When::HoldersDeadline => {
                         assert_eq!(*revoked, Revoked::FreeIn(ends.since(now)));
                         self.holder = Some((OPERATOR, ends, token));
+                        self.stands_for = Some(n);
                     }
                 }
             }

@@ -196,11 +196,34 @@ fn a_revoked_lock_is_free_when_its_holders_session_could_have_ended() {
     let standing = has(&mut server, NOW + SECOND, a);
     assert_eq!(standing.get(&owner(1)), Some(&Standing::Revoked));
     assert!(matches!(ask(&mut server, NOW + SECOND, attempt(1, a)), Answer::Refused));
-    assert!(matches!(ask(&mut server, NOW + SECOND, release(1)), Answer::NotHeld));
     ask(&mut server, NOW + TTL / 2, Request::Heartbeat { session: b });
     assert!(matches!(ask(&mut server, NOW + TTL / 2, attempt(2, b)), Answer::Busy { .. }));
     assert_eq!(server.expire(NOW + TTL), [(B, Moved(owner(2)))]);
     assert!(granted(ask(&mut server, NOW + TTL, attempt(2, b))) > first);
+}
+
+#[test]
+fn what_was_revoked_is_its_first_holders_to_give_back() {
+    let mut server = server();
+    let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, B));
+    ask(&mut server, NOW, attempt(1, a));
+    ask(&mut server, NOW, attempt(2, b));
+    ask(&mut server, NOW, revoke(shown(1), 8, When::HoldersDeadline));
+    ask(&mut server, NOW, revoke(shown(8), 9, When::HoldersDeadline));
+    assert!(matches!(ask(&mut server, NOW, release_up_to(1, 0, None)), Answer::NotHeld), "a late one");
+    assert!(matches!(ask(&mut server, NOW, release(8)), Answer::NotHeld), "that never held it");
+    let released = server.handle(NOW, A, release(1));
+    assert!(matches!(released.answer, Answer::Released { others: true }), "{released:?}");
+    assert_eq!(released.pushes, [(B, Moved(owner(2)))]);
+    granted(ask(&mut server, NOW, attempt(2, b)));
+    assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "once");
+
+    // Who asks anew releases what it gets then.
+    ask(&mut server, NOW, revoke(shown(2), 10, When::HoldersDeadline));
+    assert!(matches!(ask(&mut server, NOW, numbered(2, b, 2, Waits::No)), Answer::Busy { queued: false }));
+    assert!(matches!(ask(&mut server, NOW, release(2)), Answer::NotHeld));
+    assert_eq!(inspect(&mut server, NOW).holder.unwrap().owner, shown(10), "until its end");
+    assert!(inspect(&mut server, NOW + TTL).holder.is_none());
 }
 
 #[test]
@@ -256,6 +279,8 @@ struct Placed {
     token: u64,
     serial: u64,
     kept_by: Result<SessionId, ServerTime>,
+    /// Who may give back what was revoked.
+    stands_for: Option<u64>,
 }
 
 impl Model {
@@ -308,8 +333,11 @@ impl Model {
                     let tombstone = self.tombstones.entry((*session, n)).or_default();
                     tombstone.0 = tombstone.0.max(*serial);
                 }
-                let had = self.queue.iter().any(|p| p.n == n && p.serial <= *serial);
-                self.queue.retain(|p| p.n != n || p.serial > *serial);
+                let stands = self.queue.iter().any(|p| p.n == n);
+                let its =
+                    |p: &Placed| (p.n == n || !stands && p.stands_for == Some(n)) && p.serial <= *serial;
+                let had = self.queue.iter().any(its);
+                self.queue.retain(|p| !its(p));
                 assert_eq!(had, matches!(answer, Answer::Released { .. }), "{answer:?}");
             }
             Request::Revoke { holder, when, .. } => {
@@ -335,13 +363,17 @@ impl Model {
         if self.tombstones.get(&(id, n)).is_some_and(|(barred, _)| serial <= *barred) {
             return assert!(matches!(answer, Answer::Refused), "{answer:?}");
         }
+        // What it had before can't be given back.
+        let left = self.queue.iter_mut().filter(|p| p.stands_for == Some(n));
+        left.for_each(|p| p.stands_for = None);
         if !self.queue.iter().any(|p| p.n == n) {
             if waits == Waits::No && !self.queue.is_empty() {
                 return assert!(matches!(answer, Answer::Busy { queued: false }), "{answer:?}");
             }
             // Its token is not known before it is granted.
             self.places += 1;
-            self.queue.push(Placed { place: self.places, n, token: 0, serial, kept_by: Ok(id) });
+            let (place, kept_by, stands_for) = (self.places, Ok(id), None);
+            self.queue.push(Placed { place, n, token: 0, serial, kept_by, stands_for });
             // What was revoked was the place before.
             if let Some((_, revoked)) = self.tombstones.get_mut(&(id, n)) {
                 *revoked = false;
@@ -381,7 +413,7 @@ impl Model {
             }
             When::HoldersDeadline => {
                 assert_eq!(*revoked, Revoked::FreeIn(ends.since(now)));
-                self.queue[0] = Placed { n: OPERATOR, kept_by: Err(ends), ..first };
+                self.queue[0] = Placed { n: OPERATOR, kept_by: Err(ends), stands_for: Some(n), ..first };
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! While a client waits there is nothing of it here but, perhaps, the wish to be told of a release.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use lock_core::driver::{Entry, Revoked, When};
@@ -13,7 +13,7 @@ use crate::time::ServerTime;
 
 mod messages;
 
-pub use messages::{Answer, Released, Request};
+pub use messages::{Answer, Request, Told};
 
 /// How far the clock must stand beyond a token before that token may be forgotten: how far back the clock may fall
 /// without a token falling too.
@@ -25,6 +25,8 @@ const LOOKED_AT: usize = 2;
 #[derive(Debug, Default)]
 pub struct LeaseServer {
     locks: HashMap<Key, Lock>,
+    /// Clients that want to hear of revokes. Ordered, as all that is told.
+    watchers: BTreeSet<ClientId>,
     /// The key of every lock once, to be looked at in turn.
     round: VecDeque<Key>,
     writes: u64,
@@ -49,18 +51,21 @@ struct Holder {
     ends: ServerTime,
     /// Of the last attempt that was granted. Each attempt of an owner has a later one.
     deadline: ServerTime,
+    /// Who held the lock before it was revoked, and may give it back before its time.
+    stands_for: Option<Owner>,
 }
 
 impl Server for LeaseServer {
     type Request = Request;
     type Answer = Answer;
-    type Push = Released;
+    type Push = Told;
 
     fn handle(&mut self, now: ServerTime, from: ClientId, request: Request) -> Handled<Self> {
         match request {
             Request::Time => Handled::quietly(Answer::Done),
             Request::Attempt { key, owner, label, ttl, deadline } => {
-                let attempt = Holder { owner, label, since: now, ends: now + ttl, deadline };
+                let ends = now + ttl;
+                let attempt = Holder { owner, label, since: now, ends, deadline, stands_for: None };
                 Handled::quietly(self.attempt(now, key, attempt))
             }
             Request::Renew { key, owner, ttl } => Handled::quietly(self.renew(now, &key, owner, ttl)),
@@ -68,6 +73,10 @@ impl Server for LeaseServer {
             Request::Listen { key, serial } => {
                 let listened = self.lock(key).listeners.entry(from).or_default();
                 *listened = serial.max(*listened);
+                Handled::quietly(Answer::Done)
+            }
+            Request::Watch => {
+                self.watchers.insert(from);
                 Handled::quietly(Answer::Done)
             }
             Request::Unlisten { key, serial } => {
@@ -87,7 +96,7 @@ impl Server for LeaseServer {
     }
 
     /// Nobody is told when a lease ends by itself: a waiter knows the time from its failed attempt.
-    fn expire(&mut self, _now: ServerTime) -> Vec<(ClientId, Released)> {
+    fn expire(&mut self, _now: ServerTime) -> Vec<(ClientId, Told)> {
         Vec::new()
     }
 
@@ -96,6 +105,7 @@ impl Server for LeaseServer {
     }
 
     fn hang_up(&mut self, client: ClientId) {
+        self.watchers.remove(&client);
         for lock in self.locks.values_mut() {
             lock.listeners.remove(&client);
         }
@@ -174,7 +184,8 @@ impl LeaseServer {
 
     fn release(&mut self, now: ServerTime, from: ClientId, key: &Key, owner: Owner) -> Handled<Self> {
         let lock = self.locks.get_mut(key);
-        let Some(lock) = lock.filter(|lock| lock.held(now).is_some_and(|holder| holder.owner == owner))
+        let Some(lock) =
+            lock.filter(|lock| lock.held(now).is_some_and(|holder| holder.is_given_up_by(owner)))
         else {
             return Handled::quietly(Answer::NotHeld);
         };
@@ -199,20 +210,32 @@ impl LeaseServer {
         let Some(held) = lock.held(now).filter(|held| shown(held.owner) == *holder) else {
             return Handled::quietly(Answer::Revoked(Revoked::NotHeld));
         };
-        let (ends, revoked) = (held.ends, (held.owner, held.deadline));
-        lock.revoked = Some(revoked);
+        let (ends, owner, deadline) = (held.ends, held.owner, held.deadline);
+        let stands_for = match held.stands_for {
+            // Revoked once more: it is the one that held it who may believe in it, and is to be told.
+            Some(first) => first,
+            None => {
+                lock.revoked = Some((owner, deadline));
+                owner
+            }
+        };
         self.writes += 1;
-        match when {
+        let mut pushes: Vec<_> =
+            self.watchers.iter().map(|client| (*client, Told::Revoked(stands_for))).collect();
+        let revoked = match when {
             When::HoldersDeadline => {
+                let (deadline, stands_for) = (now, Some(stands_for));
                 // Its attempt is over: it was this request.
-                lock.holder = Some(Holder { owner: by, label, since: now, ends, deadline: now });
-                Handled::quietly(Answer::Revoked(Revoked::FreeIn(ends.since(now))))
+                lock.holder = Some(Holder { owner: by, label, since: now, ends, deadline, stands_for });
+                Revoked::FreeIn(ends.since(now))
             }
             When::Now => {
                 lock.holder = None;
-                Handled { answer: Answer::Revoked(Revoked::Free), pushes: lock.wake(key) }
+                pushes.extend(lock.wake(key));
+                Revoked::Free
             }
-        }
+        };
+        Handled { answer: Answer::Revoked(revoked), pushes }
     }
 
     /// The lease ends.
@@ -273,12 +296,17 @@ impl Lock {
         self.held(now).is_none() && self.listeners.is_empty() && now >= forgettable
     }
 
-    fn wake(&self, key: &Key) -> Vec<(ClientId, Released)> {
-        self.listeners.keys().map(|client| (*client, Released(key.clone()))).collect()
+    fn wake(&self, key: &Key) -> Vec<(ClientId, Told)> {
+        self.listeners.keys().map(|client| (*client, Told::Released(key.clone()))).collect()
     }
 }
 
 impl Holder {
+    /// Whether a release of this owner's ends it: it is its own, or stands in its place since it was revoked.
+    fn is_given_up_by(&self, owner: Owner) -> bool {
+        self.owner == owner || self.stands_for == Some(owner)
+    }
+
     /// Moves the end of the lease to `ends`, but never forward in time. Whether it moved.
     fn keep_until(&mut self, ends: ServerTime) -> bool {
         let later = ends > self.ends;

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lock_core::OwnerBytes;
 use lock_core::driver::{Revoked, Waits, When};
+use lock_core::{Owner, OwnerBytes};
 
 use super::{ClientId, Handled, Key, Server, token};
 use crate::time::ServerTime;
@@ -70,7 +70,8 @@ impl Server for QueueServer {
             }
             Request::Attempt { key, owner, label, session, serial, waits } => {
                 let kept_by = Keeper::Session(session);
-                let place = Place { owner, label, revision: 0, since: now, serial, kept_by };
+                let place =
+                    Place { owner, label, revision: 0, since: now, serial, kept_by, stands_for: None };
                 self.attempt(key, place, session, waits)
             }
             Request::Release { key, owner, serial, defeat } => {
@@ -79,7 +80,8 @@ impl Server for QueueServer {
             }
             Request::Revoke { key, holder, by, label, when } => {
                 let kept_by = Keeper::Time(now);
-                let heir = Place { owner: by, label, revision: 0, since: now, serial: 0, kept_by };
+                let heir =
+                    Place { owner: by, label, revision: 0, since: now, serial: 0, kept_by, stands_for: None };
                 self.revoke(key, &holder, heir, when, &mut pushes)
             }
             Request::Expire { key } => self.end_holder(&key, &mut pushes),
@@ -186,6 +188,8 @@ impl QueueServer {
         if session.tombstones.get(&claimed).is_some_and(|tombstone| place.serial <= tombstone.serial) {
             return Answer::Refused;
         }
+        // It wants the lock anew: its release means that.
+        self.queues.disinherit(&claimed);
         match self.queues.ask_again(&claimed, place.serial) {
             Some(Standing::Holds(token)) => return Answer::Granted(token),
             Some(_) => return Answer::Busy { queued: true },
@@ -216,7 +220,12 @@ impl QueueServer {
     }
 
     fn release(&mut self, from: ClientId, claimed: &Claimed, serial: u64, pushes: &mut Pushes) -> Answer {
-        if self.queues.serial(claimed).is_none_or(|last| last > serial) || !self.remove(claimed, pushes) {
+        let removed = match (self.queues.serial(claimed), self.queues.heir(claimed)) {
+            (Some(last), _) => last <= serial && self.remove(claimed, pushes),
+            (None, Some((heir, last))) => last <= serial && self.remove_heir(heir, &claimed.1, pushes),
+            (None, None) => false,
+        };
+        if !removed {
             return Answer::NotHeld;
         }
         let client = |keeper| self.client(keeper);
@@ -237,6 +246,7 @@ impl QueueServer {
             return Answer::Revoked(Revoked::NotHeld);
         };
         let ((owner, kept_by), serial) = (first.kept(), first.serial);
+        let stands_for = Some(first.stands_for.unwrap_or(owner));
         let (now, ends) = (heir.since, self.ends(kept_by));
         let claimed = (owner, key);
         if let Keeper::Session(id) = kept_by
@@ -254,7 +264,8 @@ impl QueueServer {
             return Answer::Revoked(Revoked::Free);
         }
         self.condemned.insert((ends, (heir.owner, claimed.1.clone())));
-        self.queues.replace_first(&claimed.1, Place { kept_by: Keeper::Time(ends), ..heir });
+        let heir = Place { kept_by: Keeper::Time(ends), stands_for, serial, ..heir };
+        self.queues.replace_first(&claimed.1, heir);
         self.expires_at(ends);
         self.writes += 1;
         Answer::Revoked(Revoked::FreeIn(ends.since(now)))
@@ -265,13 +276,16 @@ impl QueueServer {
         match self.queues.first(key).map(Place::kept) {
             None => return Answer::NotHeld,
             Some((_, Keeper::Session(session))) => self.end_session(session, pushes),
-            Some((owner, Keeper::Time(ends))) => {
-                let claimed = (owner, key.clone());
-                self.remove(&claimed, pushes);
-                self.condemned.remove(&(ends, claimed));
-            }
+            Some((owner, Keeper::Time(_))) => _ = self.remove_heir(owner, key, pushes),
         }
         Answer::Done
+    }
+
+    /// Removes what is left of a lock that was revoked.
+    fn remove_heir(&mut self, heir: Owner, key: &Key, pushes: &mut Pushes) -> bool {
+        let claimed = (heir, key.clone());
+        self.condemned.retain(|(_, condemned)| *condemned != claimed);
+        self.remove(&claimed, pushes)
     }
 
     /// Removes a place, if there is one, and tells whoever stood right behind it.

@@ -38,14 +38,14 @@ pub enum Request {
         /// For how long.
         ttl: Duration,
     },
-    /// Free the lock if it is this owner's.
+    /// Free the lock if it is this owner's, or was revoked from it and has no other owner yet.
     Release {
         /// The lock.
         key: Key,
         /// Whose it should be.
         owner: Owner,
     },
-    /// Push a [`Released`] to this client whenever the lock becomes free by a request.
+    /// Push a [`Told::Released`] to this client whenever the lock becomes free by a request.
     Listen {
         /// The lock.
         key: Key,
@@ -59,6 +59,8 @@ pub enum Request {
         /// Of the `Listen`.
         serial: u64,
     },
+    /// Push a [`Told::Revoked`] to this client whenever any lock is revoked, from now on.
+    Watch,
     /// Take the lock from `holder`.
     Revoke {
         /// The lock.
@@ -123,6 +125,11 @@ pub enum Answer {
     Holder(Option<Entry>),
 }
 
-/// A lock has become free.
+/// What the server pushes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Released(pub Key);
+pub enum Told {
+    /// This lock has become free.
+    Released(Key),
+    /// The lock that this owner holds was taken from it.
+    Revoked(Owner),
+}

@@ -16,9 +16,11 @@ pub(super) struct Place {
     pub(super) label: Label,
     pub(super) revision: u64,
     pub(super) since: ServerTime,
-    /// Of the owner's last attempt.
+    /// Of the owner's last attempt, or of the last one of whom it stands for.
     pub(super) serial: u64,
     pub(super) kept_by: Keeper,
+    /// Who held the lock before it was revoked, and may give it back before its time.
+    pub(super) stands_for: Option<Owner>,
 }
 
 /// What a place lasts for.
@@ -67,6 +69,21 @@ impl Queues {
     pub(super) fn replace_first(&mut self, key: &Key, heir: Place) {
         if let Some(first) = self.0.get_mut(key).and_then(VecDeque::front_mut) {
             *first = Place { revision: first.revision, ..heir };
+        }
+    }
+
+    /// Who has what is left of this owner's lock since it was revoked, and the serial of the attempt that had got it.
+    pub(super) fn heir(&self, (owner, key): &Claimed) -> Option<(Owner, u64)> {
+        let first = self.first(key)?;
+        (first.stands_for == Some(*owner)).then_some((first.owner, first.serial))
+    }
+
+    /// What is left of its lock is this owner's no more.
+    pub(super) fn disinherit(&mut self, (owner, key): &Claimed) {
+        if let Some(first) = self.0.get_mut(key).and_then(VecDeque::front_mut)
+            && first.stands_for == Some(*owner)
+        {
+            first.stands_for = None;
         }
     }
 
