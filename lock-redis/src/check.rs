@@ -21,11 +21,12 @@ pub(crate) async fn check(server: &Arc<Server>, patience: Duration) -> Result<Ve
     Ok(vec![
         reachable(server, &link),
         rights(server, &link, call, &name).await,
-        link.drift(&server.clock).finding(),
+        link.drift().finding(),
         standing("persistence", link.facts.persistence()),
         standing("eviction", link.facts.eviction()),
-        standing("replicas", link.facts.replication()),
+        replicas(&link),
         push(server, call, &name).await,
+        revokes(server, call).await,
     ])
 }
 
@@ -45,11 +46,18 @@ fn reachable(server: &Server, link: &Link) -> Finding {
 
 /// Does what a lock needs on a key that no lock uses, and leaves nothing behind.
 async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name) -> Finding {
+    if link.facts.is_replica() {
+        return Finding::new("rights", Level::Unknown, "not tried on a replica");
+    }
     let key = server.prefix.key(name).into_bytes();
     let mut command = REHEARSE.on(&[&key, &side_key(&key, Kind::Token)]);
     command.arg(side_key(&key, Kind::Wakes));
     let answer = server.run_for_value(link, call, &REHEARSE, command).await;
-    match answer.and_then(|answer| refused(&answer)) {
+    let rehearsed = answer.and_then(|answer| refused(&answer));
+    if let Ok((now @ 1.., _)) = rehearsed {
+        link.hear(&server.clock, now);
+    }
+    match rehearsed.map(|(_, refused)| refused) {
         Ok(refused) if refused.is_empty() => {
             Finding::new("rights", Level::Good, "all that a lock needs is allowed")
         }
@@ -73,18 +81,27 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
     }
 }
 
-/// Reads what `scripts/rehearse.lua` answers.
-fn refused(answer: &Value) -> Result<Vec<String>> {
+/// Reads what `scripts/rehearse.lua` answers: the server's time, 0 if it was refused, and all that was.
+fn refused(answer: &Value) -> Result<(i64, Vec<String>)> {
     let unexpected = || -> Error { strange(answer) };
     let Value::Array(items) = answer else { return Err(unexpected()) };
-    let (_now, commands) = items.split_last().ok_or_else(unexpected)?;
+    let (now, commands) = items.split_last().ok_or_else(unexpected)?;
+    let Value::Int(now) = now else { return Err(unexpected()) };
     let mut commands: Vec<String> = commands
         .iter()
         .map(redis::from_redis_value_ref)
         .collect::<Result<_, _>>()
         .map_err(|e| unexpected().with_source(e))?;
     commands.dedup();
-    Ok(commands)
+    Ok((*now, commands))
+}
+
+fn replicas(link: &Link) -> Finding {
+    let finding = standing("replicas", link.facts.replication());
+    match link.facts.is_replica() {
+        true => Finding { level: Level::Bad, ..finding },
+        false => finding,
+    }
 }
 
 fn standing(subject: &'static str, standing: Standing) -> Finding {
@@ -103,5 +120,22 @@ async fn push(server: &Server, call: &Call, name: &Name) -> Finding {
         Ok(_) => Finding::new("push", Level::Good, "waiters are woken by a release"),
         Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new("push", Level::Warning, e.message()),
         Err(e) => Finding::new("push", Level::Unknown, e.message()),
+    }
+}
+
+async fn revokes(server: &Server, call: &Call) -> Finding {
+    let nobody = Owner::mint(&server.random).to_name();
+    match server.watch(&nobody, call.left()).await {
+        Ok(_) => Finding::new("revokes", Level::Good, "a holder is told at once that its lock was revoked"),
+        Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new(
+            "revokes",
+            Level::Warning,
+            format!(
+                "this user may not subscribe to the channel \"{}\": a holder is told by its next renewal that its lock \
+                 was revoked",
+                server.revokes_channel().escape_ascii()
+            ),
+        ),
+        Err(e) => Finding::new("revokes", Level::Unknown, e.message()),
     }
 }

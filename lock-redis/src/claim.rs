@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request};
+use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request, Watched};
 use lock_core::{Done, Error, FencingToken, Instant, Listening, Result};
 use redis::Value;
 
@@ -24,6 +24,8 @@ pub(crate) struct RedisClaim {
     channel: Vec<u8>,
     /// What the key holds while the lock is this owner's.
     value: String,
+    /// The longest ttl that was asked for.
+    longest: Duration,
     listening: Option<Listening>,
     /// Until when the lock was somebody else's, as last seen; forgotten at a wake-up.
     taken_until: Option<Instant>,
@@ -38,6 +40,7 @@ impl RedisClaim {
             token: side_key(key.as_bytes(), Kind::Token),
             channel: side_key(key.as_bytes(), Kind::Wakes),
             value: value::held(&request.owner, &request.label),
+            longest: request.ttl,
             key,
             server,
             request,
@@ -51,9 +54,9 @@ impl RedisClaim {
     /// clock, and is then sent once more.
     async fn grant(&self, call: &Call) -> Result<Attempt> {
         for _ in 0..2 {
-            let link = self.server.link(call).await?;
+            let link = self.server.primary(call).await?;
             let mut command = scripts::GRANT.on(&[self.key.as_bytes(), &self.token]);
-            command.arg(&self.value).arg(millis(self.request.ttl)).arg(link.server_time(call.ends()));
+            command.arg(&self.value).arg(millis(self.request.ttl)).arg(link.deadline(call));
             let answer = self.server.run_on(&link, call, &scripts::GRANT, command).await?;
             match answer.fields[..] {
                 [1, token, left] => return granted(token, left).ok_or_else(|| answer.strange()),
@@ -122,11 +125,19 @@ impl Claim for RedisClaim {
         self.taken_until = None;
     }
 
+    async fn watch(&mut self) -> Result<Watched> {
+        let Request { owner, patience, .. } = &self.request;
+        self.listening = Some(self.server.watch(&owner.to_name(), *patience).await?);
+        Ok(Watched::FromNowOn)
+    }
+
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
-        let answer = self.run(call, &scripts::RENEW, &[millis(ttl).to_string().as_bytes()]).await?;
+        self.longest = self.longest.max(ttl);
+        let [ttl, longest] = [ttl, self.longest].map(|ttl| millis(ttl).to_string());
+        let answer = self.run(call, &scripts::RENEW, &[ttl.as_bytes(), longest.as_bytes()]).await?;
         match answer.fields[..] {
-            [1, left] => Ok(Renewal::Held { valid_for: duration(left) }),
+            [1, left] => Ok(Renewal::Held { valid_for: duration(left), age: Duration::ZERO }),
             [0] => Ok(Renewal::Lost(Cause::Gone)),
             [-1] => Ok(Renewal::Lost(Cause::Revoked)),
             [-2] => Ok(Renewal::Lost(Cause::Taken)),
@@ -151,7 +162,7 @@ impl Claim for RedisClaim {
 
 fn granted(token: i64, left: i64) -> Option<Attempt> {
     let token = FencingToken::new(u64::try_from(token).ok()?)?;
-    Some(Attempt::Granted(Grant { token, valid_for: duration(left) }))
+    Some(Attempt::Granted(Grant { token, valid_for: duration(left), age: Duration::ZERO }))
 }
 
 fn busy(left: i64) -> Result<Attempt> {

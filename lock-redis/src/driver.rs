@@ -57,11 +57,12 @@ impl Driver for RedisDriver {
         let call = &Call::begin(&self.0.clock, patience);
         let key = self.0.prefix.key(name).into_bytes();
         let successor = match when {
-            When::HoldersDeadline => value::revoked(&by, &label),
+            When::HoldersDeadline => value::revoked(holder.as_bytes(), &by, &label),
             When::Now => String::new(),
         };
         let mut command = scripts::REVOKE.on(&[&key]);
         command.arg(holder.as_bytes()).arg(side_key(&key, Kind::Wakes)).arg(successor);
+        command.arg(self.0.revokes_channel());
         let answer: Answer = self.0.run(call, &scripts::REVOKE, command).await?;
         match answer.fields[..] {
             [2, left] => Ok(Revoked::FreeIn(duration(left))),

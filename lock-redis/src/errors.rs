@@ -19,8 +19,21 @@ pub(crate) fn connecting(error: RedisError) -> Error {
     if matches!(error.kind(), redis::ErrorKind::InvalidClientConfig) {
         return Error::invalid(error.to_string()).with_source(error);
     }
+    // What is no RESP can't be shown either: it may be anything, over several lines.
+    if error.kind() == redis::ErrorKind::Parse {
+        return Error::rejected(format!("what answers there is no Redis or Valkey{OR_TLS}"))
+            .with_source(error);
+    }
+    // As servers of other kinds do with what they don't understand. One that is full, or ends, may do it as well.
+    if error.is_connection_dropped() && !error.is_connection_refusal() {
+        let message =
+            format!("the connection was closed before the first answer: no Redis or Valkey{OR_TLS}");
+        return Error::unavailable(Done::No, message).with_source(error);
+    }
     Error::unavailable(Done::No, format!("the server can't be reached: {error}")).with_source(error)
 }
+
+const OR_TLS: &str = ", or one that speaks TLS only (rediss://)";
 
 /// While asking: only what the server said itself is known not to have been done.
 pub(crate) fn asking(error: RedisError) -> Error {
@@ -31,6 +44,14 @@ pub(crate) fn asking(error: RedisError) -> Error {
             Error::unavailable(Done::Unknown, message).with_source(error)
         }
     }
+}
+
+/// The server is one that locks nothing. It may be promoted, or the name lead elsewhere, at any time.
+pub(crate) fn replica() -> Error {
+    Error::unavailable(
+        Done::No,
+        "the server is a replica now: its primary would not hear of what is locked there; give the primary's address",
+    )
 }
 
 /// Whether the connection that gave this error is of no more use: it broke, or the server behind it is not, or no
@@ -210,6 +231,15 @@ mod tests {
             assert_eq!(asking(broken()).kind(), ErrorKind::Unavailable { done: Done::Unknown });
             assert_eq!(connecting(broken()).kind(), ErrorKind::Unavailable { done: Done::No });
             assert!(ends_connection(&broken()));
+        }
+    }
+
+    #[test]
+    fn another_protocol_is_refused_in_one_line() {
+        for greeting in ["HTTP/1.1 400 Bad Request\r\n", "\u{15}\u{3}\u{1}\0\u{2}", "J\0\0\0\n8.4.0\0"] {
+            let error = connecting(parse_redis_value(greeting.as_bytes()).expect_err("no RESP"));
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{greeting:?}: {error}");
+            assert!(error.message().contains("no Redis") && !error.message().contains('\n'), "{error}");
         }
     }
 

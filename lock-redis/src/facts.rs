@@ -12,6 +12,8 @@ use crate::errors;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) version: Option<Version>,
+    /// As what the server's process knows itself: another after each start.
+    pub(crate) run: Option<String>,
     pub(crate) persistence: Option<Persistence>,
     pub(crate) eviction: Option<Eviction>,
     pub(crate) replication: Option<Replication>,
@@ -93,7 +95,14 @@ impl Facts {
             role: (*role).to_owned(),
             replicas: number("connected_slaves").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
         });
-        Facts { version: Version::parse(&info), persistence, eviction, replication }
+        let run = info.get("run_id").map(|run| (*run).to_owned());
+        Facts { version: Version::parse(&info), run, persistence, eviction, replication }
+    }
+
+    /// Whether the server copies another. What is written there, where that is allowed at all, its primary never hears
+    /// of: a lock would be one of this copy alone, until the next synchronization.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.replication.as_ref().is_some_and(|replication| replication.role != "master")
     }
 }
 
@@ -201,7 +210,7 @@ impl Facts {
         match &self.replication {
             None => Standing::Unknown("whether the server has replicas is unknown".into()),
             Some(Replication { role, .. }) if role != "master" => {
-                Standing::Limited("the server is a replica, which takes no writes".into())
+                Standing::Limited("the server is a replica, on which nothing is locked".into())
             }
             Some(Replication { replicas: 0, .. }) => Standing::Good("no replicas are attached".into()),
             Some(Replication { replicas, .. }) => Standing::Limited(format!(

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use lock_core::driver::Wakes;
 use lock_core::{Clock, Context, Hub, Name, Random};
-use redis::RedisResult;
 use redis::aio::{PubSubSink, PubSubStream};
+use redis::{Msg, RedisResult};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::errors;
@@ -25,10 +25,53 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// A channel of the server.
 pub(crate) type Channel = Arc<[u8]>;
 
-/// A claim wants to hear of a name.
+/// What a channel tells of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Topic {
+    /// That this name may be free.
+    Releases(Name),
+    /// Whose lock was taken away, of all locks with the client's prefix.
+    Revokes,
+}
+
+/// The claims of a client that hear. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hubs {
+    /// By the name that they wait for.
+    pub(crate) waiters: Hub,
+    /// By the owner that holds.
+    pub(crate) holders: Hub,
+}
+
+impl Hubs {
+    /// Whether a listener hears of it.
+    fn has(&self, topic: &Topic) -> bool {
+        match topic {
+            Topic::Releases(name) => self.waiters.has(name.as_str()),
+            Topic::Revokes => !self.holders.is_empty(),
+        }
+    }
+
+    fn wake(&self, topic: &Topic, message: &Msg) {
+        match topic {
+            Topic::Releases(name) => self.waiters.wake(name.as_str()),
+            Topic::Revokes => {
+                let owner = std::str::from_utf8(message.get_payload_bytes());
+                owner.into_iter().for_each(|owner| self.holders.wake(owner));
+            }
+        }
+    }
+
+    fn wake_all(&self) {
+        self.waiters.wake_all();
+        self.holders.wake_all();
+    }
+}
+
+/// A claim wants to hear of something.
 #[derive(Debug)]
 pub(crate) struct Order {
-    pub(crate) name: Name,
+    pub(crate) topic: Topic,
     pub(crate) channel: Channel,
     pub(crate) reply: oneshot::Sender<Result<(), Trouble>>,
 }
@@ -49,7 +92,7 @@ pub(crate) struct Feed {
     clock: Clock,
     random: Random,
     patience: Duration,
-    hub: Hub,
+    hubs: Hubs,
     subscribed: Subscribed,
     orders: mpsc::UnboundedReceiver<Order>,
 }
@@ -59,11 +102,17 @@ type Wanted = HashMap<Channel, Subscriber>;
 
 /// For whom, and who waits for it.
 struct Subscriber {
-    name: Name,
+    topic: Topic,
+    /// An earlier connection heard of it: what was told since is missed, whichever claim has ordered it meanwhile.
+    heard_before: bool,
     replies: Vec<oneshot::Sender<Result<(), Trouble>>>,
 }
 
 impl Subscriber {
+    fn new(topic: Topic) -> Subscriber {
+        Subscriber { topic, heard_before: false, replies: Vec::new() }
+    }
+
     fn answer(&mut self, outcome: Result<(), Trouble>) {
         for reply in self.replies.drain(..) {
             // Who asked may have gone.
@@ -76,7 +125,7 @@ impl Subscriber {
 struct Connection {
     sink: PubSubSink,
     messages: PubSubStream,
-    names: HashMap<Channel, Name>,
+    topics: HashMap<Channel, Topic>,
 }
 
 /// Why a connection is left.
@@ -91,12 +140,12 @@ impl Feed {
         client: redis::Client,
         profile: Arc<Profile>,
         context: Context,
-        hub: Hub,
+        hubs: Hubs,
         subscribed: Subscribed,
         orders: mpsc::UnboundedReceiver<Order>,
     ) -> Feed {
         let Context { clock, random, patience } = context;
-        Feed { client, profile, clock, random, patience, hub, subscribed, orders }
+        Feed { client, profile, clock, random, patience, hubs, subscribed, orders }
     }
 
     pub(crate) async fn run(mut self) {
@@ -111,10 +160,9 @@ impl Feed {
                 Ok(mut connection) => {
                     pause = FIRST_PAUSE;
                     let left = self.feed(&mut connection, &mut wanted).await;
-                    let names = connection.names.into_iter();
-                    wanted.extend(
-                        names.map(|(channel, name)| (channel, Subscriber { name, replies: Vec::new() })),
-                    );
+                    for (channel, topic) in connection.topics {
+                        wanted.entry(channel).or_insert_with(|| Subscriber::new(topic)).heard_before = true;
+                    }
                     match left {
                         Left::Ended => return,
                         Left::Broken(trouble) => trouble,
@@ -126,7 +174,7 @@ impl Feed {
             if !self.rest(pause, &mut wanted).await {
                 return;
             }
-            wanted.retain(|_, subscriber| self.hub.has(subscriber.name.as_str()));
+            wanted.retain(|_, subscriber| self.hubs.has(&subscriber.topic));
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -135,7 +183,7 @@ impl Feed {
         match self.clock.timeout(self.patience, self.client.get_async_pubsub()).await {
             Some(Ok(connection)) => {
                 let (sink, messages) = connection.split();
-                Ok(Connection { sink, messages, names: HashMap::new() })
+                Ok(Connection { sink, messages, topics: HashMap::new() })
             }
             Some(Err(e)) => Err(errors::connecting(e).message().to_owned()),
             None => Err(format!("no subscription connection within {:?}", self.patience)),
@@ -144,13 +192,13 @@ impl Feed {
 
     /// Feeds from one connection until it breaks.
     async fn feed(&mut self, connection: &mut Connection, wanted: &mut Wanted) -> Left {
-        let restored = wanted.values().any(|subscriber| subscriber.replies.is_empty());
+        let restored = wanted.values().any(|subscriber| subscriber.heard_before);
         if let Err(left) = self.subscribe(connection, wanted).await {
             return left;
         }
         if restored {
             // What was told while there was no connection is lost.
-            self.hub.wake_all();
+            self.hubs.wake_all();
         }
         let mut sweep = self.clock.now() + IDLE;
         let mut idle = HashSet::new();
@@ -159,8 +207,8 @@ impl Feed {
                 biased;
                 message = connection.messages.next() => match message {
                     Some(message) => {
-                        if let Some(name) = connection.names.get(message.get_channel_name().as_bytes()) {
-                            self.hub.wake(name.as_str());
+                        if let Some(topic) = connection.topics.get(message.get_channel_name().as_bytes()) {
+                            self.hubs.wake(topic, &message);
                         }
                         Ok(())
                     }
@@ -177,7 +225,7 @@ impl Feed {
                     }
                     None => Err(Left::Ended),
                 },
-                () = self.clock.sleep_until(sweep), if !connection.names.is_empty() => {
+                () = self.clock.sleep_until(sweep), if !connection.topics.is_empty() => {
                     sweep = self.clock.now() + IDLE;
                     self.sweep(connection, &mut idle).await
                 }
@@ -200,8 +248,8 @@ impl Feed {
             if let Err(trouble) = self.subscribe_to(connection, std::slice::from_ref(&channel), wanted).await
             {
                 let Trouble::Refused = trouble else { return broken(trouble) };
-                self.profile.learn_wakes(Wakes::Polled);
                 if let Some(mut refused) = wanted.remove(&channel) {
+                    self.learns_of(&refused.topic, Wakes::Polled);
                     refused.answer(Err(Trouble::Refused));
                 }
             }
@@ -217,27 +265,34 @@ impl Feed {
     ) -> Result<(), Trouble> {
         let arguments: Vec<&[u8]> = channels.iter().map(|channel| &channel[..]).collect();
         self.bounded(connection.sink.subscribe(arguments)).await?;
-        self.profile.learn_wakes(Wakes::Pushed);
         for channel in channels {
             let Some(mut subscriber) = wanted.remove(channel) else { continue };
-            self.subscribed.with(|names| names.insert(subscriber.name.clone()));
+            self.learns_of(&subscriber.topic, Wakes::Pushed);
+            self.subscribed.with(|topics| topics.insert(subscriber.topic.clone()));
             subscriber.answer(Ok(()));
-            connection.names.insert(channel.clone(), subscriber.name);
+            connection.topics.insert(channel.clone(), subscriber.topic);
         }
         Ok(())
     }
 
+    /// How waiters learn of a release, the channel of one name tells.
+    fn learns_of(&self, topic: &Topic, wakes: Wakes) {
+        if let Topic::Releases(_) = topic {
+            self.profile.learn_wakes(wakes);
+        }
+    }
+
     /// Unsubscribes what nobody listened to at two sweeps in a row.
-    async fn sweep(&self, connection: &mut Connection, idle: &mut HashSet<Name>) -> Result<(), Left> {
-        let unheard = connection.names.values().filter(|name| !self.hub.has(name.as_str()));
-        let unheard: HashSet<Name> = unheard.cloned().collect();
-        let mut leaving: HashSet<Name> = unheard.intersection(idle).cloned().collect();
+    async fn sweep(&self, connection: &mut Connection, idle: &mut HashSet<Topic>) -> Result<(), Left> {
+        let unheard = connection.topics.values().filter(|topic| !self.hubs.has(topic));
+        let unheard: HashSet<Topic> = unheard.cloned().collect();
+        let mut leaving: HashSet<Topic> = unheard.intersection(idle).cloned().collect();
         *idle = unheard;
-        self.subscribed.with(|names| {
+        self.subscribed.with(|topics| {
             // Under the lock under which `listen` looks after it has registered: who has is not forgotten.
-            leaving.retain(|name| !self.hub.has(name.as_str()) && names.remove(name));
+            leaving.retain(|topic| !self.hubs.has(topic) && topics.remove(topic));
         });
-        let gone = connection.names.extract_if(|_, name| leaving.contains(name));
+        let gone = connection.topics.extract_if(|_, topic| leaving.contains(topic));
         let gone: Vec<Channel> = gone.map(|(channel, _)| channel).collect();
         if gone.is_empty() {
             return Ok(()); // an UNSUBSCRIBE without channels means all
@@ -260,10 +315,10 @@ impl Feed {
         for subscriber in wanted.values_mut() {
             subscriber.answer(Err(Trouble::Broken(trouble.to_owned())));
         }
-        if self.subscribed.with(|names| std::mem::take(names).is_empty()) {
+        if self.subscribed.with(|topics| std::mem::take(topics).is_empty()) {
             return;
         }
-        self.hub.wake_all();
+        self.hubs.wake_all();
     }
 
     /// Waits before the next connection, and takes orders meanwhile. `false` if nobody can want anything any more.
@@ -283,8 +338,8 @@ impl Feed {
 }
 
 fn add(wanted: &mut Wanted, order: Order) {
-    let Order { name, channel, reply } = order;
-    wanted.entry(channel).or_insert_with(|| Subscriber { name, replies: Vec::new() }).replies.push(reply);
+    let Order { topic, channel, reply } = order;
+    wanted.entry(channel).or_insert_with(|| Subscriber::new(topic)).replies.push(reply);
 }
 
 fn broken(trouble: Trouble) -> Result<(), Left> {

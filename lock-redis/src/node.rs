@@ -1,6 +1,7 @@
 //! One server as `lock-redlock` asks it, by scripts of its own. Not for users: it changes with that crate.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::{Call, Finding, Level};
@@ -34,7 +35,13 @@ pub static REVOKE: &Script = &scripts::REVOKE;
 pub struct Node {
     server: Arc<Server>,
     address: Arc<str>,
+    database: i64,
+    voters: Arc<Voters>,
 }
+
+/// Which of several nodes speaks for which server: two names of one server are one vote.
+#[derive(Debug, Default)]
+pub struct Voters(Mutex<BTreeMap<String, Arc<str>>>);
 
 /// A part of a script's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,10 +64,16 @@ pub struct Said {
 }
 
 impl Node {
-    /// A server that nothing has been asked yet.
-    pub fn new(redis: Redis, context: Context) -> Result<Node> {
+    /// A server that nothing has been asked yet, and one of these.
+    pub fn new(redis: Redis, context: Context, voters: Arc<Voters>) -> Result<Node> {
         let address = redis.address().into();
-        Ok(Node { server: Arc::new(Server::new(redis, context)?), address })
+        let database = redis.connection.redis_settings().db();
+        Ok(Node { server: Arc::new(Server::new(redis, context)?), address, database, voters })
+    }
+
+    /// Which of its databases.
+    pub fn database(&self) -> i64 {
+        self.database
     }
 
     /// Where it is, for people.
@@ -68,9 +81,10 @@ impl Node {
         &self.address
     }
 
-    /// Waits until the server can be asked.
+    /// Waits until the server can be asked. `Invalid` if it is another node's.
     pub async fn ready(&self, patience: Duration) -> Result<()> {
-        self.server.link(&Call::begin(&self.server.clock, patience)).await.map(drop)
+        let link = self.server.link(&Call::begin(&self.server.clock, patience)).await?;
+        self.voters.admit(&link, &self.address)
     }
 
     /// Runs a script on `keys`. What else it is given is made of the end of the call's patience in the server's time.
@@ -83,9 +97,9 @@ impl Node {
     ) -> Result<Said> {
         let call = &Call::begin(&self.server.clock, patience);
         let link = self.server.link(call).await?;
-        fit(&link)?;
+        self.fit(&link)?;
         let mut command = script.on(keys);
-        command.arg(arguments(link.server_time(call.ends())));
+        command.arg(arguments(link.deadline(call)));
         let answer = self.server.run_for_value(&link, call, script, command).await?;
         let said = Said::parse(answer)?;
         link.hear(&self.server.clock, said.now);
@@ -97,6 +111,17 @@ impl Node {
         self.server.wakes.listen(name, channel, &self.server.clock, patience).await
     }
 
+    /// Listens to the revokes of what is held with this value.
+    pub async fn watch(&self, value: &str, patience: Duration) -> Result<Listening> {
+        let owner = Name::new(value.get(..32).unwrap_or(value))?;
+        self.server.watch(&owner, patience).await
+    }
+
+    /// The channel on which revokes are told.
+    pub fn revokes_channel(&self) -> Vec<u8> {
+        self.server.revokes_channel()
+    }
+
     /// Whether our own connection is among those that a message on the name's channel reaches.
     pub fn is_subscribed(&self, name: &Name) -> bool {
         self.server.wakes.is_subscribed(name)
@@ -106,10 +131,50 @@ impl Node {
     pub async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         let mut findings = check::check(&self.server, patience).await?;
         let link = self.server.link(&Call::begin(&self.server.clock, patience)).await?;
-        if let Err(e) = fit(&link) {
+        if let Err(e) = self.fit(&link) {
             findings.push(Finding::new("votes", Level::Bad, e.message().to_owned()));
         }
         Ok(findings)
+    }
+
+    /// A server that throws locks away, or whose place another may take without its data, is no vote to count, nor is
+    /// one that has its vote by another name.
+    fn fit(&self, link: &Link) -> Result<()> {
+        match (link.facts.eviction(), link.facts.replication()) {
+            (Standing::Limited(why), _) | (_, Standing::Limited(why)) => {
+                Err(Error::rejected(format!("it has no vote: {why}")))
+            }
+            _ => self.voters.admit(link, &self.address),
+        }
+    }
+}
+
+impl Voters {
+    /// The runs of so many servers; `None` if not all have been met.
+    pub fn all(&self, servers: usize) -> Option<String> {
+        // Nothing that can panic runs under this lock.
+        let voters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let runs: Vec<&str> = voters.keys().map(String::as_str).collect();
+        (runs.len() == servers).then(|| runs.join("+"))
+    }
+
+    /// The first name of a server has its vote, for as long as it leads there. One that doesn't tell its run votes for
+    /// nothing: the guard's scripts ask it, too.
+    fn admit(&self, link: &Link, address: &Arc<str>) -> Result<()> {
+        let Some(run) = &link.facts.run else { return Ok(()) };
+        // Nothing that can panic runs under this lock.
+        let mut voters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match voters.get(run) {
+            Some(voter) if voter == address => Ok(()),
+            Some(voter) => Err(Error::invalid(format!(
+                "{address} is the same server as {voter}: a server has one vote; name each of them once"
+            ))),
+            None => {
+                voters.retain(|_, voter| voter != address);
+                voters.insert(run.clone(), address.clone());
+                Ok(())
+            }
+        }
     }
 }
 
@@ -129,9 +194,9 @@ pub fn held(owner: &Owner, nth: u64, label: &Label) -> String {
     value::held(&format!("{owner:032x}"), label)
 }
 
-/// What it holds after a revoke, until the holder's deadline.
-pub fn revoked(by: &Owner, label: &Label) -> String {
-    value::revoked(by, label)
+/// What it holds after a revoke of `holder`, until its deadline.
+pub fn revoked(holder: &[u8], by: &Owner, label: &Label) -> String {
+    value::revoked(holder, by, label)
 }
 
 /// Whom a lock's key shows, of a server whose time is `now`.
@@ -142,16 +207,6 @@ pub fn entry(
     now: i64,
 ) -> lock_core::driver::Entry {
     Seen { value, left, token, now }.into_entry()
-}
-
-/// A server that throws locks away, or whose place another may take without its data, is no vote to count.
-fn fit(link: &Link) -> Result<()> {
-    match (link.facts.eviction(), link.facts.replication()) {
-        (Standing::Limited(why), _) | (_, Standing::Limited(why)) => {
-            Err(Error::rejected(format!("it has no vote: {why}")))
-        }
-        _ => Ok(()),
-    }
 }
 
 impl Said {

@@ -3,14 +3,18 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+use lock_core::{Info, Prefix};
 
 use crate::facts::Facts;
 
 /// The driver's [`Info`], renewed with each connection.
 #[derive(Debug)]
-pub(crate) struct Profile(RwLock<Arc<Info>>);
+pub(crate) struct Profile {
+    info: RwLock<Arc<Info>>,
+    /// The database, and what stands before names in it.
+    place: String,
+}
 
 /// How far the server's clock may fall back: tokens are forgotten this long after the time that they stand for.
 /// `scripts/grant.lua` has it in milliseconds.
@@ -24,23 +28,25 @@ const CLOCK: &str = "the server's wall clock. Two holders are possible for as lo
     the client's must agree within 1 % (chrony: maxslewrate 5000 at most)";
 
 impl Profile {
-    pub(crate) fn new(address: String) -> Profile {
-        Profile(RwLock::new(Arc::new(describe(address, &Facts::default(), Wakes::Pushed))))
+    pub(crate) fn new(address: String, database: i64, prefix: &Prefix) -> Profile {
+        let info = describe(address, &Facts::default(), Wakes::Pushed);
+        Profile { info: RwLock::new(Arc::new(info)), place: format!("{database} {}", prefix.as_str()) }
     }
 
     pub(crate) fn get(&self) -> Arc<Info> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.info.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// There is a new connection: the server behind it may be another.
     pub(crate) fn learn(&self, facts: &Facts) {
-        let mut info = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        *info = Arc::new(describe(info.server.clone(), facts, info.wakes));
+        let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
+        let identity = facts.run.as_ref().map(|run| format!("{run} {}", self.place));
+        *info = Arc::new(Info { identity, ..describe(info.server.clone(), facts, info.wakes) });
     }
 
     /// A subscription was granted, or refused.
     pub(crate) fn learn_wakes(&self, wakes: Wakes) {
-        let mut info = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
         if info.wakes != wakes {
             *info = Arc::new(Info { wakes, ..Info::clone(&info) });
         }
@@ -53,6 +59,7 @@ fn describe(server: String, facts: &Facts, wakes: Wakes) -> Info {
     Info {
         backend: "redis",
         server,
+        identity: None,
         fencing: Fencing::WhileDataIsKept {
             clock_step: CLOCK_STEP,
             kept: format!(
@@ -80,12 +87,21 @@ mod tests {
 
     #[test]
     fn what_is_learned_of_one_thing_leaves_the_other() {
-        let profile = Profile::new("h:1".into());
+        let profile = Profile::new("h:1".into(), 2, &Prefix::new("app:").unwrap());
         assert_eq!(profile.get().wakes, Wakes::Pushed);
         profile.learn_wakes(Wakes::Polled);
         profile.learn(&Facts::default());
         assert_eq!((profile.get().wakes, profile.get().server.as_str()), (Wakes::Polled, "h:1"));
         assert!(profile.get().fencing.to_string().contains("3600s"));
         assert!(profile.get().data_loss.contains("unknown"));
+    }
+
+    #[test]
+    fn the_server_is_known_by_its_run() {
+        let profile = Profile::new("h:1".into(), 2, &Prefix::new("app:").unwrap());
+        assert_eq!(profile.get().identity, None, "nothing was asked yet");
+        profile.learn(&Facts { run: Some("f00d".into()), ..Facts::default() });
+        profile.learn_wakes(Wakes::Polled);
+        assert_eq!(profile.get().identity.as_deref(), Some("f00d 2 app:"));
     }
 }

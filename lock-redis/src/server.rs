@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Clock, Done, Error, Prefix, Random, Result};
+use lock_core::{Clock, Done, Error, Listening, Name, Prefix, Random, Result};
 use redis::{Cmd, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind, Value};
 
 use crate::errors;
@@ -14,6 +14,7 @@ use crate::link::Link;
 use crate::profile::Profile;
 use crate::scripts::{Answer, Script};
 use crate::settings::Redis;
+use crate::side::{Kind, side_key};
 use crate::wakes::Wakes;
 
 /// What all claims of a client share.
@@ -34,7 +35,8 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(redis: Redis, context: lock_core::Context) -> Result<Server> {
-        let profile = Arc::new(Profile::new(redis.address()));
+        let database = redis.connection.redis_settings().db();
+        let profile = Arc::new(Profile::new(redis.address(), database, &redis.prefix));
         // RESP3, because only there redis tells when a connection ends while nobody asks anything of it.
         let speaking = |protocol| {
             let login = redis.connection.redis_settings().clone().set_protocol(protocol);
@@ -56,9 +58,21 @@ impl Server {
         })
     }
 
-    /// Runs a script and answers the numbers that it answered.
+    /// The channel on which revokes are told.
+    pub(crate) fn revokes_channel(&self) -> Vec<u8> {
+        side_key(self.prefix.as_str().as_bytes(), Kind::Revokes)
+    }
+
+    /// Listens to the revokes of what this owner holds, from its return on.
+    ///
+    /// `Unsupported` if this user may not.
+    pub(crate) async fn watch(&self, owner: &Name, patience: Duration) -> Result<Listening> {
+        self.wakes.watch(owner, &self.revokes_channel(), &self.clock, patience).await
+    }
+
+    /// Runs a script that writes, and answers the numbers that it answered.
     pub(crate) async fn run(self: &Arc<Self>, call: &Call, script: &Script, command: Cmd) -> Result<Answer> {
-        let link = self.link(call).await?;
+        let link = self.primary(call).await?;
         self.run_on(&link, call, script, command).await
     }
 
@@ -127,6 +141,19 @@ impl Server {
                 self.give_up(link);
                 Err(call.out_of_time(Done::Unknown))
             }
+        }
+    }
+
+    /// The connection, for what writes. A replica that takes writes is refused like one that doesn't. What was one when
+    /// it was connected to may have been promoted since, or the address lead elsewhere: it is connected to anew.
+    pub(crate) async fn primary(self: &Arc<Self>, call: &Call) -> Result<Arc<Link>> {
+        if let Some(known) = self.usable().filter(|link| link.facts.is_replica()) {
+            self.give_up(&known);
+        }
+        let link = self.link(call).await?;
+        match link.facts.is_replica() {
+            true => Err(errors::replica()),
+            false => Ok(link),
         }
     }
 

@@ -100,8 +100,8 @@ impl Redis {
     fn take_login(&mut self, url: &mut Location) -> Result<()> {
         let mut login = self.connection.redis_settings().clone();
         if let Some(db) = url.take("db") {
-            login = login
-                .set_db(db.parse().map_err(|_| Error::invalid(format!("db={db}: not a database number")))?);
+            let wrong = |_| Error::invalid(format!("{}: not a database number", url.shown("db", &db)));
+            login = login.set_db(db.parse().map_err(wrong)?);
         }
         if let Some(user) = url.take("user") {
             login = login.set_username(user);
@@ -115,11 +115,11 @@ impl Redis {
 
     #[cfg(feature = "tls")]
     fn take_certificates(&mut self, url: &mut Location) -> Result<()> {
-        let root_cert = url.take("ca").map(|path| read_pem("ca", &path, "CERTIFICATE")).transpose()?;
+        let root_cert = url.take("ca").map(|path| read_pem(url, "ca", &path, "CERTIFICATE")).transpose()?;
         let client_tls = match (url.take("cert"), url.take("key")) {
             (Some(cert), Some(key)) => Some(redis::ClientTlsConfig {
-                client_cert: read_pem("cert", &cert, "CERTIFICATE")?,
-                client_key: read_pem("key", &key, "PRIVATE KEY")?,
+                client_cert: read_pem(url, "cert", &cert, "CERTIFICATE")?,
+                client_key: read_pem(url, "key", &key, "PRIVATE KEY")?,
             }),
             (None, None) => None,
             _ => {
@@ -181,17 +181,18 @@ fn take_opening(url: &mut Location) -> Result<Opening> {
     match url.take("lazy").as_deref() {
         None | Some("false") => Ok(Opening::Waits),
         Some("true") => Ok(Opening::Lazy),
-        Some(other) => Err(Error::invalid(format!("lazy={other}: true or false"))),
+        Some(other) => Err(Error::invalid(format!("{}: true or false", url.shown("lazy", other)))),
     }
 }
 
 #[cfg(feature = "tls")]
-fn read_pem(parameter: &str, path: &str, what: &str) -> Result<Vec<u8>> {
+fn read_pem(url: &Location, parameter: &str, path: &str, what: &str) -> Result<Vec<u8>> {
+    let file = url.shown(parameter, path);
     let pem = std::fs::read(path)
-        .map_err(|e| Error::invalid(format!("{parameter}={path} can't be read: {e}")).with_source(e))?;
+        .map_err(|e| Error::invalid(format!("{file} can't be read: {e}")).with_source(e))?;
     // A file without any would be taken for one that trusts nobody, and the handshake would say so in its own words.
     if !String::from_utf8_lossy(&pem).contains(&format!("{what}-----")) {
-        return Err(Error::invalid(format!("{parameter}={path} holds no {what} in PEM form")));
+        return Err(Error::invalid(format!("{file} holds no {what} in PEM form")));
     }
     Ok(pem)
 }

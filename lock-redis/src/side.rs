@@ -18,6 +18,8 @@ pub enum Kind {
     Wakes = b'w' as isize,
     /// The highest token that a resource has seen.
     Fence = b'f' as isize,
+    /// The channel on which the revokes of all locks with one prefix are told: the key is that prefix.
+    Revokes = b'r' as isize,
     /// As whom a node of several knows itself, and what its clients have agreed on.
     Marker = b'm' as isize,
     /// There while that node has no vote.

@@ -1,8 +1,8 @@
 //! What a lock's key holds: who holds it, readable with `redis-cli get`.
 //!
 //! Ours: 32 hexadecimal digits of the owner, then, if there is a label, a space and the label. After a revoke, until
-//! the holder's deadline: 32 fresh digits, `!`, and who revoked. Values are compared as a whole. Any other is a foreign
-//! client's.
+//! the holder's deadline: the holder's digits, `!`, and who revoked, so that it can give the name back before; 32 fresh
+//! digits if the holder was a foreign client. Values are compared as a whole. Any other is a foreign client's.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -20,9 +20,20 @@ pub(crate) fn held(owner: &impl Display, label: &Label) -> String {
     }
 }
 
-/// After a revoke, until the holder's deadline.
-pub(crate) fn revoked(by: &Owner, label: &Label) -> String {
-    format!("{by}!{label}")
+/// After a revoke of `holder`, until its deadline.
+pub(crate) fn revoked(holder: &[u8], by: &Owner, label: &Label) -> String {
+    match digits(holder) {
+        Some(digits) => format!("{digits}!{label}"),
+        None => format!("{by}!{label}"),
+    }
+}
+
+/// Whose value it is, if it is one of ours.
+fn digits(value: &[u8]) -> Option<&str> {
+    let (digits, rest) = value.split_at_checked(DIGITS)?;
+    let ours = digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let ours = ours && matches!(rest.first(), None | Some(b' ' | b'!'));
+    std::str::from_utf8(digits).ok().filter(|_| ours)
 }
 
 /// What the server tells of a holder.
@@ -52,12 +63,9 @@ impl Seen {
 
 /// What one of ours says of itself.
 fn label(value: &[u8]) -> Option<String> {
-    let (digits, label) = value.split_at_checked(DIGITS)?;
-    let ours = digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    match (ours, label.split_first()?) {
-        (true, (b' ' | b'!', label)) => String::from_utf8(label.to_vec()).ok(),
-        _ => None,
-    }
+    digits(value)?;
+    let (_, label) = value[DIGITS..].split_first()?;
+    String::from_utf8(label.to_vec()).ok()
 }
 
 #[cfg(test)]
@@ -71,7 +79,14 @@ mod tests {
         let owner = Owner::mint(&Random::system());
         let deploy = Label::new("deploy@web-3 pid 7");
         assert_eq!(label(held(&owner, &deploy).as_bytes()).as_deref(), Some("deploy@web-3 pid 7"));
-        assert_eq!(label(revoked(&owner, &deploy).as_bytes()).as_deref(), Some("deploy@web-3 pid 7"));
+        let (holder, by) = (Owner::mint(&Random::system()), Owner::mint(&Random::system()));
+        for before in [held(&holder, &deploy), held(&holder, &Label::new(""))] {
+            let revoked = revoked(before.as_bytes(), &by, &deploy);
+            assert_eq!(revoked, format!("{holder}!deploy@web-3 pid 7"), "of {before}");
+            assert_eq!(label(revoked.as_bytes()).as_deref(), Some("deploy@web-3 pid 7"));
+            assert_eq!(super::revoked(revoked.as_bytes(), &by, &Label::new("b")), format!("{holder}!b"));
+        }
+        assert_eq!(revoked(b"someone else's", &by, &deploy), format!("{by}!deploy@web-3 pid 7"));
         assert_eq!(held(&owner, &Label::new("")).len(), DIGITS);
         for foreign in ["", "1", "0b0cf1ac6d1a11ee8c990242ac120002", "G0000000000000000000000000000000 a"] {
             assert_eq!(label(foreign.as_bytes()), None, "{foreign:?}");

@@ -4,28 +4,28 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Context, Done, Error, Hub, Listening, Name, Result};
+use lock_core::{Clock, Context, Done, Error, Listening, Name, Result};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::feed::{Channel, Feed, Order, Trouble};
+use crate::feed::{Channel, Feed, Hubs, Order, Topic, Trouble};
 use crate::profile::Profile;
 
 /// Where the claims of a client listen. The feed ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Wakes {
-    hub: Hub,
+    hubs: Hubs,
     subscribed: Subscribed,
     orders: mpsc::UnboundedSender<Order>,
     /// Until the first listen starts it.
     feed: Mutex<Option<Feed>>,
 }
 
-/// The names whose channels the server has confirmed. Cheap to clone.
+/// What the channels tell of that the server has confirmed. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Subscribed(Arc<Mutex<HashSet<Name>>>);
+pub(crate) struct Subscribed(Arc<Mutex<HashSet<Topic>>>);
 
 impl Subscribed {
-    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut HashSet<Name>) -> T) -> T {
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut HashSet<Topic>) -> T) -> T {
         // Nothing that can panic runs under this lock.
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -33,10 +33,10 @@ impl Subscribed {
 
 impl Wakes {
     pub(crate) fn new(client: redis::Client, profile: Arc<Profile>, context: Context) -> Wakes {
-        let (hub, subscribed) = (Hub::default(), Subscribed::default());
+        let (hubs, subscribed) = (Hubs::default(), Subscribed::default());
         let (orders, received) = mpsc::unbounded_channel();
-        let feed = Feed::new(client, profile, context, hub.clone(), subscribed.clone(), received);
-        Wakes { hub, subscribed, orders, feed: Mutex::new(Some(feed)) }
+        let feed = Feed::new(client, profile, context, hubs.clone(), subscribed.clone(), received);
+        Wakes { hubs, subscribed, orders, feed: Mutex::new(Some(feed)) }
     }
 
     /// Listens to `channel`, which tells of `name`: at once if it is subscribed, else when the server has confirmed it.
@@ -50,12 +50,36 @@ impl Wakes {
         patience: Duration,
     ) -> Result<Listening> {
         // Registered before the look: the feed lets go of a channel only if nobody is registered.
-        let listening = self.hub.listen(name);
-        if self.is_subscribed(name) {
-            return Ok(listening);
+        let listening = self.hubs.waiters.listen(name);
+        self.subscribed_to(Topic::Releases(name.clone()), channel, clock, patience).await?;
+        Ok(listening)
+    }
+
+    /// Listens to the channel of all revokes for one that is this owner's: as `listen` does.
+    pub(crate) async fn watch(
+        &self,
+        owner: &Name,
+        channel: &[u8],
+        clock: &Clock,
+        patience: Duration,
+    ) -> Result<Listening> {
+        let watching = self.hubs.holders.listen(owner);
+        self.subscribed_to(Topic::Revokes, channel, clock, patience).await?;
+        Ok(watching)
+    }
+
+    async fn subscribed_to(
+        &self,
+        topic: Topic,
+        channel: &[u8],
+        clock: &Clock,
+        patience: Duration,
+    ) -> Result<()> {
+        if self.subscribed.with(|topics| topics.contains(&topic)) {
+            return Ok(());
         }
-        match clock.timeout(patience, self.subscribe(name, channel.into())).await {
-            Some(Ok(())) => Ok(listening),
+        match clock.timeout(patience, self.subscribe(topic, channel.into())).await {
+            Some(Ok(())) => Ok(()),
             Some(Err(Trouble::Refused)) => Err(Error::unsupported(REFUSED)),
             Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Done::No, how)),
             None => Err(Error::unavailable(Done::No, format!("no subscription within {patience:?}"))),
@@ -64,16 +88,16 @@ impl Wakes {
 
     /// Whether our own connection is among those that a message on the name's channel reaches.
     pub(crate) fn is_subscribed(&self, name: &Name) -> bool {
-        self.subscribed.with(|names| names.contains(name))
+        self.subscribed.with(|topics| topics.contains(&Topic::Releases(name.clone())))
     }
 
-    async fn subscribe(&self, name: &Name, channel: Channel) -> Result<(), Trouble> {
+    async fn subscribe(&self, topic: Topic, channel: Channel) -> Result<(), Trouble> {
         if let Some(feed) = self.feed.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tokio::spawn(feed.run());
         }
         let (reply, answer) = oneshot::channel();
         let ended = |_| Trouble::Broken("the feed of wake-ups has ended".to_owned());
-        self.orders.send(Order { name: name.clone(), channel, reply }).map_err(|_| ended(()))?;
+        self.orders.send(Order { topic, channel, reply }).map_err(|_| ended(()))?;
         answer.await.map_err(|_| ended(()))?
     }
 }

@@ -1,15 +1,17 @@
 //! One owner's business with one lock on a majority of nodes: try, renew, release.
 
+mod parting;
 mod verdict;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{join, join_all};
 use lock_core::driver::{Attempt, Busy, Grant, Release, Renewal, Request, Waits};
 use lock_core::{Done, FencingToken, Instant, Random, Result};
 use lock_redis::node as redis;
 
+use self::parting::Parting;
 use crate::node::{Ask, Freed, Kept, Keys, Node, Tells};
 use crate::quorum::{Quorum, kept_by};
 use crate::round::{Order, Tried};
@@ -23,32 +25,40 @@ pub struct Candidate<N> {
     /// Of the present try.
     ask: Ask,
     tries: u64,
+    /// Something of the present value may be left on a node, or come to it late.
+    lingers: bool,
     /// Tries that a node may still have something of, and until when.
     left_behind: Vec<(Instant, Ask)>,
     /// The lock's token, once it was granted.
     token: Option<FencingToken>,
     /// How many tries in a row nobody won.
     splits: u32,
-    /// The nodes that have given the lock up.
-    freed: BTreeSet<usize>,
+    /// What the nodes have said to releases of the present hold.
+    parting: Parting,
 }
 
 impl<N: Node> Candidate<N> {
     /// Somebody who has asked for nothing yet.
     pub fn new(quorum: Quorum<N>, keys: Arc<Keys>, request: Request, random: Random) -> Candidate<N> {
         let value = redis::held(&request.owner, 0, &request.label).into();
-        let ask = Ask { keys, value, earlier: Arc::new([]), ttl: request.ttl };
+        let ask = Ask { keys, value, earlier: Arc::new([]), ttl: request.ttl, longest: request.ttl };
         Candidate {
             quorum,
             request,
             random,
             ask,
             tries: 0,
+            lingers: false,
             left_behind: Vec::new(),
             token: None,
             splits: 0,
-            freed: BTreeSet::new(),
+            parting: Parting::default(),
         }
+    }
+
+    /// What the lock's key holds on the nodes while it is this owner's.
+    pub fn value(&self) -> Arc<str> {
+        self.ask.value.clone()
     }
 
     /// As [`Claim::attempt`](lock_core::driver::Claim::attempt). Who looks once looks again for as long as several have
@@ -69,7 +79,9 @@ impl<N: Node> Candidate<N> {
         // Asked anew, the nodes that came late to the grant might agree on another token.
         if let Some(token) = self.token {
             match self.renew_until(self.ask.ttl, ends).await? {
-                Renewal::Held { valid_for } => return Ok(Attempt::Granted(Grant { token, valid_for })),
+                Renewal::Held { valid_for, age } => {
+                    return Ok(Attempt::Granted(Grant { token, valid_for, age }));
+                }
                 Renewal::Lost(_) => self.token = None,
             }
         }
@@ -80,10 +92,14 @@ impl<N: Node> Candidate<N> {
             Tried::Granted { token, valid_for } => {
                 self.token = Some(token);
                 self.splits = 0;
-                Ok(Attempt::Granted(Grant { token, valid_for }))
+                self.parting = Parting::default();
+                // Votes that the majority did not need were not waited for.
+                self.lingers = true;
+                Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO }))
             }
             Tried::Failed(failure) => {
                 let took = self.request.clock.now().since(began);
+                self.lingers |= failure.leaves;
                 if failure.undone {
                     self.try_anew(ends);
                 }
@@ -109,6 +125,7 @@ impl<N: Node> Candidate<N> {
     }
 
     async fn renew_until(&mut self, ttl: Duration, ends: Instant) -> Result<Renewal> {
+        self.ask.longest = self.ask.longest.max(ttl);
         let (ask, patience) = (Ask { ttl, ..self.ask.clone() }, self.quorum.patience(ends));
         let asked = ask.clone();
         let mut answers = self.quorum.ask_all(|node| {
@@ -126,7 +143,7 @@ impl<N: Node> Candidate<N> {
         }
         if let Some(valid_for) = kept_by(self.quorum.majority(), left) {
             self.refill(&ask, &absent, ends).await;
-            return Ok(Renewal::Held { valid_for });
+            return Ok(Renewal::Held { valid_for, age: Duration::ZERO });
         }
         let gone = lost.len() + absent.len();
         if gone > self.quorum.nodes().len() - self.quorum.majority() {
@@ -135,40 +152,31 @@ impl<N: Node> Candidate<N> {
         Err(self.trouble(&troubles, Done::Unknown))
     }
 
-    /// As [`Claim::release`](lock_core::driver::Claim::release).
+    /// As [`Claim::release`](lock_core::driver::Claim::release). What a node that had it no longer has come by since the
+    /// first release doesn't count.
     pub async fn release(&mut self) -> Result<Release> {
         let (now, ends) = (self.request.clock.now(), self.ends());
         self.left_behind.retain(|(until, _)| now < *until);
-        let mut asks: Vec<Ask> = self.left_behind.iter().map(|(_, ask)| ask.clone()).collect();
-        asks.push(self.ask.clone());
-        let patience = self.quorum.patience(ends);
-        let mut answers = self.quorum.ask_all(|node| {
-            let asks = asks.clone();
-            async move {
-                let mut freed = Freed::No;
-                for ask in asks {
-                    freed = node.release(ask, Tells::Waiters, patience).await?;
-                }
-                Ok(freed)
-            }
-        });
+        let earlier: Vec<Ask> = self.left_behind.iter().map(|(_, ask)| ask.clone()).collect();
+        let (ask, patience) = (self.ask.clone(), self.quorum.patience(ends));
+        let mut answers = self.quorum.ask_all(|node| forget(node, ask.clone(), earlier.clone(), patience));
         let (mut heard, mut troubles) = (Vec::new(), Vec::new());
         while let Some((at, answer)) = answers.recv().await {
             match answer {
                 Ok(Freed::Yes { others }) => {
-                    self.freed.insert(at);
+                    self.parting.hears(at, true);
                     heard.push(others);
                 }
-                Ok(Freed::No) => {}
+                Ok(Freed::No) => self.parting.hears(at, false),
                 Err(e) => troubles.push((at, e)),
             }
-            if self.freed.len() >= self.quorum.majority() {
-                self.freed.clear();
+            if self.parting.freed() >= self.quorum.majority() {
+                self.parting = Parting::default();
                 return Ok(Release::Released { others: others_of(&heard) });
             }
         }
-        let unheard = troubles.iter().filter(|(at, _)| !self.freed.contains(at)).count();
-        match self.freed.len() + unheard >= self.quorum.majority() {
+        let unheard = troubles.iter().filter(|(at, _)| !self.parting.has_heard(*at)).count();
+        match self.parting.freed() + unheard >= self.quorum.majority() {
             true => Err(self.trouble(&troubles, Done::Unknown)),
             // It had a majority no longer, or never.
             false => Ok(Release::NotHeld),
@@ -180,11 +188,14 @@ impl<N: Node> Candidate<N> {
         self.request.clock.now() + self.request.patience
     }
 
-    /// What a node forgets late of the try before is not the next one's.
+    /// What a node forgets late of the try before is not the next one's. One that all nodes have answered for is gone
+    /// from them; of another, the next grants and the release name the value.
     fn try_anew(&mut self, ends: Instant) {
         let now = self.request.clock.now();
         self.left_behind.retain(|(until, _)| now < *until);
-        self.left_behind.push((ends + self.ask.ttl, self.ask.clone()));
+        if std::mem::take(&mut self.lingers) {
+            self.left_behind.push((ends + self.ask.ttl, self.ask.clone()));
+        }
         self.ask.earlier = self.left_behind.iter().map(|(_, ask)| ask.value.clone()).collect();
         self.tries += 1;
         self.ask.value = redis::held(&self.request.owner, self.tries, &self.request.label).into();
@@ -206,6 +217,17 @@ impl<N: Node> Candidate<N> {
         drop(refilled);
         // Waited for: none of them is on its way any more when the lock is released.
         while answers.recv().await.is_some() {}
+    }
+}
+
+/// Has a node forget the lock, and what it may have of earlier tries. The lock goes first, and waits for none of them.
+async fn forget<N: Node>(node: Arc<N>, ask: Ask, earlier: Vec<Ask>, patience: Duration) -> Result<Freed> {
+    let forgets = |ask| node.release(ask, Tells::Waiters, patience);
+    let (freed, earlier) = join(forgets(ask), join_all(earlier.into_iter().map(forgets))).await;
+    match freed? {
+        // It was the lock's, and so none of theirs.
+        Freed::Yes { others } => Ok(Freed::Yes { others }),
+        Freed::No => earlier.into_iter().collect::<Result<Vec<Freed>>>().map(|_| Freed::No),
     }
 }
 

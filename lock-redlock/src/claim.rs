@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::select_all;
-use lock_core::driver::{Attempt, Claim, Release, Renewal, Request};
+use lock_core::driver::{Attempt, Claim, Release, Renewal, Request, Watched};
 use lock_core::{Done, Error, ErrorKind, Listening, Random, Result};
-use tokio::sync::mpsc;
 
 use crate::candidate::Candidate;
 use crate::node::Keys;
@@ -35,6 +34,27 @@ impl RedlockClaim {
         let candidate = Candidate::new(quorum.clone(), keys.clone(), request, random);
         RedlockClaim { quorum, candidate, keys, patience, listening: Vec::new() }
     }
+
+    /// Hears from as many nodes as can be reached, a majority at least: of any other majority, one is among them.
+    async fn hear<F>(&self, ask: impl Fn(Arc<RedisNode>) -> F) -> Result<Vec<Listening>>
+    where
+        F: Future<Output = Result<Listening>> + Send + 'static,
+    {
+        let mut answers = self.quorum.ask_all(ask);
+        let (mut listening, mut refused) = (Vec::new(), None);
+        while let Some((_, answer)) = answers.recv().await {
+            match answer {
+                Ok(here) => listening.push(here),
+                Err(e) => refused = Some(e),
+            }
+        }
+        let enough = listening.len() >= self.quorum.majority();
+        match refused {
+            Some(e) if !enough && e.kind() == ErrorKind::Unsupported => Err(e),
+            Some(e) if !enough => Err(Error::unavailable(Done::No, e.message().to_owned()).with_source(e)),
+            _ => Ok(listening),
+        }
+    }
 }
 
 #[async_trait]
@@ -48,36 +68,26 @@ impl Claim for RedlockClaim {
         outcome
     }
 
-    /// On as many nodes as can be reached, a majority at least: of any other majority, one is among them.
     async fn listen(&mut self) -> Result<()> {
-        let patience = self.patience;
-        let (listening, mut answers) = mpsc::unbounded_channel();
-        for at in 0..self.quorum.nodes().len() {
-            let keys = self.keys.clone();
-            self.quorum.ask(
-                at,
-                &listening,
-                |answer| answer,
-                |node| async move { node.listen(&keys, patience).await },
-            );
-        }
-        drop(listening);
-        let (mut listening, mut refused) = (Vec::new(), None);
-        while let Some((_, answer)) = answers.recv().await {
-            match answer {
-                Ok(here) => listening.push(here),
-                Err(e) => refused = Some(e),
-            }
-        }
-        let enough = listening.len() >= self.quorum.majority();
-        match refused {
-            Some(e) if !enough && e.kind() == ErrorKind::Unsupported => Err(e),
-            Some(e) if !enough => Err(Error::unavailable(Done::No, e.message().to_owned()).with_source(e)),
-            _ => {
-                self.listening = listening;
-                Ok(())
-            }
-        }
+        let (keys, patience) = (self.keys.clone(), self.patience);
+        self.listening = self
+            .hear(move |node| {
+                let keys = keys.clone();
+                async move { node.listen(&keys, patience).await }
+            })
+            .await?;
+        Ok(())
+    }
+
+    async fn watch(&mut self) -> Result<Watched> {
+        let (value, patience) = (self.candidate.value(), self.patience);
+        self.listening = self
+            .hear(move |node| {
+                let value = value.clone();
+                async move { node.watch(&value, patience).await }
+            })
+            .await?;
+        Ok(Watched::FromNowOn)
     }
 
     async fn changed(&mut self) {

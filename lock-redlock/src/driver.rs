@@ -1,19 +1,21 @@
 //! The driver: opens claims, shows holders, takes locks from them, gives nodes their votes.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod revoking;
+
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Claim, Driver, Finding, Inspection, Level, Request, Revocation, Revoked, When};
-use lock_core::{Context, Done, Error, Info, Name, Prefix, Random, Result};
-use lock_redis::node::{Kind, beside, key};
+use lock_core::{Clock, Context, Done, Error, ErrorKind, Info, Name, Prefix, Random, Result};
+use lock_redis::node::{Kind, Voters, beside, key};
 
 use crate::claim::RedlockClaim;
 use crate::info::describe;
-use crate::node::{Held, Keys, Node};
+use crate::inspection::shown;
+use crate::node::{Keys, Node};
 use crate::quorum::{Answer, Quorum};
-use crate::redis_node::{Marked, RedisNode, shown, successor};
+use crate::redis_node::{Marked, RedisNode};
 use crate::settings::Redlock;
 
 /// A majority of independent servers.
@@ -21,39 +23,66 @@ use crate::settings::Redlock;
 pub(crate) struct RedlockDriver {
     quorum: Quorum<RedisNode>,
     prefix: Prefix,
-    info: Arc<Info>,
+    info: Mutex<Arc<Info>>,
+    voters: Arc<Voters>,
     random: Random,
+    clock: Clock,
 }
 
 impl RedlockDriver {
     pub(crate) async fn open(redlock: Redlock, context: Context) -> Result<RedlockDriver> {
         let server = redlock.address();
         let Redlock { nodes, prefix, max_ttl, node_patience, .. } = redlock;
+        let voters = Arc::<Voters>::default();
         let nodes: Vec<Arc<RedisNode>> = nodes
             .into_iter()
-            .map(|redis| RedisNode::new(redis, context.clone(), &prefix, max_ttl).map(Arc::new))
+            .map(|redis| {
+                RedisNode::new(redis, context.clone(), &prefix, max_ttl, voters.clone()).map(Arc::new)
+            })
             .collect::<Result<_>>()?;
-        let info = Arc::new(describe(server, nodes.len(), max_ttl));
+        let info = Mutex::new(Arc::new(describe(server, nodes.len(), max_ttl)));
         let quorum = Quorum::new(nodes, context.clock.clone(), node_patience);
-        let driver = RedlockDriver { quorum, prefix, info, random: context.random.clone() };
-        driver.ready(context.patience).await?;
+        let (random, clock) = (context.random.clone(), context.clock.clone());
+        let driver = RedlockDriver { quorum, prefix, info, voters, random, clock };
+        driver.ready(&context).await?;
         Ok(driver)
     }
 
-    /// Waits until a majority can be asked.
-    async fn ready(&self, patience: Duration) -> Result<()> {
+    /// Which servers these are, if each of them has been asked.
+    fn identity(&self) -> Option<String> {
+        let nodes = self.quorum.nodes();
+        let mut databases: Vec<i64> = nodes.iter().map(|node| node.database()).collect();
+        databases.dedup();
+        // Several would have to be told in the order of their servers.
+        let [database] = databases[..] else { return None };
+        Some(format!("{} {database} {}", self.voters.all(nodes.len())?, self.prefix.as_str()))
+    }
+
+    /// Waits until a majority can be asked, and for the others as long as a node may take: one that is another by a
+    /// second name refuses.
+    async fn ready(&self, context: &Context) -> Result<()> {
+        let patience = context.patience;
         let mut arriving = self.quorum.ask_all(move |node| async move { node.ready(patience).await });
         let (mut ready, mut troubles) = (0, Vec::new());
-        while let Some((at, answer)) = arriving.recv().await {
-            match answer {
-                Ok(()) => ready += 1,
-                Err(e) => troubles.push((at, Err(e))),
-            }
-            if ready >= self.quorum.majority() {
-                return Ok(());
+        while ready < self.quorum.majority() {
+            match arriving.recv().await {
+                Some((_, Ok(()))) => ready += 1,
+                Some((_, Err(e))) if e.kind() == ErrorKind::Invalid => return Err(e),
+                Some((at, Err(e))) => troubles.push((at, Err(e))),
+                None => return Err(self.too_few::<()>(troubles, "can be reached")),
             }
         }
-        Err(self.too_few::<()>(troubles, "can be reached"))
+        let others = async {
+            while let Some((_, answer)) = arriving.recv().await {
+                if let Err(e) = answer
+                    && e.kind() == ErrorKind::Invalid
+                {
+                    return Err(e);
+                }
+            }
+            Ok(())
+        };
+        context.clock.timeout(self.quorum.node_patience(patience), others).await.unwrap_or(Ok(()))
     }
 
     async fn all<T, F>(&self, ask: impl Fn(Arc<RedisNode>) -> F) -> Vec<Answer<T>>
@@ -84,21 +113,31 @@ impl RedlockDriver {
         self.quorum.nodes()[at].address()
     }
 
+    /// `Rejected` if so many of the nodes refuse for good that the others are no majority.
     fn too_few<T>(&self, answers: Vec<Answer<T>>, what: &str) -> Error {
-        let troubles: Vec<String> = answers
-            .into_iter()
-            .filter_map(|(at, answer)| Some(format!("{}: {}", self.address(at), answer.err()?.message())))
-            .collect();
-        let message =
-            format!("no majority of the {} nodes {what}; {}", self.quorum.nodes().len(), troubles.join("; "));
-        Error::unavailable(Done::No, message)
+        let troubles: Vec<(usize, Error)> =
+            answers.into_iter().filter_map(|(at, answer)| Some((at, answer.err()?))).collect();
+        let nodes = self.quorum.nodes().len();
+        let said: Vec<String> =
+            troubles.iter().map(|(at, e)| format!("{}: {}", self.address(*at), e.message())).collect();
+        let message = format!("no majority of the {nodes} nodes {what}; {}", said.join("; "));
+        match troubles.iter().filter(|(_, e)| !e.is_transient()).count() > nodes - self.quorum.majority() {
+            true => Error::rejected(message),
+            false => Error::unavailable(Done::No, message),
+        }
     }
 }
 
 #[async_trait]
 impl Driver for RedlockDriver {
     fn info(&self) -> Arc<Info> {
-        self.info.clone()
+        let identity = self.identity();
+        // Nothing that can panic runs under this lock.
+        let mut info = self.info.lock().unwrap_or_else(PoisonError::into_inner);
+        if info.identity != identity {
+            *info = Arc::new(Info { identity, ..Info::clone(&info) });
+        }
+        info.clone()
     }
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
@@ -122,40 +161,14 @@ impl Driver for RedlockDriver {
             return Err(self.too_few(answers, "answered"));
         }
         let held = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());
-        Ok(shown(held_by_a_majority(held, self.quorum.majority())))
+        Ok(shown(held, self.quorum.majority()))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
-        let (keys, patience, when) = (self.keys(name), revocation.patience, revocation.when);
-        let (holder, successor) = (revocation.holder.clone(), successor(&revocation));
-        let answers = self
-            .all(|node| {
-                let (keys, holder, successor) = (keys.clone(), holder.clone(), successor.clone());
-                async move { node.revoke(&keys, holder.as_bytes(), &successor, patience).await }
-            })
-            .await;
-        let taken: Vec<Revoked> = answers
-            .iter()
-            .filter_map(|(_, answer)| answer.as_ref().ok().copied())
-            .filter(|revoked| *revoked != Revoked::NotHeld)
-            .collect();
-        let answered = answers.iter().filter(|(_, answer)| answer.is_ok()).count();
-        // What is left to the holder is no majority: it can't renew.
-        if answered < self.quorum.majority() {
-            return Err(self.too_few(answers, "answered, and the holder may keep the lock"));
+        match revocation.when {
+            When::HoldersDeadline => self.revoke_at_the_deadline(name, revocation).await,
+            When::Now => self.revoke_now(name, revocation).await,
         }
-        if taken.len() + (self.quorum.nodes().len() - answered) < self.quorum.majority() {
-            return Ok(Revoked::NotHeld);
-        }
-        if when == When::Now {
-            return Ok(Revoked::Free);
-        }
-        let mut left: Vec<Duration> = taken
-            .iter()
-            .map(|revoked| if let Revoked::FreeIn(left) = revoked { *left } else { Duration::ZERO })
-            .collect();
-        left.sort_unstable();
-        Ok(left.last().copied().map_or(Revoked::Free, Revoked::FreeIn))
     }
 
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
@@ -193,19 +206,4 @@ impl Driver for RedlockDriver {
         });
         Ok(done.collect::<Vec<_>>().join("\n"))
     }
-}
-
-/// What a majority of the nodes shows of the same holder.
-fn held_by_a_majority(held: impl Iterator<Item = Held>, majority: usize) -> Option<Held> {
-    let mut by_value: BTreeMap<Vec<u8>, Vec<Held>> = BTreeMap::new();
-    for held in held {
-        by_value.entry(held.value.clone()).or_default().push(held);
-    }
-    let mut nodes = by_value.into_values().find(|nodes| nodes.len() >= majority)?;
-    nodes.sort_by_key(|held| std::cmp::Reverse(held.left));
-    let left = nodes.get(majority - 1)?.left;
-    // The token that a majority has acknowledged: a node that came late to the grant may have another.
-    let agree = |token: Option<i64>| nodes.iter().filter(|held| held.token == token).count();
-    let shown = nodes.iter().max_by_key(|held| (agree(held.token), held.token))?;
-    Some(Held { left, ..shown.clone() })
 }

@@ -19,6 +19,7 @@ pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
     Info {
         backend: "redlock",
         server,
+        identity: None,
         fencing: Fencing::WhileAMajorityKeepsItsData {
             and: format!(
                 "each node that lost its data has sat out max_ttl ({max_ttl:?}), and the nodes' clocks agree within that"

@@ -21,6 +21,7 @@ mod candidate;
 mod claim;
 mod driver;
 mod info;
+mod inspection;
 mod node;
 mod quorum;
 mod redis_node;
@@ -34,6 +35,7 @@ pub use settings::Redlock;
 pub use {
     candidate::Candidate,
     info::describe,
+    lock_redis::node::Voters,
     node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote},
     quorum::Quorum,
     redis_node::RedisNode,

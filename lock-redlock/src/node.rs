@@ -54,6 +54,8 @@ pub struct Ask {
     pub earlier: std::sync::Arc<[std::sync::Arc<str>]>,
     /// How long it is to be kept without a renewal.
     pub ttl: Duration,
+    /// The longest ttl that was asked for so far: what it is kept for where an administrator took its end away.
+    pub longest: Duration,
 }
 
 /// The keys of one lock.
@@ -74,7 +76,7 @@ pub struct Keys {
 pub enum Tells {
     /// The lock may be free now.
     Waiters,
-    /// A try that came to nothing is taken back: those who wait are no better off.
+    /// The votes of a minority are taken back: those who wait are no better off.
     Nobody,
 }
 

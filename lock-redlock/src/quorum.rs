@@ -85,8 +85,21 @@ impl<N: Node> Quorum<N> {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
+        self.ask_some(0..self.nodes.len(), ask)
+    }
+
+    /// Asks these nodes the same.
+    pub(crate) fn ask_some<T, F>(
+        &self,
+        nodes: impl IntoIterator<Item = usize>,
+        ask: impl Fn(Arc<N>) -> F,
+    ) -> mpsc::UnboundedReceiver<Answer<T>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
         let (answers, answered) = mpsc::unbounded_channel();
-        for at in 0..self.nodes.len() {
+        for at in nodes {
             self.ask(at, &answers, |answer| answer, &ask);
         }
         answered

@@ -1,11 +1,12 @@
 //! A node that is a Redis server: each question one script.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::driver::{Finding, Inspection, Level, Revoked, When};
+use lock_core::driver::{Finding, Level, Revoked};
 use lock_core::{Context, Done, Error, FencingToken, Listening, Prefix, Result};
 use lock_redis::Redis;
-use lock_redis::node::{self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Said, Script, beside};
+use lock_redis::node::{self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Said, Script, Voters, beside};
 
 use crate::node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote};
 use crate::round::disagrees;
@@ -42,15 +43,26 @@ pub(crate) enum Marked {
 }
 
 impl RedisNode {
-    /// The server that `redis` names.
-    pub fn new(redis: Redis, context: Context, prefix: &Prefix, max_ttl: Duration) -> Result<RedisNode> {
+    /// The server that `redis` names, one of these.
+    pub fn new(
+        redis: Redis,
+        context: Context,
+        prefix: &Prefix,
+        max_ttl: Duration,
+        voters: Arc<Voters>,
+    ) -> Result<RedisNode> {
         let all = prefix.as_str().as_bytes();
         Ok(RedisNode {
-            node: node::Node::new(redis, context)?,
+            node: node::Node::new(redis, context, voters)?,
             marker: beside(all, Kind::Marker),
             quarantine: beside(all, Kind::Quarantine),
             max_ttl,
         })
+    }
+
+    /// Which of its server's databases.
+    pub(crate) fn database(&self) -> i64 {
+        self.node.database()
     }
 
     pub(crate) async fn ready(&self, patience: Duration) -> Result<()> {
@@ -95,6 +107,11 @@ impl RedisNode {
         self.node.listen(&keys.name, &keys.channel, patience).await
     }
 
+    /// Listens to revokes of what is held with this value.
+    pub(crate) async fn watch(&self, value: &str, patience: Duration) -> Result<Listening> {
+        self.node.watch(value, patience).await
+    }
+
     /// Whom this node knows to hold the lock.
     pub(crate) async fn inspect(&self, keys: &Keys, patience: Duration) -> Result<Option<Held>> {
         let said = self.node.run(patience, INSPECT, &[&keys.lock, &keys.token], |_| Vec::new()).await?;
@@ -123,7 +140,8 @@ impl RedisNode {
         successor: &str,
         patience: Duration,
     ) -> Result<Revoked> {
-        let arguments = |_| vec![holder.to_vec(), keys.channel.clone(), successor.as_bytes().to_vec()];
+        let (channel, revokes) = (keys.channel.clone(), self.node.revokes_channel());
+        let arguments = |_| vec![holder.to_vec(), channel, successor.as_bytes().to_vec(), revokes];
         let said = self.node.run(patience, REVOKE, &[&keys.lock], arguments).await?;
         match numbers(&said)?[..] {
             [2, left] => Ok(Revoked::FreeIn(duration(left).unwrap_or_default())),
@@ -208,7 +226,8 @@ impl Node for RedisNode {
     }
 
     async fn renew(&self, ask: Ask, patience: Duration) -> Result<Kept> {
-        let arguments = |_| vec![ask.value.as_bytes().to_vec(), text(millis(ask.ttl))];
+        let arguments =
+            |_| vec![ask.value.as_bytes().to_vec(), text(millis(ask.ttl)), text(millis(ask.longest))];
         let said = self.node.run(patience, RENEW, &[&ask.keys.lock], arguments).await?;
         match numbers(&said)?[..] {
             [1, left] => Ok(Kept::Yes { left: duration(left).unwrap_or_default() }),
@@ -250,20 +269,6 @@ impl Node for RedisNode {
             [0] => Ok(Freed::No),
             _ => Err(said.strange()),
         }
-    }
-}
-
-/// Of all nodes: who holds the lock, as far as a majority says so.
-pub(crate) fn shown(held: Option<Held>) -> Inspection {
-    let holder = held.map(|Held { value, left, token, now }| node::entry(value, left, token, now));
-    Inspection { holder, waiters: None }
-}
-
-/// What replaces a revoked holder's value.
-pub(crate) fn successor(revocation: &lock_core::driver::Revocation) -> String {
-    match revocation.when {
-        When::HoldersDeadline => node::revoked(&revocation.by, &revocation.label),
-        When::Now => String::new(),
     }
 }
 

@@ -62,9 +62,20 @@ struct Round<'a, N> {
     /// How many nodes have not voted yet, and how many raises are not answered.
     voting: usize,
     raising: usize,
+    /// Which node has said yes before the others were asked.
+    ahead: Option<usize>,
     yes: Vec<Yes>,
     token: Option<FencingToken>,
     failure: Failure,
+}
+
+/// What has come of asking one node ahead of the others.
+#[derive(Default)]
+struct Ahead {
+    /// It has said yes.
+    yes: Option<usize>,
+    /// As of a [`Failure`].
+    leaves: bool,
 }
 
 struct Yes {
@@ -77,11 +88,13 @@ struct Yes {
 impl<N: Node> Quorum<N> {
     /// Tries once to take the lock, until `ends`.
     pub(crate) async fn attempt(&self, ask: &Ask, ends: Instant, order: Order) -> Tried {
-        if order == Order::FirstAlone
-            && let Some(failure) = self.stands_back(ask, ends).await
-        {
-            return Tried::Failed(failure);
-        }
+        let ahead = match order {
+            Order::AllAtOnce => Ahead::default(),
+            Order::FirstAlone => match self.asks_ahead(ask, ends).await {
+                Ok(ahead) => ahead,
+                Err(failure) => return Tried::Failed(failure),
+            },
+        };
         let (events, mut arriving) = mpsc::unbounded_channel();
         let patience = self.patience_for_now(ends);
         for at in 0..self.nodes().len() {
@@ -95,9 +108,10 @@ impl<N: Node> Quorum<N> {
             events,
             voting: self.nodes().len(),
             raising: 0,
+            ahead: ahead.yes,
             yes: Vec::new(),
             token: None,
-            failure: Failure::default(),
+            failure: Failure { leaves: ahead.leaves, ..Failure::default() },
         };
         while round.is_open() {
             // The sender is ours.
@@ -113,23 +127,22 @@ impl<N: Node> Quorum<N> {
         }
     }
 
-    /// Whether somebody else has the first node that answers. `None` if this try has it now, or if none answers: all are
-    /// asked then, those that were asked already once more.
-    async fn stands_back(&self, ask: &Ask, ends: Instant) -> Option<Failure> {
-        let mut failure = Failure { stood_back: true, ..Failure::default() };
-        for node in self.nodes().iter() {
+    /// Asks the nodes one by one until one has a word. Fails if that is another owner's. If it is this try's now, or if
+    /// none has a word, all are asked then, those that were asked already once more.
+    async fn asks_ahead(&self, ask: &Ask, ends: Instant) -> Result<Ahead, Failure> {
+        let mut leaves = false;
+        for (at, node) in self.nodes().iter().enumerate() {
             match node.grant(ask.clone(), self.patience_for_now(ends)).await {
-                Ok(Vote::Yes { .. }) => return None,
+                Ok(Vote::Yes { .. }) => return Ok(Ahead { yes: Some(at), leaves }),
                 Ok(Vote::No(held)) => {
-                    failure.no.push(held);
-                    return Some(failure);
+                    return Err(Failure { no: vec![held], leaves, stood_back: true, ..Failure::default() });
                 }
                 Ok(Vote::SitsOut { .. } | Vote::Disagrees { .. }) => {}
                 // It may have granted it, and the answer was lost.
-                Err(e) => failure.leaves |= e.may_have_been_done(),
+                Err(e) => leaves |= e.may_have_been_done(),
             }
         }
-        None
+        Ok(Ahead { yes: None, leaves })
     }
 }
 
@@ -155,6 +168,8 @@ impl<N: Node> Round<'_, N> {
 
     fn vote(&mut self, (at, vote): Answer<Vote>) {
         self.voting -= 1;
+        // What it granted ahead of the others may be there as long as it doesn't say whose the lock is now.
+        self.failure.leaves |= self.ahead == Some(at) && !matches!(vote, Ok(Vote::Yes { .. } | Vote::No(_)));
         match vote {
             Ok(Vote::Yes { token, left }) => self.yes(Yes { at, token, left, acknowledged: false }),
             Ok(Vote::No(held)) => self.failure.no.push(held),
@@ -227,7 +242,9 @@ impl<N: Node> Round<'_, N> {
                 Event::Raised(_) => {}
             }
         }
-        let Round { quorum, ask, ends, yes, mut failure, .. } = self;
+        let Round { quorum, ask, ends, yes, token, mut failure, .. } = self;
+        // Candidates that met a majority of votes took it for the holder, and wait for word of its release.
+        let tells = if token.is_some() { Tells::Waiters } else { Tells::Nobody };
         let patience = quorum.patience(ends);
         let (freed, mut confirmed) = mpsc::unbounded_channel();
         for yes in &yes {
@@ -236,7 +253,7 @@ impl<N: Node> Round<'_, N> {
                 yes.at,
                 &freed,
                 |answer| answer,
-                |node| async move { node.release(ask, Tells::Nobody, patience).await },
+                |node| async move { node.release(ask, tells, patience).await },
             );
         }
         drop(freed);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{Client, Error, Location, Options, Prefix, Result};
+use lock_core::{Client, Error, ErrorKind, Location, Options, Prefix, Result};
 use lock_redis::Redis;
 
 use crate::driver::RedlockDriver;
@@ -62,7 +62,8 @@ impl Redlock {
         let nodes = hosts
             .iter()
             .map(|host| Redis::from_url(&format!("{scheme}://{before}{host}{after}{certificates}")));
-        let mut redlock = Redlock::of(nodes.collect::<Result<_>>()?)?;
+        let nodes: Result<_> = nodes.collect();
+        let mut redlock = Redlock::of(nodes.map_err(|e| unquoted(&location, e))?)?;
         redlock.prefix = location.take_prefix()?;
         redlock.patience = location.take_duration("patience")?;
         if let Some(max_ttl) = location.take_duration("max_ttl")? {
@@ -76,7 +77,8 @@ impl Redlock {
     }
 
     /// These nodes, of which each is asked by itself: no two may be the same server, or replicas of one another. What
-    /// they say of a prefix or of a patience is not used. `Invalid` unless they are an odd number, from 3 to 15.
+    /// they say of a prefix or of a patience is not used. `Invalid` unless they are an odd number, from 3 to 15, and no
+    /// two have one address; whether two addresses lead to one server is asked when they are opened.
     pub fn of(nodes: Vec<Redis>) -> Result<Redlock> {
         if nodes.len() < 3 || nodes.len() > MOST_NODES || nodes.len().is_multiple_of(2) {
             return Err(Error::invalid(format!(
@@ -129,7 +131,8 @@ impl Redlock {
 
     /// Opens a client. It waits, for one patience at most, until a majority of the servers has answered.
     ///
-    /// `Unavailable` if that can't be reached.
+    /// `Unavailable` if that can't be reached, `Rejected` if it refuses us, `Invalid` if two of the addresses lead to one
+    /// server: for the servers beyond the majority that is asked as long as one may take for an answer.
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = match self.patience {
             Some(patience) => options.patience(patience),
@@ -153,10 +156,16 @@ fn parts(base: &str) -> (&str, &str, &str) {
     (&rest[..start], &rest[start..end], &rest[end..])
 }
 
+/// What a node's URL, which has the certificates' parameters alone, is refused for.
+fn unquoted(location: &Location, error: Error) -> Error {
+    match location.has_a_secret() && error.kind() == ErrorKind::Invalid {
+        true => Error::invalid("a node's address can't be used, or else ca, cert or key"),
+        false => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use lock_core::ErrorKind;
-
     use super::*;
 
     #[test]

@@ -1,4 +1,5 @@
--- Gives the lock up, if it is this owner's, and tells those who wait.
+-- Gives the lock up, if it is this owner's, and tells those who wait. So is what a revoke has left in its place: the
+-- owner's 32 digits, then an exclamation mark.
 --
 -- KEYS  1 the lock
 -- ARGV  1 the owner's value   2 the channel
@@ -9,7 +10,10 @@
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {0, now} end
+local holder = redis.call('GET', KEYS[1])
+if not holder then return {0, now} end
+local revoked = string.sub(holder, 1, 33) == string.sub(ARGV[1], 1, 32) .. '!'
+if holder ~= ARGV[1] and not revoked then return {0, now} end
 
 redis.call('DEL', KEYS[1])
 -- pcall: a user without rights to the channel has released all the same.

@@ -1,7 +1,7 @@
 -- Confirms that the lock is its owner's, and keeps it for at least the ttl.
 --
 -- KEYS  1 the lock
--- ARGV  1 the owner's value   2 the ttl in ms
+-- ARGV  1 the owner's value   2 the ttl in ms   3 the longest that was asked for so far
 --
 -- Answers, each ending in the server's time in us:
 --   1 left   held
@@ -14,11 +14,13 @@ local now = time[1] * 1000000 + time[2]
 
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
-  -- A late, shorter renewal must not cut a later, longer lease (PEXPIRE GT is Redis 7).
   local ttl = tonumber(ARGV[2])
   local left = redis.call('PTTL', KEYS[1])
+  -- An administrator took its end away (PERSIST). How long its holder believes in it, no shorter renewal says.
+  if left == -1 then ttl = tonumber(ARGV[3]) end
+  -- A late, shorter renewal must not cut a later, longer lease (PEXPIRE GT is Redis 7).
   if left < ttl then
-    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl))
     left = ttl
   end
   return {1, left, now}

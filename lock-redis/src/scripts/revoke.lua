@@ -1,7 +1,8 @@
--- Takes the lock from the holder that was shown.
+-- Takes the lock from the holder that was shown, and tells it, and those who wait.
 --
 -- KEYS  1 the lock
 -- ARGV  1 the holder's value   2 the channel   3 the value that replaces it until its deadline; empty: free at once
+--       4 the channel of revokes
 --
 -- Answers, each ending in the server's time in us:
 --   2 left   revoked, free in this long
@@ -23,5 +24,6 @@ else
   redis.call('SET', KEYS[1], ARGV[3], 'KEEPTTL')
 end
 redis.pcall('PUBLISH', ARGV[2], 'revoked')
+redis.pcall('PUBLISH', ARGV[4], string.sub(holder, 1, 32))
 if ARGV[3] == '' then return {1, now} end
 return {2, left, now}

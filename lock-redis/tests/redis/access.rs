@@ -37,10 +37,16 @@ pub(crate) fn a_user_without_channels_releases_and_looks_instead_of_being_woken(
         assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
         assert_eq!(found(&client, "push").await.level, Level::Warning);
         assert_eq!(found(&client, "rights").await.level, Level::Warning);
+        let unheard = found(&client, "revokes").await;
+        assert!(unheard.level == Level::Warning && unheard.message.contains(":lock~r"), "{unheard:?}");
+        let unwatched = holder.watch().await.unwrap_err();
+        assert_eq!(unwatched.kind(), ErrorKind::Unsupported, "{unwatched}");
 
         let _: () = raw.ask(&["ACL", "SETUSER", "u", "allchannels"]).await;
         waiter.listen().await.unwrap();
         assert_eq!(client.info().wakes, Wakes::Pushed);
+        assert_eq!(found(&client, "revokes").await.level, Level::Good);
+        holder.watch().await.unwrap();
     });
 }
 

@@ -52,18 +52,34 @@ pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
         granted(&mut first).await;
         first.release().await.unwrap();
         let side = raw.keys().await.pop().unwrap();
-        let nonsense: [&[&str]; 3] =
-            [&["SET", &side, "9007199254740992"], &["SET", &side, "x"], &["RPUSH", &side, "x"]];
-        for writes in nonsense {
+        // What Lua takes for a number, too.
+        let texts = [
+            "9007199254740992",
+            "x",
+            "",
+            "nan",
+            "-nan",
+            "inf",
+            "-inf",
+            "0x10",
+            "1e3",
+            "-5",
+            "5.5",
+            " 5",
+            "5\n",
+        ];
+        let texts = texts.map(|text| vec!["SET", &side, text]);
+        for writes in texts.into_iter().chain([vec!["RPUSH", &side, "x"]]) {
             let _: redis::Value = raw.ask(&["DEL", &side]).await;
-            let _: redis::Value = raw.ask(writes).await;
-            let error = claim(&client, "a", 20_000).attempt().await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-            assert_eq!(
-                raw.ask::<u32>(&["EXISTS", "a"]).await,
-                0,
-                "an error after the write left the lock taken"
+            let _: redis::Value = raw.ask(&writes).await;
+            let error = claim(&client, "a", 20_000).attempt().await.expect_err(writes[2]);
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{writes:?}: {error}");
+            assert!(
+                error.message().contains("holds no token") || writes[0] == "RPUSH",
+                "{writes:?}: {error}"
             );
+            let taken: u32 = raw.ask(&["EXISTS", "a"]).await;
+            assert_eq!(taken, 0, "{writes:?}: an error after the write left the lock taken");
         }
     });
 }

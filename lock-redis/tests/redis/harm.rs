@@ -8,7 +8,7 @@ use lock_conformance::timing::within;
 use lock_core::{Cause, Client, Done, Ending, ErrorKind, Fence, Guard, Lock};
 
 use crate::access::restricted;
-use crate::server::{Raw, Server, run, until};
+use crate::server::{Raw, Server, claim, granted, run, until};
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
 const TTL: Duration = Duration::from_millis(600);
@@ -160,6 +160,35 @@ pub(crate) fn a_lock_whose_end_an_administrator_took_away_has_one_again() {
         assert_eq!(persisted, 1);
         until("the next renewal gives it one", async || raw.ask::<i64>(&["PTTL", "held"]).await > 0).await;
         stays_held(&guard).await;
+        assert_eq!(guard.release().await, Ending::Released);
+    });
+}
+
+pub(crate) fn a_look_gives_back_a_whole_lease_whose_end_was_taken_away() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let client = server.client("").await;
+        // A look keeps the lock for a millisecond at least; without an end, that would be all.
+        let look = Duration::from_millis(1);
+        let mut claim = claim(&client, "claimed", 20_000);
+        granted(&mut claim).await;
+        for (renewed, least) in [(20_000, 15_000), (60_000, 50_000)] {
+            claim.renew(Duration::from_millis(renewed)).await.unwrap();
+            assert_eq!(raw.ask::<u32>(&["PERSIST", "claimed"]).await, 1);
+            claim.renew(look).await.unwrap();
+            assert!(raw.ask::<i64>(&["PTTL", "claimed"]).await > least, "what its holder believes in");
+        }
+
+        let lock = client.lock("held").ttl(Duration::from_secs(20)).fixed_lease().build().unwrap();
+        let guard = lock.try_acquire().await.unwrap().expect("it is free");
+        assert_eq!(raw.ask::<u32>(&["PERSIST", "held"]).await, 1);
+        until("its holder has looked", async || raw.ask::<i64>(&["PTTL", "held"]).await != -1).await;
+        let (left, believed) = (raw.ask::<i64>(&["PTTL", "held"]).await, guard.valid_for());
+        assert!(
+            i128::from(left) >= i128::try_from(believed.as_millis()).unwrap(),
+            "{left} ms of {believed:?}"
+        );
         assert_eq!(guard.release().await, Ending::Released);
     });
 }

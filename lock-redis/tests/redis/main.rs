@@ -59,6 +59,7 @@ rules! {
         a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there,
         who_loses_the_right_to_its_lock_knows_in_time,
         a_lock_whose_end_an_administrator_took_away_has_one_again,
+        a_look_gives_back_a_whole_lease_whose_end_was_taken_away,
         a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token,
     }
     layout {
@@ -83,6 +84,7 @@ rules! {
         a_server_without_memory_is_unavailable_until_it_has_some,
         a_server_that_evicts_locks_says_so,
         a_demoted_primary_is_left_and_its_successor_met,
+        a_replica_that_takes_writes_locks_nothing,
         a_connection_that_was_cut_is_replaced,
         many_calls_open_one_connection,
         a_restarted_server_is_found_again_with_what_it_is_now,
@@ -94,6 +96,7 @@ rules! {
         one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to,
         a_name_that_is_handed_over_often_is_not_subscribed_anew,
         a_subscription_that_broke_is_restored_and_everybody_looks,
+        an_order_in_a_gap_does_not_hide_the_gap,
         listening_fails_in_time_where_there_is_nobody_to_listen_to,
     }
     together {

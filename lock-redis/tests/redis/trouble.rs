@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use lock_core::{Done, ErrorKind};
+use lock_core::driver::{Level, Revocation, When};
+use lock_core::{Done, ErrorKind, Label, Owner, OwnerBytes, Random};
 
-use crate::server::{Server, claim, granted, run, until};
+use crate::server::{Server, claim, granted, name, run, until};
 use crate::together::run_on_one_thread;
 
 const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
@@ -48,6 +49,42 @@ pub(crate) fn a_demoted_primary_is_left_and_its_successor_met() {
         let error = claim.attempt().await.unwrap_err();
         assert_eq!(error.kind(), NOT_DONE, "{error}");
         assert!(client.info().data_loss.contains("is a replica"), "{}", client.info().data_loss);
+        let _: () = raw.ask(&["REPLICAOF", "NO", "ONE"]).await;
+        granted(&mut claim).await;
+    });
+}
+
+/// Its primary never hears of what is written there, and would grant the same lock again.
+pub(crate) fn a_replica_that_takes_writes_locks_nothing() {
+    run(async {
+        let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+        let port = primary.port().to_string();
+        let replica = Server::start(&["--replicaof", "127.0.0.1", &port, "--replica-read-only", "no"]);
+        let mut raw = replica.raw().await;
+        until("it follows", async || raw.info("replication", "master_link_status").await == "up").await;
+        let client = replica.client("").await;
+        // As it were of a holder that the primary knows: what is said to it here would not reach it.
+        let mut claim = claim(&client, "a", 20_000);
+        let not_here = |error: lock_core::Error| {
+            assert_eq!(error.kind(), NOT_DONE, "{error}");
+            assert!(error.message().contains("is a replica"), "{error}");
+        };
+        not_here(claim.attempt().await.unwrap_err());
+        not_here(claim.renew(Duration::from_secs(20)).await.unwrap_err());
+        not_here(claim.release().await.unwrap_err());
+        let revocation = Revocation {
+            holder: OwnerBytes::new(b"the holder".as_slice()),
+            by: Owner::mint(&Random::system()),
+            label: Label::new("ops"),
+            when: When::Now,
+            patience: Duration::from_secs(1),
+        };
+        not_here(client.driver().revoke(&name("a"), revocation).await.unwrap_err());
+        assert!(raw.keys().await.is_empty(), "something was written");
+        let findings = client.check().await.unwrap();
+        let level = |subject| findings.iter().find(|finding| finding.subject == subject).unwrap().level;
+        assert_eq!((level("replicas"), level("rights")), (Level::Bad, Level::Unknown), "{findings:?}");
+
         let _: () = raw.ask(&["REPLICAOF", "NO", "ONE"]).await;
         granted(&mut claim).await;
     });

@@ -8,7 +8,7 @@ use lock_conformance::timing::within;
 use lock_core::driver::{Claim, Release, Revocation, When};
 use lock_core::{Label, Owner, Random};
 
-use crate::server::{Raw, Server, busy, claim, granted, name, run, until};
+use crate::server::{Raw, Server, busy, claim, claim_with, granted, name, run, until};
 
 /// How long a channel that nobody listens to stays subscribed at least.
 const IDLE: Duration = Duration::from_secs(1);
@@ -183,6 +183,27 @@ pub(crate) fn a_subscription_that_broke_is_restored_and_everybody_looks() {
         holder.release().await.unwrap();
         woken("the release is told of", &mut waiter).await;
         granted(&mut waiter).await;
+    });
+}
+
+pub(crate) fn an_order_in_a_gap_does_not_hide_the_gap() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let proxy = Proxy::start(&format!("127.0.0.1:{}", server.port())).await.unwrap();
+        let client = lock_redis::connect(&format!("redis://{}", proxy.address())).await.unwrap();
+        let mut holder = claim(&client, "a", 20_000);
+        granted(&mut holder).await;
+        holder.watch().await.unwrap();
+        let refused = proxy.count(Fault::Refused);
+        proxy.refuse();
+        let _: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        woken("what was told meanwhile is lost", &mut holder).await;
+        // It rests for longer each time, and orders what the next connection has to subscribe.
+        until("it rests for long", async || proxy.count(Fault::Refused) >= refused + 4).await;
+        proxy.accept();
+        claim_with(&client, "b", 20_000, Duration::from_secs(10)).watch().await.unwrap();
+        woken("and once more after the gap", &mut holder).await;
     });
 }
 

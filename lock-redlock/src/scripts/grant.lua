@@ -14,7 +14,8 @@ if now > tonumber(ARGV[3]) then return {-1, now} end
 -- All that can fail is read before the first write: an error must not leave the lock taken.
 local ttl = tonumber(ARGV[2])
 local last = redis.call('GET', KEYS[2])
-local previous = tonumber(last or 0)
+-- Digits alone: tonumber reads "nan", "inf" and "0x10" as well, of which no token can be made.
+local previous = tonumber(string.match(last or '0', '^%d+$'))
 if not previous or previous >= 9007199254740992 then
   return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')
 end

@@ -12,8 +12,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[3]) then return {-1, now} end
 
-local previous = tonumber(redis.call('GET', KEYS[2]) or 0)
-if not previous then
+-- Digits alone, as at a grant.
+local previous = tonumber(string.match(redis.call('GET', KEYS[2]) or '0', '^%d+$'))
+if not previous or previous >= 9007199254740992 then
   return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')
 end
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then

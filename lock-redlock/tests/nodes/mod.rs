@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_conformance::Counters;
 use lock_conformance::servers::{self, Absence, Owned, Settings};
 use lock_core::{Client, Clock, Context, Options, Prefix, Random, Result};
-use lock_redlock::{Redis, RedisNode, Redlock};
+use lock_redlock::{Redis, RedisNode, Redlock, Voters};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd};
 
@@ -128,9 +129,7 @@ impl Nodes {
 
     /// One of them, to be asked by itself.
     pub(crate) fn node(&self, at: usize) -> RedisNode {
-        let redis = Redis::from_url(&self.urls[at]).expect("its URL");
-        let context = Context { clock: Clock::system(), random: Random::system(), patience: ANY_PATIENCE };
-        RedisNode::new(redis, context, &Prefix::default(), self.max_ttl).expect("its settings")
+        node_at(&self.urls[at], &Arc::default(), self.max_ttl)
     }
 
     pub(crate) async fn open(&self, options: Options) -> Result<Client> {
@@ -229,6 +228,13 @@ async fn channels(url: &str) -> u64 {
     let channels: Vec<Vec<u8>> =
         redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut admin(url).await).await.expect("PUBSUB");
     channels.len() as u64
+}
+
+/// The node at this URL, one of these.
+pub(crate) fn node_at(url: &str, voters: &Arc<Voters>, max_ttl: Duration) -> RedisNode {
+    let redis = Redis::from_url(url).expect("its URL");
+    let context = Context { clock: Clock::system(), random: Random::system(), patience: ANY_PATIENCE };
+    RedisNode::new(redis, context, &Prefix::default(), max_ttl, voters.clone()).expect("its settings")
 }
 
 pub(crate) async fn admin(url: &str) -> MultiplexedConnection {

@@ -1,14 +1,16 @@
 //! A node that may have forgotten locks has no vote until nothing of what it forgot can be held.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
 use lock_conformance::servers::Settings;
-use lock_conformance::timing::until;
+use lock_conformance::timing::{too_late, until};
 use lock_core::driver::Level;
 use lock_core::{Client, ErrorKind, Options};
+use lock_redlock::{Node, Tells, Vote};
 
-use super::nodes::{FIVE, Nodes, admin};
+use super::nodes::{FIVE, Nodes, admin, node_at};
 use super::{PATIENCE, TTL, five, ms, options, released, run};
 
 pub(crate) fn a_new_node_has_no_vote_until_its_operator_says_so() {
@@ -169,6 +171,47 @@ pub(crate) fn a_node_whose_user_may_not_ask_who_it_is_has_no_vote() {
             forbid.exec_async(&mut admin(url).await).await.unwrap();
         }
         refuses(&nodes, "+info").await;
+    });
+}
+
+/// Two of three names would be a majority of one server.
+pub(crate) fn one_server_under_two_names_is_refused() {
+    run(async {
+        let nodes = five(ms(1500));
+        let [a, b, ..] = nodes.servers() else { unreachable!("five") };
+        let (first, second) = (a.url().to_owned(), format!("redis://localhost:{}", a.port()));
+        let socket = format!("unix://{}", a.socket().unwrap().display());
+        let database = format!("{first}/1");
+        for again in [&second, &socket, &database] {
+            for (before, after) in [(&first, again), (again, &first)] {
+                let urls = vec![before.clone(), b.url().to_owned(), after.clone()];
+                let error = match Nodes::at(urls).open(Options::default()).await {
+                    Ok(_) => too_late("a node was not asked for its server while the others were waited for"),
+                    Err(error) => error,
+                };
+                assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+                assert!(error.to_string().contains("is the same server as"), "{error}");
+            }
+        }
+        // One that was not there when the client was opened has no vote, and nothing else is asked of it.
+        let voters = Arc::default();
+        let [node, same] = [&first, &second].map(|url| node_at(url, &voters, nodes.max_ttl()));
+        let ask = || super::token::ask("a");
+        assert!(matches!(node.grant(ask(), PATIENCE).await, Ok(Vote::Yes { .. })));
+        for _ in 0..2 {
+            let error = same.grant(ask(), PATIENCE).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+            assert!(node.release(ask(), Tells::Nobody, PATIENCE).await.is_ok(), "the first keeps its vote");
+        }
+        // Started again, it is still one server, whichever name meets it first.
+        a.kill().unwrap();
+        a.restart(Data::Lost).unwrap();
+        until("one of them is connected again", TTL, || async { same.grant(ask(), PATIENCE).await.is_ok() })
+            .await;
+        until("the other is refused", TTL, || async {
+            node.grant(ask(), PATIENCE).await.is_err_and(|e| e.kind() == ErrorKind::Invalid)
+        })
+        .await;
     });
 }
 

@@ -10,6 +10,7 @@ mod model;
 mod nodes;
 mod tls;
 mod token;
+mod tries;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,6 +32,7 @@ rules! {
         a_node_that_evicts_has_no_vote,
         a_node_with_replicas_has_no_vote,
         a_node_whose_user_may_not_ask_who_it_is_has_no_vote,
+        one_server_under_two_names_is_refused,
         what_a_majority_has_forgotten_is_lost,
         a_rolling_restart_of_all_costs_no_holder_the_lock,
     }
@@ -40,6 +42,8 @@ rules! {
         without_a_majority_nothing_is_granted_and_the_error_says_why,
         a_node_that_comes_back_is_refilled,
         a_try_that_came_to_nothing_leaves_nothing,
+        what_comes_back_meanwhile_is_no_part_of_a_release,
+        a_revoke_now_is_not_undone_by_renewals,
     }
     model {
         the_simulations_node_answers_as_the_scripts_do,
@@ -53,8 +57,18 @@ rules! {
         it_rises_over_every_change_of_the_majority,
         an_attempt_that_arrives_twice_is_one_grant,
         a_raise_is_for_one_grant_alone,
+        a_token_that_is_none_leaves_the_lock_free,
         what_an_earlier_try_left_is_taken_over,
         a_late_copy_of_an_attempt_is_another_grant,
+    }
+    tries {
+        what_all_nodes_have_given_up_is_not_given_up_again,
+        what_may_come_late_is_given_up_behind_the_lock,
+        what_can_not_be_given_up_keeps_no_lock,
+        what_no_node_was_asked_to_forget_is_not_forgotten,
+        what_was_asked_ahead_of_the_others_is_not_forgotten,
+        a_majority_that_is_taken_back_is_told_to_waiters,
+        a_minority_is_taken_back_in_silence,
     }
 }
 

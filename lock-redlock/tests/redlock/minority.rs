@@ -4,11 +4,15 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
 use lock_conformance::assert_in_time;
+use lock_conformance::claims::{self, Terms};
 use lock_conformance::proxy::{Proxy, Way};
-use lock_conformance::timing::until;
-use lock_core::{ErrorKind, Options};
+use lock_conformance::servers::Settings;
+use lock_conformance::timing::{until, within};
+use lock_core::driver::{Finding, Level, Release, Revoked, Waits, When};
+use lock_core::{Cause, ErrorKind, Options};
 
-use super::{TTL, five, ms, options, released, run};
+use super::nodes::Nodes;
+use super::{PATIENCE, TTL, five, ms, options, released, run};
 
 pub(crate) fn two_of_five_may_be_dead_or_silent() {
     run(async {
@@ -136,4 +140,78 @@ pub(crate) fn a_try_that_came_to_nothing_leaves_nothing() {
             assert_eq!(redis::cmd("EXISTS").arg("a").query_async::<u32>(&mut admin).await.unwrap(), 0);
         }
     });
+}
+
+/// Three of five had it. One of those has forgotten it by the first release, and remembers it, from an older state of its
+/// data, by the second.
+pub(crate) fn what_comes_back_meanwhile_is_no_part_of_a_release() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let client = nodes.open(options()).await.unwrap();
+        let [_, _, c, d, e] = nodes.servers() else { unreachable!("five") };
+        d.pause().unwrap();
+        e.pause().unwrap();
+        let terms = Terms { ttl: TTL * 5, patience: PATIENCE, waits: Waits::Queued, label: "" };
+        let mut claim = claims::claim(&client, "a", terms);
+        claims::granted(&mut claim).await;
+        let mut admin = super::nodes::admin(c.url()).await;
+        let mut get = redis::cmd("GETDEL");
+        let value: Vec<u8> = get.arg("a").query_async(&mut admin).await.unwrap();
+        let error = claim.release().await.unwrap_err();
+        assert!(error.is_transient(), "two might have it still: {error}");
+        let mut set = redis::cmd("SET");
+        set.arg("a").arg(value).arg("PX").arg(60_000).exec_async(&mut admin).await.unwrap();
+        d.resume().unwrap();
+        e.resume().unwrap();
+        until("all are there again", TTL, || async {
+            let findings = client.driver().check(PATIENCE).await.unwrap();
+            let is_there =
+                |finding: &&Finding| finding.subject == "reachable" && finding.level == Level::Good;
+            findings.iter().filter(is_there).count() == nodes.servers().len()
+        })
+        .await;
+        assert_eq!(claim.release().await.unwrap(), Release::NotHeld, "two of five gave it up");
+        assert_eq!(
+            redis::cmd("EXISTS").arg("a").query_async::<u32>(&mut admin).await.unwrap(),
+            0,
+            "and it is free"
+        );
+    });
+}
+
+/// It comes to one of three after the other, and each time its holder renews with the majority that has not heard of it.
+pub(crate) fn a_revoke_now_is_not_undone_by_renewals() {
+    run(async {
+        let nodes = Nodes::start(3, Duration::from_secs(30), &Settings::default()).unwrap();
+        let long = Duration::from_secs(20);
+        let holder = nodes.open(options()).await.unwrap();
+        let guard = holder.lock("a").ttl(long).build().unwrap().acquire().await.unwrap();
+        let [first, second, third] = &nodes.addresses()[..] else { unreachable!("three") };
+        let late = [Proxy::start(second).await.unwrap(), Proxy::start(third).await.unwrap()];
+        let direct = first.parse().unwrap();
+        let operator = nodes.behind(&[direct, late[0].address(), late[1].address()]);
+        let operator = operator.open(Options::default()).await.unwrap();
+        let lock = operator.lock("a").ttl(TTL).build().unwrap();
+        let seen = lock.inspect().await.unwrap().holder.unwrap().owner;
+        late.iter().for_each(|proxy| proxy.hold(Way::ToServer));
+        let revoking = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.revoke(&seen, When::Now).await }
+        });
+        for (url, next) in nodes.urls().iter().zip(&late) {
+            until("it has come to this one", TTL, || tells(url)).await;
+            let _: lock_core::Result<Duration> = guard.renew(long).await;
+            next.deliver(Way::ToServer);
+        }
+        assert_eq!(revoking.await.unwrap().unwrap(), Revoked::Free);
+        assert_eq!(within("it is told", TTL, guard.lost()).await, Cause::Revoked);
+        released(lock.try_acquire().await.unwrap().expect("it is free")).await;
+    });
+}
+
+/// Whether this node has told of a release or a revoke since it was started.
+async fn tells(url: &str) -> bool {
+    let mut admin = super::nodes::admin(url).await;
+    let info: String = redis::cmd("INFO").arg("commandstats").query_async(&mut admin).await.unwrap();
+    info.contains("cmdstat_publish:")
 }

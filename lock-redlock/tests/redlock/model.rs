@@ -157,7 +157,7 @@ impl Pair<'_> {
         let other = VALUES[self.dice.below(VALUES.len())];
         let earlier: Vec<Arc<str>> =
             if other != value && self.dice.below(4) == 0 { vec![other.into()] } else { Vec::new() };
-        Ask { keys: self.keys.clone(), value: value.into(), earlier: earlier.into(), ttl: TTL }
+        Ask { keys: self.keys.clone(), value: value.into(), earlier: earlier.into(), ttl: TTL, longest: TTL }
     }
 
     /// One of the newest, most of the time.

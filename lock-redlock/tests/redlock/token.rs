@@ -119,6 +119,32 @@ pub(crate) fn a_raise_is_for_one_grant_alone() {
     });
 }
 
+pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
+    run(async {
+        let nodes = five(Duration::from_secs(30));
+        let (node, a) = (nodes.node(0), ask("a"));
+        let token = granted(&node, &a).await;
+        freed(&node, &a).await;
+        let mut admin = admin(&nodes.urls()[0]).await;
+        // What Lua takes for a number, too.
+        for text in
+            ["9007199254740992", "x", "", "nan", "-nan", "inf", "-inf", "0x10", "1e3", "-5", "5.5", " 5"]
+        {
+            let mut set = redis::cmd("SET");
+            set.arg(&a.keys.token[..]).arg(text).exec_async(&mut admin).await.unwrap();
+            let refused = node.grant(a.clone(), PATIENCE).await.expect_err(text);
+            let refilled = node.refill(a.clone(), token, PATIENCE).await.expect_err(text);
+            for error in [refused, refilled] {
+                assert_eq!(error.kind(), ErrorKind::Rejected, "{text:?}: {error}");
+                assert!(error.message().contains("holds no token"), "{text:?}: {error}");
+            }
+            let mut exists = redis::cmd("EXISTS");
+            let taken: u32 = exists.arg(&a.keys.lock[..]).query_async(&mut admin).await.unwrap();
+            assert_eq!(taken, 0, "{text:?}: an error after the write left the lock taken");
+        }
+    });
+}
+
 /// In time it takes a lock that is free again, and must not look like the grant that the attempt had before; behind its
 /// deadline it takes nothing.
 pub(crate) fn a_late_copy_of_an_attempt_is_another_grant() {
@@ -158,14 +184,14 @@ pub(crate) fn what_an_earlier_try_left_is_taken_over() {
 }
 
 /// For one lock, with this value.
-fn ask(value: &str) -> Ask {
+pub(crate) fn ask(value: &str) -> Ask {
     let keys = Keys {
         name: Name::new("raised").unwrap(),
         lock: b"raised".to_vec(),
         token: b"raised:token".to_vec(),
         channel: b"raised:channel".to_vec(),
     };
-    Ask { keys: Arc::new(keys), value: value.into(), earlier: Arc::new([]), ttl: TTL }
+    Ask { keys: Arc::new(keys), value: value.into(), earlier: Arc::new([]), ttl: TTL, longest: TTL }
 }
 
 async fn granted(node: &RedisNode, ask: &Ask) -> FencingToken {

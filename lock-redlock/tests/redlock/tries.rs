@@ -1,0 +1,262 @@
+//! What is left of a try that came to nothing, and who is told of it: one candidate among nodes that say what they are
+//! told to.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_core::driver::{Attempt, Busy, Mode, Release, Request, Waits};
+use lock_core::{Clock, Done, Error, FencingToken, Label, Name, Owner, Random, Result};
+use lock_redlock::{Ask, Candidate, Freed, Held, Kept, Keys, Node, Quorum, Tells, Vote};
+
+use super::{PATIENCE, TTL};
+
+/// What is said to one grant.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    Yes(u64),
+    /// It is this one's.
+    No(&'static str),
+    /// The answer is lost.
+    Nothing,
+    /// It was not asked: there is no connection.
+    Refused,
+}
+use Said::{No, Nothing, Refused, Yes};
+
+/// A node that says to each grant what was laid down for it, and raises no token.
+#[derive(Debug)]
+struct Scripted {
+    votes: Mutex<VecDeque<Said>>,
+    /// Which earlier values of its owner each grant named.
+    asked: Mutex<Vec<Vec<Arc<str>>>>,
+    /// The values that were given up, and who was told.
+    given_up: Mutex<Vec<(Arc<str>, Tells)>>,
+    /// Of which value no release is answered.
+    swallows: Mutex<Option<Arc<str>>>,
+}
+
+impl Node for Scripted {
+    fn address(&self) -> &str {
+        "scripted"
+    }
+
+    async fn grant(&self, ask: Ask, _: Duration) -> Result<Vote> {
+        self.asked.lock().unwrap().push(ask.earlier.to_vec());
+        match self.votes.lock().unwrap().pop_front().expect("as often as it is asked") {
+            Yes(token) => Ok(Vote::Yes { token: FencingToken::new(token).unwrap(), left: TTL }),
+            No(value) => {
+                Ok(Vote::No(Held { value: value.into(), left: Some(TTL), token: Some(1), now: 1_000_000 }))
+            }
+            Nothing => Err(Error::unavailable(Done::Unknown, "no answer in time")),
+            Refused => Err(Error::unavailable(Done::No, "connection refused")),
+        }
+    }
+
+    async fn raise(&self, _: Ask, _: FencingToken, _: FencingToken, _: Duration) -> Result<bool> {
+        Ok(false)
+    }
+
+    async fn renew(&self, _: Ask, _: Duration) -> Result<Kept> {
+        Ok(Kept::Absent)
+    }
+
+    async fn refill(&self, _: Ask, _: FencingToken, _: Duration) -> Result<bool> {
+        Ok(false)
+    }
+
+    async fn release(&self, ask: Ask, tells: Tells, _: Duration) -> Result<Freed> {
+        self.given_up.lock().unwrap().push((ask.value.clone(), tells));
+        match self.swallows.lock().unwrap().as_ref() == Some(&ask.value) {
+            true => Err(Error::unavailable(Done::Unknown, "no answer in time")),
+            false => Ok(Freed::Yes { others: None }),
+        }
+    }
+}
+
+/// Three nodes, and who tries there.
+struct Site {
+    nodes: Vec<Arc<Scripted>>,
+    candidate: Candidate<Scripted>,
+}
+
+impl Site {
+    /// What each node says, one grant after the other.
+    fn of(votes: [&[Said]; 3]) -> Site {
+        let nodes: Vec<Arc<Scripted>> = votes
+            .into_iter()
+            .map(|votes| {
+                Arc::new(Scripted {
+                    votes: Mutex::new(votes.iter().copied().collect()),
+                    asked: Mutex::default(),
+                    given_up: Mutex::default(),
+                    swallows: Mutex::default(),
+                })
+            })
+            .collect();
+        let name = Name::new("a").unwrap();
+        let keys =
+            Keys { name: name.clone(), lock: b"a".into(), token: b"a~t".into(), channel: b"a~c".into() };
+        let random = Random::system();
+        let request = Request {
+            name,
+            owner: Owner::mint(&random),
+            mode: Mode::Exclusive,
+            ttl: TTL,
+            patience: PATIENCE,
+            waits: Waits::Queued,
+            label: Label::new("a test"),
+            clock: Clock::system(),
+        };
+        let quorum = Quorum::new(nodes.clone(), Clock::system(), PATIENCE);
+        let candidate = Candidate::new(quorum, Arc::new(keys), request, random);
+        Site { nodes, candidate }
+    }
+
+    /// A try that another was ahead of. Whether something of it may be left.
+    async fn loses(&mut self) -> bool {
+        match self.candidate.attempt().await {
+            Ok(Attempt::Busy(Busy { queued, .. })) => queued,
+            other => panic!("expected busy, got {other:?}"),
+        }
+    }
+
+    async fn wins(&mut self) {
+        let attempt = self.candidate.attempt().await;
+        assert!(matches!(attempt, Ok(Attempt::Granted(_))), "{attempt:?}");
+    }
+
+    /// What it is told of being given up, from here on, once the release has come to all.
+    async fn releases(&mut self) -> (Result<Release>, Vec<Vec<Arc<str>>>) {
+        self.nodes.iter().for_each(|node| node.given_up.lock().unwrap().clear());
+        let outcome = self.candidate.release().await;
+        // What is asked of a node that the majority didn't need goes on in a task of its own.
+        while self.nodes.iter().any(|node| node.given_up.lock().unwrap().is_empty()) {
+            tokio::task::yield_now().await;
+        }
+        let values = |node: &Arc<Scripted>| {
+            node.given_up.lock().unwrap().iter().map(|(value, _)| value.clone()).collect()
+        };
+        (outcome, self.nodes.iter().map(values).collect())
+    }
+
+    /// Who was told of what was taken back on this node.
+    fn told(&self, at: usize) -> Vec<Tells> {
+        self.nodes[at].given_up.lock().unwrap().iter().map(|(_, tells)| *tells).collect()
+    }
+
+    /// Which earlier values the last grant on this node named.
+    fn named(&self, at: usize) -> Vec<Arc<str>> {
+        self.nodes[at].asked.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+pub(crate) fn what_all_nodes_have_given_up_is_not_given_up_again() {
+    const LOST: usize = 20;
+    let then = |lost: Said| [&[lost; LOST][..], &[Yes(2)]].concat();
+    let mut site = Site::of([&then(Yes(1)), &then(No("other")), &then(No("other"))]);
+    run(async move {
+        for _ in 0..LOST {
+            assert!(!site.loses().await, "every node has answered");
+        }
+        site.wins().await;
+        assert_eq!(site.named(0).len(), 0, "nothing is left of them");
+        let (outcome, given_up) = site.releases().await;
+        assert!(matches!(outcome, Ok(Release::Released { .. })), "{outcome:?}");
+        for values in given_up {
+            assert_eq!(values, [site.candidate.value()], "one release frees it");
+        }
+    });
+}
+
+/// A vote that was not answered may come late. (It met two who have a part each: then the first node is asked alone.)
+pub(crate) fn what_may_come_late_is_given_up_behind_the_lock() {
+    let mut site = Site::of([&[Yes(1), No("other"), Yes(2)], &[Nothing, Yes(2)], &[No("other"), Yes(2)]]);
+    run(async move {
+        let first = site.candidate.value();
+        assert!(site.loses().await, "a vote was not answered");
+        site.loses().await;
+        site.wins().await;
+        assert_eq!(site.named(0), std::slice::from_ref(&first), "what is left of it is not in the way");
+        let (outcome, given_up) = site.releases().await;
+        assert!(matches!(outcome, Ok(Release::Released { .. })), "{outcome:?}");
+        for values in given_up {
+            assert_eq!(values, [site.candidate.value(), first.clone()], "the lock, then what may be left");
+        }
+    });
+}
+
+/// Two of three don't answer what they are asked of the first try, neither at once nor when the lock is given up.
+pub(crate) fn what_can_not_be_given_up_keeps_no_lock() {
+    let other = [No("other"), Yes(2)];
+    let mut site = Site::of([&[Yes(1), Yes(2)], &other, &other]);
+    run(async move {
+        let first = site.candidate.value();
+        for node in &site.nodes[..2] {
+            *node.swallows.lock().unwrap() = Some(first.clone());
+        }
+        assert!(site.loses().await, "the node may have it still");
+        site.wins().await;
+        assert_eq!(site.named(0), [first]);
+        let (outcome, given_up) = site.releases().await;
+        assert!(matches!(outcome, Ok(Release::Released { .. })), "{outcome:?}");
+        for values in given_up {
+            assert!(values.contains(&site.candidate.value()), "{values:?}");
+        }
+    });
+}
+
+/// The try after it had the same value, and no node was silent to that one.
+pub(crate) fn what_no_node_was_asked_to_forget_is_not_forgotten() {
+    let other = No("other");
+    let mut site = Site::of([&[other, Yes(1), Yes(2)], &[Nothing, other, Yes(2)], &[other, other, Yes(2)]]);
+    run(async move {
+        let first = site.candidate.value();
+        assert!(site.loses().await, "its vote may come late");
+        site.loses().await;
+        site.wins().await;
+        assert_eq!(site.named(0), [first]);
+    });
+}
+
+/// Of many who had a part each, every second try asks one node before the others. That one is silent at first, or gone
+/// behind its yes.
+pub(crate) fn what_was_asked_ahead_of_the_others_is_not_forgotten() {
+    let third = [No("c"), No("c"), Yes(3)];
+    let silent = Site::of([&[Yes(1), Nothing, No("c"), Yes(3)], &[No("b"), Yes(2), Yes(2), Yes(3)], &third]);
+    let gone = Site::of([&[Yes(1), Yes(2), Refused, Yes(3)], &[No("b"), Yes(2), Yes(3)], &third]);
+    for (what, mut site) in [("silent", silent), ("gone", gone)] {
+        run(async move {
+            assert!(!site.loses().await, "{what}: every node has answered");
+            let second = site.candidate.value();
+            assert!(site.loses().await, "{what}: something of it may be there");
+            site.wins().await;
+            assert_eq!(site.named(1).last(), Some(&second), "{what}");
+        });
+    }
+}
+
+/// Another candidate that met it took it for a holder's, and waits for word of its release.
+pub(crate) fn a_majority_that_is_taken_back_is_told_to_waiters() {
+    let mut site = Site::of([&[Yes(5)], &[Yes(7)], &[No("other")]]);
+    run(async move {
+        // The first did not raise its token to the second's.
+        let outcome = site.candidate.attempt().await;
+        assert!(!matches!(outcome, Ok(Attempt::Granted(_))), "{outcome:?}");
+        assert_eq!([site.told(0), site.told(1)], [[Tells::Waiters], [Tells::Waiters]]);
+        assert_eq!(site.told(2), []);
+    });
+}
+
+pub(crate) fn a_minority_is_taken_back_in_silence() {
+    let mut site = Site::of([&[Yes(5)], &[No("b")], &[No("c")]]);
+    run(async move {
+        site.loses().await;
+        assert_eq!(site.told(0), [Tells::Nobody]);
+    });
+}
+
+/// On one thread: what a node's task does without waiting has been done when the others see it.
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+}
