@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Cause, Claim, Release, Renewal, Request};
-use lock_core::{Instant, Result};
+use lock_core::driver::{Attempt, Call, Cause, Claim, Release, Renewal, Request, Watched};
+use lock_core::{Error, Instant, Result};
 
 use crate::row::Row;
 use crate::table::{Course, Key, Listener, Table};
@@ -20,6 +20,10 @@ pub(crate) struct SqlClaim<T> {
     listening: Option<Box<dyn Listener>>,
     seen: Seen,
 }
+
+/// How often a call asks again that came too late for a lock that it had seen free. Each further time takes a holder that
+/// has come and gone between two statements.
+const RACES: usize = 3;
 
 /// What the attempts before this one saw.
 #[derive(Debug, Default)]
@@ -40,6 +44,24 @@ impl<T: Table> SqlClaim<T> {
         Call::begin(&self.request.clock, self.request.patience)
     }
 
+    /// An attempt that found the lock free, and came to its row behind another's, knows nothing of that one: the next
+    /// does. A waiter that was told no end would sleep past it.
+    async fn ask(&self, call: &Call, course: Course) -> Result<Attempt> {
+        let mut outcome = self.table.attempt(call, &self.key, &self.request, course).await?;
+        for _ in 0..RACES {
+            let has_lost = matches!(&outcome, Attempt::Busy(busy) if busy.free_in.is_none());
+            if !has_lost || call.left().is_zero() {
+                break;
+            }
+            outcome = match self.table.attempt(call, &self.key, &self.request, course).await {
+                // That the lock was another's stands.
+                Err(e) if e.is_transient() && !e.may_have_been_done() => break,
+                again => again?,
+            };
+        }
+        Ok(outcome)
+    }
+
     /// Why the lock is no longer this owner's.
     async fn cause(&self, call: &Call) -> Result<Cause> {
         Ok(match self.table.look(call, &self.key).await? {
@@ -55,7 +77,7 @@ impl<T: Table> Claim for SqlClaim<T> {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = self.call();
         let course = self.seen.course(call.began());
-        let outcome = self.table.attempt(&call, &self.key, &self.request, course).await?;
+        let outcome = self.ask(&call, course).await?;
         match &outcome {
             // What wakes a holder is missed by a waiter.
             Attempt::Granted(_) => self.listening = None,
@@ -81,10 +103,22 @@ impl<T: Table> Claim for SqlClaim<T> {
         }
     }
 
+    async fn watch(&mut self) -> Result<Watched> {
+        match self.table.watch(&self.call(), &self.request.owner).await? {
+            Some(watching) => self.listening = Some(watching),
+            None => {
+                return Err(Error::unsupported(
+                    "this server tells of no revoke by itself: the next renewal does",
+                ));
+            }
+        }
+        Ok(Watched::FromNowOn)
+    }
+
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let call = self.call();
         match self.table.renew(&call, &self.key, &self.request.owner, ttl).await? {
-            Some(left) => Ok(Renewal::Held { valid_for: left }),
+            Some(left) => Ok(Renewal::Held { valid_for: left, age: Duration::ZERO }),
             None => Ok(Renewal::Lost(self.cause(&call).await?)),
         }
     }

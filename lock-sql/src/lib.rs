@@ -33,6 +33,8 @@ mod fence;
 pub mod mysql;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod profile;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod row;
 #[cfg(any(feature = "mysql", feature = "postgres"))]

@@ -23,18 +23,25 @@ pub(crate) trait Table: fmt::Debug + Send + Sync + 'static {
     /// Writes nothing, and waits for no writer.
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>>;
 
-    /// Grants a lock that is free, or this owner's already: then its token stays, and nothing is shortened.
+    /// Grants a lock that is free, or this owner's already: then its token stays, and nothing is shortened. Busy without an
+    /// end if it was free when it was looked at, and another's when it was to be taken.
     async fn attempt(&self, call: &Call, key: &Key, request: &Request, course: Course) -> Result<Attempt>;
 
     /// What is left then; `None` if it isn't this owner's any more.
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>>;
 
+    /// Also of what a revoke has left in the owner's place.
     async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release>;
 
     async fn revoke(&self, call: &Call, name: &Name, revocation: Revocation) -> Result<Revoked>;
 
-    /// Listens to releases of `name` from its return on. `None` where nobody tells of them.
+    /// Listens to releases of `name` from its return on. `None` where the server doesn't tell of them.
     async fn listen(&self, _call: &Call, _key: &Key, _name: &Name) -> Result<Option<Box<dyn Listener>>> {
+        Ok(None)
+    }
+
+    /// Listens to revokes of what this owner holds, from its return on. `None` where the server doesn't tell of them.
+    async fn watch(&self, _call: &Call, _owner: &Owner) -> Result<Option<Box<dyn Listener>>> {
         Ok(None)
     }
 

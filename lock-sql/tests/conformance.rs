@@ -49,7 +49,7 @@ impl Harness for Sqlite {
                 Err("leases end by the kernel's clock since boot, which nobody can set".to_owned())
             }
             Need::ServerClock => Err("the machine's wall clock is not ours to set".to_owned()),
-            Need::Proxy | Need::Replay | Need::OneTrip | Need::Interrupt => {
+            Need::Proxy | Need::Replay | Need::OneTrip | Need::IdleConnection | Need::Interrupt => {
                 Err(format!("a file has no network: the suite does not {need}"))
             }
         }

@@ -45,7 +45,7 @@ async fn ask(table: &MySqlTable, call: &Call) -> Result<Said> {
         let answer = table.pool.ask(call, Purpose::Enter, move |_| text.to_owned().into()).await?;
         for row in &answer.rows {
             let read = || Ok((row.try_get::<String, _>(0)?, row.try_get(1)?));
-            said.extend([read().map_err(errors::asking)?]);
+            said.extend([read().map_err(errors::reading)?]);
         }
     }
     Ok(Said(said))

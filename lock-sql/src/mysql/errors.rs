@@ -6,7 +6,7 @@ use lock_core::{Done, Error};
 use sqlx::Error as SqlxError;
 use sqlx::mysql::MySqlDatabaseError;
 
-use crate::server::Trouble;
+use crate::server::{Trouble, is_misread};
 
 /// The number of a server's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +57,14 @@ pub(super) fn connecting(error: SqlxError) -> Error {
                 format!("TLS could not be agreed on: {why}; see the URL's ca, cert, key and ssl-mode");
             Error::rejected(message).with_source(error)
         }
+        _ if is_misread(&error) => reading(error),
         _ => Error::unavailable(Done::No, format!("the server can't be reached: {error}")).with_source(error),
     }
+}
+
+/// Where an answer is not what the statement asks for: to ask again would bring the same.
+pub(super) fn reading(error: SqlxError) -> Error {
+    Error::rejected(format!("the server's answer is not what was asked for: {error}")).with_source(error)
 }
 
 /// While a statement runs.
@@ -158,6 +164,11 @@ mod tests {
     use lock_core::ErrorKind;
 
     use super::*;
+
+    #[test]
+    fn an_answer_that_was_not_asked_for_is_no_server_that_cannot_be_reached() {
+        assert_eq!(connecting(SqlxError::RowNotFound).kind(), ErrorKind::Rejected);
+    }
 
     #[test]
     fn a_connection_that_broke_says_nothing_of_what_was_done() {

@@ -11,7 +11,7 @@ use crate::server::{Dialect, TableName};
 
 /// A connection as the library opens it.
 pub async fn connect(options: MySqlConnectOptions) -> Result<MySqlConnection> {
-    Ok(Server::new(options, "").connect().await?.connection)
+    Ok(Server::new(options, "", String::new()).connect().await?.connection)
 }
 
 /// What takes a free lock, until `deadline` in the server's microseconds. `LAST_INSERT_ID` is the token, or zero.

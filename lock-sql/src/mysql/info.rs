@@ -17,6 +17,7 @@ pub(super) fn describe(server: &str, facts: &Facts) -> Info {
     Info {
         backend: "mysql",
         server: server.to_owned(),
+        identity: None,
         fencing: Fencing::WhileDataIsKept {
             clock_step: IDLE,
             kept: format!(

@@ -77,8 +77,8 @@ async fn find(table: &MySqlTable, call: &Call) -> Result<Option<String>> {
         Err(e) if errors::code_of(&e) == Some(Code::NO_TABLE) => return Ok(None),
         Err(e) => return Err(e),
     };
-    let row = answer.rows.first().ok_or_else(|| errors::asking(sqlx::Error::RowNotFound))?;
-    row.try_get(1).map(Some).map_err(errors::asking)
+    let row = answer.rows.first().ok_or_else(|| errors::reading(sqlx::Error::RowNotFound))?;
+    row.try_get(1).map(Some).map_err(errors::reading)
 }
 
 fn must_be_ours(name: &TableName, created: &str) -> Result<()> {

@@ -19,47 +19,66 @@ pub(crate) struct Server {
     options: MySqlConnectOptions,
     /// What the last connection found.
     info: RwLock<Arc<Info>>,
+    /// The table, and what stands before names in it.
+    place: String,
 }
 
-/// What our statements take for granted, whatever the server's defaults are: each is a transaction of its own, waits for
-/// nobody's lock for longer than a second, and reads the clock in UTC; what doesn't fit is an error; a connection lives for
-/// longer than the pool keeps an idle one.
+/// What our statements take for granted, whatever the server's defaults are, or what a session begins with: each is a
+/// transaction of its own, waits for no other's lock for longer than a second, and reads the clock in UTC; all that is
+/// found is answered, however long it took; what doesn't fit is an error; a connection lives for longer than the pool keeps
+/// an idle one. The limit of a look's time has another name on each product, which the other takes for a comment.
+///
+/// It notes the time: a clock that shows the same one behind it was set, and stands still.
 const SESSION: &str = "SET autocommit = 1, time_zone = '+00:00', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, \
-     wait_timeout = 60, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', NAMES utf8mb4";
+     wait_timeout = 60, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_safe_updates = 0, \
+     sql_select_limit = 18446744073709551615, sql_big_selects = 1, \
+     /*!80000 max_execution_time = 0, */ /*M!100500 max_statement_time = 0, */ \
+     @onelock_began = UTC_TIMESTAMP(6), NAMES utf8mb4";
+
+/// Which server it is, for MySQL alone. A copy of its files has the same id, but not the same place beside it. MariaDB's
+/// `server_uid` is made of the network card's address and the port, which containers on two machines have in common.
+const ID: &str =
+    "/*!80000 CONCAT(@@GLOBAL.server_uuid, ' ', @@GLOBAL.hostname, ':', @@GLOBAL.port) AS id, */";
 
 impl Server {
-    pub(super) fn new(options: MySqlConnectOptions, address: &str) -> Server {
+    pub(super) fn new(options: MySqlConnectOptions, address: &str, place: String) -> Server {
         // All that sqlx would set is in SESSION.
         let options =
             options.timezone(None).set_names(false).pipes_as_concat(false).no_engine_substitution(false);
-        Server { options, info: RwLock::new(Arc::new(describe(address, &Facts::default()))) }
+        Server { options, info: RwLock::new(Arc::new(describe(address, &Facts::default()))), place }
     }
 
     pub(super) fn info(&self) -> Arc<Info> {
         self.info.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn learn(&self, facts: &Facts) {
+    fn learn(&self, facts: &Facts, id: Option<String>) {
+        let identity = id.map(|id| format!("{id} {}", self.place));
         let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
-        *info = Arc::new(describe(&info.server, facts));
+        *info = Arc::new(Info { identity, ..describe(&info.server, facts) });
     }
 
     async fn greet(&self, connection: &mut MySqlConnection) -> sqlx::Result<Result<i64>> {
         ask(connection, SESSION).await?;
         // A server may be told to let SYSDATE stand still too: then it shows no time behind the statement's beginning.
         let greeting = format!(
-            "SELECT BENCHMARK(1000, RAND()), SYSDATE(6) = NOW(6) AS still, {NOW} AS now, \
+            "SELECT {ID} BENCHMARK(1000, RAND()), SYSDATE(6) = NOW(6) AS still, {NOW} AS now, \
+             CAST(UTC_TIMESTAMP(6) = @onelock_began AS SIGNED) AS frozen, \
              CAST(@@GLOBAL.innodb_flush_log_at_trx_commit AS SIGNED) AS flush, \
              CAST(@@GLOBAL.read_only AS SIGNED) AS read_only"
         );
         let answer = ask(connection, &greeting).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound)?;
-        self.learn(&Facts::read(row)?);
-        Ok(match row.try_get::<i64, _>("still")? {
-            0 => Ok(row.try_get("now")?),
-            _ => Err(Error::unsupported(
+        self.learn(&Facts::read(row)?, row.try_get("id").ok());
+        Ok(match (row.try_get::<i64, _>("still")?, row.try_get::<i64, _>("frozen")?) {
+            (0, 0) => Ok(row.try_get("now")?),
+            (_, 0) => Err(Error::unsupported(
                 "the server was started with sysdate-is-now, and shows no statement what time it is when it has \
                  waited: start it without",
+            )),
+            (_, _) => Err(Error::unsupported(
+                "the session's clock was set and stands still: see who does SET timestamp, as in the server's \
+                 init_connect, or a proxy",
             )),
         })
     }

@@ -9,7 +9,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use super::schema;
 use super::table::MySqlTable;
 use crate::driver::SqlDriver;
-use crate::server::{Certificates, Parameters};
+use crate::server::{Certificates, Parameters, Spellings, TableName};
 
 /// A MySQL or MariaDB server, and how to reach it.
 ///
@@ -29,6 +29,11 @@ pub struct MySql {
 /// The driver's own, beside ours.
 const DRIVERS: [&str; 2] = ["ssl-mode", "socket"];
 
+const NO_DATABASE: &str = "the URL names no database; write mysql://host/database, or table=database.table";
+
+/// Files with certificates.
+const FILES: Spellings = Spellings { ca: &["ca"], cert: &["cert"], key: &["key"] };
+
 impl MySql {
     /// Reads a URL: `mysql://user:password@host[:port]/database`; `mariadb://` says the same.
     ///
@@ -43,8 +48,8 @@ impl MySql {
         let mut url = Location::parse(url)?;
         let mut options = parse_base(&url)?;
         let parameters = Parameters::take(&mut url)?;
-        let certificates = Certificates::take(&mut url)?;
-        let mode = url.take("ssl-mode").map(|mode| parse_mode(&mode)).transpose()?;
+        let certificates = Certificates::take(&mut url, &FILES)?;
+        let mode = url.take("ssl-mode").map(|mode| parse_mode(&url, &mode)).transpose()?;
         options = encrypted(options, mode, certificates)?;
         if let Some(socket) = url.take("socket") {
             options = options.socket(socket);
@@ -59,8 +64,8 @@ impl MySql {
         Ok(self)
     }
 
-    /// Keeps the locks in another table than `onelock_locks`: `table` or `database.table`, of letters, digits and `_`.
-    /// `Invalid` for any other.
+    /// Keeps the locks in another table than `onelock_locks`: `table` in the URL's database, or `database.table`, of
+    /// letters, digits and `_`. `Invalid` for any other.
     pub fn table(mut self, table: &str) -> Result<MySql> {
         self.parameters.table = table.parse()?;
         Ok(self)
@@ -68,7 +73,7 @@ impl MySql {
 
     /// The statement that creates the table of locks, for an administrator. Does no I/O.
     pub fn schema(&self) -> String {
-        format!("{};", schema::create(&self.parameters.table))
+        format!("{};", schema::create(&self.table_name()))
     }
 
     /// Opens a client. The table of locks is created if it isn't there and this user may create it.
@@ -77,20 +82,35 @@ impl MySql {
     /// the table is of another version; `Unsupported` if the server was started with `sysdate-is-now`.
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = self.parameters.options(options);
+        if self.table_name().schema().is_none() {
+            return Err(Error::rejected(NO_DATABASE));
+        }
         let (address, server) = (self.address(), self.address());
         let open = |context: lock_core::Context| async move {
             let clock = context.clock.clone();
-            Ok(SqlDriver::new(MySqlTable::open(self, &server, context).await?, clock))
+            let name = self.table_name();
+            Ok(SqlDriver::new(MySqlTable::open(self, name, &server, context).await?, clock))
         };
         options.open("mysql", &address, open).await
     }
 
-    /// The server for people: where it is, without who we are.
+    /// The table with its database: which one a session is in may be another's doing (`init_connect`, a proxy).
+    fn table_name(&self) -> TableName {
+        let named = self.parameters.table.clone();
+        match self.options.get_database() {
+            Some(database) => named.within(database),
+            None => named,
+        }
+    }
+
+    /// The server for people: where it is, and where the locks are there, without who we are.
     fn address(&self) -> String {
-        let database = self.options.get_database().unwrap_or_default();
+        let (database, table) = (self.options.get_database().unwrap_or_default(), self.table_name());
         match self.options.get_socket() {
-            Some(socket) => format!("{} ({database})", socket.display()),
-            None => format!("{}:{}/{database}", self.options.get_host(), self.options.get_port()),
+            Some(socket) => format!("{} ({database})?table={table}", socket.display()),
+            None => {
+                format!("{}:{}/{database}?table={table}", self.options.get_host(), self.options.get_port())
+            }
         }
     }
 }
@@ -131,10 +151,11 @@ fn parse_base(url: &Location) -> Result<MySqlConnectOptions> {
     Ok(options.disable_statement_logging())
 }
 
-fn parse_mode(text: &str) -> Result<MySqlSslMode> {
+fn parse_mode(url: &Location, text: &str) -> Result<MySqlSslMode> {
     text.parse().map_err(|_| {
+        let mode = url.shown("ssl-mode", text);
         Error::invalid(format!(
-            "ssl-mode={text}: there are DISABLED, PREFERRED, REQUIRED, VERIFY_CA and VERIFY_IDENTITY"
+            "{mode}: there are DISABLED, PREFERRED, REQUIRED, VERIFY_CA and VERIFY_IDENTITY"
         ))
     })
 }
@@ -185,7 +206,7 @@ mod tests {
             "mysql://deploy:s%40crt@host:3307/ops?prefix=app%3A&table=ops.locks&connections=3&patience=250ms",
         )
         .unwrap();
-        assert_eq!(mysql.address(), "host:3307/ops");
+        assert_eq!(mysql.address(), "host:3307/ops?table=ops.locks");
         assert_eq!(mysql.options.get_username(), "deploy");
         assert_eq!(mysql.parameters.prefix, Prefix::new("app:").unwrap());
         assert_eq!(
@@ -193,8 +214,11 @@ mod tests {
             ("ops.locks".into(), 3)
         );
 
-        assert_eq!(MySql::from_url("mariadb://h/d").unwrap().address(), "h:3306/d");
-        assert_eq!(MySql::from_url("mysql://h/d?socket=/run/s").unwrap().address(), "/run/s (d)");
+        assert_eq!(MySql::from_url("mariadb://h/d").unwrap().address(), "h:3306/d?table=d.onelock_locks");
+        assert_eq!(
+            MySql::from_url("mysql://h/d?socket=/run/s").unwrap().address(),
+            "/run/s (d)?table=d.onelock_locks"
+        );
     }
 
     #[test]

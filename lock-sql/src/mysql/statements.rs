@@ -127,13 +127,14 @@ impl Statements {
         .into()
     }
 
-    /// Answers the time if it was held until now, and whether somebody waits.
+    /// Gives up what is the owner's, or what a revoke has left in its place. Answers the time if it was held until now, and
+    /// whether a waiter is there.
     pub(super) fn release(&self, key: &[u8], owner: &Owner) -> Statement {
         let (table, name, owner) = (&self.table, Hex(key), Hex(owner.as_bytes()));
         let text = format!(
             "UPDATE {table} SET owner = x'', label = '', \
              expires = 0 * LAST_INSERT_ID(IF(expires > {NOW}, 2 * {NOW} + (waiting > {NOW}), 0)) \
-             WHERE name = {name} AND owner = {owner}"
+             WHERE name = {name} AND (owner = {owner} OR (revoked = {owner} AND expires > {NOW}))"
         );
         Statement { text, number: Number::NowAndOthers, otherwise: None }
     }
@@ -169,7 +170,7 @@ impl Statements {
             When::Now => format!("owner = x'', label = '', expires = 0 * {left}"),
         };
         format!(
-            "UPDATE {table} SET {taken}, revoked = {holder} \
+            "UPDATE {table} SET {taken}, revoked = COALESCE(revoked, {holder}) \
              WHERE name = {name} AND owner = {holder} AND expires > {NOW}"
         )
         .into()

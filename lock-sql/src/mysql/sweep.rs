@@ -21,7 +21,7 @@ pub(super) fn sweep(
         let find = statements.clone();
         let answer = pool.ask(&call, Purpose::Enter, move |_| find.idle(&from)).await?;
         let rows: Vec<(Vec<u8>, bool)> =
-            answer.rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(errors::asking)?;
+            answer.rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(errors::reading)?;
         let (seen, last) = (rows.len(), rows.last().map(|(name, _)| name.clone()));
         let idle: Vec<Vec<u8>> = rows.into_iter().filter_map(|(name, idle)| idle.then_some(name)).collect();
         if !idle.is_empty() {

@@ -26,6 +26,7 @@ use crate::table::{Course, Key, Listener, Table};
 pub(crate) struct MySqlTable {
     pub(super) pool: Pool<Server>,
     pub(super) statements: Statements,
+    /// With its database.
     pub(super) name: TableName,
     prefix: Prefix,
     sweep: Sweep,
@@ -48,18 +49,25 @@ enum Found {
 }
 
 impl MySqlTable {
-    pub(super) async fn open(mysql: MySql, address: &str, context: Context) -> Result<MySqlTable> {
+    /// `name` with its database.
+    pub(super) async fn open(
+        mysql: MySql,
+        name: TableName,
+        address: &str,
+        context: Context,
+    ) -> Result<MySqlTable> {
         let MySql { options, parameters } = mysql;
         // sqlx has a provider of its own for all but this.
         #[cfg(feature = "tls")]
         if matches!(options.get_ssl_mode(), sqlx::mysql::MySqlSslMode::VerifyCa) {
             lock_core::driver::check_tls_provider()?;
         }
-        let server = Server::new(options, address);
+        let server =
+            Server::new(options, address, format!("{} {}", name.quoted('`'), parameters.prefix.as_str()));
         let table = MySqlTable {
             pool: Pool::new(server, parameters.connections, context.patience),
-            statements: Statements::on(&parameters.table),
-            name: parameters.table,
+            statements: Statements::on(&name),
+            name,
             prefix: parameters.prefix,
             sweep: Sweep::default(),
         };
@@ -126,14 +134,18 @@ impl Table for MySqlTable {
         loop {
             found = match found {
                 Found::Taken { token } => {
-                    return Ok(Attempt::Granted(Grant { token: row::token(token)?, valid_for: request.ttl }));
+                    return Ok(Attempt::Granted(Grant {
+                        token: row::token(token)?,
+                        valid_for: request.ttl,
+                        age: Duration::ZERO,
+                    }));
                 }
                 // Ours already, by an attempt whose answer was lost: kept from now on, as by any other attempt.
                 Found::Row(row) if row.is_held_by(&request.owner) => {
                     match self.renew(call, key, &request.owner, request.ttl).await? {
                         Some(valid_for) => {
                             let token = row::token(row.token)?;
-                            return Ok(Attempt::Granted(Grant { token, valid_for }));
+                            return Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO }));
                         }
                         // It has ended meanwhile.
                         None => self.take(call, key, request, Existence::Expected).await?,
@@ -216,7 +228,7 @@ fn is_table_missing(error: &Error) -> bool {
 
 /// What a look shows.
 fn found(answer: &Answer<MySqlRow>) -> Result<Found> {
-    answer.rows.first().map_or(Ok(Found::Nothing), |row| read(row).map(Found::Row).map_err(errors::asking))
+    answer.rows.first().map_or(Ok(Found::Nothing), |row| read(row).map(Found::Row).map_err(errors::reading))
 }
 
 fn read(row: &MySqlRow) -> sqlx::Result<Row> {

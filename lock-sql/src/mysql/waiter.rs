@@ -41,7 +41,7 @@ impl Waiter {
         let look = move |_| statements.waiting(&key);
         let answer = self.pool.ask(call, Purpose::Enter, look).await.map_err(errors::harmless)?;
         let waiting = answer.rows.first().map(|row| row.try_get("waiting")).transpose();
-        let lasts = left(waiting.map_err(errors::asking)?.unwrap_or(0)).unwrap_or_default();
+        let lasts = left(waiting.map_err(errors::reading)?.unwrap_or(0)).unwrap_or_default();
         if lasts < FRESH {
             let (statements, key) = (self.statements.clone(), self.key.clone());
             self.pool.ask(call, Purpose::Enter, move |_| statements.mark(&key, MARK)).await?;

@@ -1,18 +1,26 @@
 //! `check`: is the server reachable, are we allowed, does it keep what it is told?
 
-use lock_core::Result;
+use std::time::Duration;
+
 use lock_core::driver::{Call, Finding, Level};
+use lock_core::{Error, ErrorKind, Name, Owner, Result};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 use super::schema::{self, Found};
+use super::standbys::Synchronous;
 use super::statement::Statement;
-use super::statements::now;
+use super::statements::{self, now};
 use super::table::PostgresTable;
-use super::{errors, wakes};
-use crate::server::Purpose;
+use super::{elsewhere, errors, wakes};
+use crate::server::{Purpose, micros};
+use crate::table::Table as _;
 
-/// The settings are the server's own, without what our sessions set.
+/// How long the lock would be held that is undone at once: longer than the server may take for all of it.
+const PROBE: Duration = Duration::from_secs(3600);
+
+/// Of those to which the server sends its log, what may be promoted is no backup, and no subscriber (whose slot is a
+/// logical one). Who lacks `pg_monitor` is shown no state.
 const ABOUT: &str = concat!(
     "SELECT ",
     now!(),
@@ -20,41 +28,58 @@ const ABOUT: &str = concat!(
   array_to_string(ARRAY(SELECT p FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p
     WHERE NOT has_table_privilege(to_regclass('{table}'), p)), ', ') AS refused,
   current_setting('fsync') AS fsync,
-  (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit') AS commits,
   current_setting('synchronous_standby_names') AS standbys,
-  (SELECT count(*) FROM pg_stat_replication) AS replicas,
+  (SELECT count(*) FROM pg_stat_replication AS r
+    WHERE coalesce(r.state, '') <> 'backup' AND r.application_name NOT IN ('pg_basebackup', 'pg_receivewal')
+      AND NOT EXISTS (SELECT 1 FROM pg_replication_slots AS s WHERE s.active_pid = r.pid AND s.slot_type = 'logical'))
+    AS replicas,
   current_setting('transaction_read_only') AS read_only,
+  (SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass('{table}')) AS persistence,
   obj_description(to_regclass('{table}'), 'pg_class') AS comment,
   coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false) AS encrypted"
 );
 
 /// One finding per question. An `Err` only if the server can't be reached at all.
 pub(super) async fn check(table: &PostgresTable, call: &Call) -> Result<Vec<Finding>> {
-    let about = ABOUT.replace("{table}", &table.name.quoted('"')).into();
-    let answer = table.pool.ask(call, Purpose::Enter, move |_| Statement::new(&about)).await?;
-    let row = answer.rows.first().ok_or_else(|| errors::reading(sqlx::Error::RowNotFound))?;
-    let mut findings = about_server(table, row).map_err(errors::reading)?;
+    let row = ask(table, call, ABOUT.replace("{table}", &table.name.quoted('"'))).await?;
+    let others = ask(table, call, elsewhere::all(&table.name)).await?;
+    let others = elsewhere::read(&others).map_err(errors::reading)?;
+    let rights = rights(table, call, &row).await?;
+    let mut findings = about_server(table, &row, rights, &others).map_err(errors::reading)?;
     findings.push(table.pool.drift().unwrap_or_default().finding());
     findings.push(push(table, call).await);
     Ok(findings)
 }
 
-fn about_server(table: &PostgresTable, row: &PgRow) -> sqlx::Result<Vec<Finding>> {
+/// The one row that answers a question.
+async fn ask(table: &PostgresTable, call: &Call, question: String) -> Result<PgRow> {
+    let question = question.into();
+    let answer = table.pool.ask(call, Purpose::Enter, move |_| Statement::new(&question)).await?;
+    answer.rows.into_iter().next().ok_or_else(|| errors::reading(sqlx::Error::RowNotFound))
+}
+
+fn about_server(
+    table: &PostgresTable,
+    row: &PgRow,
+    rights: Finding,
+    others: &[String],
+) -> sqlx::Result<Vec<Finding>> {
     let text = |column: &str| row.try_get::<String, _>(column);
-    let server = &table.pushed.server;
+    let server = &table.info().server;
+    let found = Found { persistence: row.try_get("persistence")?, comment: row.try_get("comment")? };
     Ok(vec![
         Finding::new("reachable", Level::Good, format!("PostgreSQL {} at {server}", text("version")?)),
-        rights(row.try_get("refused")?, table),
-        schema(table, row.try_get("comment")?),
-        match text("read_only")?.as_str() {
-            "on" => Finding::new(
+        rights,
+        schema(table, &found, others),
+        match is_read_only(row)? {
+            true => Finding::new(
                 "writable",
                 Level::Bad,
-                "the server, or this user's sessions, are set to read-only",
+                "the server, or this user's sessions, are set to read-only; behind a pooler perhaps by another client",
             ),
-            _ => Finding::new("writable", Level::Good, "it takes writes"),
+            false => Finding::new("writable", Level::Good, "it takes writes"),
         },
-        durability(&text("fsync")?, &text("commits")?),
+        durability(&text("fsync")?),
         replicas(row.try_get("replicas")?, &text("standbys")?),
         match row.try_get("encrypted")? {
             true => Finding::new("encryption", Level::Good, "the server's connection is encrypted"),
@@ -67,57 +92,100 @@ fn about_server(table: &PostgresTable, row: &PgRow) -> sqlx::Result<Vec<Finding>
     ])
 }
 
-fn rights(refused: Option<String>, table: &PostgresTable) -> Finding {
-    match refused.as_deref() {
-        Some("") => Finding::new("rights", Level::Good, "all that a lock needs is allowed"),
+fn is_read_only(row: &PgRow) -> sqlx::Result<bool> {
+    Ok(row.try_get::<String, _>("read_only")? == "on")
+}
+
+/// What this user is granted; and whether it takes, renews and releases a lock that is undone at once, since policies for
+/// rows, and triggers, may keep it from what it is granted.
+async fn rights(table: &PostgresTable, call: &Call, row: &PgRow) -> Result<Finding> {
+    let read = || Ok((row.try_get("refused")?, is_read_only(row)?));
+    let (refused, is_read_only): (Option<String>, bool) = read().map_err(errors::reading)?;
+    Ok(match refused.as_deref() {
+        Some("") if is_read_only => {
+            Finding::new("rights", Level::Unknown, "not tried: the server takes no writes")
+        }
+        Some("") => match probe(table, call).await {
+            Ok(()) => Finding::new("rights", Level::Good, "all that a lock needs is allowed"),
+            Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("rights", Level::Bad, e.message()),
+            Err(e) => Finding::new("rights", Level::Unknown, e.message()),
+        },
         Some(refused) => {
             let message = format!("this user is refused {refused}; GRANT them on {}", table.name);
             Finding::new("rights", Level::Bad, message)
         }
         None => Finding::new("rights", Level::Unknown, "the server would not say"),
+    })
+}
+
+/// Takes, renews and releases a lock that no client names, and undoes it.
+async fn probe(table: &PostgresTable, call: &Call) -> Result<()> {
+    let owner = Owner::mint(&table.random);
+    let key = table.prefix.key(&Name::new(format!("check {owner}"))?).into_bytes();
+    let (text, ttl) = (table.statements.probe.clone(), micros(PROBE));
+    let probe = move |_| {
+        let probe = Statement::several(&text).bytes(&key).bytes(owner.as_bytes());
+        // What is undone may come late.
+        probe.number(ttl).number(i64::MAX).bytes(b"lock check")
+    };
+    let answer = table.pool.ask(call, Purpose::Enter, probe).await?;
+    match answer.rows.len() {
+        statements::PROBED => Ok(()),
+        _ => Err(Error::rejected(
+            "this user may not change the rows that it has written: row-level security, or a trigger of the table, keeps \
+             it from them",
+        )),
     }
 }
 
-fn durability(fsync: &str, commits: &str) -> Finding {
-    match (fsync, commits) {
-        ("off", _) => Finding::new(
+/// Our transactions wait for the disk whatever `synchronous_commit` is elsewhere.
+fn durability(fsync: &str) -> Finding {
+    match fsync {
+        "off" => Finding::new(
             "durability",
             Level::Warning,
             "fsync=off: a crash of the machine loses locks that were granted, or the whole database",
-        ),
-        (_, "off") => Finding::new(
-            "durability",
-            Level::Good,
-            "a grant is on the disk before it counts (synchronous_commit=off is overruled for the locks)",
         ),
         _ => Finding::new("durability", Level::Good, "a grant is on the disk before it counts"),
     }
 }
 
-fn replicas(connected: i64, synchronous: &str) -> Finding {
-    match (connected, synchronous) {
-        (0, "") => {
+fn replicas(connected: i64, setting: &str) -> Finding {
+    let warning = |message: String| Finding::new("replicas", Level::Warning, message);
+    match (usize::try_from(connected).unwrap_or(0), Synchronous::read(setting)) {
+        (0, None) if setting.is_empty() => {
             Finding::new("replicas", Level::Good, "none: the server is the only one that has the locks")
         }
-        (_, "") => Finding::new(
-            "replicas",
-            Level::Warning,
-            format!(
-                "{connected}, none of them synchronous: one that is promoted may not know of the last grants"
-            ),
-        ),
-        _ => Finding::new("replicas", Level::Good, format!("synchronous: {synchronous}")),
+        (_, None) if setting.is_empty() => warning(format!(
+            "{connected}, none of them synchronous: one that is promoted may not know of the last grants"
+        )),
+        (connected, Some(synchronous)) if synchronous.covers(connected) => {
+            let message = format!("a grant is at all of them before it counts ({setting})");
+            Finding::new("replicas", Level::Good, message)
+        }
+        (_, Some(Synchronous { awaited, .. })) => warning(format!(
+            "a grant waits for {awaited} of them (synchronous_standby_names is {setting}): another that is promoted may \
+             not know of the last grants; let it wait for all that may be promoted"
+        )),
+        (_, None) => {
+            let message = format!("what synchronous_standby_names says is not understood: {setting}");
+            Finding::new("replicas", Level::Unknown, message)
+        }
     }
 }
 
-fn schema(table: &PostgresTable, comment: Option<String>) -> Finding {
-    match schema::is_ours(&table.name, &Found { is_there: true, comment }) {
-        Ok(_) => Finding::new(
-            "schema",
-            Level::Good,
-            format!("the table {} has version {}", table.name, schema::VERSION),
-        ),
-        Err(e) => Finding::new("schema", Level::Bad, e.message()),
+fn schema(table: &PostgresTable, found: &Found, others: &[String]) -> Finding {
+    match (schema::is_ours(&table.name, found), elsewhere::warning(&table.name, others)) {
+        (Ok(true), None) => {
+            let message = format!("the table {} has version {}", table.name, schema::VERSION);
+            Finding::new("schema", Level::Good, message)
+        }
+        (Ok(true), Some(warning)) => Finding::new("schema", Level::Warning, warning),
+        (Ok(false), _) => {
+            let message = format!("the table {} is missing; `lock init --on URL` makes it", table.name);
+            Finding::new("schema", Level::Bad, message)
+        }
+        (Err(e), _) => Finding::new("schema", Level::Bad, e.message()),
     }
 }
 
@@ -126,5 +194,26 @@ async fn push(table: &PostgresTable, call: &Call) -> Finding {
         Ok(true) => Finding::new("push", Level::Good, "waiters are woken by a release"),
         Ok(false) => Finding::new("push", Level::Warning, wakes::LENT),
         Err(e) => Finding::new("push", Level::Unknown, e.message()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standby_that_no_grant_waits_for_is_warned_of() {
+        for (connected, setting, level, said) in [
+            (0, "", Level::Good, "only one"),
+            (2, "", Level::Warning, "none of them synchronous"),
+            (1, "a", Level::Good, "at all of them"),
+            (2, "ANY 1 (a, b)", Level::Warning, "waits for 1"),
+            (2, "FIRST 1 (a, b)", Level::Warning, "waits for 1"),
+            (2, "FIRST 2 (a, b)", Level::Good, "at all of them"),
+            (1, "ANY (a)", Level::Unknown, "not understood"),
+        ] {
+            let finding = replicas(connected, setting);
+            assert!(finding.level == level && finding.message.contains(said), "{setting}: {finding:?}");
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lock_core::{Clock, Context, Hub, Prefix, Random};
-use sqlx::Executor as _;
 use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
+use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 use tokio::sync::{mpsc, oneshot};
 
 use super::session::Sessions;
@@ -18,10 +18,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How often a connection on which somebody listens is asked whether it is still there.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// A claim wants to hear of releases in a table.
+/// A claim wants to hear of releases or revokes.
 #[derive(Debug)]
 pub(super) struct Order {
-    pub(super) table: i64,
+    /// In the table with this number; `None` if the claim has not been told it.
+    pub(super) table: Option<i64>,
     pub(super) reply: oneshot::Sender<Result<(), Trouble>>,
 }
 
@@ -33,13 +34,37 @@ pub(super) enum Trouble {
     Broken(String),
 }
 
-/// The table whose releases are heard at present. Cheap to clone.
+/// The claims of a client that hear. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hubs {
+    /// By the name that they wait for.
+    pub(super) waiters: Hub,
+    /// By the owner that holds.
+    pub(super) holders: Hub,
+}
+
+impl Hubs {
+    fn are_empty(&self) -> bool {
+        self.waiters.is_empty() && self.holders.is_empty()
+    }
+
+    fn wake_all(&self) {
+        self.waiters.wake_all();
+        self.holders.wake_all();
+    }
+}
+
+/// The table whose releases and revokes are heard at present. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard(Arc<Mutex<Option<i64>>>);
 
 impl Heard {
     pub(super) fn is(&self, table: i64) -> bool {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) == Some(table)
+    }
+
+    pub(super) fn is_any(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// What was heard before.
@@ -56,7 +81,7 @@ pub(super) struct Feed {
     clock: Clock,
     random: Random,
     patience: Duration,
-    hub: Hub,
+    hubs: Hubs,
     heard: Heard,
     orders: mpsc::UnboundedReceiver<Order>,
 }
@@ -69,9 +94,9 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// The newest order knows best which table there is.
+    /// The newest order that knows it knows best which table there is.
     fn add(&mut self, order: Order) {
-        self.table = Some(order.table);
+        self.table = order.table.or(self.table);
         self.replies.push(order.reply);
     }
 
@@ -95,19 +120,19 @@ impl Feed {
         sessions: Arc<Sessions>,
         prefix: Prefix,
         context: Context,
-        hub: Hub,
+        hubs: Hubs,
         heard: Heard,
         orders: mpsc::UnboundedReceiver<Order>,
     ) -> Feed {
         let Context { clock, random, patience } = context;
-        Feed { sessions, prefix, clock, random, patience, hub, heard, orders }
+        Feed { sessions, prefix, clock, random, patience, hubs, heard, orders }
     }
 
     pub(super) async fn run(mut self) {
         let mut wanted = Wanted::default();
         let mut pause = FIRST_PAUSE;
         loop {
-            if wanted.replies.is_empty() && self.hub.listened().is_empty() {
+            if wanted.replies.is_empty() && self.hubs.are_empty() {
                 let Some(order) = self.orders.recv().await else { return };
                 wanted.add(order);
             }
@@ -124,7 +149,7 @@ impl Feed {
             wanted.answer(&Err(trouble));
             if self.heard.set(None).is_some() {
                 // Nothing is heard from now on: who listens has to look.
-                self.hub.wake_all();
+                self.hubs.wake_all();
             }
             if !self.rest(pause, &mut wanted).await {
                 return;
@@ -167,6 +192,8 @@ impl Feed {
     /// Feeds from one connection until it breaks.
     async fn feed(&mut self, listener: &mut PgListener, wanted: &mut Wanted) -> Left {
         let mut channel = None;
+        // It may lead to another server, or to a table that was made anew.
+        wanted.table = None;
         let mut heartbeat = self.clock.now() + HEARTBEAT;
         loop {
             if let Err(trouble) = self.listen(listener, wanted, &mut channel).await {
@@ -184,7 +211,7 @@ impl Feed {
                 },
                 () = self.clock.sleep_until(heartbeat) => {
                     heartbeat = self.clock.now() + HEARTBEAT;
-                    self.beat(listener).await
+                    self.beat(listener, wanted).await
                 }
             };
             if let Err(trouble) = heard {
@@ -200,24 +227,42 @@ impl Feed {
         wanted: &mut Wanted,
         channel: &mut Option<i64>,
     ) -> Result<(), Trouble> {
-        let Some(table) = wanted.table else { return Ok(()) };
+        let table = match wanted.table {
+            Some(table) => table,
+            None => self.table(listener).await?,
+        };
+        wanted.table = Some(table);
         if *channel != Some(table) {
             self.bounded(listener.unlisten_all()).await?;
             self.bounded(listener.listen(&payload::channel(table))).await?;
             *channel = Some(table);
             self.heard.set(Some(table));
             // What was told while nobody heard it is lost.
-            self.hub.wake_all();
+            self.hubs.wake_all();
         }
         wanted.answer(&Ok(()));
         Ok(())
     }
 
+    /// The number of the table, asked on this connection: a holder's own may be about to renew.
+    async fn table(&self, listener: &mut PgListener) -> Result<i64, Trouble> {
+        let mut table = None;
+        self.bounded(async {
+            let row = listener.fetch_one(sqlx::raw_sql(AssertSqlSafe(self.sessions.which_table()))).await?;
+            table = row.try_get(0)?;
+            Ok(())
+        })
+        .await?;
+        table.ok_or_else(|| Trouble::Broken("the table of locks is gone".to_owned()))
+    }
+
     fn hear(&self, message: sqlx::Result<Option<PgNotification>>) -> Result<(), Trouble> {
         match message {
             Ok(Some(message)) => {
-                if let Some(name) = payload::read(message.payload(), &self.prefix) {
-                    self.hub.wake(&name);
+                if let Some(owner) = payload::revoked(message.payload()) {
+                    self.hubs.holders.wake(owner);
+                } else if let Some(name) = payload::read(message.payload(), &self.prefix) {
+                    self.hubs.waiters.wake(&name);
                 }
                 Ok(())
             }
@@ -226,12 +271,12 @@ impl Feed {
         }
     }
 
-    /// A connection that died in silence would be waited on for ever.
-    async fn beat(&self, listener: &mut PgListener) -> Result<(), Trouble> {
-        if self.hub.listened().is_empty() {
-            return Ok(());
+    /// A connection that died in silence would be waited on for ever, and so would a table that was made anew.
+    async fn beat(&self, listener: &mut PgListener, wanted: &mut Wanted) -> Result<(), Trouble> {
+        if !self.hubs.are_empty() {
+            wanted.table = Some(self.table(listener).await?);
         }
-        self.bounded(async { listener.execute("SELECT 1").await.map(drop) }).await
+        Ok(())
     }
 
     async fn bounded(&self, request: impl Future<Output = sqlx::Result<()>>) -> Result<(), Trouble> {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use lock_core::{Random, Result};
+use lock_core::{Prefix, Random, Result};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
-use super::payload;
+use super::info::info;
 use super::session::Sessions;
 use super::statements::{self, Statements};
+use super::{payload, schema};
+use crate::profile::Profile;
 use crate::server::TableName;
 
 /// What an acquisition, a wait and a release send.
@@ -25,13 +27,16 @@ pub struct Texts {
 
 /// The texts on the default table.
 pub fn texts() -> Texts {
-    let Statements { take, mark, release, .. } = Statements::of(&TableName::default());
+    let table = schema::located(&TableName::default());
+    let Statements { take, mark, release, .. } = Statements::of(&table);
     Texts { take, token: statements::TOKEN, mark, release }
 }
 
 /// A connection as the library opens it.
 pub async fn connect(options: PgConnectOptions) -> Result<PgConnection> {
-    Ok(Sessions::new(options, TableName::default(), Random::system()).open().await?.connection.connection)
+    let profile = Profile::new(info(String::new()), "", &Prefix::default());
+    let sessions = Sessions::new(options, TableName::default(), Random::system(), profile);
+    Ok(sessions.open().await?.connection.connection)
 }
 
 /// Where releases in the table with this number are told.

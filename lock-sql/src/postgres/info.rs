@@ -7,11 +7,12 @@ use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 
 use crate::sweep::IDLE;
 
-/// What it promises at `server`, by whether its releases are heard.
-pub(super) fn info(server: String, wakes: Wakes) -> Info {
+/// What it promises at `server`. Its releases are heard, unless a pooler is found in between.
+pub(super) fn info(server: String) -> Info {
     Info {
         backend: "postgres",
         server,
+        identity: None,
         fencing: Fencing::WhileDataIsKept {
             clock_step: IDLE,
             kept: "each grant is on the server's disk before it counts, unless the server runs with fsync=off; after a \
@@ -21,13 +22,14 @@ pub(super) fn info(server: String, wakes: Wakes) -> Info {
         },
         lease: Lease::Lock,
         fair: Fair::No,
-        wakes,
+        wakes: Wakes::Pushed,
         min_ttl: Duration::from_millis(50),
         max_ttl: Duration::from_secs(365 * 24 * 3600),
         clock: "the server's wall clock: set forward, it ends leases early; set back, it lets those of dead holders last \
                 longer; its time zone doesn't matter",
         data_loss: "a grant that a promoted standby has not received is gone: the lock is free for others there until its \
-                    holder's next renewal tells it; with synchronous_standby_names there is none such"
+                    holder's next renewal tells it; there is none such if synchronous_standby_names makes each grant wait for \
+                    all standbys that may be promoted, which FIRST 1 and ANY 1 of several do not"
             .to_owned(),
         requests_per_hand_over: 2,
     }

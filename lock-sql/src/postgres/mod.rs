@@ -2,6 +2,7 @@
 
 mod check;
 mod dialect;
+mod elsewhere;
 mod errors;
 mod feed;
 mod fence;
@@ -12,6 +13,7 @@ mod payload;
 mod schema;
 mod session;
 mod settings;
+mod standbys;
 mod statement;
 mod statements;
 mod table;

@@ -1,14 +1,19 @@
-//! What a notification says: which lock was released, in hexadecimal digits. A text would have to be one in the
-//! database's encoding, and names are any.
+//! What a notification says, in hexadecimal digits: which lock was released, or, behind an exclamation mark, which owner
+//! a lock was revoked from. A text would have to be one in the database's encoding, and names are any.
 
 use lock_core::Prefix;
 
-/// The channel of a table's releases. Tables are told by their number: a name may be short of its schema.
+/// The channel of a table's releases and revokes. Tables are told by their number: a name may be short of its schema.
 pub(super) fn channel(table: i64) -> String {
     format!("onelock_{table}")
 }
 
-/// The name of the lock, if it has our prefix.
+/// From whom a lock was revoked, if it says that.
+pub(super) fn revoked(payload: &str) -> Option<&str> {
+    payload.strip_prefix('!')
+}
+
+/// The name of the lock that was released, if it has our prefix.
 pub(super) fn read(payload: &str, prefix: &Prefix) -> Option<String> {
     let digits = payload.as_bytes().chunks(2);
     let bytes: Option<Vec<u8>> =
@@ -25,7 +30,8 @@ mod tests {
     fn a_payload_names_a_lock_with_our_prefix() {
         let prefix = Prefix::new("a:").unwrap();
         assert_eq!(read("613ac3a9", &prefix).as_deref(), Some("é"));
-        for other in ["62c3a9", "613", "613a", "zz", "613aff", ""] {
+        assert_eq!((revoked("!0a"), revoked("613a")), (Some("0a"), None));
+        for other in ["!613a", "62c3a9", "613", "613a", "zz", "613aff", ""] {
             assert!(read(other, &prefix).is_none_or(|name| name.is_empty()), "{other}");
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Its version stands in its comment. Both are made in one transaction.
 
-use lock_core::{Error, ErrorKind, Result};
+use lock_core::{Error, Result};
 
 use super::errors;
 use crate::server::{TableName, missing};
@@ -24,11 +24,30 @@ const CREATE: &str = "CREATE TABLE {table} (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {table} IS 'onelock schema 1'";
 
-/// What a server says of the table's name.
+/// Where the table is unless its schema was named. A session's search path has no part in it: two users' paths may differ.
+const USUAL_SCHEMA: &str = "public";
+
+/// What a server says of the table.
 #[derive(Debug)]
 pub(super) struct Found {
-    pub(super) is_there: bool,
+    /// `relpersistence`, if there is a table.
+    pub(super) persistence: Option<String>,
     pub(super) comment: Option<String>,
+}
+
+/// The table's name with its schema, by what the caller named.
+pub(super) fn located(named: &TableName) -> TableName {
+    named.clone().within(USUAL_SCHEMA)
+}
+
+/// Refuses a schema of the server's own: in `pg_temp` each session would have a table of its own.
+pub(super) fn must_be_shared(named: TableName) -> Result<TableName> {
+    match named.schema() {
+        Some(schema) if schema.starts_with("pg_") => Err(Error::invalid(format!(
+            "table={named}: schemas whose names begin with pg_ are the server's own; name another"
+        ))),
+        _ => Ok(named),
+    }
 }
 
 /// The statements that create the table.
@@ -38,18 +57,22 @@ pub(super) fn create(table: &TableName) -> String {
 
 /// Whether our table is there; an error if another is.
 pub(super) fn is_ours(table: &TableName, found: &Found) -> Result<bool> {
-    if found.is_there {
-        version::must_be_ours(table, found.comment.as_deref().unwrap_or_default(), VERSION)?;
+    let Some(persistence) = &found.persistence else { return Ok(false) };
+    version::must_be_ours(table, found.comment.as_deref().unwrap_or_default(), VERSION)?;
+    match persistence.as_str() {
+        "p" => Ok(true),
+        _ => Err(Error::rejected(format!(
+            "the table {table} is UNLOGGED: a crash of the server empties it, and a standby has no row of it; ALTER TABLE \
+             {table} SET LOGGED"
+        ))),
     }
-    Ok(found.is_there)
 }
 
 /// Why it could not be created.
 pub(super) fn not_created(table: &TableName, error: sqlx::Error) -> Error {
-    let error = errors::connecting(error);
-    match error.kind() {
-        ErrorKind::Rejected => missing(table, error),
-        _ => error,
+    match errors::is_refusal(&error) {
+        true => missing(table, errors::connecting(error)),
+        false => errors::connecting(error),
     }
 }
 
@@ -59,11 +82,12 @@ mod tests {
 
     #[test]
     fn the_table_says_its_version() {
-        let table = TableName::default();
-        let found = |comment: Option<String>| Found { is_there: true, comment };
+        let table = located(&TableName::default());
+        let found = |comment: Option<String>| Found { persistence: Some("p".to_owned()), comment };
         let comment = create(&table).rsplit('\'').nth(1).map(str::to_owned);
-        assert!(is_ours(&table, &found(comment)).unwrap());
+        assert!(is_ours(&table, &found(comment.clone())).unwrap());
+        assert!(is_ours(&table, &Found { persistence: Some("u".to_owned()), comment }).is_err());
         assert!(is_ours(&table, &found(None)).is_err());
-        assert!(!is_ours(&table, &Found { is_there: false, comment: None }).unwrap());
+        assert!(!is_ours(&table, &Found { persistence: None, comment: None }).unwrap());
     }
 }

@@ -4,22 +4,23 @@
 //! Behind such a pooler nothing that was set lasts, prepared statements are somebody else's (a name that we prepared may
 //! stand for another client's statement), and nobody hears a notification. So each connection is asked, before anything
 //! else is sent on it, whether the server knows of a mark that only our own greeting can have brought there. The same
-//! question tells the server's time, and whether it has our table.
+//! question tells the server's time, and whether it has our table. With each question and each statement goes what it
+//! takes for granted: what the session's last user has left there is no part of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lock_core::{Error, Owner, Random, Result};
+use lock_core::driver::Wakes;
+use lock_core::{Error, Info, Owner, Random, Result};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
 
-use super::errors;
 use super::schema::{self, Found};
 use super::statements::now;
+use super::{elsewhere, errors};
+use crate::profile::Profile;
 use crate::server::{Opened, TableName};
 
-/// How long the server lets a statement of ours run.
-const STATEMENT_TIMEOUT: &str = "5s";
 /// The oldest release that has everything the statements need.
 const OLDEST: i32 = 120_000;
 
@@ -28,12 +29,18 @@ const OLDEST: i32 = 120_000;
 pub(crate) struct Sessions {
     options: Plain,
     random: Random,
+    /// As the caller named it.
+    named: TableName,
+    /// With its schema.
     table: TableName,
     greeting: Arc<str>,
     /// Whether a pooler was found in between: then no connection is greeted with what it may not understand.
     lent: AtomicBool,
+    profile: Profile,
     /// Whether the table of locks was created on one of the connections.
     created: AtomicBool,
+    /// Whether it was asked where the user's own path leads.
+    followed: AtomicBool,
 }
 
 /// What was given, without what we add. Never shown: it holds a password.
@@ -58,16 +65,7 @@ pub(crate) enum Tenure {
     /// Ours, while the connection lasts.
     Own,
     /// Lent for a transaction.
-    Lent(Commits),
-}
-
-/// When the server says that a transaction is done, unless it is told otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Commits {
-    /// When it is on the disk.
-    Durable,
-    /// Before. A grant that a crash takes back would be a second holder's.
-    Early,
+    Lent,
 }
 
 impl Tenure {
@@ -75,16 +73,38 @@ impl Tenure {
     pub(crate) fn preface(self) -> &'static str {
         match self {
             Tenure::Own => "",
-            Tenure::Lent(Commits::Durable) => LENT,
-            Tenure::Lent(Commits::Early) => LENT_EARLY,
+            Tenure::Lent => PINNED,
         }
     }
 }
 
-const LENT: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 5000; \
-    SET LOCAL bytea_output = hex; ";
-const LENT_EARLY: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 5000; \
-    SET LOCAL bytea_output = hex; SET LOCAL synchronous_commit = on; ";
+/// What our statements take for granted, for the transaction that begins with it: a session that is lent has what another
+/// client left there.
+///
+/// - A grant counts when it is on the disk, here and at the synchronous standbys: one that a crash takes back would be a
+///   second holder's.
+/// - Functions and operators are the server's own.
+/// - Policies for rows are applied. Switched off, it is an error to have one.
+/// - The role is the one that this user begins with.
+///
+/// Whether transactions may write stays as it is: by that setting administrators keep writers out, and so does what
+/// promotes standbys.
+pub(super) const PINNED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL role TO DEFAULT; \
+    SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL synchronous_commit = on; SET LOCAL row_security = on; \
+    SET LOCAL statement_timeout = 5000; SET LOCAL lock_timeout = 0; SET LOCAL bytea_output = hex; ";
+
+/// The same for a session of our own, for as long as it lasts.
+const OWN: [(&str, &str); 6] = [
+    ("default_transaction_isolation", "read committed"),
+    ("synchronous_commit", "on"),
+    ("row_security", "on"),
+    ("statement_timeout", "5000"),
+    ("lock_timeout", "0"),
+    ("bytea_output", "hex"),
+];
+
+/// This too, once it has been asked where the user's own path leads.
+const PATH: (&str, &str) = ("search_path", "pg_catalog, pg_temp");
 
 /// Asked in a form that any pooler passes on whole. A name may lead to a table that was created after the question's
 /// snapshot was taken, in which it has no comment yet: it is there if that snapshot has it.
@@ -92,27 +112,43 @@ const GREETING: &str = concat!(
     "SELECT ",
     now!(),
     ", current_setting('onelock.session', true), pg_is_in_recovery(),
-  current_setting('server_version_num')::int, current_setting('synchronous_commit') = 'off',
-  EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass('{table}')),
-  obj_description(to_regclass('{table}'), 'pg_class')"
+  current_setting('server_version_num')::int,
+  (SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass('{table}')),
+  obj_description(to_regclass('{table}'), 'pg_class'),
+  (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint::text || ' ' ||
+    (SELECT oid::text FROM pg_database WHERE datname = current_database())"
 );
 
 impl Sessions {
-    pub(crate) fn new(options: PgConnectOptions, table: TableName, random: Random) -> Sessions {
+    pub(crate) fn new(
+        options: PgConnectOptions,
+        named: TableName,
+        random: Random,
+        profile: Profile,
+    ) -> Sessions {
+        let table = schema::located(&named);
         Sessions {
             // Floats are never asked for, and poolers don't know the setting.
             options: Plain(options.extra_float_digits(None)),
             random,
-            greeting: GREETING.replace("{table}", &table.quoted('"')).into(),
+            greeting: format!("{PINNED}{}", GREETING.replace("{table}", &table.quoted('"'))).into(),
+            named,
             table,
             lent: AtomicBool::new(false),
+            profile,
             created: AtomicBool::new(false),
+            followed: AtomicBool::new(false),
         }
     }
 
     /// Whether one of them found no table of locks, and created it.
     pub(crate) fn have_created_table(&self) -> bool {
         self.created.load(Ordering::Acquire)
+    }
+
+    /// What the server that was met last guarantees.
+    pub(crate) fn info(&self) -> Arc<Info> {
+        self.profile.get()
     }
 
     /// Whether a pooler lends us sessions.
@@ -123,10 +159,13 @@ impl Sessions {
     /// Takes note that a pooler does.
     pub(crate) fn learn_lent(&self) {
         self.lent.store(true, Ordering::Release);
+        // It passes no notifications on.
+        self.profile.change(|info| info.wakes = Wakes::Polled);
     }
 
     pub(crate) async fn open(&self) -> Result<Opened<Session>> {
-        let (options, mark) = self.greeting();
+        let follows = !self.followed.load(Ordering::Acquire);
+        let (options, mark) = if follows { self.greeting_without_path() } else { self.greeting() };
         let mut connection = match options.connect().await {
             Err(e) if mark.is_some() && errors::is_unknown_parameter(&e) => {
                 self.learn_lent();
@@ -137,16 +176,27 @@ impl Sessions {
         .map_err(errors::connecting)?;
         let greeted = self.greet(&mut connection).await.map_err(errors::connecting)?;
         greeted.must_serve()?;
+        self.profile.learn_server(greeted.server.as_deref());
         self.prepare_table(&mut connection, &greeted.table).await?;
         let tenure = greeted.tenure(mark.as_deref());
-        match tenure {
-            Tenure::Lent(_) => self.learn_lent(),
-            Tenure::Own if greeted.commits == Commits::Early => {
-                connection.execute("SET synchronous_commit = on").await.map_err(errors::connecting)?;
-            }
-            Tenure::Own => {}
+        if tenure == Tenure::Lent {
+            self.learn_lent();
+        }
+        if follows {
+            self.follow(&mut connection, tenure).await?;
         }
         Ok(Opened { connection: Session { connection, tenure }, now: greeted.now })
+    }
+
+    /// Asks where the user's own path leads, and has the session forget it.
+    async fn follow(&self, connection: &mut PgConnection, tenure: Tenure) -> Result<()> {
+        elsewhere::must_be_where_the_path_led(connection, &self.named).await?;
+        if tenure == Tenure::Own {
+            let pin = sqlx::raw_sql(AssertSqlSafe(format!("SET {} = {}", PATH.0, PATH.1)));
+            connection.execute(pin).await.map_err(errors::connecting)?;
+        }
+        self.followed.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// What a server says at first.
@@ -160,7 +210,8 @@ impl Sessions {
         if schema::is_ours(&self.table, found)? {
             return Ok(());
         }
-        let create = sqlx::raw_sql(AssertSqlSafe(schema::create(&self.table)));
+        elsewhere::must_be_no_second(connection, &self.named).await?;
+        let create = sqlx::raw_sql(AssertSqlSafe(format!("{PINNED}{}", schema::create(&self.table))));
         let Err(e) = connection.execute(create).await else {
             self.created.store(true, Ordering::Release);
             return Ok(());
@@ -183,18 +234,23 @@ impl Sessions {
         Ok(Greeted::read(&row)?.mark.as_deref() == Some(mark))
     }
 
+    /// Asks for the number of the table of locks.
+    pub(crate) fn which_table(&self) -> String {
+        format!("SELECT to_regclass('{}')::oid::int8", self.table.quoted('"'))
+    }
+
     /// How the next connection is greeted, and with which mark.
     pub(crate) fn greeting(&self) -> (PgConnectOptions, Option<String>) {
+        let (options, mark) = self.greeting_without_path();
+        (if mark.is_some() { options.options([PATH]) } else { options }, mark)
+    }
+
+    fn greeting_without_path(&self) -> (PgConnectOptions, Option<String>) {
         if self.are_lent() {
             return (self.options.0.clone(), None);
         }
         let mark = Owner::mint(&self.random).to_string();
-        let options = self.options.0.clone().options([
-            ("default_transaction_isolation", "read committed"),
-            ("statement_timeout", STATEMENT_TIMEOUT),
-            ("bytea_output", "hex"),
-            ("onelock.session", &mark),
-        ]);
+        let options = self.options.0.clone().options(OWN).options([("onelock.session", &mark)]);
         (options, Some(mark))
     }
 }
@@ -205,8 +261,9 @@ struct Greeted {
     mark: Option<String>,
     is_standby: bool,
     version: i32,
-    commits: Commits,
     table: Found,
+    /// When it was started, to the microsecond, which copies of its files don't share; and which of its databases it is.
+    server: Option<String>,
 }
 
 impl Greeted {
@@ -216,8 +273,8 @@ impl Greeted {
             mark: row.try_get(1)?,
             is_standby: row.try_get(2)?,
             version: row.try_get(3)?,
-            commits: if row.try_get(4)? { Commits::Early } else { Commits::Durable },
-            table: Found { is_there: row.try_get(5)?, comment: row.try_get(6)? },
+            table: Found { persistence: row.try_get(4)?, comment: row.try_get(5)? },
+            server: row.try_get(6)?,
         })
     }
 
@@ -237,7 +294,7 @@ impl Greeted {
     fn tenure(&self, mark: Option<&str>) -> Tenure {
         match mark.is_some() && self.mark.as_deref() == mark {
             true => Tenure::Own,
-            false => Tenure::Lent(self.commits),
+            false => Tenure::Lent,
         }
     }
 }

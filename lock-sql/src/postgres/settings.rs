@@ -9,7 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use super::schema;
 use super::table::PostgresTable;
 use crate::driver::SqlDriver;
-use crate::server::{Certificates, Parameters};
+use crate::server::{Certificates, Parameters, Spellings};
 
 /// A PostgreSQL server, and how to reach it.
 ///
@@ -26,55 +26,48 @@ pub struct Postgres {
     pub(crate) parameters: Parameters,
 }
 
-/// What sqlx reads of a URL.
-const DRIVERS: [&str; 16] = [
-    "sslmode",
-    "ssl-mode",
-    "sslrootcert",
-    "ssl-root-cert",
-    "ssl-ca",
-    "sslcert",
-    "ssl-cert",
-    "sslkey",
-    "ssl-key",
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "user",
-    "application_name",
-    "options",
-];
+/// What sqlx reads of a URL, beside what is about TLS.
+const DRIVERS: [&str; 7] = ["host", "hostaddr", "port", "dbname", "user", "application_name", "options"];
+
+/// How encryption is asked for, in libpq's words and in sqlx'.
+const MODES: [&str; 2] = ["sslmode", "ssl-mode"];
+
+/// Files with certificates, in our words, libpq's and sqlx'.
+const FILES: Spellings = Spellings {
+    ca: &["ca", "sslrootcert", "ssl-root-cert", "ssl-ca"],
+    cert: &["cert", "sslcert", "ssl-cert"],
+    key: &["key", "sslkey", "ssl-key"],
+};
 
 impl Postgres {
     /// Reads a URL: `postgres://[user[:password]@][host][:port][/database]`, or the same with `postgresql://`.
     ///
     /// What it leaves out is taken from the environment (`PGHOST`, `PGUSER`, …) and from the password file, as sqlx says.
-    /// Parameters: `prefix` (stands before every name in the table), `table` (`onelock_locks`, or another, or
-    /// `schema.table`), `connections` (how many the client opens at most for its requests, 8 unless you say otherwise; one
+    /// Parameters: `prefix` (stands before every name in the table), `table` (`onelock_locks` in the schema `public`, or
+    /// another there, or `schema.table`; no search path has a part in it), `connections` (how many the client opens at most for its requests, 8 unless you say otherwise; one
     /// more hears of releases), `patience` (how long one call may take), `ca` (a PEM file of the roots that the server's
     /// certificate has to come from: encrypts, and verifies the host's name too), `cert` and `key` (PEM files of the
-    /// client's certificate). libpq's `sslmode`, `sslrootcert`, `sslcert`, `sslkey`, `host` (also a folder with the Unix
-    /// socket), `hostaddr`, `port`, `dbname`, `user`, `application_name` and `options` are passed on. `Invalid` for any
-    /// other, and for a file that can't be read.
+    /// client's certificate). libpq's `sslrootcert`, `sslcert` and `sslkey` mean the same as these, and of its `sslmode` only
+    /// what verifies goes with roots. Its `host` (also a folder with the Unix socket), `hostaddr`, `port`, `dbname`, `user`,
+    /// `application_name` and `options` are passed on. `Invalid` for any other, and for a file that can't be read.
     pub fn from_url(url: &str) -> Result<Postgres> {
         let mut url = Location::parse(url)?;
         if !matches!(url.scheme(), "postgres" | "postgresql") {
             return Err(Error::invalid("no PostgreSQL URL; write postgres://user@host/database"));
         }
-        let parameters = Parameters::take(&mut url)?;
-        let certificates = Certificates::take(&mut url)?;
+        let mut parameters = Parameters::take(&mut url)?;
+        parameters.table = schema::must_be_shared(parameters.table)?;
+        let certificates = Certificates::take(&mut url, &FILES)?;
+        let mode =
+            MODES.iter().find_map(|name| url.take(name)).map(|mode| parse_mode(&url, &mode)).transpose()?;
         let passed_on =
             DRIVERS.iter().filter_map(|name| Some(format!("{name}={}", escape(&url.take(name)?))));
         let passed_on = passed_on.collect::<Vec<_>>().join("&");
         let options: PgConnectOptions = format!("{}?{passed_on}", url.base())
             .parse()
             .map_err(|e: sqlx::Error| Error::invalid(format!("no PostgreSQL URL: {e}")).with_source(e))?;
-        url.finish(&format!("{}, {}", Parameters::KNOWN, DRIVERS.join(", ")))?;
-        let mut options = options.disable_statement_logging();
-        if let Some(certificates) = certificates {
-            options = encrypted(options, certificates);
-        }
+        url.finish(&format!("{}, sslmode, {}", Parameters::KNOWN, DRIVERS.join(", ")))?;
+        let options = encrypted(options.disable_statement_logging(), mode, certificates)?;
         Ok(Postgres { options, parameters })
     }
 
@@ -84,10 +77,10 @@ impl Postgres {
         Ok(self)
     }
 
-    /// Keeps the locks in another table: `table`, or `schema.table`. `Invalid` unless its parts are of letters, digits
-    /// and `_`.
+    /// Keeps the locks in another table: `schema.table`, or `table` in the schema `public`. `Invalid` unless its parts are
+    /// of letters, digits and `_`, and for a schema of the server's own (`pg_…`).
     pub fn table(mut self, table: &str) -> Result<Postgres> {
-        self.parameters.table = table.parse()?;
+        self.parameters.table = schema::must_be_shared(table.parse()?)?;
         Ok(self)
     }
 
@@ -101,34 +94,38 @@ impl Postgres {
 
     /// The statements that create the table of locks, for an administrator. Does no I/O.
     pub fn schema(&self) -> String {
-        format!("{};", schema::create(&self.parameters.table))
+        format!("{};", schema::create(&schema::located(&self.parameters.table)))
     }
 
     /// Opens a client. Waits, for one patience at most, until the server has answered. The table of locks is created if it
     /// isn't there and the user may.
     ///
     /// `Unavailable` if the server can't be reached, or is a standby; `Rejected` if it refuses us, its certificate is not
-    /// trusted, or the table is missing or of another version; `Unsupported` if it is older than PostgreSQL 12.
+    /// trusted, or the table is missing or of another version; also if its schema was not named, and this user's search path
+    /// leads to a table of locks of that name in another schema, or the table is missing and any other schema of the
+    /// database has one. `Unsupported` if it is older than PostgreSQL 12.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.parameters.options(options), self.address());
         let server = address.clone();
         options.open("postgres", &address, |context| open(self, context, server)).await
     }
 
-    /// The server for people: where it is, without who we are.
+    /// The server for people: where it is, and where the locks are there, without who we are. What two clients' differ in
+    /// is not the same lock.
     fn address(&self) -> String {
         let (options, database) = (&self.options, self.options.get_database());
         let host = match options.get_socket() {
             Some(folder) => folder.display().to_string(),
             None => options.get_host().to_owned(),
         };
-        format!("{host}:{}/{}", options.get_port(), database.unwrap_or(options.get_username()))
+        let (port, database) = (options.get_port(), database.unwrap_or(options.get_username()));
+        format!("{host}:{port}/{database}?table={}", schema::located(&self.parameters.table))
     }
 }
 
 impl From<PgConnectOptions> for Postgres {
-    /// A server as sqlx' own options describe it, without a prefix. Isolation, statement timeout and float digits are set
-    /// by us.
+    /// A server as sqlx' own options describe it, without a prefix. What our statements take for granted of a session is set
+    /// by us: isolation, search path, timeouts and the like.
     fn from(options: PgConnectOptions) -> Postgres {
         Postgres { options, parameters: Parameters::default() }
     }
@@ -149,20 +146,53 @@ async fn open(postgres: Postgres, context: Context, server: String) -> Result<Sq
     Ok(SqlDriver::new(PostgresTable::open(postgres, context, server).await?, clock))
 }
 
-/// A certificate is asked for to be verified.
-fn encrypted(mut options: PgConnectOptions, certificates: Certificates) -> PgConnectOptions {
-    let verified = certificates.ca.is_some();
-    if let Some(ca) = certificates.ca {
-        options = options.ssl_root_cert(ca);
-    }
-    if let Some((cert, key)) = certificates.client {
-        options = options.ssl_client_cert(cert).ssl_client_key(key);
-    }
-    match options.get_ssl_mode() {
-        _ if verified => options.ssl_mode(PgSslMode::VerifyFull),
-        PgSslMode::Disable | PgSslMode::Allow | PgSslMode::Prefer => options.ssl_mode(PgSslMode::Require),
-        _ => options,
-    }
+fn parse_mode(url: &Location, text: &str) -> Result<PgSslMode> {
+    text.parse().map_err(|_| {
+        let mode = url.shown("sslmode", text);
+        Error::invalid(format!(
+            "{mode}: there are disable, allow, prefer, require, verify-ca and verify-full"
+        ))
+    })
+}
+
+/// Roots are there to be verified with, and a client's certificate is not for a server that offers no TLS.
+fn encrypted(
+    options: PgConnectOptions,
+    mode: Option<PgSslMode>,
+    certificates: Option<Certificates>,
+) -> Result<PgConnectOptions> {
+    use PgSslMode::{Allow, Disable, Prefer, Require, VerifyFull};
+    let Some(Certificates { ca, client }) = certificates else {
+        return Ok(match mode {
+            Some(mode) => options.ssl_mode(mode),
+            None => options,
+        });
+    };
+    let mode = match (mode, &ca) {
+        (Some(Disable | Allow | Prefer), _) => {
+            return Err(Error::invalid(
+                "roots and certificates are of no use with sslmode disable, allow or prefer",
+            ));
+        }
+        (Some(Require), Some(_)) => {
+            return Err(Error::invalid(
+                "with roots the server is verified, and sslmode=require would not: leave it out, or write verify-full or \
+                 verify-ca",
+            ));
+        }
+        (Some(mode), _) => mode,
+        (None, Some(_)) => VerifyFull,
+        (None, None) => Require,
+    };
+    let options = options.ssl_mode(mode);
+    let options = match ca {
+        Some(ca) => options.ssl_root_cert(ca),
+        None => options,
+    };
+    Ok(match client {
+        Some((cert, key)) => options.ssl_client_cert(cert).ssl_client_key(key),
+        None => options,
+    })
 }
 
 fn escape(value: &str) -> String {
@@ -187,7 +217,7 @@ mod tests {
             &application_name=a%26b%20c&options=-c%20geqo%3Doff&sslmode=require";
         let postgres = Postgres::from_url(url).unwrap();
         let (options, parameters) = (&postgres.options, &postgres.parameters);
-        assert_eq!(postgres.address(), "db.example.org:6000/app");
+        assert_eq!(postgres.address(), "db.example.org:6000/app?table=ops.locks");
         assert_eq!((options.get_username(), options.get_application_name()), ("me", Some("a&b c")));
         assert!(options.get_options().is_some_and(|options| options.contains("-c geqo=off")), "{options:?}");
         assert!(matches!(options.get_ssl_mode(), PgSslMode::Require));
@@ -199,6 +229,28 @@ mod tests {
             socket.options.get_socket().map(std::path::PathBuf::as_path),
             Some(Path::new("/run/postgresql"))
         );
+        assert_eq!(socket.address(), "/run/postgresql:5433/app?table=public.onelock_locks");
+    }
+
+    #[test]
+    #[cfg(feature = "tls")]
+    fn roots_mean_that_the_server_is_verified_by_whatever_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("roots");
+        std::fs::write(&file, "-----BEGIN CERTIFICATE-----").unwrap();
+        let mode = |query: &str| {
+            let url = format!("postgres://h/d?{query}").replace("FILE", &file.display().to_string());
+            Postgres::from_url(&url).map(|postgres| format!("{:?}", postgres.options.get_ssl_mode()))
+        };
+        for roots in ["ca", "sslrootcert", "ssl-root-cert", "ssl-ca"] {
+            assert_eq!(mode(&format!("{roots}=FILE")).unwrap(), "VerifyFull");
+            assert_eq!(mode(&format!("{roots}=FILE&sslmode=verify-ca")).unwrap(), "VerifyCa");
+            for useless in ["disable", "allow", "prefer", "require"] {
+                let error = mode(&format!("{roots}=FILE&sslmode={useless}")).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+            }
+        }
+        assert!(mode("ca=FILE&sslrootcert=FILE").is_err());
     }
 
     #[test]
@@ -209,6 +261,7 @@ mod tests {
             "postgres://h?sslmode=perhaps",
             "postgres://h:port/",
             "postgres://h?table=a;b",
+            "postgres://h?table=pg_temp.locks",
             "postgres://h?connections=1",
             "postgres://h?cert=a",
             "postgres://h?ca=/no/such/file",

@@ -12,7 +12,17 @@ use sqlx::{AssertSqlSafe, Executor};
 #[derive(Clone, Debug)]
 pub(crate) struct Statement {
     pub(crate) sql: Arc<str>,
+    pub(crate) form: Form,
     values: Vec<Value>,
+}
+
+/// Of what a text consists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// One statement.
+    One,
+    /// Several, which can't be prepared.
+    Several,
 }
 
 #[derive(Clone, Debug)]
@@ -23,7 +33,12 @@ enum Value {
 
 impl Statement {
     pub(crate) fn new(sql: &Arc<str>) -> Statement {
-        Statement { sql: sql.clone(), values: Vec::new() }
+        Statement { sql: sql.clone(), form: Form::One, values: Vec::new() }
+    }
+
+    /// Several in one message, which is one transaction. Their rows are answered together.
+    pub(crate) fn several(sql: &Arc<str>) -> Statement {
+        Statement { form: Form::Several, ..Statement::new(sql) }
     }
 
     /// The next of `$1`, `$2`, …

@@ -23,9 +23,12 @@ pub(crate) struct Statements {
     pub(crate) revoke_at_the_end: Arc<str>,
     pub(crate) revoke_now: Arc<str>,
     pub(crate) sweep: Arc<str>,
+    /// Several in one message.
+    pub(crate) probe: Arc<str>,
 }
 
 impl Statements {
+    /// `table` with its schema: where a session's search path leads is another place for another user.
     pub(crate) fn of(table: &TableName) -> Statements {
         let of = |text: &str| text.replace("{now}", now!()).replace("{table}", &table.quoted('"')).into();
         Statements {
@@ -37,6 +40,7 @@ impl Statements {
             revoke_at_the_end: of(REVOKE_AT_THE_END),
             revoke_now: of(REVOKE_NOW),
             sweep: of(SWEEP),
+            probe: of(&[TAKE, RENEW, RELEASE, UNDO].join(";")),
         }
     }
 }
@@ -50,7 +54,7 @@ FROM (SELECT 1) AS one LEFT JOIN {table} AS l ON l.name = $1";
 pub(super) const TOKEN: usize = 6;
 
 /// Name, owner, ttl, deadline, label. Looks and takes in one statement: a lock that somebody else holds is told from
-/// what the look saw, and nothing is written or waited for.
+/// what the look saw, and nothing is written or waited for. What is granted tells which channel is the table's.
 ///
 /// Whatever decides about a row that is there reads the clock where it decides: it may have waited for the row's lock.
 const TAKE: &str = "
@@ -65,8 +69,9 @@ taken AS (
     expires = CASE WHEN l.owner = excluded.owner THEN greatest(l.expires, excluded.expires) ELSE excluded.expires END,
     owner = excluded.owner, label = excluded.label, revoked = NULL
   WHERE {now} <= $4 AND (l.owner = excluded.owner OR l.expires <= {now})
-  RETURNING token, expires)
-SELECT {now}, seen.owner, seen.token, seen.expires, seen.label, seen.revoked, taken.token, taken.expires, {now} > $4
+  RETURNING token, expires, tableoid::bigint AS number)
+SELECT {now}, seen.owner, seen.token, seen.expires, seen.label, seen.revoked, taken.token, taken.expires, {now} > $4,
+  taken.number
 FROM (SELECT 1) AS one LEFT JOIN taken ON true LEFT JOIN seen ON true";
 
 /// Name, owner, ttl.
@@ -75,13 +80,26 @@ UPDATE {table} SET expires = greatest(expires, {now} + $3)
 WHERE name = $1 AND owner = $2 AND expires > {now}
 RETURNING {now}, expires";
 
-/// Name, owner. Tells whether it was held until now, and notifies in the same transaction if somebody waits: a
-/// transaction that notifies nobody doesn't take the one lock of the server's that all that notify take.
+/// Name, owner: its own, or what a revoke has left in its place. Tells whether it was held until now, and notifies in
+/// the same transaction if a client waits: a transaction without a notification doesn't take the one lock of the server's
+/// that all that notify take.
+///
+/// An update passes by a row that another transaction is writing for this owner, and an insert of its: it sees neither
+/// before the commit, which may take longer than a call. Where it found nothing, an upsert waits for that transaction. The
+/// idle row that it makes of a name that has none is what an insert meets that comes later.
 const RELEASE: &str = "
-WITH released AS (
+WITH seen AS (
   UPDATE {table} SET owner = '', label = '', expires = CASE WHEN expires > {now} THEN -1 ELSE -2 END
-  WHERE name = $1 AND owner = $2
-  RETURNING tableoid, expires, waiting > {now} AS wanted)
+  WHERE name = $1 AND (owner = $2 OR (revoked = $2 AND expires > {now}))
+  RETURNING tableoid, expires, waiting > {now} AS wanted),
+unseen AS (
+  INSERT INTO {table} AS l (name, owner, token, expires, label) SELECT $1, '', {now}, -2, ''
+  WHERE NOT EXISTS (SELECT 1 FROM seen) AND NOT EXISTS (SELECT 1 FROM {table} WHERE name = $1 AND expires > {now})
+  ON CONFLICT (name) DO UPDATE SET
+    owner = '', label = '', expires = CASE WHEN l.expires > {now} THEN -1 ELSE -2 END
+  WHERE l.owner = $2
+  RETURNING tableoid, expires, waiting > {now} AS wanted),
+released AS (SELECT * FROM seen UNION ALL SELECT * FROM unseen)
 SELECT {now}, expires = -1, wanted,
   CASE WHEN wanted THEN pg_notify('onelock_' || tableoid, encode($1, 'hex')) IS NULL END
 FROM released";
@@ -93,19 +111,22 @@ WITH marked AS (
   UPDATE {table} SET waiting = {now} + $2 WHERE name = $1 AND waiting < {now} + $2 / 2)
 SELECT {now}, to_regclass('{table}')::oid::bigint";
 
-/// Name, holder, its successor until the end, label.
+/// Name, holder, its successor until the end, label. Who held it first is told, however often it is revoked.
 const REVOKE_AT_THE_END: &str = "
-UPDATE {table} SET owner = $3, label = $4, revoked = $2
-WHERE name = $1 AND owner = $2 AND expires > {now}
-RETURNING {now}, expires";
+WITH taken AS (
+  UPDATE {table} SET owner = $3, label = $4, revoked = coalesce(revoked, $2)
+  WHERE name = $1 AND owner = $2 AND expires > {now}
+  RETURNING tableoid, expires, revoked)
+SELECT {now}, expires, pg_notify('onelock_' || tableoid, '!' || encode(revoked, 'hex')) IS NULL FROM taken";
 
-/// Name, holder.
+/// Name, holder. Tells it, and who waits.
 const REVOKE_NOW: &str = "
 WITH released AS (
-  UPDATE {table} SET owner = '', label = '', expires = -1, revoked = $2
+  UPDATE {table} SET owner = '', label = '', expires = -1, revoked = coalesce(revoked, $2)
   WHERE name = $1 AND owner = $2 AND expires > {now}
-  RETURNING tableoid, waiting > {now} AS wanted)
-SELECT {now}, 0::bigint, CASE WHEN wanted THEN pg_notify('onelock_' || tableoid, encode($1, 'hex')) IS NULL END
+  RETURNING tableoid, waiting > {now} AS wanted, revoked)
+SELECT {now}, 0::bigint, CASE WHEN wanted THEN pg_notify('onelock_' || tableoid, encode($1, 'hex')) IS NULL END,
+  pg_notify('onelock_' || tableoid, '!' || encode(revoked, 'hex')) IS NULL
 FROM released";
 
 /// Behind which name, how many, how long a row must have been idle. Who is in the way is left for another time.
@@ -117,6 +138,13 @@ idle AS (
 gone AS (DELETE FROM {table} AS l USING idle WHERE l.name = idle.name)
 SELECT {now}, count(*), (SELECT name FROM seen ORDER BY name DESC LIMIT 1) FROM seen";
 
+/// How many rows the probe answers if all that a lock needs is done.
+pub(super) const PROBED: usize = 3;
+
+/// Undoes what stands before it in the same message. Nothing is written if one of those fails, and then no transaction is
+/// left open either, as it would be if the message had begun one.
+const UNDO: &str = " BEGIN; ROLLBACK";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,9 +152,9 @@ mod tests {
     #[test]
     fn every_statement_names_the_table() {
         let statements = Statements::of(&"ops.locks".parse().unwrap());
-        let Statements { look, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep } =
+        let Statements { look, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe } =
             &statements;
-        for text in [look, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep] {
+        for text in [look, take, renew, release, mark, revoke_at_the_end, revoke_now, sweep, probe] {
             assert!(
                 text.contains("\"ops\".\"locks\"") && !text.contains('{') && !text.contains("onelock_locks"),
                 "{text}"

@@ -1,13 +1,12 @@
 //! What is asked of the table of locks: each call one statement.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{
-    Attempt, Busy, Call, Finding, Grant, Release, Request, Revocation, Revoked, Wakes as Waking, When,
-};
-use lock_core::{Context, Done, Error, ErrorKind, Info, Name, Owner, Prefix, Result};
+use lock_core::driver::{Attempt, Busy, Call, Finding, Grant, Release, Request, Revocation, Revoked, When};
+use lock_core::{Context, Done, Error, ErrorKind, Info, Name, Owner, Prefix, Random, Result};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -17,8 +16,9 @@ use super::session::Sessions;
 use super::settings::Postgres;
 use super::statement::Statement;
 use super::statements::Statements;
-use super::wakes::{Waiter, Wakes};
-use super::{check, errors, statements};
+use super::wakes::{Holder, Waiter, Wakes};
+use super::{check, errors, schema, statements};
+use crate::profile::Profile;
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left, micros};
 use crate::sweep::{IDLE, ROWS, Sweep, Swept};
@@ -28,14 +28,16 @@ use crate::table::{Course, Key, Listener, Table};
 #[derive(Debug)]
 pub(crate) struct PostgresTable {
     pub(super) pool: Pool<PostgresDialect>,
+    /// With its schema.
     pub(super) name: TableName,
-    statements: Arc<Statements>,
-    prefix: Prefix,
+    pub(super) statements: Arc<Statements>,
+    pub(super) prefix: Prefix,
+    pub(super) random: Random,
     sessions: Arc<Sessions>,
-    wakes: Wakes,
+    wakes: Arc<Wakes>,
+    /// The number of the table in which a lock was taken last; 0 before the first.
+    number: AtomicI64,
     sweep: Sweep,
-    pub(super) pushed: Arc<Info>,
-    polled: Arc<Info>,
 }
 
 /// How long a release is told that somebody waits. A claim that waits looks again within 5 s, and asks for more then.
@@ -69,18 +71,20 @@ impl PostgresTable {
         if matches!(options.get_ssl_mode(), sqlx::postgres::PgSslMode::VerifyCa) {
             lock_core::driver::check_tls_provider()?;
         }
-        let sessions = Arc::new(Sessions::new(options, parameters.table.clone(), context.random.clone()));
+        let name = schema::located(&parameters.table);
+        let profile = Profile::new(info(server), &name.quoted('"'), &parameters.prefix);
+        let sessions = Arc::new(Sessions::new(options, parameters.table, context.random.clone(), profile));
         let dialect = PostgresDialect { sessions: sessions.clone() };
         let table = PostgresTable {
             pool: Pool::new(dialect, parameters.connections, context.patience),
-            statements: Arc::new(Statements::of(&parameters.table)),
-            name: parameters.table,
-            wakes: Wakes::new(sessions.clone(), parameters.prefix.clone(), context.clone()),
+            statements: Arc::new(Statements::of(&name)),
+            name,
+            wakes: Arc::new(Wakes::new(sessions.clone(), parameters.prefix.clone(), context.clone())),
+            number: AtomicI64::new(0),
             prefix: parameters.prefix,
+            random: context.random.clone(),
             sessions,
             sweep: Sweep::default(),
-            pushed: Arc::new(info(server.clone(), Waking::Pushed)),
-            polled: Arc::new(info(server, Waking::Polled)),
         };
         table.pool.open_one(&Call::begin(&context.clock, context.patience)).await?;
         Ok(table)
@@ -93,10 +97,10 @@ impl PostgresTable {
         }
         // A mark that finds no row; it answers which channel is the table's.
         let table = self.marks().leave(call, &Key::default()).await?;
-        self.hear(call, table).await
+        self.hear(call, Some(table)).await
     }
 
-    async fn hear(&self, call: &Call, table: i64) -> Result<bool> {
+    async fn hear(&self, call: &Call, table: Option<i64>) -> Result<bool> {
         match self.wakes.hear(call, table).await {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
@@ -150,6 +154,8 @@ enum Taken {
     Granted {
         token: i64,
         left: Duration,
+        /// The number of the table.
+        table: i64,
     },
     /// By somebody else.
     Held(Row),
@@ -163,7 +169,8 @@ impl Taken {
     fn read(answer: &PgRow, owner: &Owner) -> sqlx::Result<Taken> {
         if let Some(token) = answer.try_get(statements::TOKEN)? {
             let (now, expires): (i64, i64) = (answer.try_get(0)?, answer.try_get(7)?);
-            return Ok(Taken::Granted { token, left: left(expires.saturating_sub(now)).unwrap_or_default() });
+            let left = left(expires.saturating_sub(now)).unwrap_or_default();
+            return Ok(Taken::Granted { token, left, table: answer.try_get(9)? });
         }
         Ok(match read(answer)? {
             Some(row) if row.left.is_some() && !row.is_held_by(owner) => Taken::Held(row),
@@ -176,10 +183,7 @@ impl Taken {
 #[async_trait]
 impl Table for PostgresTable {
     fn info(&self) -> Arc<Info> {
-        match self.sessions.are_lent() {
-            true => self.polled.clone(),
-            false => self.pushed.clone(),
-        }
+        self.sessions.info()
     }
 
     fn key(&self, name: &Name) -> Key {
@@ -195,8 +199,13 @@ impl Table for PostgresTable {
     async fn attempt(&self, call: &Call, key: &Key, request: &Request, _: Course) -> Result<Attempt> {
         loop {
             return Ok(match self.take(call, key, request).await? {
-                Taken::Granted { token, left } => {
-                    Attempt::Granted(Grant { token: row::token(token)?, valid_for: left })
+                Taken::Granted { token, left, table } => {
+                    self.number.store(table, Ordering::Release);
+                    Attempt::Granted(Grant {
+                        token: row::token(token)?,
+                        valid_for: left,
+                        age: Duration::ZERO,
+                    })
                 }
                 Taken::Held(row) => Attempt::Busy(row.into_busy()),
                 Taken::LostRace => Attempt::Busy(Busy::default()),
@@ -253,10 +262,28 @@ impl Table for PostgresTable {
         let listening = self.wakes.listen(name);
         let (marks, marked) = (self.marks(), call.clock().now());
         let table = marks.leave(call, key).await?;
-        if !self.hear(call, table).await? {
+        if !self.hear(call, Some(table)).await? {
             return Ok(None);
         }
-        Ok(Some(Box::new(Waiter { listening, key: key.clone(), marks, marked: Mutex::new(marked) })))
+        Ok(Some(Box::new(Waiter {
+            listening,
+            wakes: self.wakes.clone(),
+            key: key.clone(),
+            marks,
+            marked: Mutex::new(marked),
+        })))
+    }
+
+    async fn watch(&self, call: &Call, owner: &Owner) -> Result<Option<Box<dyn Listener>>> {
+        if self.sessions.are_lent() {
+            return Ok(None);
+        }
+        let watching = self.wakes.watch(owner);
+        // No statement on a connection that a renewal may need: the grant has told the table, which may have been made
+        // anew since another lock was taken.
+        let table = self.number.load(Ordering::Acquire);
+        let hears = self.hear(call, (table != 0).then_some(table)).await?;
+        Ok(hears.then(|| Box::new(Holder(watching)) as Box<dyn Listener>))
     }
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>> {

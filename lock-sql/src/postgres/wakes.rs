@@ -1,13 +1,13 @@
-//! Wake-ups, seen from the claims: one connection per client hears of releases, opened at the first listen.
+//! Wake-ups, seen from the claims: one connection per client hears of releases and of revokes, opened at the first listen.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use lock_core::driver::Call;
-use lock_core::{Clock, Context, Done, Error, Hub, Instant, Listening, Name, Prefix, Result};
+use lock_core::{Clock, Context, Done, Error, Instant, Listening, Name, Owner, Prefix, Result};
 use tokio::sync::{mpsc, oneshot};
 
-use super::feed::{Feed, Heard, Order, Trouble};
+use super::feed::{Feed, Heard, Hubs, Order, Trouble};
 use super::session::Sessions;
 use super::table::Marks;
 use crate::table::{Key, Listener};
@@ -15,7 +15,7 @@ use crate::table::{Key, Listener};
 /// Where the claims of a client listen. The feed ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Wakes {
-    hub: Hub,
+    hubs: Hubs,
     heard: Heard,
     orders: mpsc::UnboundedSender<Order>,
     /// Until the first listen starts it.
@@ -24,22 +24,27 @@ pub(super) struct Wakes {
 
 impl Wakes {
     pub(super) fn new(sessions: Arc<Sessions>, prefix: Prefix, context: Context) -> Wakes {
-        let (hub, heard) = (Hub::default(), Heard::default());
+        let (hubs, heard) = (Hubs::default(), Heard::default());
         let (orders, received) = mpsc::unbounded_channel();
-        let feed = Feed::new(sessions, prefix, context, hub.clone(), heard.clone(), received);
-        Wakes { hub, heard, orders, feed: Mutex::new(Some(feed)) }
+        let feed = Feed::new(sessions, prefix, context, hubs.clone(), heard.clone(), received);
+        Wakes { hubs, heard, orders, feed: Mutex::new(Some(feed)) }
     }
 
     /// Listens from now on to whatever is heard.
     pub(super) fn listen(&self, name: &Name) -> Listening {
-        self.hub.listen(name)
+        self.hubs.waiters.listen(name)
     }
 
-    /// From its return on, releases in `table` are heard.
+    /// Listens from now on to revokes of what this owner holds, as far as they are heard.
+    pub(super) fn watch(&self, owner: &Owner) -> Listening {
+        self.hubs.holders.listen(&owner.to_name())
+    }
+
+    /// From its return on, releases and revokes in `table` are heard; if it is not known, those in the table of locks.
     ///
     /// `Unsupported` if a pooler stands in between, through which none would be.
-    pub(super) async fn hear(&self, call: &Call, table: i64) -> Result<()> {
-        if self.heard.is(table) {
+    pub(super) async fn hear(&self, call: &Call, table: Option<i64>) -> Result<()> {
+        if table.map_or(self.heard.is_any(), |table| self.heard.is(table)) {
             return Ok(());
         }
         match call.clock().timeout(call.left(), self.order(table)).await {
@@ -53,7 +58,7 @@ impl Wakes {
         }
     }
 
-    async fn order(&self, table: i64) -> Result<(), Trouble> {
+    async fn order(&self, table: Option<i64>) -> Result<(), Trouble> {
         if let Some(feed) = self.feed.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tokio::spawn(feed.run());
         }
@@ -67,10 +72,22 @@ impl Wakes {
 pub(super) const LENT: &str = "a pooler lends us the server's sessions for each transaction: nobody hears of a release \
     through it; waiting falls back to looking again and again";
 
+/// A claim that holds, and is told of a revoke; stops when dropped.
+#[derive(Debug)]
+pub(super) struct Holder(pub(super) Listening);
+
+#[async_trait]
+impl Listener for Holder {
+    async fn woken(&self) {
+        self.0.woken().await;
+    }
+}
+
 /// A claim that listens; stops when dropped.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) listening: Listening,
+    pub(super) wakes: Arc<Wakes>,
     pub(super) key: Key,
     pub(super) marks: Marks,
     pub(super) marked: Mutex<Instant>,
@@ -95,8 +112,10 @@ impl Listener for Waiter {
         }
         let asked = call.clock().now();
         // Without a mark the release is found by looking.
-        if self.marks.leave(call, &self.key).await.is_ok() {
+        if let Ok(table) = self.marks.leave(call, &self.key).await {
             *self.marked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
+            // The table may have been made anew since. If it is not heard, the release is found by looking, too.
+            let _: Result<()> = self.wakes.hear(call, Some(table)).await;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One connection together with its estimate of the server's clock. They are replaced as one: an estimate made on
 //! another connection may be of another server.
 
-use lock_core::driver::{Call, Drift};
+use lock_core::driver::{Call, Drift, ServerClock};
 use lock_core::{Clock, Done, Error, Instant};
 
 use super::dialect::{Answer, Dialect, Opened, Trouble};
@@ -10,14 +10,9 @@ use super::dialect::{Answer, Dialect, Opened, Trouble};
 #[derive(Debug)]
 pub(super) struct Link<D: Dialect> {
     connection: D::Connection,
-    /// The server's time minus ours, in microseconds, as of `heard`.
-    offset: i64,
-    /// When an answer last held the server's time.
-    heard: Instant,
+    server: ServerClock,
     /// When it last answered.
     pub(super) answered: Instant,
-    /// When it was opened, and the estimate of then.
-    opened: (Instant, i64),
 }
 
 /// What a statement has to know of the moment in which it is sent.
@@ -39,15 +34,14 @@ pub(super) enum Ran<R> {
 
 impl<D: Dialect> Link<D> {
     pub(super) fn new(opened: Opened<D::Connection>, clock: &Clock) -> Link<D> {
-        let at = clock.now();
-        let offset = opened.now.saturating_sub(micros(at));
-        Link { connection: opened.connection, offset, heard: at, answered: at, opened: (at, offset) }
+        let answered = clock.now();
+        let server = ServerClock::new(opened.now, answered);
+        Link { connection: opened.connection, server, answered }
     }
 
     /// How the server's clock has gone since the connection was opened.
     pub(super) fn drift(&self) -> Drift {
-        let (at, offset) = self.opened;
-        Drift { over: self.heard.since(at), micros: self.offset.saturating_sub(offset) }
+        self.server.drift()
     }
 
     /// Runs the statement that `make` makes of the moment; again if the server undid it, until the call is over.
@@ -58,7 +52,7 @@ impl<D: Dialect> Link<D> {
     ) -> Ran<D::Row> {
         let mut undone = None;
         while !call.left().is_zero() {
-            let moment = Moment { deadline: self.deadline(call) };
+            let moment = Moment { deadline: self.server.deadline(call) };
             match D::run(&mut self.connection, make(moment)).await {
                 Ok(answer) => {
                     self.hear(call.clock(), answer.now);
@@ -77,28 +71,11 @@ impl<D: Dialect> Link<D> {
         )
     }
 
-    /// The end of the call's patience on the server's clock.
-    ///
-    /// The older the estimate, the earlier: the two clocks may go at rates that differ by 1 %.
-    fn deadline(&self, call: &Call) -> i64 {
-        let drift = call.ends().since(self.heard) / 100;
-        micros(call.ends()).saturating_add(self.offset).saturating_sub(super::micros(drift))
-    }
-
-    /// Takes note of the server's time, which an answer that has just arrived gave.
-    ///
-    /// It is paired with the moment after the answer: the estimate then stands at the server's clock or behind it, and
-    /// no deadline made of it lies beyond the end of a call's patience. An attempt that is refused for it learns the
-    /// time, and costs one more round trip; the other error would let an attempt take the lock after its caller has gone.
+    /// Takes note of an answer that has just arrived, and of the server's time if that told it.
     fn hear(&mut self, clock: &Clock, now: Option<i64>) {
         self.answered = clock.now();
         if let Some(now) = now {
-            self.heard = self.answered;
-            self.offset = now.saturating_sub(micros(self.answered));
+            self.server.hear(now, self.answered);
         }
     }
-}
-
-fn micros(at: Instant) -> i64 {
-    i64::try_from(at.since_origin().as_micros()).unwrap_or(i64::MAX)
 }

@@ -11,13 +11,14 @@ mod tests;
 
 pub(crate) use dialect::{Answer, Dialect, Opened, Trouble};
 pub(crate) use link::Moment;
-pub(crate) use parameters::{Certificates, Parameters};
+pub(crate) use parameters::{Certificates, Parameters, Spellings};
 pub(crate) use pool::{Pool, Purpose};
 pub(crate) use table_name::TableName;
 
 use std::time::Duration;
 
 use lock_core::Error;
+use sqlx::Error as SqlxError;
 
 /// A duration as the server counts it, rounded up: never less than was asked for.
 pub(crate) fn micros(duration: Duration) -> i64 {
@@ -33,8 +34,24 @@ pub(crate) fn left(micros: i64) -> Option<Duration> {
 pub(crate) fn missing(table: &TableName, refusal: Error) -> Error {
     let message = format!(
         "there is no table {table}, and this user may not make it ({}); let one who may run `lock init --on URL`, or what \
-         `lock schema --on URL` prints",
+         `lock schema --on URL` prints, or name one elsewhere in all URLs by table=",
         refusal.message()
     );
     Error::rejected(message).with_source(refusal)
+}
+
+/// Whether an answer came that is not what was asked for: to ask again would bring the same.
+pub(crate) fn is_misread(error: &SqlxError) -> bool {
+    use SqlxError::{
+        ColumnDecode, ColumnIndexOutOfBounds, ColumnNotFound, Decode, RowNotFound, TypeNotFound,
+    };
+    matches!(
+        error,
+        RowNotFound
+            | ColumnDecode { .. }
+            | ColumnIndexOutOfBounds { .. }
+            | ColumnNotFound(_)
+            | Decode(_)
+            | TypeNotFound { .. }
+    )
 }

@@ -30,6 +30,13 @@ pub(crate) struct Certificates {
     pub(crate) client: Option<(PathBuf, PathBuf)>,
 }
 
+/// What a URL may call these files, the driver's own words for them included: roots under any name are there to verify with.
+pub(crate) struct Spellings {
+    pub(crate) ca: &'static [&'static str],
+    pub(crate) cert: &'static [&'static str],
+    pub(crate) key: &'static [&'static str],
+}
+
 impl Default for Parameters {
     fn default() -> Parameters {
         Parameters {
@@ -50,10 +57,10 @@ impl Parameters {
         let default = Parameters::default();
         Ok(Parameters {
             prefix: url.take_prefix()?,
-            table: url.take("table").map_or(Ok(default.table), |table| table.parse())?,
+            table: url.take("table").map_or(Ok(default.table), |table| parse_table(url, &table))?,
             connections: url
                 .take("connections")
-                .map_or(Ok(default.connections), |n| parse_connections(&n))?,
+                .map_or(Ok(default.connections), |n| parse_connections(url, &n))?,
             patience: url.take_duration("patience")?,
         })
     }
@@ -68,13 +75,13 @@ impl Parameters {
 }
 
 impl Certificates {
-    /// Takes `?ca=`, `?cert=` and `?key=` out of a URL; `None` if it has none of them.
-    pub(crate) fn take(url: &mut Location) -> Result<Option<Certificates>> {
-        let ca = url.take("ca").map(|path| pem("ca", path, "CERTIFICATE")).transpose()?;
-        let client = match (url.take("cert"), url.take("key")) {
-            (Some(cert), Some(key)) => {
-                Some((pem("cert", cert, "CERTIFICATE")?, pem("key", key, "PRIVATE KEY")?))
-            }
+    /// Takes the names of files out of a URL; `None` if it has none of them.
+    pub(crate) fn take(url: &mut Location, known_as: &Spellings) -> Result<Option<Certificates>> {
+        let ca = take_file(url, known_as.ca, "CERTIFICATE")?;
+        let cert = take_file(url, known_as.cert, "CERTIFICATE")?;
+        let key = take_file(url, known_as.key, "PRIVATE KEY")?;
+        let client = match (cert, key) {
+            (Some(cert), Some(key)) => Some((cert, key)),
             (None, None) => None,
             _ => {
                 return Err(Error::invalid(
@@ -92,18 +99,39 @@ impl Certificates {
     }
 }
 
-fn parse_connections(text: &str) -> Result<usize> {
-    text.parse().ok().filter(|n| (2..=MOST_CONNECTIONS).contains(n)).ok_or_else(|| {
-        Error::invalid(format!("connections={text}: from 2 (one is kept for renewals) to {MOST_CONNECTIONS}"))
+fn parse_table(url: &Location, text: &str) -> Result<TableName> {
+    text.parse().map_err(|e| match url.has_a_secret() {
+        true => Error::invalid("the URL's parameter table names no table: letters, digits and _ do"),
+        false => e,
     })
 }
 
+fn parse_connections(url: &Location, text: &str) -> Result<usize> {
+    text.parse().ok().filter(|n| (2..=MOST_CONNECTIONS).contains(n)).ok_or_else(|| {
+        let connections = url.shown("connections", text);
+        Error::invalid(format!("{connections}: from 2 (one is kept for renewals) to {MOST_CONNECTIONS}"))
+    })
+}
+
+/// The file that one of these parameters names, and only one.
+fn take_file(url: &mut Location, names: &[&str], what: &str) -> Result<Option<PathBuf>> {
+    let mut found = None;
+    for name in names {
+        let Some(path) = url.take(name) else { continue };
+        if let Some((other, _)) = found.replace((name, pem(url, name, path, what)?)) {
+            return Err(Error::invalid(format!("{other} and {name} mean the same: write one of them")));
+        }
+    }
+    Ok(found.map(|(_, path)| path))
+}
+
 /// A file that holds `what`: the driver would only say at the first connection that it doesn't.
-fn pem(parameter: &str, path: String, what: &str) -> Result<PathBuf> {
+fn pem(url: &Location, parameter: &str, path: String, what: &str) -> Result<PathBuf> {
+    let file = url.shown(parameter, &path);
     let text = std::fs::read(&path)
-        .map_err(|e| Error::invalid(format!("{parameter}={path} can't be read: {e}")).with_source(e))?;
+        .map_err(|e| Error::invalid(format!("{file} can't be read: {e}")).with_source(e))?;
     if !String::from_utf8_lossy(&text).contains(&format!("{what}-----")) {
-        return Err(Error::invalid(format!("{parameter}={path} holds no {what} in PEM form")));
+        return Err(Error::invalid(format!("{file} holds no {what} in PEM form")));
     }
     Ok(path.into())
 }

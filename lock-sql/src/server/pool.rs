@@ -186,5 +186,11 @@ impl<D: Dialect> Shared<D> {
 }
 
 fn not_connected(within: Duration) -> Error {
-    Error::unavailable(Done::No, format!("no connection could be opened within {within:?}"))
+    // Other kinds of servers wait for the client's next word, and their clients' for the server's first.
+    Error::unavailable(
+        Done::No,
+        format!(
+            "no connection could be opened within {within:?}: nothing there has answered as such a server does"
+        ),
+    )
 }

@@ -16,10 +16,35 @@ pub(crate) struct TableName {
 }
 
 impl TableName {
+    /// The schema that was named, or the database, as MySQL calls it.
+    pub(crate) fn schema(&self) -> Option<&str> {
+        self.schema.as_deref()
+    }
+
+    /// The table without its schema.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        allow(dead_code, reason = "PostgreSQL's catalogue is asked for it")
+    )]
+    pub(crate) fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// In `schema`, unless another was named.
+    ///
+    /// A table without one would be looked for where the session happens to be, which is another place for another user.
+    pub(crate) fn within(self, schema: &str) -> TableName {
+        TableName { schema: Some(self.schema.unwrap_or_else(|| schema.to_owned())), table: self.table }
+    }
+
     /// As it stands in SQL, each part within `quotes`.
     pub(crate) fn quoted(&self, quote: char) -> String {
         match &self.schema {
-            Some(schema) => format!("{quote}{schema}{quote}.{quote}{}{quote}", self.table),
+            // A database that a URL names may be called anything.
+            Some(schema) => {
+                let schema = schema.replace(quote, &format!("{quote}{quote}"));
+                format!("{quote}{schema}{quote}.{quote}{}{quote}", self.table)
+            }
             None => format!("{quote}{}{quote}", self.table),
         }
     }
@@ -75,6 +100,8 @@ mod tests {
             ("ops.Locks_2".into(), "\"ops\".\"Locks_2\"".into())
         );
         assert_eq!(TableName::default().quoted('`'), "`onelock_locks`");
+        assert_eq!(TableName::default().within("it`s").quoted('`'), "`it``s`.`onelock_locks`");
+        assert_eq!(name.within("public").to_string(), "ops.Locks_2");
         for bad in ["", ".", "a.", "a.b.c", "1a", "a b", "a\"", "a`", "a;", "ä", &"a".repeat(64)] {
             assert!(bad.parse::<TableName>().is_err(), "{bad}");
         }

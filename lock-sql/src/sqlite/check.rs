@@ -8,15 +8,14 @@ use super::errors;
 use super::file::File;
 use super::filesystem::FileSystem;
 use super::lane::Late;
-use super::schema;
-use super::settings::Trust;
+use super::settings::{BootId, Trust};
 use super::table::SqliteTable;
-use super::time::PROMISE;
+use super::{schema, time};
 
 const ABOUT: &str = "SELECT sqlite_version(), (SELECT journal_mode FROM pragma_journal_mode)";
 
 /// Takes the right to write, and changes nothing.
-const TOUCH: &str = "UPDATE onelock_locks SET token = token WHERE name = x''";
+const TOUCH: &str = "UPDATE main.onelock_locks SET token = token WHERE name = x''";
 
 /// One finding per question. An `Err` only if the file can't be opened at all.
 pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Finding>> {
@@ -27,12 +26,7 @@ pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Findin
     Ok(vec![
         Finding::new("reachable", Level::Good, format!("SQLite {version}, {}", table.file.path().display())),
         writable(table, call).await,
-        // Every connection looks at the table before it is used.
-        Finding::new(
-            "schema",
-            Level::Good,
-            format!("the table onelock_locks has version {}", schema::VERSION),
-        ),
+        schema(table, call).await,
         file_system(&table.file, table.trust),
         match mode.as_str() {
             "wal" => Finding::new("journal", Level::Good, "write-ahead log: looks wait for no writer"),
@@ -40,8 +34,49 @@ pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Findin
                 Finding::new("journal", Level::Warning, format!("the journal mode was changed to {mode:?}"))
             }
         },
-        Finding::new("clock", Level::Good, PROMISE),
+        Finding::new("clock", Level::Good, time::PROMISE),
+        boot_id(table.boot),
+        waiters(table),
     ])
+}
+
+/// The version was looked at when the connection was opened; a trigger may have come since.
+async fn schema(table: &SqliteTable, call: &Call) -> Finding {
+    let triggers = table.looks.ask(call, Late::Welcome, |_| sqlx::query(schema::TRIGGERS)).await;
+    match triggers.and_then(|found| schema::must_be_none(&found.rows)) {
+        Ok(()) => {
+            let good = format!("the table onelock_locks has version {}", schema::VERSION);
+            Finding::new("schema", Level::Good, good)
+        }
+        Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("schema", Level::Bad, e.message()),
+        Err(e) => Finding::new("schema", Level::Unknown, e.message()),
+    }
+}
+
+fn boot_id(trust: BootId) -> Finding {
+    match (time::must_be_the_machines(), trust) {
+        (Ok(()), _) => Finding::new("boot id", Level::Good, time::BOOT),
+        (Err(_), BootId::OfTheContainer) => Finding::new(
+            "boot id",
+            Level::Warning,
+            "made up by the manager of this container, by boot=trust: no process outside may use this file",
+        ),
+        (Err(e), BootId::OfTheMachine) => Finding::new("boot id", Level::Bad, e.message()),
+    }
+}
+
+fn waiters(table: &SqliteTable) -> Finding {
+    match table.wakes.obstacle() {
+        None => Finding::new("waiters", Level::Good, "processes see whether others wait"),
+        Some(e) => Finding::new(
+            "waiters",
+            Level::Warning,
+            format!(
+                "the file {}-waiters can't be used, and hand-overs are less fair: {e}",
+                table.file.path().display()
+            ),
+        ),
+    }
 }
 
 async fn writable(table: &SqliteTable, call: &Call) -> Finding {

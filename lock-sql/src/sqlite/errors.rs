@@ -18,6 +18,19 @@ pub(crate) fn connecting(error: SqlxError) -> Error {
 pub(crate) enum Obstacle {
     Sqlite(SqlxError),
     Found(Error),
+    /// Another connection was in the way.
+    Busy,
+}
+
+impl Obstacle {
+    /// Whether it goes by itself: another process was in the way.
+    pub(crate) fn is_busy(&self) -> bool {
+        match self {
+            Obstacle::Sqlite(e) => is_busy(e),
+            Obstacle::Busy => true,
+            Obstacle::Found(_) => false,
+        }
+    }
 }
 
 impl From<SqlxError> for Obstacle {
@@ -53,6 +66,11 @@ pub(crate) fn is_cant_open(error: &SqlxError) -> bool {
     code(error).map(primary) == Some(CANTOPEN)
 }
 
+/// Whether a file ended before what was to be read in it.
+pub(crate) fn is_short_read(error: &SqlxError) -> bool {
+    code(error) == Some(IOERR_SHORT_READ)
+}
+
 /// Whether the connection that gave this error may be used again.
 pub(crate) fn spares_connection(error: &SqlxError) -> bool {
     matches!(code(error).map(primary), Some(BUSY | LOCKED | NOMEM | FULL | PROTOCOL | CONSTRAINT))
@@ -65,6 +83,7 @@ const LOCKED: i32 = 6;
 const NOMEM: i32 = 7;
 const READONLY: i32 = 8;
 const READONLY_DBMOVED: i32 = READONLY | (4 << 8);
+const IOERR_SHORT_READ: i32 = 10 | (2 << 8);
 const IOERR_SHMSIZE: i32 = 10 | (19 << 8);
 const CORRUPT: i32 = 11;
 const FULL: i32 = 13;

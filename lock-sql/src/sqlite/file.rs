@@ -1,6 +1,7 @@
-//! Where the database lies, and whether it is still the one that was opened.
+//! Where the database lies, and whether SQLite may be let at it.
 //!
-//! Nothing here opens the file: closing any descriptor of it would drop the locks that SQLite holds in this process.
+//! Nothing here opens the file for reading or writing: closing such a descriptor would drop the locks that SQLite holds in
+//! this process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,16 +9,14 @@ use std::path::{Path, PathBuf};
 use lock_core::{Done, Error, Result};
 
 use super::filesystem::{self, FileSystem};
+use super::identity::{self, Identity, Parts, Seen};
 
 /// A database file by its real path.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
-    path: PathBuf,
+    parts: Parts,
     folder: PathBuf,
 }
-
-/// Which file a path led to: unequal once it was deleted or replaced.
-pub(crate) type Identity = (u64, u64);
 
 impl File {
     /// The file at `path`, which need not be there; its folder has to be. SQLite's own files stand beside the real
@@ -29,21 +28,32 @@ impl File {
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(_) => {
+                must_be_no_link(path)?;
                 let (folder, name) = split(path)?;
                 let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
                 folder.canonicalize().map_err(|e| no_folder(folder, e))?.join(name)
             }
         };
         let folder = split(&path)?.0.to_owned();
-        Ok(File { path, folder })
+        Ok(File { parts: Parts::of(path), folder })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.parts.database()
     }
 
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Its write-ahead log.
+    pub(crate) fn log(&self) -> &Path {
+        self.parts.log()
+    }
+
+    /// The log's index.
+    pub(crate) fn index(&self) -> &Path {
+        self.parts.index()
     }
 
     /// The file system under the file, where it is mounted by itself, and under its folder.
@@ -54,8 +64,8 @@ impl File {
                 Error::rejected(message).with_source(e)
             })
         };
-        if self.path.exists()
-            && let foreign @ FileSystem::Foreign(_) = find(&self.path)?
+        if self.path().exists()
+            && let foreign @ FileSystem::Foreign(_) = find(self.path())?
         {
             return Ok(foreign);
         }
@@ -73,17 +83,56 @@ impl File {
         )))
     }
 
-    /// The file that is there now.
-    #[cfg(unix)]
-    pub(crate) fn identity(&self) -> io::Result<Identity> {
-        use std::os::unix::fs::MetadataExt;
-        std::fs::metadata(&self.path).map(|file| (file.dev(), file.ino()))
+    /// `Rejected` if what is there is no file, or one that other processes may reach by another path: they would keep
+    /// another log.
+    pub(crate) fn must_have_one_path(&self) -> Result<()> {
+        // Else it is created.
+        let Ok(found) = std::fs::metadata(self.path()) else { return Ok(()) };
+        if !found.is_file() {
+            return Err(Error::rejected(format!(
+                "{} is no regular file; name another",
+                self.path().display()
+            )));
+        }
+        identity::must_have_one_name(self.path(), &found)?;
+        let alone = filesystem::is_mounted_by_itself(self.path(), &self.folder).map_err(|e| {
+            let message = format!("the mount of {} can't be told: {e}", self.path().display());
+            Error::rejected(message).with_source(e)
+        })?;
+        match alone {
+            false => Ok(()),
+            true => Err(Error::rejected(format!(
+                "{} is mounted by itself: SQLite keeps its log beside it, where the processes outside don't see it, and \
+                 both would hold the same lock; mount the folder that the file is in",
+                self.path().display()
+            ))),
+        }
     }
 
-    /// Whether there is one: the system doesn't let an open file be replaced.
-    #[cfg(not(unix))]
-    pub(crate) fn identity(&self) -> io::Result<Identity> {
-        std::fs::metadata(&self.path).map(|_| (0, 0))
+    /// Which database is there, if one is.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        self.parts.seen()
+    }
+
+    /// The files that are there now.
+    pub(crate) fn identity(&self) -> Result<Identity> {
+        self.parts.identity()
+    }
+
+    /// `Unavailable` while other connections of this process keep an index of the log that was removed: SQLite would
+    /// share it with ours.
+    pub(crate) fn must_share_the_index(&self) -> Result<()> {
+        let index = self.index();
+        if !filesystem::has_mapped_removed(index) {
+            return Ok(());
+        }
+        Err(Error::unavailable(
+            Done::No,
+            format!(
+                "{} was removed, and another connection of this process has it open; close that",
+                index.display()
+            ),
+        ))
     }
 
     /// Why a file can't be opened, as far as that can be seen from outside.
@@ -92,11 +141,11 @@ impl File {
             return Some(no_folder(&self.folder, e));
         }
         let forbidden =
-            if self.path.exists() { is_forbidden(&self.path) } else { is_forbidden(&self.folder) };
+            if self.path().exists() { is_forbidden(self.path()) } else { is_forbidden(&self.folder) };
         forbidden.then(|| {
             Error::rejected(format!(
                 "this user may not write to {}; SQLite needs to write to the file and to its folder",
-                self.path.display()
+                self.path().display()
             ))
         })
     }
@@ -107,6 +156,16 @@ fn split(path: &Path) -> Result<(&Path, &std::ffi::OsStr)> {
         (Some(folder), Some(name)) => Ok((folder, name)),
         _ => Err(Error::invalid(format!("{} names no file", path.display()))),
     }
+}
+
+/// SQLite would create what it leads to; that is more often not mounted yet.
+fn must_be_no_link(path: &Path) -> Result<()> {
+    let Ok(target) = path.read_link() else { return Ok(()) };
+    Err(Error::rejected(format!(
+        "{} is a link that leads to {}, which is not there; create that, or name the file itself",
+        path.display(),
+        target.display()
+    )))
 }
 
 /// Only a file is created: a folder that is not there is more often misspelt, or not mounted yet.

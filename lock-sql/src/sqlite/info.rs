@@ -13,6 +13,7 @@ pub(super) fn info(file: &File) -> Info {
     Info {
         backend: "sqlite",
         server: file.path().display().to_string(),
+        identity: None,
         fencing: Fencing::WhileDataIsKept {
             clock_step: IDLE,
             kept: "each grant is on the disk before it counts; after the file was lost or restored, tokens rise \
@@ -25,7 +26,7 @@ pub(super) fn info(file: &File) -> Info {
         min_ttl: Duration::from_millis(50),
         max_ttl: Duration::from_secs(365 * 24 * 3600),
         clock: PROMISE,
-        data_loss: "a file that is deleted or replaced frees every lock; its holders are told at their next renewal"
+        data_loss: "a file that is deleted or replaced, or whose -wal is, frees every lock; its holders are told at their next renewal"
             .to_owned(),
         requests_per_hand_over: 3,
     }

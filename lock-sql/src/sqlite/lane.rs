@@ -3,6 +3,7 @@
 //! sqlx gives each connection a thread, and a statement whose future is dropped goes on there. So calls are detached:
 //! a connection whose call came to no answer is not used again.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -11,33 +12,60 @@ use lock_core::driver::Call;
 use lock_core::{Done, Error, Result, detached};
 use sqlx::query::Query;
 use sqlx::sqlite::{
-    SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
+    SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteLockingMode, SqliteRow,
+    SqliteSynchronous,
 };
-use sqlx::{ConnectOptions, Executor, Row};
+use sqlx::{ConnectOptions, Connection, Executor, Row};
 use tokio::sync::Mutex;
 
 use super::errors::{self, Obstacle};
-use super::file::{self, File, Identity};
-use super::schema;
+use super::file::{self, File};
+use super::identity::Identity;
 use super::time::{Now, Time, nanoseconds};
+use super::{log, schema, siblings};
+use crate::profile::Profile;
 
 /// A statement with its values.
 pub(crate) type Statement = Query<'static, sqlx::Sqlite, SqliteArguments>;
 
 /// How a database is reached.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) options: SqliteConnectOptions,
     pub(crate) file: File,
     pub(crate) time: Time,
+    pub(crate) profile: Arc<Profile>,
+}
+
+impl Route {
+    /// With what is ours.
+    fn options(&self) -> SqliteConnectOptions {
+        self.options
+            .clone()
+            .filename(self.file.path())
+            .journal_mode(SqliteJournalMode::Wal)
+            .locking_mode(SqliteLockingMode::Normal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(ONE_TRY)
+    }
+}
+
+impl fmt::Debug for Route {
+    /// Without the options: they show the key of an encrypted file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Route").field("file", &self.file).finish_non_exhaustive()
+    }
 }
 
 /// One connection, opened when it is needed.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
     route: Arc<Route>,
-    link: Arc<Mutex<Option<Link>>>,
+    link: Arc<Slot>,
 }
+
+/// Where a connection stands while no call uses it.
+pub(crate) type Slot = Mutex<Option<Link>>;
 
 /// Whether a statement may take effect when its call is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +85,9 @@ pub(crate) struct Answer {
 
 impl Lane {
     pub(crate) fn new(route: Arc<Route>) -> Lane {
-        Lane { route, link: Arc::default() }
+        let link = Arc::default();
+        siblings::enter(&route.file, &link);
+        Lane { route, link }
     }
 
     /// Opens the connection, as a client does that is just being opened: what is missing is the user's to mend.
@@ -81,13 +111,19 @@ impl Lane {
         let (lane, own) = (self.clone(), call.clone());
         detached(call.clock(), call.left(), async move {
             let mut slot = lane.link.lock().await;
-            let mut link = match slot.take().filter(|link| link.leads_to(&lane.route.file)) {
-                Some(link) => link,
-                None => Link::open(&lane.route, &own).await.map_err(file::for_now)?,
+            let mut link = match slot.take() {
+                Some(link) if link.leads_to(&lane.route.file) => link,
+                stale => {
+                    if let Some(stale) = stale {
+                        stale.close().await;
+                    }
+                    Link::open(&lane.route, &own).await.map_err(file::for_now)?
+                }
             };
             let answer = link.ask(&lane.route, &own, late, make).await;
-            if answer.as_ref().map_or_else(|failure| failure.spares_connection, |_| true) {
-                *slot = Some(link);
+            match answer.as_ref().map_or_else(|failure| failure.spares_connection, |_| true) {
+                true => *slot = Some(link),
+                false => link.close().await,
             }
             answer.map_err(|failure| failure.error)
         })
@@ -109,38 +145,69 @@ impl From<sqlx::Error> for Failure {
 
 /// An open connection.
 #[derive(Debug)]
-struct Link {
+pub(crate) struct Link {
     connection: SqliteConnection,
-    file: Identity,
+    files: Identity,
     /// When the running statement may take effect at the latest, on the shared clock.
     deadline: Arc<AtomicI64>,
 }
 
 impl Link {
+    /// Opens until the file that SQLite has opened is the one that is there. One that is created is opened once more: no
+    /// look before it could tell which file it would be.
     async fn open(route: &Route, call: &Call) -> Result<Link> {
-        let options = route
-            .options
-            .clone()
-            .filename(route.file.path())
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(ONE_TRY);
-        let mut connection = connect(&options, route, call).await?;
-        let gone = |e: std::io::Error| {
-            Error::unavailable(Done::No, "the file was deleted while it was being opened").with_source(e)
-        };
-        let file = route.file.identity().map_err(gone)?;
+        let _turn = siblings::turn(&route.file, call).await?;
+        loop {
+            siblings::close_stale(&route.file).await;
+            route.file.must_have_one_path()?;
+            let before = route.file.seen();
+            let connection = connect(&route.options(), route, call).await?;
+            let link = Link::on(connection, route).await?;
+            if link.files.is_of(before) {
+                route.profile.learn_server(link.files.of_all(route.time.boot()).as_deref());
+                return Ok(link);
+            }
+            link.close().await;
+            if call.left() <= ROOM {
+                return Err(Error::unavailable(
+                    Done::No,
+                    format!("{} was made or replaced while it was opened", route.file.path().display()),
+                ));
+            }
+        }
+    }
+
+    async fn on(mut connection: SqliteConnection, route: &Route) -> Result<Link> {
         let deadline = Arc::new(AtomicI64::new(i64::MAX));
-        let (limit, time) = (deadline.clone(), route.time);
+        match Link::prepare(&mut connection, route, deadline.clone()).await {
+            Ok(files) => Ok(Link { connection, files, deadline }),
+            Err(e) => Err(refused(connection, e).await),
+        }
+    }
+
+    /// Which files the connection is to, if it may be used. Nothing takes effect on it behind the `limit`.
+    async fn prepare(
+        connection: &mut SqliteConnection,
+        route: &Route,
+        limit: Arc<AtomicI64>,
+    ) -> Result<Identity> {
+        let files = route.file.identity()?;
+        route.file.must_share_the_index()?;
+        let time = route.time;
         // The last word before a statement takes effect, after every wait for other processes.
         let in_time = move || time.shared() <= limit.load(Ordering::Acquire);
         connection.lock_handle().await.map_err(errors::connecting)?.set_commit_hook(in_time);
-        Ok(Link { connection, file, deadline })
+        Ok(files)
     }
 
-    /// A file that was deleted or replaced takes writes as before, but nobody else sees them.
-    fn leads_to(&self, file: &File) -> bool {
-        file.identity().is_ok_and(|there| there == self.file)
+    /// Whether it is to the files that are there now.
+    pub(crate) fn leads_to(&self, file: &File) -> bool {
+        file.identity().is_ok_and(|there| there == self.files)
+    }
+
+    /// Closes it, to the end. What goes wrong then is nothing that a call could be told.
+    pub(crate) async fn close(self) {
+        self.connection.close().await.ok();
     }
 
     /// Asks until no other process is in the way, or the call is over. Each try has its own moment: a lease is counted
@@ -186,9 +253,9 @@ const ROOM: Duration = Duration::from_millis(16);
 /// doesn't wait then.
 async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> Result<SqliteConnection> {
     loop {
-        match set_up(options).await {
+        match set_up(options, &route.file).await {
             Ok(connection) => return Ok(connection),
-            Err(Obstacle::Sqlite(e)) if errors::is_busy(&e) && call.left() > ROOM => {
+            Err(obstacle) if obstacle.is_busy() && call.left() > ROOM => {
                 call.clock().sleep(BETWEEN_TRIES).await;
             }
             Err(Obstacle::Sqlite(e)) if errors::is_cant_open(&e) => {
@@ -196,6 +263,12 @@ async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> 
             }
             Err(Obstacle::Sqlite(e)) => return Err(errors::connecting(e)),
             Err(Obstacle::Found(e)) => return Err(e),
+            Err(Obstacle::Busy) => {
+                return Err(Error::unavailable(
+                    Done::No,
+                    "other processes were setting the file up all the time",
+                ));
+            }
         }
     }
 }
@@ -203,8 +276,22 @@ async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> 
 const BETWEEN_TRIES: Duration = Duration::from_millis(3);
 
 /// Opens, and sees to it that the file has a log and our table.
-async fn set_up(options: &SqliteConnectOptions) -> Result<SqliteConnection, Obstacle> {
+async fn set_up(options: &SqliteConnectOptions, file: &File) -> Result<SqliteConnection, Obstacle> {
     let mut connection = options.connect().await?;
+    match prepare(&mut connection, file).await {
+        Ok(()) => Ok(connection),
+        Err(obstacle) => Err(refused(connection, obstacle).await),
+    }
+}
+
+/// Closes, before anything else is opened, what is of no use. One that is dropped is closed by its own thread, later: until
+/// then it keeps the index that it was refused for.
+async fn refused<E>(connection: SqliteConnection, why: E) -> E {
+    connection.close().await.ok();
+    why
+}
+
+async fn prepare(connection: &mut SqliteConnection, file: &File) -> Result<(), Obstacle> {
     let mode: String = connection.fetch_one("PRAGMA journal_mode").await?.try_get(0)?;
     if mode != "wal" {
         return Err(Error::unsupported(format!(
@@ -212,6 +299,6 @@ async fn set_up(options: &SqliteConnectOptions) -> Result<SqliteConnection, Obst
         ))
         .into());
     }
-    schema::prepare(&mut connection).await?;
-    Ok(connection)
+    log::must_be_of_its_index(connection, file).await?;
+    schema::prepare(connection).await
 }

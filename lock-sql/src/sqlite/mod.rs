@@ -5,10 +5,15 @@ mod errors;
 mod fence;
 mod file;
 mod filesystem;
+mod identity;
 mod info;
 mod lane;
+mod log;
+#[cfg(target_os = "linux")]
+mod mounts;
 mod schema;
 mod settings;
+mod siblings;
 mod sweep;
 mod table;
 mod time;

@@ -4,10 +4,10 @@
 //! in one step, and nothing of the file's owner (its `user_version`, its `application_id`) is touched.
 
 use lock_core::{Error, Result};
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Executor, Row};
 
-use super::errors::Obstacle;
+use super::errors::{self, Obstacle};
 use crate::version;
 
 /// The version of the table that this crate reads and writes.
@@ -24,7 +24,13 @@ pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_locks (/* on
   revoked BLOB
 ) STRICT, WITHOUT ROWID";
 
-const FIND: &str = "SELECT sql FROM sqlite_schema WHERE name = 'onelock_locks'";
+const FIND: &str =
+    "SELECT CASE type WHEN 'table' THEN sql ELSE '' END FROM main.sqlite_schema WHERE name = 'onelock_locks'";
+
+/// What would run behind a statement of ours, and may undo it.
+pub(crate) const TRIGGERS: &str = "
+SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = 'onelock_locks' UNION ALL
+SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = 'onelock_locks'";
 
 /// Creates the table if it isn't there; says whose it is if it isn't ours.
 pub(crate) async fn prepare(connection: &mut SqliteConnection) -> Result<(), Obstacle> {
@@ -32,9 +38,19 @@ pub(crate) async fn prepare(connection: &mut SqliteConnection) -> Result<(), Obs
         connection.execute(CREATE).await?;
     }
     match find(connection).await? {
-        Some(created) => Ok(must_be_ours(&created)?),
-        None => Err(Error::rejected("the table onelock_locks was created, and is not there").into()),
+        Some(created) => must_be_ours(&created)?,
+        None => return Err(Error::rejected("the table onelock_locks was created, and is not there").into()),
     }
+    Ok(must_be_none(&connection.fetch_all(TRIGGERS).await?)?)
+}
+
+/// `Rejected` if these rows name a trigger.
+pub(crate) fn must_be_none(triggers: &[SqliteRow]) -> Result<()> {
+    let Some(first) = triggers.first() else { return Ok(()) };
+    let name: String = first.try_get(0).map_err(errors::asking)?;
+    Err(Error::rejected(format!(
+        "the table onelock_locks has a trigger {name}, which may undo what a lock client writes; drop it"
+    )))
 }
 
 async fn find(connection: &mut SqliteConnection) -> Result<Option<String>, sqlx::Error> {

@@ -19,11 +19,12 @@ use crate::driver::SqlDriver;
 /// let client = Sqlite::from(own).prefix("billing:")?.open(Options::default()).await?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Sqlite {
     pub(crate) options: SqliteConnectOptions,
     pub(crate) prefix: Prefix,
     pub(crate) trust: Trust,
+    pub(crate) boot: BootId,
     patience: Option<Duration>,
 }
 
@@ -36,12 +37,21 @@ pub(crate) enum Trust {
     Anything,
 }
 
+/// Which boot id is taken for the machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BootId {
+    /// The kernel's own.
+    OfTheMachine,
+    /// What is read in its place: the user says that no process outside this container uses the file.
+    OfTheContainer,
+}
+
 impl Sqlite {
     /// Reads a URL: `sqlite:///absolute/path.db`, or `sqlite:relative.db`, which is relative to the process's folder.
     ///
     /// The file is created if it isn't there; its folder is not. Parameters: `prefix` (stands before every name in the
     /// file), `patience` (how long one call may take), `fs=trust` (takes a file on a file system that is not known to be
-    /// local). A `?`, `#` or `%` in the path is written `%3F`, `%23`, `%25`. `Invalid` for any other parameter, and for
+    /// local), `boot=trust` (takes the boot id that a container's manager made up). A `?`, `#` or `%` in the path is written `%3F`, `%23`, `%25`. `Invalid` for any other parameter, and for
     /// what names no file.
     pub fn from_url(url: &str) -> Result<Sqlite> {
         let mut url = Location::parse(url)?;
@@ -51,12 +61,13 @@ impl Sqlite {
         let mut sqlite = Sqlite::from(options);
         sqlite.prefix = url.take_prefix()?;
         sqlite.patience = url.take_duration("patience")?;
-        sqlite.trust = match url.take("fs").as_deref() {
-            None => Trust::Local,
-            Some("trust") => Trust::Anything,
-            Some(other) => return Err(Error::invalid(format!("fs={other}: there is only fs=trust"))),
-        };
-        url.finish("prefix, patience, fs")?;
+        if is_trusted(&mut url, "fs")? {
+            sqlite = sqlite.trust_file_system();
+        }
+        if is_trusted(&mut url, "boot")? {
+            sqlite = sqlite.trust_boot_id();
+        }
+        url.finish("prefix, patience, fs, boot")?;
         Ok(sqlite)
     }
 
@@ -74,6 +85,15 @@ impl Sqlite {
         self
     }
 
+    /// Takes the boot id that this process reads, also where the manager of its container has mounted another file over
+    /// the kernel's, as `?boot=trust` does. If a process outside this container uses the file too, both hold the same
+    /// lock.
+    #[must_use]
+    pub fn trust_boot_id(mut self) -> Sqlite {
+        self.boot = BootId::OfTheContainer;
+        self
+    }
+
     /// The statement that creates the table of locks. Does no I/O.
     pub fn schema(&self) -> String {
         format!("-- made by whoever opens the file first\n{};", schema::CREATE)
@@ -81,9 +101,10 @@ impl Sqlite {
 
     /// Opens a client. The table of locks is created if it isn't there.
     ///
-    /// `Rejected` if the folder is missing, the file may not be written, is no database, or has a table of another
-    /// version; `Unsupported` if it lies on a file system that other machines may reach; `Unavailable` if another
-    /// process keeps it locked, or the disk is full.
+    /// `Rejected` if the folder is missing, the file may not be written, is no database, can be reached by another path
+    /// (a hard link, a mount of the file alone), or has a table of another version or one with triggers; `Unsupported`
+    /// if it lies on a file system that other machines may reach, or the boot id that this process reads is not the
+    /// kernel's; `Unavailable` if another process keeps it locked, or the disk is full.
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = match self.patience {
             Some(patience) => options.patience(patience),
@@ -102,13 +123,40 @@ impl Sqlite {
 impl From<SqliteConnectOptions> for Sqlite {
     /// A file as sqlx' own options name it, without a prefix. Journal mode, synchronous and busy timeout are set by us.
     fn from(options: SqliteConnectOptions) -> Sqlite {
-        Sqlite { options, prefix: Prefix::default(), trust: Trust::Local, patience: None }
+        Sqlite {
+            options,
+            prefix: Prefix::default(),
+            trust: Trust::Local,
+            boot: BootId::OfTheMachine,
+            patience: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Sqlite {
+    /// Without sqlx' options: they show the key of an encrypted file.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sqlite")
+            .field("file", &self.options.get_filename())
+            .field("prefix", &self.prefix)
+            .field("trust", &self.trust)
+            .field("boot", &self.boot)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
     }
 }
 
 async fn open(sqlite: Sqlite, context: Context) -> Result<SqlDriver<SqliteTable>> {
     let clock = context.clock.clone();
     Ok(SqlDriver::new(SqliteTable::open(sqlite, context).await?, clock))
+}
+
+fn is_trusted(url: &mut Location, parameter: &str) -> Result<bool> {
+    match url.take(parameter).as_deref() {
+        None => Ok(false),
+        Some("trust") => Ok(true),
+        Some(_) => Err(Error::invalid(format!("there is only {parameter}=trust"))),
+    }
 }
 
 fn is_in_memory(options: &SqliteConnectOptions) -> bool {
@@ -169,9 +217,11 @@ mod tests {
         ] {
             assert_eq!(Sqlite::from_url(url).unwrap().options.get_filename(), Path::new(path), "{url}");
         }
-        let sqlite = Sqlite::from_url("sqlite:///l.db?prefix=app%3A&patience=250ms&fs=trust").unwrap();
+        let sqlite =
+            Sqlite::from_url("sqlite:///l.db?prefix=app%3A&patience=250ms&fs=trust&boot=trust").unwrap();
         assert_eq!(sqlite.prefix, Prefix::new("app:").unwrap());
-        assert_eq!((sqlite.trust, sqlite.patience), (Trust::Anything, Some(Duration::from_millis(250))));
+        assert_eq!((sqlite.trust, sqlite.boot), (Trust::Anything, BootId::OfTheContainer));
+        assert_eq!(sqlite.patience, Some(Duration::from_millis(250)));
     }
 
     #[test]
@@ -188,6 +238,7 @@ mod tests {
             "sqlite:a%00",
             "sqlite:a?mode=ro",
             "sqlite:a?fs=nfs",
+            "sqlite:a?boot=1",
             "sqlite:a?patience=5",
             "http://h",
         ] {

@@ -11,9 +11,9 @@ use super::time::Now;
 use crate::sweep::{IDLE, ROWS, Swept};
 
 const FIND: &str = "SELECT max(name), count(*), sum(token < ?2) FROM
-  (SELECT name, token FROM onelock_locks WHERE name > ?1 ORDER BY name LIMIT ?3)";
+  (SELECT name, token FROM main.onelock_locks WHERE name > ?1 ORDER BY name LIMIT ?3)";
 
-const DELETE: &str = "DELETE FROM onelock_locks
+const DELETE: &str = "DELETE FROM main.onelock_locks
 WHERE name > ?1 AND name <= ?2 AND token < ?3 AND (boot <> ?4 OR expires <= ?5)";
 
 /// Sweeps the rows behind `from`.

@@ -12,10 +12,11 @@ use sqlx::sqlite::SqliteRow;
 use super::file::File;
 use super::info::info;
 use super::lane::{Answer, Lane, Late, Route};
-use super::settings::{Sqlite, Trust};
+use super::settings::{BootId, Sqlite, Trust};
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
 use super::{check, errors, sweep};
+use crate::profile::Profile;
 use crate::row::{self, Row};
 use crate::sweep::Sweep;
 use crate::table::{Course, Key, Listener, Table};
@@ -29,9 +30,10 @@ pub(crate) struct SqliteTable {
     pub(super) time: Time,
     pub(super) file: File,
     pub(super) trust: Trust,
-    info: Arc<Info>,
+    pub(super) boot: BootId,
+    profile: Arc<Profile>,
     prefix: Prefix,
-    wakes: Arc<Wakes>,
+    pub(super) wakes: Arc<Wakes>,
     sweep: Sweep,
 }
 
@@ -44,11 +46,11 @@ struct Taken {
 
 /// Shows a lock, and writes nothing.
 pub const LOOK: &str =
-    "SELECT owner, token, boot, expires, label, revoked FROM onelock_locks WHERE name = ?1";
+    "SELECT owner, token, boot, expires, label, revoked FROM main.onelock_locks WHERE name = ?1";
 
 /// Grants a lock that is free, or this owner's already: then its token stays, and nothing is shortened.
 pub const TAKE: &str = "
-INSERT INTO onelock_locks AS l (name, owner, token, boot, expires, label) VALUES (?1, ?2, ?3, ?4, ?5 + ?6, ?7)
+INSERT INTO main.onelock_locks AS l (name, owner, token, boot, expires, label) VALUES (?1, ?2, ?3, ?4, ?5 + ?6, ?7)
 ON CONFLICT (name) DO UPDATE SET
   token = CASE WHEN l.owner = ?2 AND l.boot = ?4 AND l.expires > ?5 THEN l.token ELSE max(l.token + 1, ?3) END,
   expires = CASE WHEN l.owner = ?2 AND l.boot = ?4 THEN max(l.expires, ?5 + ?6) ELSE ?5 + ?6 END,
@@ -57,46 +59,48 @@ WHERE l.owner = ?2 OR l.boot <> ?4 OR l.expires <= ?5
 RETURNING token, expires";
 
 const RENEW: &str = "
-UPDATE onelock_locks SET expires = max(expires, ?4 + ?5)
+UPDATE main.onelock_locks SET expires = max(expires, ?4 + ?5)
 WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
 
-/// Answers 1 if it was held until now, 0 if it had expired.
+/// Of the owner's, or of what a revoke has left in its place. Answers 1 if it was held until now, 0 if it had expired.
 pub const RELEASE: &str = "
-UPDATE onelock_locks SET owner = x'', label = '', expires = CASE WHEN boot = ?3 AND expires > ?4 THEN -1 ELSE -2 END
-WHERE name = ?1 AND owner = ?2 RETURNING expires = -1";
+UPDATE main.onelock_locks SET owner = x'', label = '', expires = CASE WHEN boot = ?3 AND expires > ?4 THEN -1 ELSE -2 END
+WHERE name = ?1 AND (owner = ?2 OR (revoked = ?2 AND boot = ?3 AND expires > ?4)) RETURNING expires = -1";
 
 const REVOKE_AT_THE_END: &str = "
-UPDATE onelock_locks SET owner = ?5, label = ?6, revoked = ?2
+UPDATE main.onelock_locks SET owner = ?5, label = ?6, revoked = coalesce(revoked, ?2)
 WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
 
 const REVOKE_NOW: &str = "
-UPDATE onelock_locks SET owner = x'', label = '', expires = -1, revoked = ?2
+UPDATE main.onelock_locks SET owner = x'', label = '', expires = -1, revoked = coalesce(revoked, ?2)
 WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
 
 impl SqliteTable {
     pub(super) async fn open(sqlite: Sqlite, context: Context) -> Result<SqliteTable> {
-        let Sqlite { options, prefix, trust, .. } = sqlite;
+        let Sqlite { options, prefix, trust, boot, .. } = sqlite;
         let file = File::at(options.get_filename())?;
         if trust == Trust::Local {
             file.must_be_local()?;
         }
-        let time = Time::of_this_machine()?;
-        let route = Arc::new(Route { options, file: file.clone(), time });
-        let table = SqliteTable {
-            looks: Lane::new(route.clone()),
-            writes: Lane::new(route),
+        let time = Time::of_this_machine(boot)?;
+        let profile = Arc::new(Profile::new(info(&file), "onelock_locks", &prefix));
+        let route = Arc::new(Route { options, file: file.clone(), time, profile: profile.clone() });
+        let (looks, writes) = (Lane::new(route.clone()), Lane::new(route));
+        let call = Call::begin(&context.clock, context.patience);
+        writes.open(&call).await?;
+        looks.open(&call).await?;
+        Ok(SqliteTable {
+            looks,
+            writes,
             time,
-            info: Arc::new(info(&file)),
+            profile,
             wakes: Wakes::of(file.path(), &prefix),
             file,
             trust,
+            boot,
             prefix,
             sweep: Sweep::default(),
-        };
-        let call = Call::begin(&context.clock, context.patience);
-        table.writes.open(&call).await?;
-        table.looks.open(&call).await?;
-        Ok(table)
+        })
     }
 
     /// `None` if somebody else holds it.
@@ -120,7 +124,7 @@ impl SqliteTable {
 #[async_trait]
 impl Table for SqliteTable {
     fn info(&self) -> Arc<Info> {
-        self.info.clone()
+        self.profile.get()
     }
 
     fn key(&self, name: &Name) -> Key {
@@ -145,7 +149,7 @@ impl Table for SqliteTable {
         }
         Ok(match self.take(call, key, request).await? {
             Some(Taken { token, left }) => {
-                Attempt::Granted(Grant { token: row::token(token)?, valid_for: left })
+                Attempt::Granted(Grant { token: row::token(token)?, valid_for: left, age: Duration::ZERO })
             }
             // Somebody else was faster.
             None => Attempt::Busy(Busy::default()),

@@ -23,8 +23,8 @@ static SHARED: LazyLock<Mutex<HashMap<Of, Weak<Wakes>>>> = LazyLock::new(Mutex::
 pub(crate) struct Wakes {
     of: Of,
     hub: Hub,
-    /// `None` where there can be no file of marks: then nothing is known of other processes.
-    marks: Option<Marks>,
+    /// An error where there can be no file of marks: then nothing is known of other processes.
+    marks: io::Result<Marks>,
 }
 
 impl Wakes {
@@ -34,13 +34,15 @@ impl Wakes {
         if let Some(wakes) = shared.get(&of).and_then(Weak::upgrade) {
             return wakes;
         }
-        let wakes = Arc::new(Wakes { of: of.clone(), hub: Hub::default(), marks: Marks::beside(file).ok() });
+        let wakes = Arc::new(Wakes { of: of.clone(), hub: Hub::default(), marks: Marks::beside(file) });
         shared.insert(of, Arc::downgrade(&wakes));
         wakes
     }
 
     pub(crate) fn listen(self: &Arc<Self>, name: &Name) -> Waiter {
-        self.marks.as_ref().inspect(|marks| marks.enter());
+        if let Ok(marks) = &self.marks {
+            marks.enter();
+        }
         Waiter { listening: self.hub.listen(name), wakes: self.clone() }
     }
 
@@ -52,8 +54,13 @@ impl Wakes {
     pub(crate) fn others(&self, name: &str) -> Option<bool> {
         match self.hub.has(name) {
             true => Some(true),
-            false => self.marks.as_ref()?.is_empty().then_some(false),
+            false => self.marks.as_ref().ok()?.is_empty().then_some(false),
         }
+    }
+
+    /// Why nothing is known of other processes.
+    pub(crate) fn obstacle(&self) -> Option<&io::Error> {
+        self.marks.as_ref().err()
     }
 }
 
@@ -73,7 +80,9 @@ impl Listener for Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.wakes.marks.as_ref().inspect(|marks| marks.leave());
+        if let Ok(marks) = &self.wakes.marks {
+            marks.leave();
+        }
     }
 }
 
@@ -97,8 +106,8 @@ impl Marks {
     fn beside(database: &Path) -> io::Result<Marks> {
         let mut path = database.as_os_str().to_owned();
         path.push("-waiters");
-        let open = || File::options().create(true).truncate(false).write(true).open(&path);
-        Ok(Marks { mark: Mutex::new(Mark { file: open()?, listeners: 0 }), probe: open()? })
+        let path = Path::new(&path);
+        Ok(Marks { mark: Mutex::new(Mark { file: open(path)?, listeners: 0 }), probe: open(path)? })
     }
 
     fn enter(&self) {
@@ -131,6 +140,23 @@ impl Marks {
 }
 
 const TRIES: u32 = 100;
+
+/// Opens a file that need not be there. What is no file is refused, and not waited for, as for the reader of a FIFO.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32);
+    }
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no regular file")),
+    }
+}
 
 impl Drop for Wakes {
     fn drop(&mut self) {

@@ -60,6 +60,10 @@ impl Backend for Tested {
             Need::Age if server.owned().is_none() => {
                 Err("the server was not started here: others may use it too".to_owned())
             }
+            Need::IdleConnection => {
+                Err("another takes its place after 30 s; a unit test asks what the clock's age costs"
+                    .to_owned())
+            }
             _ => Ok(()),
         }
     }

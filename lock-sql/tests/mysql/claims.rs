@@ -136,7 +136,7 @@ pub(crate) fn a_renewal_never_shortens_and_revives_nothing(on: On) {
         let client = server.client().await;
         let mut holder = claim(&client, "a", PATIENCE);
         granted(&mut holder).await;
-        let Renewal::Held { valid_for } = holder.renew(Duration::from_secs(1)).await.unwrap() else {
+        let Renewal::Held { valid_for, .. } = holder.renew(Duration::from_secs(1)).await.unwrap() else {
             panic!("it is held")
         };
         assert!(valid_for > TTL - PATIENCE && valid_for <= TTL, "{valid_for:?}");

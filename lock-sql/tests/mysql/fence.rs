@@ -62,6 +62,20 @@ pub(crate) fn a_stale_token_writes_nothing(on: On) {
     });
 }
 
+/// Which database a session is in when it writes may differ, where the fence must not.
+pub(crate) fn a_fence_may_have_a_table_in_any_database(on: On) {
+    run(async {
+        let (server, mut connection) = prepared(on).await;
+        let fence = Fence::new("bills").table(&format!("{}.onelock_fences", server.database())).unwrap();
+        fence.accept(&mut connection, token(9)).await.unwrap();
+        let elsewhere = Server::shared(on).await;
+        let mut connection = elsewhere.raw().await;
+        let stale = fence.accept(&mut connection, token(8)).await;
+        assert!(matches!(stale, Err(FenceError::Stale(_))), "{stale:?}");
+        assert!(Fence::new("bills").table("a b").is_err());
+    });
+}
+
 pub(crate) fn transactions_of_two_holders_come_one_after_the_other(on: On) {
     run(async {
         let (server, mut old) = prepared(on).await;

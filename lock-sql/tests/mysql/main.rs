@@ -43,6 +43,7 @@ rules! {
     }
     fence {
         a_stale_token_writes_nothing,
+        a_fence_may_have_a_table_in_any_database,
         transactions_of_two_holders_come_one_after_the_other,
     }
     rows {
@@ -53,6 +54,9 @@ rules! {
     sessions {
         whatever_the_servers_defaults_are,
         whatever_the_servers_time_zone_is,
+        whatever_a_session_begins_with,
+        a_session_that_begins_in_another_database_finds_the_same_table,
+        a_session_whose_clock_was_set_is_refused,
         a_server_whose_sysdate_stands_still_is_refused,
         a_users_transaction_that_stays_open_costs_no_lock,
     }

@@ -52,6 +52,57 @@ pub(crate) fn whatever_the_servers_time_zone_is(on: On) {
     });
 }
 
+/// A server on which sessions of this user begin with these statements, as behind a proxy that others have used before.
+async fn server_for_guests(on: On, begins: &str) -> (Server, String) {
+    let server = Server::start(on, &[&format!("--init-connect={begins}")]);
+    server.execute("CREATE DATABASE elsewhere").await;
+    server.execute("CREATE USER guest").await;
+    for database in ["elsewhere", server.database()] {
+        server.execute(&format!("GRANT ALL ON {database}.* TO guest")).await;
+    }
+    let guest = server.url_of("guest", "");
+    (server, guest)
+}
+
+pub(crate) fn a_session_that_begins_in_another_database_finds_the_same_table(on: On) {
+    run(async {
+        let (server, guest) = server_for_guests(on, "USE elsewhere").await;
+        let guest = mysql::connect(&guest).await.unwrap();
+        let host = server.client().await;
+        granted(&mut claim(&host, "a", PATIENCE)).await;
+        assert!(is_busy(&mut claim(&guest, "a", PATIENCE)).await);
+        let table = format!("{}.onelock_locks", server.database());
+        assert!(guest.info().server.ends_with(&table), "{}", guest.info().server);
+    });
+}
+
+pub(crate) fn whatever_a_session_begins_with(on: On) {
+    run(async {
+        let begins = "SET sql_select_limit = 0, sql_safe_updates = 1, max_join_size = 1, sql_big_selects = 0, \
+            autocommit = 0, time_zone = '+05:00', sql_mode = 'ANSI'";
+        let (server, guest) = server_for_guests(on, begins).await;
+        let (guest, host) = (mysql::connect(&guest).await.unwrap(), server.client().await);
+        let mut holder = claim(&guest, "a", PATIENCE);
+        granted(&mut holder).await;
+        assert!(is_busy(&mut claim(&host, "a", PATIENCE)).await);
+        holder.renew(TTL).await.unwrap();
+        assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
+        granted(&mut claim(&host, "a", PATIENCE)).await;
+        assert!(is_busy(&mut claim(&guest, "a", PATIENCE)).await);
+    });
+}
+
+/// Leases would end in the first second of another year, or never.
+pub(crate) fn a_session_whose_clock_was_set_is_refused(on: On) {
+    run(async {
+        let (server, guest) = server_for_guests(on, "SET timestamp = 1000000000").await;
+        server.client().await;
+        let error = mysql::connect(&guest).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.message().contains("SET timestamp"), "{error}");
+    });
+}
+
 pub(crate) fn a_server_whose_sysdate_stands_still_is_refused(on: On) {
     run(async {
         let server = Server::start(on, &["--sysdate-is-now"]);

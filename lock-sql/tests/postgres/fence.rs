@@ -74,3 +74,44 @@ pub(crate) fn a_transaction_that_was_rolled_back_leaves_no_token() -> Outcome {
         write(&site, 1, 8).await.unwrap();
     })
 }
+
+/// A session's temporary tables come before all others, and a schema with its user's name before `public`.
+pub(crate) fn a_fence_is_one_whatever_the_search_path() -> Outcome {
+    run(async {
+        let site = prepared().await;
+        write(&site, 1, 9).await.unwrap();
+        let mut admin = site.admin().await;
+        let schema = format!("schema_of_{}", site.table);
+        for path in
+            [format!("SET search_path = {schema}, public"), "CREATE TEMP TABLE onelock_fences ()".to_owned()]
+        {
+            admin.execute(AssertSqlSafe(format!("CREATE SCHEMA IF NOT EXISTS {schema}"))).await.unwrap();
+            admin.execute(AssertSqlSafe(path)).await.unwrap();
+            Fence::create_table(&mut admin).await.unwrap();
+            let mut transaction = admin.begin().await.unwrap();
+            let stale = FencingToken::new(8).unwrap();
+            let outcome = Fence::new(site.table.clone()).accept(&mut transaction, stale).await;
+            assert!(matches!(outcome, Err(FenceError::Stale(_))), "{outcome:?}");
+        }
+        // Another table has other tokens.
+        let other = Fence::new("x").table(&format!("{schema}.fences")).unwrap();
+        let like = format!("CREATE TABLE {schema}.fences (LIKE public.onelock_fences INCLUDING ALL)");
+        admin.execute(AssertSqlSafe(like)).await.unwrap();
+        other.accept(&mut admin, FencingToken::new(1).unwrap()).await.unwrap();
+        assert!(Fence::new("x").table("pg_temp.fences").is_err());
+    })
+}
+
+/// One that was made where a path led has the tokens.
+pub(crate) fn a_table_of_fences_in_another_schema_is_not_doubled() -> Outcome {
+    run(async {
+        let site = Site::new().in_a_database_of_its_own().await;
+        let mut admin = site.admin().await;
+        let old = Fence::schema().replace("public.", "old.");
+        admin.execute(sqlx::raw_sql(AssertSqlSafe(format!("CREATE SCHEMA old; {old}")))).await.unwrap();
+        let error = Fence::create_table(&mut admin).await.unwrap_err();
+        assert!(error.to_string().contains("old.onelock_fences"), "{error}");
+        admin.execute("ALTER TABLE old.onelock_fences SET SCHEMA public").await.unwrap();
+        Fence::create_table(&mut admin).await.unwrap();
+    })
+}

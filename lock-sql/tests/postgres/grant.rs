@@ -53,6 +53,30 @@ pub(crate) fn an_attempt_that_waited_for_a_row_within_its_patience_takes_it() ->
     })
 }
 
+/// Without it a waiter would sleep until a wake-up or the next look, whatever has become of the lock.
+pub(crate) fn an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let mut before = claim(&client, "a");
+        granted(&mut before).await;
+        before.release().await.unwrap();
+        let mut faster = site.keep_row("a").await;
+        let mut loses = claim(&client, "a");
+        let attempt = tokio::spawn(async move { busy(&mut loses).await });
+        until("it has looked, and waits for the row", async || site.waiting().await == 1).await;
+        let take = format!(
+            "UPDATE {} SET owner = decode(repeat('ab', 16), 'hex'), label = 'faster', expires = {NOW} + 60000000; COMMIT",
+            site.table
+        );
+        faster.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(take))).await.unwrap();
+        let busy = attempt.await.unwrap();
+        let free_in = busy.free_in.expect("it says when the lock will be free");
+        assert!(free_in > Duration::from_secs(30) && free_in <= Duration::from_secs(60), "{free_in:?}");
+        assert_eq!(busy.holder.unwrap().label.as_deref(), Some("faster"));
+    })
+}
+
 pub(crate) fn a_busy_look_writes_nothing_and_waits_for_no_row() -> Outcome {
     run(async {
         let site = Site::new();
@@ -105,10 +129,14 @@ pub(crate) fn renewals_never_shorten_and_bring_nothing_back() -> Outcome {
         let mut holder = claim(&client, "a");
         granted(&mut holder).await;
         let before = site.number("SELECT expires FROM TABLE_").await;
-        let Renewal::Held { valid_for } = holder.renew(TTL / 4).await.unwrap() else { panic!("it is held") };
+        let Renewal::Held { valid_for, .. } = holder.renew(TTL / 4).await.unwrap() else {
+            panic!("it is held")
+        };
         assert!(valid_for > TTL / 2, "{valid_for:?}");
         assert_eq!(site.number("SELECT expires FROM TABLE_").await, before);
-        let Renewal::Held { valid_for } = holder.renew(TTL * 2).await.unwrap() else { panic!("it is held") };
+        let Renewal::Held { valid_for, .. } = holder.renew(TTL * 2).await.unwrap() else {
+            panic!("it is held")
+        };
         assert!(valid_for > TTL, "{valid_for:?}");
         site.execute("UPDATE TABLE_ SET expires = 1").await;
         assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));

@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod clock;
+mod commits;
 mod fence;
 mod grant;
 mod opening;
+mod paths;
 mod pooler;
 mod server;
 mod session;
+mod standbys;
 #[cfg(feature = "tls")]
 mod tls;
 mod trouble;
@@ -28,14 +31,20 @@ rules! {
         an_attempt_refused_for_an_old_estimate_is_sent_again,
         a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_leases,
     }
+    commits {
+        a_grant_whose_commit_comes_late_is_given_back,
+    }
     fence {
         a_stale_token_writes_nothing,
         transactions_of_two_holders_come_in_order,
         a_transaction_that_was_rolled_back_leaves_no_token,
+        a_fence_is_one_whatever_the_search_path,
+        a_table_of_fences_in_another_schema_is_not_doubled,
     }
     grant {
         an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing,
         an_attempt_that_waited_for_a_row_within_its_patience_takes_it,
+        an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long,
         a_busy_look_writes_nothing_and_waits_for_no_row,
         an_attempt_again_has_the_same_token_and_what_the_row_has_left,
         renewals_never_shorten_and_bring_nothing_back,
@@ -50,8 +59,19 @@ rules! {
         a_table_of_another_version_or_of_somebody_else_is_left_alone,
         who_may_not_create_the_table_is_told_who_may,
         a_missing_right_is_named,
+        row_level_security_that_rejects_a_grant_is_told_of,
+        a_schema_that_is_missing_is_named,
         a_table_that_is_gone_is_said_to_be_and_made_anew,
         a_password_is_never_shown,
+        a_slow_server_is_not_taken_for_one_that_refuses,
+    }
+    paths {
+        users_with_schemas_of_their_own_share_one_table,
+        a_role_with_any_search_path_finds_the_same_table,
+        what_another_client_left_on_a_lent_session_changes_nothing,
+        a_table_in_another_schema_is_told_of_and_not_doubled,
+        a_user_whose_path_leads_to_an_older_table_is_told_which_there_are,
+        a_table_that_does_not_last_is_refused,
     }
     pooler {
         behind_a_transaction_pooler_locks_work_and_waiters_look,
@@ -61,9 +81,13 @@ rules! {
         a_user_whose_own_transaction_is_open_keeps_its_locks,
         the_users_pool_may_be_full,
     }
+    standbys {
+        who_only_reads_the_log_is_no_standby,
+    }
     #[cfg(feature = "tls")]
     tls {
         the_servers_certificate_and_name_are_verified,
+        roots_under_libpqs_name_are_verified_with,
     }
     trouble {
         what_the_server_undid_is_asked_again_and_never_contention,
@@ -80,6 +104,9 @@ rules! {
         a_table_is_heard_by_whatever_name,
         a_feed_that_broke_is_restored_and_everybody_looks,
         who_leaves_takes_the_connections_along,
+        a_table_that_was_made_anew_is_heard,
+        a_table_that_was_made_anew_is_looked_for,
+        a_waiter_hears_in_a_table_that_was_made_anew,
     }
 }
 

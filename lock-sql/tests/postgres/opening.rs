@@ -37,19 +37,19 @@ const GATE: u32 = 1;
 /// A name is looked up in the newest state of the catalogue, and the comment under it in that of the question.
 pub(crate) fn a_table_that_comes_up_during_the_first_question_is_ours() -> Outcome {
     run(async {
-        let site = Site::new();
-        // A session's first question calls this in front of what it asks about the table.
+        // A session's first question calls this in front of what it asks about the table. A function of the server's own
+        // can't be replaced, but renamed, in one database.
+        let site = Site::new().in_a_database_of_its_own().await;
         site.execute(&format!(
-            "CREATE SCHEMA gate_of_TABLE_;
-             CREATE FUNCTION gate_of_TABLE_.pg_is_in_recovery() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
+            "ALTER FUNCTION pg_catalog.pg_is_in_recovery() RENAME TO pg_is_in_recovery_indeed;
+             CREATE FUNCTION pg_catalog.pg_is_in_recovery() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
                PERFORM pg_advisory_lock_shared({GATE}), pg_advisory_unlock_shared({GATE});
                RETURN false; END $$"
         ))
         .await;
         let mut admin = site.admin().await;
-        let path = format!("gate_of_{}, pg_catalog, public", site.table);
-        let gated = site.backend_as(site.options().options([("search_path", path)]));
         admin.execute(AssertSqlSafe(format!("SELECT pg_advisory_lock({GATE})"))).await.unwrap();
+        let gated = site.backend();
         let opening = tokio::spawn(async move { gated.open(Options::default()).await });
         let asks = format!(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {GATE} AND NOT granted"
@@ -135,6 +135,55 @@ pub(crate) fn a_missing_right_is_named() -> Outcome {
     })
 }
 
+/// Who may do all with a table may be refused its rows.
+pub(crate) fn row_level_security_that_rejects_a_grant_is_told_of() -> Outcome {
+    run(async {
+        let site = Site::new();
+        site.client().await;
+        site.execute(
+            "CREATE ROLE role_of_TABLE_ LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE_ TO role_of_TABLE_;
+             ALTER TABLE TABLE_ ENABLE ROW LEVEL SECURITY",
+        )
+        .await;
+        let role = format!("role_of_{}", site.table);
+        let guest = site.backend_as(site.options().username(&role));
+        let rights = async |prefix: &str| {
+            let client = guest.clone().prefix(prefix).unwrap().open(Options::default()).await.unwrap();
+            let findings = client.check().await.unwrap();
+            let rights = findings.into_iter().find(|finding| finding.subject == "rights").unwrap();
+            (rights, client)
+        };
+        let (finding, client) = rights("").await;
+        assert!(finding.level == Level::Bad && finding.message.contains("row-level security"), "{finding:?}");
+        let error = claim(&client, "a").attempt().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert!(error.message().contains("row-level security"), "{error}");
+
+        // One that gives each user its names is no trouble to those who keep to them.
+        site.execute(
+            "CREATE POLICY own ON TABLE_ TO role_of_TABLE_ USING (substring(name FOR 4) = 'own:'::bytea)",
+        )
+        .await;
+        let (finding, client) = rights("own:").await;
+        assert_eq!(finding.level, Level::Good, "{finding:?}");
+        let mut own = claim(&client, "a");
+        granted(&mut own).await;
+        own.release().await.unwrap();
+        assert_eq!(rights("others:").await.0.level, Level::Bad);
+        assert_eq!(site.number("SELECT count(*) FROM TABLE_").await, 1, "a check leaves nothing");
+    })
+}
+
+pub(crate) fn a_schema_that_is_missing_is_named() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let nowhere = site.backend().table(&format!("nowhere_of_{0}.{0}", site.table)).unwrap();
+        let error = nowhere.open(Options::default()).await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        assert!(error.message().contains("nowhere_of_"), "{error}");
+    })
+}
+
 pub(crate) fn a_table_that_is_gone_is_said_to_be_and_made_anew() -> Outcome {
     run(async {
         let site = Site::new();
@@ -167,5 +216,22 @@ pub(crate) fn a_password_is_never_shown() -> Outcome {
         assert!(!format!("{client:?} {:?}", client.driver()).contains("s3cret"));
         let mut admin = site.options().connect().await.unwrap();
         admin.execute(AssertSqlSafe("SELECT 1".to_owned())).await.unwrap();
+    })
+}
+
+/// A server, or a trigger, that takes its time with one of them keeps this user from nothing.
+pub(crate) fn a_slow_server_is_not_taken_for_one_that_refuses() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        site.execute(
+            "CREATE FUNCTION slow_of_TABLE_() RETURNS trigger LANGUAGE plpgsql AS
+               $$ BEGIN PERFORM pg_sleep(1.2); RETURN NEW; END $$;
+             CREATE TRIGGER slow BEFORE INSERT ON TABLE_ FOR EACH ROW EXECUTE FUNCTION slow_of_TABLE_()",
+        )
+        .await;
+        let findings = client.check().await.unwrap();
+        let rights = findings.iter().find(|finding| finding.subject == "rights").unwrap();
+        assert_eq!(rights.level, Level::Good, "{rights:?}");
     })
 }

@@ -17,6 +17,9 @@ use crate::Outcome;
 
 pub(crate) const TTL: Duration = Duration::from_secs(20);
 
+/// What each transaction of ours that writes finds set, as [`Site::watch_settings`] lists it.
+pub(crate) const SETTINGS: &str = "on read committed 5s 0 on hex pg_catalog, pg_temp";
+
 static SHARED: Mutex<Option<Owned>> = Mutex::new(None);
 
 /// Where the server is that all share: started for who asks first, and for the next where that failed.
@@ -56,6 +59,14 @@ impl Site {
         Site { url: url.to_owned(), table }
     }
 
+    /// The same table in a database that only this test uses, so that it may change what is the server's own there.
+    pub(crate) async fn in_a_database_of_its_own(self) -> Site {
+        let database = format!("database_of_{}", self.table);
+        self.execute(&format!("CREATE DATABASE {database}")).await;
+        let (server, _) = self.url.rsplit_once('/').expect("a database behind the last slash");
+        Site { url: format!("{server}/{database}"), ..self }
+    }
+
     pub(crate) fn options(&self) -> PgConnectOptions {
         self.url.parse::<PgConnectOptions>().unwrap().disable_statement_logging()
     }
@@ -90,6 +101,27 @@ impl Site {
     pub(crate) async fn row(&self, sql: &str) -> PgRow {
         let sql = sql.replace("TABLE_", &self.table);
         self.admin().await.fetch_one(AssertSqlSafe(sql)).await.unwrap()
+    }
+
+    /// Notes from now on what every transaction that writes a lock's row finds set.
+    pub(crate) async fn watch_settings(&self) {
+        self.execute(
+            "CREATE TABLE seen_of_TABLE_ (settings text);
+             CREATE FUNCTION see_of_TABLE_() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+               INSERT INTO public.seen_of_TABLE_ SELECT string_agg(current_setting(name), ' ' ORDER BY n)
+               FROM unnest(ARRAY['synchronous_commit', 'transaction_isolation', 'statement_timeout', 'lock_timeout',
+                 'row_security', 'bytea_output', 'search_path']) WITH ORDINALITY AS of (name, n);
+               RETURN NEW; END $$;
+             CREATE TRIGGER see BEFORE INSERT OR UPDATE ON public.TABLE_
+               FOR EACH ROW EXECUTE FUNCTION see_of_TABLE_()",
+        )
+        .await;
+    }
+
+    /// All that was found.
+    pub(crate) async fn settings_seen(&self) -> Vec<String> {
+        let seen = format!("SELECT DISTINCT settings FROM seen_of_{}", self.table);
+        sqlx::query_scalar(AssertSqlSafe(seen)).fetch_all(&mut self.admin().await).await.unwrap()
     }
 
     /// A transaction that keeps the lock's row to itself.

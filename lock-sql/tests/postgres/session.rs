@@ -9,11 +9,11 @@ use sqlx::Executor;
 use sqlx::postgres::PgPoolOptions;
 
 use crate::Outcome;
-use crate::server::{Site, TTL, claim, granted, run};
+use crate::server::{SETTINGS, Site, TTL, claim, granted, run, until};
 
 pub(crate) fn whatever_a_role_sets_changes_nothing() -> Outcome {
     run(async {
-        let site = Site::new();
+        let site = Site::new().in_a_database_of_its_own().await;
         site.client().await;
         let role = format!("role_of_{}", site.table);
         let set = |setting: &str| format!("ALTER ROLE {role} SET {setting}; ");
@@ -24,7 +24,10 @@ pub(crate) fn whatever_a_role_sets_changes_nothing() -> Outcome {
             "bytea_output = 'escape'",
             "standard_conforming_strings = off",
             "client_encoding = 'LATIN1'",
-            "synchronous_commit = off",
+            "synchronous_commit = local",
+            "search_path = 'nowhere'",
+            "row_security = off",
+            "lock_timeout = '1ms'",
             "statement_timeout = '1ms'",
             "enable_indexscan = off",
         ]
@@ -32,6 +35,7 @@ pub(crate) fn whatever_a_role_sets_changes_nothing() -> Outcome {
         .map(|setting| set(setting))
         .collect();
         site.execute(&format!("CREATE ROLE {role} LOGIN SUPERUSER; {settings}")).await;
+        site.watch_settings().await;
         let options = site.options().username(&role).application_name(&site.table);
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..4 {
@@ -49,17 +53,18 @@ pub(crate) fn whatever_a_role_sets_changes_nothing() -> Outcome {
         }
         let clients = tasks.join_all().await;
         assert!(clients.iter().all(|client| client.info().wakes == Wakes::Pushed));
-        // At another isolation level many would have failed, and been asked again.
-        let mut undone = site.admin().await;
-        let errors = sqlx::query_scalar::<_, i64>(
-            "SELECT xact_rollback FROM pg_stat_database WHERE datname = 'locks'",
-        );
-        let _: i64 = errors.fetch_one(&mut undone).await.unwrap();
         let mut holder = claim(&clients[0], "b");
         granted(&mut holder).await;
         let early =
             format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{}'", site.table);
         assert!(site.number(&early).await >= 4);
+        assert_eq!(site.settings_seen().await, [SETTINGS]);
+        drop((holder, clients));
+        // A session counts what it did when it ends, at the latest.
+        until("the sessions end", async || site.number(&early).await == 0).await;
+        // At another isolation level many would have failed, and been asked again.
+        let undone = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()";
+        assert_eq!(site.number(undone).await, 0, "were undone");
     })
 }
 
@@ -105,7 +110,7 @@ pub(crate) fn the_users_pool_may_be_full() -> Outcome {
             let mut waits = claim(&client, "a");
             tasks.spawn(async move { waits.attempt().await });
         }
-        crate::server::until("one waits", async || site.waiting().await == 1).await;
+        until("one waits", async || site.waiting().await == 1).await;
         for _ in 0..5 {
             let renewal = within("the renewal", Duration::from_secs(1), holder.renew(TTL)).await;
             assert!(matches!(renewal.unwrap(), Renewal::Held { .. }));

@@ -10,6 +10,15 @@ use crate::Outcome;
 use crate::server::{claim, granted, run};
 
 pub(crate) fn the_servers_certificate_and_name_are_verified() -> Outcome {
+    only_the_root_that_was_named_is_trusted("ca")
+}
+
+/// Which are not there to be overlooked.
+pub(crate) fn roots_under_libpqs_name_are_verified_with() -> Outcome {
+    only_the_root_that_was_named_is_trusted("sslrootcert")
+}
+
+fn only_the_root_that_was_named_is_trusted(roots: &str) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let (ours, others) = (Root::new("a root"), Root::new("another root"));
     let (of_server, of_client) = (ours.certify("server", &["localhost"]), ours.certify("lock", &[]));
@@ -53,11 +62,11 @@ pub(crate) fn the_servers_certificate_and_name_are_verified() -> Outcome {
             assert!(encryption.message.contains("is encrypted"), "{encryption:?}");
             Ok(())
         };
-        open("localhost", format!("ca={}&{of_client}", file("ca"))).await.unwrap();
+        open("localhost", format!("{roots}={}&{of_client}", file("ca"))).await.unwrap();
         for (host, query) in [
-            ("localhost", format!("ca={}&{of_client}", file("other"))),
-            ("127.0.0.1", format!("ca={}&{of_client}", file("ca"))),
-            ("localhost", format!("ca={}", file("ca"))),
+            ("localhost", format!("{roots}={}&{of_client}", file("other"))),
+            ("127.0.0.1", format!("{roots}={}&{of_client}", file("ca"))),
+            ("localhost", format!("{roots}={}", file("ca"))),
         ] {
             let error = open(host, query.clone()).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Rejected, "{host} {query}: {error:?}");

@@ -14,7 +14,7 @@ async fn fail(site: &Site, times: u32, code: &str) {
     site.execute(&format!(
         "DROP SEQUENCE IF EXISTS s_TABLE_; CREATE SEQUENCE s_TABLE_;
          CREATE OR REPLACE FUNCTION f_TABLE_() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-           IF nextval('s_TABLE_') <= {times} THEN RAISE EXCEPTION 'as told' USING ERRCODE = '{code}'; END IF;
+           IF nextval('public.s_TABLE_') <= {times} THEN RAISE EXCEPTION 'as told' USING ERRCODE = '{code}'; END IF;
            RETURN NEW; END $$;
          CREATE OR REPLACE TRIGGER t_TABLE_ BEFORE INSERT OR UPDATE ON TABLE_
            FOR EACH ROW EXECUTE FUNCTION f_TABLE_()"

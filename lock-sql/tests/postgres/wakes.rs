@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_conformance::timing::within;
-use lock_core::driver::{Claim, Release, Revocation, When};
+use lock_core::driver::{Cause, Claim, Release, Revocation, When};
 use lock_core::{Label, Name, Options, Owner, Random};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgConnection, PgListener};
 
 use crate::Outcome;
-use crate::server::{Site, busy, claim, granted, run, until};
+use crate::server::{Site, TTL, busy, claim, granted, run, until};
 
 async fn woken(what: &str, claim: &mut Box<dyn Claim>) {
     within(what, Duration::from_secs(2), claim.changed()).await;
@@ -188,5 +188,73 @@ pub(crate) fn who_leaves_takes_the_connections_along() -> Outcome {
         assert_eq!(listening(&site).await.len(), 1, "one hears for all");
         drop((claims, client));
         until("the connections end with their client", async || connections(&site).await == 0).await;
+    })
+}
+
+/// As after a restore: the table has another number, and so has its channel.
+pub(crate) fn a_table_that_was_made_anew_is_heard() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let (ours, theirs) = (site.client().await, site.client().await);
+        let lock = |name: &str| ours.lock(name).ttl(TTL).build().unwrap();
+        let before = lock("before").acquire().await.unwrap();
+        until("it hears", async || listening(&site).await.len() == 1).await;
+        site.execute(&format!("DROP TABLE TABLE_; {}", site.backend().schema())).await;
+        let guard = lock("a").acquire().await.unwrap();
+        // Told by what a grant answers: no look in between.
+        let hears = until("it hears in the new one", async || listening(&site).await.len() == 1);
+        within("hearing", Duration::from_secs(2), hears).await;
+        let (name, patience) = (Name::new("a").unwrap(), Duration::from_secs(5));
+        let shown = theirs.driver().inspect(&name, patience).await.unwrap().holder.unwrap();
+        let (by, label) = (Owner::mint(&Random::system()), Label::new("ops"));
+        let revocation = Revocation { holder: shown.owner, by, label, when: When::Now, patience };
+        theirs.driver().revoke(&name, revocation).await.unwrap();
+        let told = within("the revoke is told of", Duration::from_secs(1), guard.lost()).await;
+        assert_eq!(told, Cause::Revoked);
+        drop(before);
+    })
+}
+
+/// Of a client that asks for nothing more, only its connection for wake-ups can find out.
+pub(crate) fn a_table_that_was_made_anew_is_looked_for() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let client = site.client().await;
+        let lock = client.lock("a").ttl(TTL).build().unwrap();
+        let guard = lock.acquire().await.unwrap();
+        until("it hears", async || listening(&site).await.len() == 1).await;
+        let copy = "CREATE TABLE copy_of_TABLE_ (LIKE TABLE_ INCLUDING ALL); INSERT INTO copy_of_TABLE_ TABLE TABLE_";
+        let comment = "COMMENT ON TABLE TABLE_ IS 'onelock schema 1'";
+        site.execute(&format!(
+            "{copy}; DROP TABLE TABLE_; ALTER TABLE copy_of_TABLE_ RENAME TO TABLE_; {comment}"
+        ))
+        .await;
+        until("it hears in the new one", async || listening(&site).await.len() == 1).await;
+        guard.check().expect("held");
+        // Its feed may break, and asks then as well.
+        let pids = listening(&site).await;
+        site.execute(&format!("SELECT pg_terminate_backend({})", pids[0])).await;
+        let again = async || matches!(listening(&site).await[..], [pid] if pid != pids[0]);
+        until("it listens again", again).await;
+    })
+}
+
+/// Who waits goes on marking, and a mark tells which table has it.
+pub(crate) fn a_waiter_hears_in_a_table_that_was_made_anew() -> Outcome {
+    run(async {
+        let site = Site::new();
+        let (ours, theirs) = (site.client().await, site.client().await);
+        let (mut holder, mut waiter) = (claim(&theirs, "a"), claim(&ours, "a"));
+        granted(&mut holder).await;
+        busy(&mut waiter).await;
+        waiter.listen().await.unwrap();
+        site.execute(&format!("DROP TABLE TABLE_; {}", site.backend().schema())).await;
+        granted(&mut claim(&theirs, "a")).await;
+        until("the mark is left in the new one", async || {
+            busy(&mut waiter).await;
+            site.number("SELECT waiting FROM TABLE_").await > 0
+        })
+        .await;
+        assert_eq!(listening(&site).await.len(), 1, "it hears where it has left its mark");
     })
 }

@@ -118,3 +118,29 @@ pub(crate) fn a_file_that_was_deleted_holds_nothing() {
         assert!(matches!(second.renew(TTL).await.unwrap(), Renewal::Held { .. }));
     });
 }
+
+/// SQLite lets the connections of one process share the log's index, even one that was removed.
+#[cfg(unix)]
+pub(crate) fn a_log_that_was_removed_makes_no_second_holder_in_one_process() {
+    run(async {
+        for removed in [&["-wal", "-shm"][..], &["-wal"], &["-shm"]] {
+            let file = File::new();
+            let (client, other) = (file.client().await, file.client().await);
+            let mut holder = claim(&client, "a", PATIENCE);
+            granted(&mut holder).await;
+            for suffix in removed {
+                std::fs::remove_file(format!("{}{suffix}", file.path().display())).unwrap();
+            }
+            // All connections of this process are opened anew, those of a client that asks for nothing as well.
+            let renewed = holder.renew(TTL).await.unwrap();
+            for suffix in removed {
+                assert!(file.folder.path().join(format!("locks.db{suffix}")).exists(), "{removed:?}");
+            }
+            // What stood in the log was moved into the file by the last of them.
+            assert!(matches!(renewed, Renewal::Held { .. }), "{removed:?}: {renewed:?}");
+            let mut second = claim(&other, "a", PATIENCE);
+            assert!(matches!(second.attempt().await.unwrap(), Attempt::Busy(_)), "{removed:?}");
+            assert_eq!(file.number("SELECT count(*) FROM onelock_locks").await, 1, "{removed:?}");
+        }
+    });
+}

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod fence;
+#[cfg(target_os = "linux")]
+mod index;
 mod lease;
 mod opening;
 mod rows;
@@ -37,12 +39,17 @@ rules! {
         a_holder_is_told_that_it_was_revoked_in_either_way,
     }
     #[cfg(target_os = "linux")]
+    index {
+        an_index_that_was_removed_is_made_anew_under_load,
+    }
+    #[cfg(target_os = "linux")]
     lease {
         leases_end_by_the_clock_since_boot,
     }
     #[cfg(unix)]
     lease {
         a_file_that_was_deleted_holds_nothing,
+        a_log_that_was_removed_makes_no_second_holder_in_one_process,
     }
     opening {
         the_file_is_created_and_its_folder_is_not,
@@ -51,14 +58,21 @@ rules! {
         a_table_of_another_version_or_owner_is_left_alone,
         a_file_that_may_not_be_written_is_said_to_be_read_only,
         a_database_in_memory_is_refused,
+        a_table_of_the_connections_own_is_not_taken_for_the_files,
+        a_trigger_at_the_table_is_refused,
+        the_key_of_an_encrypted_file_is_not_shown,
     }
     #[cfg(target_os = "linux")]
     opening {
         a_file_system_that_is_not_known_to_be_local_is_refused_unless_it_is_trusted,
+        a_file_that_is_replaced_while_it_is_opened_takes_no_locks,
     }
     #[cfg(unix)]
     opening {
         a_link_leads_to_the_file_and_its_waiters,
+        a_link_that_leads_nowhere_is_refused,
+        a_file_by_two_names_is_refused,
+        what_is_no_file_is_refused_and_keeps_no_client_waiting,
     }
     rows {
         rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay,
@@ -69,6 +83,7 @@ rules! {
     statements {
         an_attempt_that_is_done_after_its_patience_takes_nothing,
         a_renewal_that_is_done_after_its_patience_renews_nothing,
+        an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long,
         a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time,
         a_write_is_refused_while_there_is_time_to_hear_of_it,
         a_write_waits_for_another_process_while_it_has_time,

@@ -2,10 +2,13 @@
 
 use std::fs;
 
+use lock_core::driver::{Attempt, Level};
 use lock_core::{Error, ErrorKind, Options};
 use lock_sql::sqlite::{self, Sqlite};
 
 use super::{File, claim, run};
+
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 async fn refused(url: &str) -> Error {
     sqlite::connect(url).await.expect_err(url)
@@ -125,5 +128,164 @@ pub(crate) fn a_link_leads_to_the_file_and_its_waiters() {
         assert_eq!(client.info().server, canonical.display().to_string());
         super::granted(&mut claim(&client, "a", std::time::Duration::from_secs(1))).await;
         assert_eq!(file.number("SELECT count(*) FROM onelock_locks").await, 1);
+    });
+}
+
+/// It is more often not mounted yet. SQLite would create what it leads to.
+#[cfg(unix)]
+pub(crate) fn a_link_that_leads_nowhere_is_refused() {
+    run(async {
+        let file = File::new();
+        let target = file.folder.path().join("not-there.db");
+        std::os::unix::fs::symlink(&target, file.path()).unwrap();
+        let error = refused(&file.url()).await;
+        assert!(error.kind() == ErrorKind::Rejected && error.message().contains("leads to"), "{error}");
+        assert!(!target.exists());
+    });
+}
+
+/// SQLite keeps its log beside the name by which the file was opened: clients by another name would not see it.
+#[cfg(unix)]
+pub(crate) fn a_file_by_two_names_is_refused() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let mut holder = claim(&client, "a", PATIENCE);
+        super::granted(&mut holder).await;
+        let second = file.folder.path().join("second.db");
+        fs::hard_link(file.path(), &second).unwrap();
+        for path in [&second, &file.path()] {
+            let error = refused(&format!("sqlite://{}", path.display())).await;
+            assert!(error.kind() == ErrorKind::Rejected && error.message().contains("2 names"), "{error}");
+        }
+        // Those who have it open can't tell who came by the other name, either.
+        let error = holder.renew(super::TTL).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error}");
+        assert!(error.message().contains("2 names"), "{error}");
+        fs::remove_file(second).unwrap();
+        assert!(matches!(holder.renew(super::TTL).await.unwrap(), lock_core::driver::Renewal::Held { .. }));
+    });
+}
+
+/// SQLite has opened the file that was there, and what is at its path when it is looked at is another one.
+#[cfg(target_os = "linux")]
+pub(crate) fn a_file_that_is_replaced_while_it_is_opened_takes_no_locks() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    run(async {
+        let (file, newer) = (File::new(), File::new());
+        for file in [&file, &newer] {
+            drop(file.client().await);
+            file.execute("PRAGMA wal_checkpoint(TRUNCATE)").await;
+        }
+        let (from, to, times) = (newer.path(), file.path(), Arc::new(AtomicUsize::new(0)));
+        let compared = times.clone();
+        // SQLite compares the names of tables with it, on a connection that stands.
+        let options = file.options().collation("BINARY", move |a, b| {
+            if compared.fetch_add(1, Ordering::SeqCst) == 0 {
+                fs::rename(&from, &to).unwrap();
+            }
+            a.cmp(b)
+        });
+        let client = Sqlite::from(options).open(Options::default()).await.unwrap();
+        assert!(times.load(Ordering::SeqCst) > 0, "the file was not replaced");
+        let mut holder = claim(&client, "a", PATIENCE);
+        super::granted(&mut holder).await;
+        let removed = format!("{} (deleted)", file.path().canonicalize().unwrap().display());
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let open: Vec<_> = open.filter_map(|descriptor| fs::read_link(descriptor.path()).ok()).collect();
+        assert!(!open.iter().any(|path| path.as_os_str() == removed.as_str()), "{open:?}");
+        assert!(matches!(holder.renew(super::TTL).await.unwrap(), lock_core::driver::Renewal::Held { .. }));
+    });
+}
+
+/// Opening a FIFO waits for another process, and no signal would end that.
+#[cfg(unix)]
+pub(crate) fn what_is_no_file_is_refused_and_keeps_no_client_waiting() {
+    let fifo = |path: &std::path::Path| {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    run(async {
+        let file = File::new();
+        fifo(&file.path());
+        let error = refused(&file.url()).await;
+        assert!(
+            error.kind() == ErrorKind::Rejected && error.message().contains("no regular file"),
+            "{error}"
+        );
+        // SQLite removes a log beside a file without tables.
+        let file = File::new();
+        fifo(&file.folder.path().join("locks.db-wal"));
+        super::granted(&mut claim(&file.client().await, "a", PATIENCE)).await;
+        // An index it can't make as long as it has to be.
+        let file = File::new();
+        fifo(&file.folder.path().join("locks.db-shm"));
+        let error = refused(&file.url()).await;
+        assert!(error.message().contains("I/O error"), "neither waited for nor taken: {error}");
+        // The waiters' file only makes locks fairer.
+        for is_link in [false, true] {
+            let file = File::new();
+            let waiters = file.folder.path().join("locks.db-waiters");
+            let target = file.folder.path().join("target");
+            match is_link {
+                true => std::os::unix::fs::symlink(&target, waiters).unwrap(),
+                false => fifo(&waiters),
+            }
+            let client = file.client().await;
+            super::granted(&mut claim(&client, "a", PATIENCE)).await;
+            let findings = client.check().await.unwrap();
+            assert!(
+                findings.iter().any(|f| f.subject == "waiters" && f.level == Level::Warning),
+                "{findings:?}"
+            );
+            assert!(!target.exists());
+        }
+    });
+}
+
+/// Temporary tables come before the file's: each client would have a table of its own, and every lock.
+pub(crate) fn a_table_of_the_connections_own_is_not_taken_for_the_files() {
+    run(async {
+        let file = File::new();
+        let table = Sqlite::from(file.options()).schema().replace("CREATE TABLE", "CREATE TEMP TABLE");
+        let statement = table.lines().skip(1).collect::<Vec<_>>().join(" ");
+        let own = file.options().pragma("cache_size", format!("2000; {statement}"));
+        let (first, second) = (
+            Sqlite::from(own.clone()).open(Options::default()).await.unwrap(),
+            Sqlite::from(own).open(Options::default()).await.unwrap(),
+        );
+        super::granted(&mut claim(&first, "a", PATIENCE)).await;
+        assert!(matches!(claim(&second, "a", PATIENCE).attempt().await.unwrap(), Attempt::Busy(_)));
+        assert_eq!(file.number("SELECT count(*) FROM main.onelock_locks").await, 1);
+    });
+}
+
+/// It could undo a grant behind the statement that grants.
+pub(crate) fn a_trigger_at_the_table_is_refused() {
+    run(async {
+        let file = File::new();
+        let before = file.client().await;
+        file.execute(
+            "CREATE TRIGGER tidy AFTER INSERT ON Onelock_Locks BEGIN DELETE FROM onelock_locks; END",
+        )
+        .await;
+        let error = refused(&file.url()).await;
+        assert!(error.kind() == ErrorKind::Rejected && error.message().contains("trigger tidy"), "{error}");
+        let findings = before.check().await.unwrap();
+        assert!(findings.iter().any(|f| f.subject == "schema" && f.level == Level::Bad), "{findings:?}");
+    });
+}
+
+/// sqlx shows it with its options.
+pub(crate) fn the_key_of_an_encrypted_file_is_not_shown() {
+    run(async {
+        let file = File::new();
+        let sqlite = Sqlite::from(file.options().pragma("key", "'hunter2'"));
+        let shown = format!("{sqlite:?}");
+        let client = sqlite.open(Options::default()).await.unwrap();
+        let lock = client.lock("a").build().unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let shown = format!("{shown} {client:?} {lock:?} {guard:?}");
+        assert!(!shown.contains("hunter2"), "{shown}");
     });
 }

@@ -70,6 +70,29 @@ pub(crate) fn a_renewal_that_is_done_after_its_patience_renews_nothing() {
     });
 }
 
+/// Without it a waiter would sleep until a wake-up or the next look, whatever has become of the lock.
+pub(crate) fn an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long() {
+    run(async {
+        let file = File::new();
+        let client = file.client().await;
+        let mut before = claim(&client, "a", TTL);
+        granted(&mut before).await;
+        before.release().await.unwrap();
+        // Right before the row is written, and so behind the look.
+        file.execute(
+            "CREATE TRIGGER faster BEFORE INSERT ON onelock_locks BEGIN UPDATE onelock_locks SET
+               owner = x'abababababababababababababababab', label = 'faster', boot = NEW.boot, expires = NEW.expires
+             WHERE name = NEW.name; END",
+        )
+        .await;
+        let attempt = claim(&client, "a", TTL).attempt().await.unwrap();
+        let Attempt::Busy(busy) = attempt else { panic!("{attempt:?}") };
+        let free_in = busy.free_in.expect("it says when the lock will be free");
+        assert!(free_in <= TTL, "{free_in:?}");
+        assert_eq!(busy.holder.unwrap().label.as_deref(), Some("faster"));
+    });
+}
+
 /// Somebody else has the right to write, and keeps it.
 pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time() {
     run(async {

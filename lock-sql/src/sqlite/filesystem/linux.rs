@@ -1,14 +1,40 @@
-//! By its magic number, which `statfs` tells.
+//! By its magic number, which `statfs` tells; and what else the kernel tells of files and mounts.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags, fstat, open};
+
 use super::FileSystem;
+use crate::sqlite::mounts;
 
 /// The file system of what is at `path`.
 pub(crate) fn find(path: &Path) -> io::Result<FileSystem> {
     // 32 bits wide on every architecture, whatever the field is.
     Ok(of(rustix::fs::statfs(path)?.f_type as u32))
+}
+
+/// Whether `file` is a mount of its own, and not of the one that its folder is in.
+pub(crate) fn is_mounted_by_itself(file: &Path, folder: &Path) -> io::Result<bool> {
+    // Such a descriptor gives no access, and POSIX drops no locks when it is closed.
+    let look = |path: &Path| open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let (file, folder) = (look(file)?, look(folder)?);
+    match (mounts::id(&file), mounts::id(&folder)) {
+        (Ok(file), Ok(folder)) => Ok(file != folder),
+        // A sandbox without `/proc`: most such mounts are of another disk, too.
+        _ => Ok(fstat(&file)?.st_dev != fstat(&folder)?.st_dev),
+    }
+}
+
+/// Whether this process has mapped a file that was at `path` and was removed, and not the one that is there now.
+pub(crate) fn has_mapped_removed(path: &Path) -> bool {
+    let Ok(maps) = fs::read("/proc/self/maps") else { return false };
+    let now = format!(" {}", path.display()).replace('\n', "\\012");
+    let removed = format!("{now} (deleted)");
+    let maps = String::from_utf8_lossy(&maps);
+    let has = |end: &str| maps.lines().any(|line| line.ends_with(end));
+    has(&removed) && !has(&now)
 }
 
 fn of(magic: u32) -> FileSystem {

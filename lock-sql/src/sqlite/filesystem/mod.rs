@@ -9,9 +9,9 @@ mod linux;
 mod other;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::find;
+pub(crate) use linux::{find, has_mapped_removed, is_mounted_by_itself};
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::find;
+pub(crate) use other::{find, has_mapped_removed, is_mounted_by_itself};
 
 /// What is known of a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]

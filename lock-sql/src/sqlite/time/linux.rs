@@ -1,21 +1,58 @@
 //! Linux: the clock that starts with the kernel, goes on in suspend, and that nobody can set.
 
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
 use lock_core::{Error, Result};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Boot;
+use crate::sqlite::mounts::Mount;
 
 pub(super) const PROMISE: &str =
     "the kernel's since boot, which goes on in suspend and which nobody can set; a reboot ends every lease";
 
-/// The kernel makes up a new one at each boot, and shows the same to every container.
+pub(super) const BOOT: &str = "the kernel's";
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The same within procfs itself.
+const WITHIN: &str = "/sys/kernel/random/boot_id";
+
+/// The kernel makes up a new one at each boot, and shows the same to every container that is let see it.
 pub(super) fn boot() -> Result<Boot> {
-    let path = "/proc/sys/kernel/random/boot_id";
-    let text = std::fs::read_to_string(path).map_err(|e| {
-        let why = "after a reboot a lease would seem to last on";
-        Error::unsupported(format!("the boot id can't be read at {path}, and {why}: {e}")).with_source(e)
-    })?;
-    parse_boot(&text).ok_or_else(|| Error::unsupported(format!("{path} holds no boot id: {text:?}")))
+    let text = fs::read_to_string(BOOT_ID).map_err(unreadable)?;
+    parse_boot(&text).ok_or_else(|| Error::unsupported(format!("{BOOT_ID} holds no boot id: {text:?}")))
+}
+
+/// systemd-nspawn and LXC mount a file of their own over the kernel's: by that, all leases of the others would be of
+/// another boot, and over. There is no other name of a running kernel that a container can't be given another of.
+pub(super) fn must_be_the_machines() -> Result<()> {
+    let file = File::open(BOOT_ID).map_err(unreadable)?;
+    let mount = Mount::of(file).map_err(of_unknown_mount)?;
+    if mount.kind == "proc" && mount.within(Path::new(BOOT_ID)).as_deref() == Some(Path::new(WITHIN)) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "another file is mounted over {BOOT_ID}, as systemd-nspawn and LXC do: to processes outside this container our \
+         leases would be of another boot, and over, as theirs would be to us, and both would hold the same lock. Use a \
+         lock server, or, if all processes that use the file are in this container, say boot=trust"
+    )))
+}
+
+fn unreadable(e: io::Error) -> Error {
+    let why = "after a reboot a lease would seem to last on";
+    Error::unsupported(format!("the boot id can't be read at {BOOT_ID}, and {why}: {e}")).with_source(e)
+}
+
+/// As in a sandbox without a part of procfs; before Linux 5.8 also in a process that leaves no dumps.
+fn of_unknown_mount(e: io::Error) -> Error {
+    Error::unsupported(format!(
+        "whether {BOOT_ID} is the kernel's own can't be told, because its mount can't ({e}). Use a lock server, or, if all \
+         processes that use the file read the same boot id there, say boot=trust"
+    ))
+    .with_source(e)
 }
 
 fn parse_boot(text: &str) -> Option<Boot> {
@@ -26,17 +63,37 @@ fn parse_boot(text: &str) -> Option<Boot> {
 
 /// A time namespace shows its processes a clock that is off, under the same boot id: without this correction, the
 /// leases of all others would seem to be over there, or to last for years.
+///
+/// What the kernel shows is the offset of the children to come. It is the process's own as long as both are in one
+/// namespace; after `unshare` they are not.
 pub(super) fn ahead() -> Result<i64> {
-    match std::fs::read_to_string("/proc/self/timens_offsets") {
-        Ok(text) => parse_ahead(&text).ok_or_else(|| {
-            Error::unsupported(format!("the time namespace's offsets are not understood: {text:?}"))
-        }),
-        // A kernel without time namespaces (before 5.6).
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(0),
-        Err(e) => {
-            Err(Error::unsupported(format!("the time namespace's offset can't be read: {e}")).with_source(e))
-        }
+    let own = match fs::read_link("/proc/self/ns/time") {
+        Ok(own) => own,
+        // A kernel without time namespaces.
+        Err(e) if e.kind() == io::ErrorKind::NotFound && Path::new("/proc/self/ns").exists() => return Ok(0),
+        Err(e) => return Err(no_namespace(e)),
+    };
+    if own == Path::new(FIRST_NAMESPACE) {
+        return Ok(0);
     }
+    // The offset first: a process may leave its children's namespace at any moment, and doesn't come back to it.
+    let offsets = fs::read_to_string("/proc/self/timens_offsets").map_err(no_namespace)?;
+    if fs::read_link("/proc/self/ns/time_for_children").map_err(no_namespace)? != own {
+        return Err(Error::unsupported(
+            "this process has made a time namespace for its children, and the offset of its own can't be read any more; \
+             open the file before that, or in a child",
+        ));
+    }
+    parse_ahead(&offsets).ok_or_else(|| {
+        Error::unsupported(format!("the time namespace's offsets are not understood: {offsets:?}"))
+    })
+}
+
+/// The one that the kernel starts with, which has no offset (`TIME_NS_INIT_INO` in `linux/nsfs.h`).
+const FIRST_NAMESPACE: &str = "time:[4026531834]";
+
+fn no_namespace(e: io::Error) -> Error {
+    Error::unsupported(format!("the time namespace of this process can't be told: {e}")).with_source(e)
 }
 
 fn parse_ahead(text: &str) -> Option<i64> {
@@ -63,6 +120,15 @@ mod tests {
         for bad in ["", "978ebfb6", "x78ebfb6-32e7-470c-9bf9-eb78e6b76c5e"] {
             assert_eq!(parse_boot(bad), None);
         }
+    }
+
+    #[test]
+    fn a_mount_that_cannot_be_told_is_no_boot_id_that_cannot_be_read() {
+        let error = of_unknown_mount(io::ErrorKind::PermissionDenied.into());
+        assert!(
+            error.message().contains("boot=trust") && !error.message().contains("can't be read"),
+            "{error}"
+        );
     }
 
     #[test]

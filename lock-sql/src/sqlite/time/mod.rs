@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::Result;
 
+use super::settings::BootId;
+
 #[cfg(target_os = "linux")]
 use linux as machine;
 #[cfg(not(target_os = "linux"))]
@@ -16,6 +18,14 @@ use wall as machine;
 
 /// Whose clock ends a lease, and what follows if it is set.
 pub(crate) const PROMISE: &str = machine::PROMISE;
+
+/// Where the boot id comes from.
+pub(crate) const BOOT: &str = machine::BOOT;
+
+/// `Unsupported` if the boot id that this process reads is not the machine's.
+pub(crate) fn must_be_the_machines() -> Result<()> {
+    machine::must_be_the_machines()
+}
 
 /// How one boot of the machine is told from another.
 pub(crate) type Boot = [u8; 16];
@@ -39,7 +49,10 @@ pub(crate) struct Now {
 
 impl Time {
     /// `Unsupported` if the system doesn't tell one boot from another.
-    pub(crate) fn of_this_machine() -> Result<Time> {
+    pub(crate) fn of_this_machine(boot: BootId) -> Result<Time> {
+        if boot == BootId::OfTheMachine {
+            must_be_the_machines()?;
+        }
         Ok(Time { boot: machine::boot()?, ahead: machine::ahead()? })
     }
 

@@ -8,6 +8,14 @@ use super::{Boot, since_1970, whole};
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has a better clock"))]
 pub(super) const PROMISE: &str = "the machine's wall clock: set forward, it ends leases early, and two may hold; set back, it lengthens them";
 
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has an id of each boot"))]
+pub(super) const BOOT: &str = "one for all boots: leases end by the wall clock";
+
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has an id of each boot"))]
+pub(super) fn must_be_the_machines() -> Result<()> {
+    Ok(())
+}
+
 /// One for all boots, and unlike any of Linux': a file that comes from there has no live leases.
 pub(super) fn boot() -> Result<Boot> {
     Ok(*b"by the wallclock")

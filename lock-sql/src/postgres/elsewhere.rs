@@ -1,0 +1,136 @@
+//! Other tables of locks in the same database. Who holds a lock in one of them is not seen in ours.
+//!
+//! Earlier releases took the schema from the session's search path, so that two users could each have a table. What they
+//! left is looked for where no schema was named: in all schemas before a table is made, and where the user's path leads
+//! before another is used. `check` looks for all of them.
+
+use lock_core::{Error, Result};
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Executor, Row};
+
+use super::errors;
+use super::schema;
+use super::session::PINNED;
+use super::statements::now;
+use crate::server::TableName;
+
+/// Their names in one row, each with its schema, and in quotes where it needs them. Temporary ones are their sessions'
+/// own.
+const OTHERS: &str = concat!(
+    "SELECT ",
+    now!(),
+    ", ARRAY(
+  SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
+  FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND c.oid IS DISTINCT FROM to_regclass('{table}')
+    AND obj_description(c.oid, 'pg_class') LIKE 'onelock schema %'"
+);
+
+/// The question for all others.
+pub(super) fn all(table: &TableName) -> String {
+    format!("{} ORDER BY 1)", OTHERS.replace("{table}", &table.quoted('"')))
+}
+
+/// The question for those that only their schema tells from ours.
+fn namesakes(table: &TableName) -> String {
+    let others = OTHERS.replace("{table}", &table.quoted('"'));
+    format!("{PINNED}{others} AND c.relname = '{}' ORDER BY 1)", table.table())
+}
+
+/// The question for the table with this number, if it is another than ours.
+fn numbered(table: &TableName, number: i64) -> String {
+    let others = OTHERS.replace("{table}", &table.quoted('"'));
+    format!("{PINNED}{others} AND c.oid::bigint = {number})")
+}
+
+/// Asks where the user's own path leads: the default of a session whose greeting has set none. Of the user's own role:
+/// a schema with its name stands in most paths.
+fn lead(table: &TableName) -> String {
+    let found = format!("pg_catalog.to_regclass('\"{}\"')", table.table());
+    format!(
+        "SET LOCAL role TO DEFAULT; SET LOCAL search_path TO DEFAULT; SELECT {found}::pg_catalog.oid::pg_catalog.int8"
+    )
+}
+
+/// What a question was answered.
+pub(super) fn read(row: &PgRow) -> sqlx::Result<Vec<String>> {
+    row.try_get(1)
+}
+
+/// Refuses to make a table beside another of its name, unless its schema was named.
+pub(super) async fn must_be_no_second(connection: &mut PgConnection, named: &TableName) -> Result<()> {
+    if named.schema().is_some() {
+        return Ok(());
+    }
+    let table = schema::located(named);
+    let others = ask(connection, namesakes(&table)).await?;
+    match others.is_empty() {
+        true => Ok(()),
+        false => Err(Error::rejected(format!(
+            "there is no table {table}, and the database has {}: earlier releases looked for the table where the user's \
+             search_path led. {}",
+            others.join(" and "),
+            choice(&table, &others)
+        ))),
+    }
+}
+
+/// Refuses to use the table in `public` where this user's own path leads to another one, unless the schema was named:
+/// processes of an earlier release hold their locks there.
+pub(super) async fn must_be_where_the_path_led(
+    connection: &mut PgConnection,
+    named: &TableName,
+) -> Result<()> {
+    if named.schema().is_some() {
+        return Ok(());
+    }
+    let table = schema::located(named);
+    let row = connection.fetch_one(sqlx::raw_sql(AssertSqlSafe(lead(&table)))).await;
+    let found: Option<i64> = row.and_then(|row| row.try_get(0)).map_err(errors::connecting)?;
+    let Some(number) = found else { return Ok(()) };
+    let others = ask(connection, numbered(&table, number)).await?;
+    match others.is_empty() {
+        true => Ok(()),
+        false => Err(Error::rejected(format!(
+            "this user's search_path leads to {}, where earlier releases kept its locks, and not to {table}. {}",
+            others.join(" and "),
+            choice(&table, &others)
+        ))),
+    }
+}
+
+async fn ask(connection: &mut PgConnection, question: String) -> Result<Vec<String>> {
+    let row = connection.fetch_one(sqlx::raw_sql(AssertSqlSafe(question))).await;
+    row.and_then(|row| read(&row)).map_err(errors::connecting)
+}
+
+/// What there is to choose from.
+fn choice(table: &TableName, others: &[String]) -> String {
+    let others: Vec<_> = others.iter().map(|quoted| (quoted, named(quoted))).collect();
+    let urls: String =
+        others.iter().filter_map(|(_, name)| Some(format!("?table={} or ", name.as_ref()?))).collect();
+    let moves: Vec<_> =
+        others.iter().map(|(quoted, _)| format!("ALTER TABLE {quoted} SET SCHEMA public")).collect();
+    format!(
+        "Name the one that all clients are to use in their URLs: {urls}?table={table}. Or, while no client runs and if \
+         {table} is not there: {}",
+        moves.join(" or ")
+    )
+}
+
+/// How a URL names it, if one can.
+fn named(quoted: &str) -> Option<TableName> {
+    let name = quoted.replace('"', "").parse().ok();
+    name.filter(|_| !quoted.contains("\"\""))
+}
+
+/// What there is to say of others, if there are any.
+pub(super) fn warning(table: &TableName, others: &[String]) -> Option<String> {
+    others.first()?;
+    let one = others.iter().find_map(|quoted| named(quoted)).unwrap_or_else(|| table.clone());
+    Some(format!(
+        "this database has other tables of locks beside {table}: {}. Who holds a lock in one of them is not seen in the \
+         others: name the same table in all URLs that mean the same locks, as by ?table={one}, and drop what no client uses",
+        others.join(", ")
+    ))
+}

@@ -1,0 +1,65 @@
+//! What a server guarantees, kept where it costs nothing to read.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use lock_core::{Info, Prefix};
+
+/// The driver's [`Info`], renewed with each connection.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    info: RwLock<Arc<Info>>,
+    /// The table on the server, and what stands before names in it.
+    place: String,
+}
+
+impl Profile {
+    pub(crate) fn new(info: Info, table: &str, prefix: &Prefix) -> Profile {
+        Profile { info: RwLock::new(Arc::new(info)), place: format!("{table} {}", prefix.as_str()) }
+    }
+
+    pub(crate) fn get(&self) -> Arc<Info> {
+        self.info.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// There is a new connection: the server behind it may be another. `None` if it doesn't say which it is.
+    pub(crate) fn learn_server(&self, server: Option<&str>) {
+        let identity = server.map(|server| format!("{server} {}", self.place));
+        self.change(|info| info.identity = identity);
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Info)) {
+        let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut info));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+    use std::time::Duration;
+
+    #[test]
+    fn each_connection_says_where_it_leads() {
+        let info = Info {
+            backend: "b",
+            server: "h:1".into(),
+            identity: None,
+            fencing: Fencing::Always,
+            lease: Lease::Lock,
+            fair: Fair::No,
+            wakes: Wakes::Polled,
+            min_ttl: Duration::ZERO,
+            max_ttl: Duration::MAX,
+            clock: "",
+            data_loss: String::new(),
+            requests_per_hand_over: 1,
+        };
+        let profile = Profile::new(info, "`db`.`t`", &Prefix::new("p:").unwrap());
+        assert_eq!(profile.get().identity, None, "nothing was asked yet");
+        profile.learn_server(Some("f00d"));
+        assert_eq!(profile.get().identity.as_deref(), Some("f00d `db`.`t` p:"));
+        profile.learn_server(None);
+        assert_eq!(profile.get().identity, None, "what answers there now doesn't say");
+    }
+}

@@ -1,0 +1,63 @@
+//! Whether the log at the path is the one that its index is about.
+//!
+//! The index lives for as long as a process has it open. If the log alone was removed, SQLite takes a new one, which is
+//! empty, for the log that the index is about: reads fail, and what is written behind the gap is lost with the index.
+
+use std::fs;
+use std::io::{self, Read};
+
+use lock_core::{Done, Error};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Executor, Row};
+
+use super::errors::{self, Obstacle};
+use super::file::File;
+
+/// Answers whether another connection was in the way, how many frames the index knows, and how many were moved. Of a log
+/// without frames it moves none; those of a log that is gone can't be read, so that it moves none of them either.
+const FRAMES: &str = "PRAGMA main.wal_checkpoint(PASSIVE)";
+
+/// `Unavailable` if the index knows of frames and the log has none. `Obstacle::Busy` if that can't be told yet.
+pub(crate) async fn must_be_of_its_index(
+    connection: &mut SqliteConnection,
+    file: &File,
+) -> Result<(), Obstacle> {
+    if has_begun(file) {
+        return Ok(());
+    }
+    let frames: i64 = match connection.fetch_one(FRAMES).await {
+        Ok(row) => row.try_get(1)?,
+        Err(e) if errors::is_short_read(&e) => i64::MAX,
+        Err(e) => return Err(e.into()),
+    };
+    match frames {
+        0 => Ok(()),
+        // Another connection has begun it by now: its frames are in both.
+        _ if has_begun(file) => Ok(()),
+        ..0 => Err(Obstacle::Busy),
+        _ => Err(Obstacle::Found(Error::unavailable(Done::No, removed(file)))),
+    }
+}
+
+fn removed(file: &File) -> String {
+    format!(
+        "{} was removed, and a process has its index open: end the processes that use the file and ask for nothing, or \
+         remove {} too",
+        file.log().display(),
+        file.index().display()
+    )
+}
+
+/// Whether the log has a header, which it gets with its first frame (<https://www.sqlite.org/walformat.html>). SQLite
+/// holds no locks on the log, so that it may be opened here.
+fn has_begun(file: &File) -> bool {
+    let first = || -> io::Result<u32> {
+        let mut magic = [0; 4];
+        fs::File::open(file.log())?.read_exact(&mut magic)?;
+        Ok(u32::from_be_bytes(magic))
+    };
+    matches!(first(), Ok(MAGIC | MAGIC_OF_BIG_ENDIAN))
+}
+
+const MAGIC: u32 = 0x377f_0682;
+const MAGIC_OF_BIG_ENDIAN: u32 = 0x377f_0683;

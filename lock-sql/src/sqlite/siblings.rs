@@ -1,0 +1,69 @@
+//! All connections of this process to one file.
+//!
+//! SQLite lets them share the index of the log, and goes on with an index that was removed for as long as any of them is
+//! open. So connections that no longer lead to the file are closed together, before one is opened anew; and they are
+//! opened one at a time: of several that are being opened, each would find the index that another has kept.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use lock_core::driver::Call;
+use lock_core::{Done, Error, Result};
+use tokio::sync::OwnedMutexGuard;
+
+use super::file::File;
+use super::lane::Slot;
+
+static OPEN: LazyLock<Mutex<HashMap<PathBuf, Siblings>>> = LazyLock::new(Mutex::default);
+
+/// The connections to one file.
+#[derive(Default)]
+struct Siblings {
+    slots: Vec<Weak<Slot>>,
+    opening: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The right to open a connection, until it is dropped.
+pub(crate) type Turn = OwnedMutexGuard<()>;
+
+/// Adds the place of a connection to `file`.
+pub(crate) fn enter(file: &File, slot: &Arc<Slot>) {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|_, siblings| {
+        siblings.slots.retain(|slot| slot.strong_count() > 0);
+        !siblings.slots.is_empty()
+    });
+    open.entry(file.path().to_owned()).or_default().slots.push(Arc::downgrade(slot));
+}
+
+/// Waits until no other connection to `file` is being opened. The caller has closed its own stale connection before: those
+/// whose turn comes first would find its index.
+pub(crate) async fn turn(file: &File, call: &Call) -> Result<Turn> {
+    let opening = {
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.entry(file.path().to_owned()).or_default().opening.clone()
+    };
+    let turn = call.clock().timeout(call.left(), opening.lock_owned()).await;
+    turn.ok_or_else(|| {
+        Error::unavailable(Done::No, "other connections to the file were being opened all the time")
+    })
+}
+
+/// Closes the connections that no longer lead to `file`. One that is in use is left to its own next call.
+pub(crate) async fn close_stale(file: &File) {
+    for slot in of(file) {
+        let stale = match slot.try_lock() {
+            Ok(mut slot) => slot.take_if(|link| !link.leads_to(file)),
+            Err(_) => None,
+        };
+        if let Some(link) = stale {
+            link.close().await;
+        }
+    }
+}
+
+fn of(file: &File) -> Vec<Arc<Slot>> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.get(file.path()).into_iter().flat_map(|siblings| &siblings.slots).filter_map(Weak::upgrade).collect()
+}

@@ -1,0 +1,98 @@
+//! Commits that take longer than a call.
+
+use std::time::{Duration, Instant};
+
+use lock_core::driver::{Attempt, Claim, Release};
+use lock_core::{Client, Done, ErrorKind};
+use sqlx::{AssertSqlSafe, Executor};
+
+use crate::Outcome;
+use crate::server::{Site, claim, claim_within, granted, run, start, until};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The core releases at once and when the patience has ended, and is content with an answer to the latter. So no answer
+/// may come before the commit has: for a name without a row, and for one whose row is there.
+pub(crate) fn a_grant_whose_commit_comes_late_is_given_back() -> Outcome {
+    run(async {
+        let server = start(&[]);
+        let site = Site::on(server.url());
+        let client = site.client().await;
+        let mut before = claim(&client, "old");
+        granted(&mut before).await;
+        before.release().await.unwrap();
+        for name in ["old", "new"] {
+            hold_commits(&site).await;
+            let mut late = attempted(&site, &client, name).await;
+            let releasing = tokio::spawn(async move { released(&mut late).await });
+            until("the release is answered, or waits for the commit", async || {
+                releasing.is_finished() || site.waiting().await > 0
+            })
+            .await;
+            let_commits_go_on(&site).await;
+            releasing.await.unwrap();
+            until("the grant is there", async || committing(&site).await == 0).await;
+            let mut next = claim(&client, name);
+            let attempt = next.attempt().await.unwrap();
+            assert!(matches!(attempt, Attempt::Granted(_)), "{name}: nobody holds it: {attempt:?}");
+            next.release().await.unwrap();
+        }
+    })
+}
+
+/// A claim whose attempt was not answered in time, and will be carried out.
+async fn attempted(site: &Site, client: &Client, name: &str) -> Box<dyn Claim> {
+    let mut late = claim_within(client, name, PATIENCE);
+    let began = Instant::now();
+    let error = late.attempt().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+    until("the attempt commits", async || committing(site).await == 1).await;
+    until("its patience has ended", async || began.elapsed() > PATIENCE).await;
+    late
+}
+
+async fn released(claim: &mut Box<dyn Claim>) -> Release {
+    loop {
+        match claim.release().await {
+            Ok(release) => return release,
+            Err(e) => assert!(e.is_transient(), "{e:?}"),
+        }
+    }
+}
+
+/// Lets commits wait for a standby that isn't there, and returns when one does.
+async fn hold_commits(site: &Site) {
+    set(site, "nowhere").await;
+    until("commits wait", async || {
+        let mut admin = site.admin().await;
+        let commit = "SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'a', 'b')";
+        let commit = tokio::spawn(async move { admin.execute(sqlx::raw_sql(commit)).await.map(drop) });
+        let waiting = async || {
+            let waiting =
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%emit%'";
+            site.number(waiting).await > 0
+        };
+        until("it is done, or waits", async || commit.is_finished() || waiting().await).await;
+        !commit.is_finished()
+    })
+    .await;
+}
+
+async fn let_commits_go_on(site: &Site) {
+    set(site, "").await;
+}
+
+async fn set(site: &Site, standbys: &str) {
+    let mut admin = site.admin().await;
+    let set = format!("ALTER SYSTEM SET synchronous_standby_names = '{standbys}'");
+    admin.execute(sqlx::raw_sql(AssertSqlSafe(set))).await.unwrap();
+    admin.execute(sqlx::raw_sql("SELECT pg_reload_conf()")).await.unwrap();
+}
+
+/// Statements on this table whose commits wait for the standby.
+async fn committing(site: &Site) -> i64 {
+    site.number(
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%TABLE_\"%'",
+    )
+    .await
+}

@@ -1,0 +1,68 @@
+//! The log's index, which all connections of a process share.
+
+use std::fs;
+use std::mem;
+use std::time::Duration;
+
+use lock_conformance::assert_in_time;
+use lock_conformance::timing::within;
+use lock_core::Client;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{File, claim, run};
+
+const CLIENTS: usize = 8;
+const CLAIMS: usize = 50;
+
+/// What the claims were answered so far.
+#[derive(Debug, Default)]
+struct Answers {
+    /// How many claims were granted their locks before the index was removed, and how many after that.
+    granted: [usize; 2],
+    errors: usize,
+}
+
+/// No connection of the process is idle then, and each that is opened while another has the index open keeps it as well.
+pub(crate) fn an_index_that_was_removed_is_made_anew_under_load() {
+    run(async {
+        let file = File::new();
+        let (answers, gone, mut tasks) =
+            (watch::Sender::default(), watch::Sender::new(false), JoinSet::new());
+        for n in 0..CLIENTS {
+            let client = file.client().await;
+            for m in 0..CLAIMS {
+                tasks.spawn(ask_on(client.clone(), format!("{n} {m}"), answers.clone(), gone.subscribe()));
+            }
+        }
+        all_granted(&answers, 0).await;
+        fs::remove_file(format!("{}-shm", file.path().display())).unwrap();
+        gone.send_replace(true);
+        all_granted(&answers, 1).await;
+        tasks.shutdown().await;
+        // A few: some connection is in use while another is to be opened anew, until its next call.
+        let errors = answers.borrow().errors;
+        assert_in_time!(errors < CLIENTS * 20, "{errors} errors, as the index was not let go of");
+    });
+}
+
+async fn all_granted(answers: &watch::Sender<Answers>, period: usize) {
+    let mut answers = answers.subscribe();
+    let all = answers.wait_for(|answers| answers.granted[period] == CLIENTS * CLAIMS);
+    drop(within("each claim is granted", Duration::from_secs(20), all).await.expect("the sender is here"));
+}
+
+async fn ask_on(client: Client, name: String, answers: watch::Sender<Answers>, gone: watch::Receiver<bool>) {
+    let mut claim = claim(&client, &name, Duration::from_secs(5));
+    let mut owed = [true, true];
+    loop {
+        let period = usize::from(*gone.borrow());
+        match claim.attempt().await {
+            Ok(_) if mem::take(&mut owed[period]) => {
+                answers.send_modify(|answers| answers.granted[period] += 1);
+            }
+            Ok(_) => {}
+            Err(_) => answers.send_modify(|answers| answers.errors += 1),
+        }
+    }
+}
