@@ -24,6 +24,11 @@ pub(crate) struct Window {
     pub(crate) more: bool,
 }
 
+impl Window {
+    /// Of a range that was not asked for.
+    pub(crate) const UNKNOWN: Window = Window { places: Vec::new(), more: true };
+}
+
 /// What a transaction answered, operation by operation.
 #[derive(Debug)]
 pub(crate) struct Answers {

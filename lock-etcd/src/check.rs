@@ -70,7 +70,8 @@ async fn rights(shared: &Sessions, call: &Call, name: &Name) -> Finding {
     let tombstone = own.tombstone(1);
     let rehearsal = Txn::new().when([never]).and_then([
         TxnOp::put(own.key.clone(), own.value.clone(), None),
-        TxnOp::get(own.queue.start(), Some(transactions::newest())),
+        TxnOp::get(own.queue.ours(), Some(transactions::newest())),
+        TxnOp::get(own.queue.start(), Some(transactions::others(&own.queue))),
         TxnOp::put(tombstone, "", None),
     ]);
     match shared.cluster.txn(call, rehearsal).await.map_err(Error::from) {

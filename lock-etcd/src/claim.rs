@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Cause, Claim, Release, Renewal, Request, Waits};
-use lock_core::{Done, Error, Result};
+use lock_core::driver::{Attempt, Call, Cause, Claim, Release, Renewal, Request, Waits, Watched};
+use lock_core::{Done, Error, Instant, Result};
 use tokio::sync::Notify;
 
 use self::entering::Tried;
@@ -19,9 +19,10 @@ use self::standing::is_same;
 use crate::answers::Place;
 use crate::cluster::Cluster;
 use crate::errors;
+use crate::foreign::Search;
 use crate::keys::Own;
 use crate::lease::whole_seconds;
-use crate::session::{Seat, Session};
+use crate::session::{Remains, Seat, Session};
 use crate::sessions::Sessions;
 use crate::slots::Slot;
 use crate::transactions::Standing;
@@ -33,7 +34,9 @@ pub(crate) struct EtcdClaim {
     shared: Arc<Sessions>,
     request: Request,
     own: Own,
-    slot: Slot,
+    /// The one of its key, behind those that it has found taken. Kept until the claim ends: else it would be given one of
+    /// them again.
+    slots: Vec<Slot>,
     /// Told of the key that is waited for.
     ahead: Arc<Notify>,
     /// Told of the own key, and of the session's end.
@@ -41,6 +44,8 @@ pub(crate) struct EtcdClaim {
     seat: Option<Seat>,
     /// Where the own key was last seen.
     place: Option<Standing>,
+    /// The foreign places before it.
+    foreign: Foreign,
     /// The leases of attempts that were not answered: they may yet take effect.
     uncertain: Vec<i64>,
     held: Option<Held>,
@@ -50,8 +55,20 @@ pub(crate) struct EtcdClaim {
     before: Option<Place>,
     /// From [`Claim::listen`] until the lock is granted or given back: also in another place, if the first one is lost.
     listens: bool,
+    /// When the server first refused its release.
+    refused_since: Option<Instant>,
     watching: Option<(Place, Watching)>,
     _watching_own: Option<Watching>,
+}
+
+/// The foreign places before the own one. Once that is there, no others come to be.
+#[derive(Debug)]
+enum Foreign {
+    Unknown,
+    /// They are looked for since the place was taken.
+    Sought(Search),
+    /// Those that were there when it was last looked.
+    Known(Vec<Place>),
 }
 
 /// How often an attempt begins anew because what it had has gone.
@@ -72,16 +89,18 @@ impl EtcdClaim {
             shared,
             request,
             own,
-            slot,
+            slots: vec![slot],
             ahead: Arc::default(),
             doubt: Arc::default(),
             seat: None,
             place: None,
+            foreign: Foreign::Unknown,
             uncertain: Vec::new(),
             held: None,
             lost: None,
             before: None,
             listens: false,
+            refused_since: None,
             watching: None,
             _watching_own: None,
         }
@@ -126,7 +145,7 @@ impl EtcdClaim {
     }
 
     fn has_no_place(&mut self) {
-        (self.place, self.held) = (None, None);
+        (self.place, self.held, self.foreign) = (None, None, Foreign::Unknown);
         self._watching_own = None;
         if let Some(seat) = &self.seat {
             seat.leaves();
@@ -175,6 +194,11 @@ impl Claim for EtcdClaim {
         }
     }
 
+    /// The own key is watched from its grant on.
+    async fn watch(&mut self) -> Result<Watched> {
+        Ok(Watched::SinceTheGrant)
+    }
+
     /// Sends nothing: it is the session that is kept alive, and its heartbeats say what it has.
     async fn renew(&mut self, _ttl: Duration) -> Result<Renewal> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
@@ -192,9 +216,9 @@ impl Claim for EtcdClaim {
             held.told = proof.number;
             self.held = Some(held);
             match held.judge(&proof, &self.own.key, call.began()) {
-                Verdict::Held(valid_for) => {
+                Verdict::Held { valid_for, age } => {
                     self.held = Some(Held { doubted: false, ..held });
-                    return Ok(Renewal::Held { valid_for });
+                    return Ok(Renewal::Held { valid_for, age });
                 }
                 Verdict::Lost(Some(cause)) => return Ok(Renewal::Lost(cause)),
                 Verdict::Lost(None) => return Ok(Renewal::Lost(self.why_gone(call, held).await)),
@@ -207,14 +231,24 @@ impl Claim for EtcdClaim {
 
     async fn release(&mut self) -> Result<Release> {
         self.listens = false;
-        self.give_back(&Call::begin(&self.request.clock, self.request.patience)).await
+        let call = &Call::begin(&self.request.clock, self.request.patience);
+        match self.give_back(call).await {
+            Err(e) if !e.is_transient() => self.is_refused(call, e),
+            release => release,
+        }
     }
 }
 
 impl Drop for EtcdClaim {
+    /// A claim that was not released was cut short: what it has goes all the same.
     fn drop(&mut self) {
-        if self.place.is_some() || !self.uncertain.is_empty() {
-            self.shared.slots.retire();
+        if self.place.is_none() && self.uncertain.is_empty() || self.shared.are_copied() {
+            return;
+        }
+        self.shared.slots.retire();
+        if let Some(seat) = &self.seat {
+            let (own, leases) = (self.own.clone(), std::mem::take(&mut self.uncertain));
+            seat.session.leave_behind(Remains { own, leases });
         }
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use etcd_client::{
     Client, ConnectOptions, Error as EtcdError, GetOptions, GetResponse, LeaseGrantOptions,
-    LeaseGrantResponse, LeaseTimeToLiveResponse, ResponseHeader, StatusResponse, Txn, TxnResponse,
+    LeaseGrantResponse, LeaseStatus, LeaseTimeToLiveResponse, ResponseHeader, StatusResponse, Txn,
+    TxnResponse,
 };
 use lock_core::driver::Call;
 use lock_core::{Clock, Done, Error, Instant, Result};
@@ -140,6 +141,24 @@ impl Cluster {
         .await
     }
 
+    /// The ids of all leases that there are by now. A member lists those that it knows of, and may lag behind: but not
+    /// behind what it has just read through raft.
+    pub(crate) async fn leases(&self, call: &Call, readable: &[u8]) -> Result<Vec<i64>, Trouble> {
+        loop {
+            let read = self.get(call, readable, GetOptions::new().with_keys_only()).await?;
+            let answer = self
+                .ask(call, |link| {
+                    let mut leases = link.client.lease_client();
+                    async move { leases.leases().await }
+                })
+                .await?;
+            let member = |header: Option<&ResponseHeader>| header.map(ResponseHeader::member_id);
+            if member(read.header()) == member(answer.header()) {
+                return Ok(answer.leases().iter().map(LeaseStatus::id).collect());
+            }
+        }
+    }
+
     /// What a member says of itself.
     pub(crate) async fn status(&self, call: &Call) -> Result<StatusResponse, Trouble> {
         self.ask(call, |link| {
@@ -157,7 +176,7 @@ impl Cluster {
     {
         let mut asked = 0;
         loop {
-            let link = self.link(call).await.map_err(|e| Trouble::Other(errors::not_done(e)))?;
+            let link = self.link(call).await.map_err(|e| Trouble::NotDone(errors::not_done(e)))?;
             let Some(answer) = call.within(asking(&link)).await else {
                 self.is_silent(&link, call);
                 return Err(Trouble::Other(call.out_of_time(Done::Unknown)));
@@ -181,6 +200,7 @@ impl Cluster {
             return Err(match errors::is_without_lease(&error) {
                 true => Trouble::NoLease,
                 false if errors::is_granted_already(&error) => Trouble::LeaseExists,
+                false if errors::was_not_done(&error) => Trouble::NotDone(errors::asking(error)),
                 false => Trouble::Other(errors::asking(error)),
             });
         }
@@ -331,6 +351,9 @@ pub(crate) enum Trouble {
     NoLease,
     /// The lease that was to be granted is there already.
     LeaseExists,
+    /// The request did not arrive, or the server says that it was not carried out.
+    NotDone(Error),
+    /// It may have been carried out, whatever kind of error this is: an answer that can't be read is none of the server's.
     Other(Error),
 }
 
@@ -339,7 +362,7 @@ impl From<Trouble> for Error {
         match trouble {
             Trouble::NoLease => Error::unavailable(Done::No, "the lease with the server has ended"),
             Trouble::LeaseExists => Error::unavailable(Done::No, "the lease is there already"),
-            Trouble::Other(error) => error,
+            Trouble::NotDone(error) | Trouble::Other(error) => error,
         }
     }
 }

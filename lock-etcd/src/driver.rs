@@ -11,6 +11,7 @@ use crate::answers::{Place, Window};
 use crate::check;
 use crate::claim::EtcdClaim;
 use crate::cluster::{Cluster, Trouble};
+use crate::foreign;
 use crate::info::info;
 use crate::keys::{self, Layout, Queue};
 use crate::lease::{Grant, whole_seconds};
@@ -44,15 +45,22 @@ impl EtcdDriver {
 
     /// All places of a queue, the oldest first.
     async fn places(&self, call: &Call, queue: &Queue) -> Result<Vec<Place>> {
-        let mut places = Vec::new();
+        let cluster = &self.shared.cluster;
+        let others = cluster.get(call, queue.start(), transactions::others(queue)).await?;
+        let mut places = foreign::places(cluster, call, queue, Window::from(&others)).await?;
         let mut options = transactions::oldest().with_limit(PAGE);
         loop {
-            let page = Window::from(&self.shared.cluster.get(call, queue.start(), options).await?);
+            let page = Window::from(&cluster.get(call, &queue.ours(), options).await?);
             let next = page.places.last().map(|last| last.created + 1);
-            places.extend(page.places.into_iter().filter(|place| queue.has(&place.key)));
-            let Some(next) = next.filter(|_| page.more) else { return Ok(places) };
+            places.extend(page.places);
+            let Some(next) = next.filter(|_| page.more) else { break };
             options = transactions::oldest().with_limit(PAGE).with_min_create_revision(next);
         }
+        places.sort_by_key(|place| place.created);
+        if let Some(first) = places.first_mut() {
+            *first = foreign::with_its_owner(cluster, call, std::mem::take(first)).await?;
+        }
+        Ok(places)
     }
 
     /// How long a lease was granted for, and how much of that is left.

@@ -43,6 +43,10 @@ fn classify(error: &EtcdError) -> Error {
     if is_of_certificates(&said) {
         return Error::rejected(format!("{CERTIFICATE}: {said}"));
     }
+    // Its bytes make no frame of HTTP/2. What they say of a length a lossy network can't change.
+    if said.contains("frame with invalid size") {
+        return Error::rejected(format!("{FOREIGN}: {said}"));
+    }
     if let Some((_, advice)) = LASTING.iter().find(|(text, _)| said.contains(text)) {
         return Error::rejected(format!("{advice}: {said}"));
     }
@@ -61,8 +65,16 @@ fn classify(error: &EtcdError) -> Error {
             let what = if is_servers(&said) { "the server can't at the moment" } else { BROKE };
             Error::unavailable(Done::Unknown, format!("{what}: {said}"))
         }
-        _ => Error::rejected(format!("the server refused: {said}")),
+        _ if is_servers(&said) => Error::rejected(format!("the server refused: {said}")),
+        // The client library's own word, of an answer that is too long for one.
+        _ => Error::unavailable(Done::Unknown, format!("{UNREAD}: {said}")),
     }
+}
+
+/// Whether the request was surely not carried out: it did not arrive, or the server itself refused it. What else refused
+/// it, the client library or something on the way, may have done so behind the server's answer.
+pub(crate) fn was_not_done(error: &EtcdError) -> bool {
+    was_not_sent(error) || is_servers(&words(error)) && !classify(error).may_have_been_done()
 }
 
 /// In one line, as the server has it, or as the innermost cause does.
@@ -139,7 +151,9 @@ fn is_of_certificates(said: &str) -> bool {
     !is_servers(&said) && said.contains("certificate")
 }
 
+const FOREIGN: &str = "what answers there is no etcd, or one that speaks TLS only (etcds://)";
 const BROKE: &str = "the connection broke before the server's answer came";
+const UNREAD: &str = "what came back is no answer of the server's";
 const CERTIFICATE: &str = "the server's certificate, or ours, was refused; ?ca= names the roots to trust, ?cert= and ?key= our own certificate";
 const LOGIN: &str =
     "the server refused the user or the password; give both in the URL: etcd://user:password@host";
@@ -205,6 +219,28 @@ mod tests {
         }
         assert_eq!(said(Code::Unimplemented, "x").kind(), Kind::Unsupported);
         assert_eq!(said(Code::OutOfRange, "etcdserver: too large lease TTL").kind(), Kind::Rejected);
+    }
+
+    #[test]
+    fn what_the_server_has_not_said_does_not_mean_that_nothing_was_done() {
+        let status = |code, text: &str| EtcdError::GRpcStatus(tonic::Status::new(code, text));
+        for text in
+            NOT_DONE.iter().chain(&["etcdserver: permission denied", "etcdserver: request is too large"])
+        {
+            assert!(was_not_done(&status(Code::FailedPrecondition, text)), "{text}");
+        }
+        for text in ["etcdserver: request timed out", "etcdserver: leader changed"] {
+            assert!(!was_not_done(&status(Code::Unavailable, text)), "{text}");
+        }
+        for code in [Code::OutOfRange, Code::ResourceExhausted, Code::InvalidArgument, Code::DataLoss] {
+            let unread = status(code, "Error, decoded message length too large: found 5000000 bytes");
+            assert!(!was_not_done(&unread), "{code:?}");
+            assert_eq!(asking(unread).kind(), Kind::Unavailable { done: Done::Unknown }, "{code:?}");
+        }
+        // Refused for good, and not by the server.
+        for code in [Code::PermissionDenied, Code::Unimplemented] {
+            assert!(!was_not_done(&status(code, "a gateway's word")), "{code:?}");
+        }
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Claim {
     pub fn is_first(&mut self, answer: &TxnResponse, lease: i64) -> Result<bool> {
         let around = match self.created {
             0 => match transactions::entered(answer, lease)? {
-                Entered::Taken { standing, around } => {
+                Entered::Taken { standing, around, .. } => {
                     self.created = standing.created;
                     around
                 }

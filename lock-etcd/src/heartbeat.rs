@@ -17,13 +17,19 @@ use lock_core::driver::Call;
 use lock_core::{Clock, Instant};
 
 use crate::cluster::{Cluster, Link, Trouble};
+use crate::keys::Own;
 use crate::lease::{Grant, Lease};
-use crate::session::{Proof, Session, Standings};
+use crate::session::{Proof, Remains, Session, Standings};
 use crate::sessions::Sessions;
 use crate::transactions::{self, BATCH, Standing};
 
 /// Keeps a session alive until it is idle or has ended.
-pub(crate) async fn keep_alive(session: Arc<Session>, cluster: Arc<Cluster>, sessions: Weak<Sessions>) {
+pub(crate) async fn keep_alive(
+    session: Arc<Session>,
+    cluster: Arc<Cluster>,
+    sessions: Weak<Sessions>,
+    process: u32,
+) {
     let clock = cluster.clock.clone();
     let mut heartbeat = Heartbeat { session, cluster, sessions, pulse: None, held_back: 0 };
     loop {
@@ -35,10 +41,14 @@ pub(crate) async fn keep_alive(session: Arc<Session>, cluster: Arc<Cluster>, ses
             () = heartbeat.session.wanted() => {}
             () = heartbeat.cluster.is_above(heartbeat.session.lease().term) => {}
             () = clock.sleep_until(next) => {
-                if number > 0 && heartbeat.closes().await {
+                if number > 0 && process == std::process::id() && heartbeat.closes().await {
                     return;
                 }
             }
+        }
+        if process != std::process::id() {
+            // A copy in a fork: the lease is the parent's, and so is the stream, whose end the server would hear of.
+            std::future::pending::<()>().await;
         }
         if !heartbeat.session.is_alive() {
             return;
@@ -52,6 +62,7 @@ pub(crate) async fn keep_alive(session: Arc<Session>, cluster: Arc<Cluster>, ses
             }
             return;
         }
+        heartbeat.clear().await;
     }
 }
 
@@ -225,6 +236,26 @@ impl Heartbeat {
             terms.push(term);
         }
         Some((has, terms))
+    }
+
+    /// Removes what claims have left that were cut short. If that has no answer, it is asked for behind the next proof.
+    async fn clear(&self) {
+        for Remains { own, leases } in self.session.remains() {
+            if self.remove(&own, &leases).await.is_ok() {
+                self.session.is_cleared(&own);
+            }
+        }
+    }
+
+    async fn remove(&self, own: &Own, leases: &[i64]) -> Result<(), Trouble> {
+        let call = &Call::begin(&self.cluster.clock, self.step());
+        for lease in leases {
+            match self.cluster.txn(call, transactions::bury(own, *lease)).await {
+                Ok(_) | Err(Trouble::NoLease) => {}
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        self.cluster.txn(call, transactions::release(own)).await.map(drop)
     }
 
     // ---- moves ------------------------------------------------------------------------------------------------------

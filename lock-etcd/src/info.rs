@@ -20,6 +20,7 @@ pub(crate) fn info(server: String, election: Duration) -> Info {
     Info {
         backend: "etcd",
         server,
+        identity: None,
         fencing: Fencing::UntilAMajorityLosesItsData { and: "while nobody restores an older snapshot".to_owned() },
         lease: Lease::Session,
         fair: Fair::PerProcess,

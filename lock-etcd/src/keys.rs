@@ -1,8 +1,9 @@
 //! How locks lie in etcd: a queue of keys under each name, in the order of their creation.
 //!
 //! `<prefix><name>/<suffix>`: the name stands as it is, the suffix has no `/`, so that distinct names never share a key.
-//! Ours is `<client>-<slot>`, with `<owner> <label>` in the value; Go's `concurrency.Mutex` writes its lease's id in hex,
-//! and nothing into the value. What lies deeper (`foo/bar/…` below `foo/`) belongs to other names.
+//! Ours is a byte that no name has and `<client>-<slot>`, with `<owner> <label>` in the value; Go's `concurrency.Mutex`
+//! writes its lease's id in hex, and nothing into the value. What lies deeper (`foo/bar/…` below `foo/`) belongs to other
+//! names: our places are behind all of that, in a range of their own, however many other names there are.
 
 use std::sync::Arc;
 
@@ -18,6 +19,9 @@ pub(crate) struct Layout {
     /// Sixteen hex digits, minted when the client is opened.
     client: Arc<str>,
 }
+
+/// What sets our places apart: UTF-8 has no such byte, so no name has, and what begins with it is no deeper name's.
+const OURS: u8 = 0xff;
 
 /// The keys of one name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,14 +50,14 @@ impl Layout {
 
     pub(crate) fn own(&self, name: &Name, slot: u32, owner: Owner, label: &Label) -> Own {
         let queue = self.queue(name);
-        let key = format!("{}{}-{slot}", queue.0, self.client).into_bytes();
+        let key = [queue.ours().as_slice(), format!("{}-{slot}", self.client).as_bytes()].concat();
         Own { queue, key, value: value(owner, label), owner }
     }
 
     /// Whether a place of this queue is one of this client's.
     pub(crate) fn is_ours(&self, queue: &Queue, key: &[u8]) -> bool {
-        let suffix = key.get(queue.0.len()..).unwrap_or_default();
-        suffix.strip_prefix(self.client.as_bytes()).is_some_and(|rest| rest.starts_with(b"-"))
+        let of_a_client = key.strip_prefix(queue.ours().as_slice()).unwrap_or_default();
+        of_a_client.strip_prefix(self.client.as_bytes()).is_some_and(|rest| rest.starts_with(b"-"))
     }
 }
 
@@ -63,9 +67,19 @@ impl Queue {
         self.0.as_bytes()
     }
 
+    /// What the places of this library's clients begin with, and nothing else. They lie behind all others.
+    pub(crate) fn ours(&self) -> Vec<u8> {
+        [self.start(), &[OURS]].concat()
+    }
+
     /// Whether this key below the queue's beginning is one of its places, and not another name's.
     pub(crate) fn has(&self, key: &[u8]) -> bool {
         key.strip_prefix(self.start()).is_some_and(|suffix| !suffix.contains(&b'/'))
+    }
+
+    /// The place that a client of etcd's own recipe has under this lease.
+    pub(crate) fn place_by_recipe(&self, lease: i64) -> Vec<u8> {
+        format!("{}{lease:x}", self.0).into_bytes()
     }
 
     /// What an attempt of this owner under this lease must not find: its release was there before it. Beside the name, so
@@ -137,6 +151,7 @@ mod tests {
         for its in ["app/foo/694d71ddacfda227", "app/foo/0123456789abcdef-0", "app/foo/"] {
             assert!(queue.has(its.as_bytes()), "{its}");
         }
+        assert_eq!(queue.place_by_recipe(0x694d_71dd_acfd_a227), b"app/foo/694d71ddacfda227");
         for not in ["app/foo/bar/694d", "app/foo//x", "app/foobar/x", "app/fo/x", "app/foo"] {
             assert!(!queue.has(not.as_bytes()), "{not}");
         }
@@ -144,6 +159,18 @@ mod tests {
         for (a, b) in [("foo", "foo/"), ("foo/", "foo//"), ("foo", "foo/bar"), ("/", "//")] {
             let (a, b) = (own(a), own(b));
             assert!(a.queue.has(&a.key) && !a.queue.has(&b.key) && !b.queue.has(&a.key));
+        }
+    }
+
+    #[test]
+    fn our_places_lie_behind_all_deeper_names() {
+        let foo = own("foo");
+        let ours = foo.queue.ours();
+        assert!(foo.key.starts_with(&ours));
+        for last in ["foo/\u{10ffff}", "foo/\u{10ffff}/\u{10ffff}", "foo//", "foo/ÿ"] {
+            let deeper = own(last);
+            assert!(deeper.key.starts_with(foo.queue.start()) && deeper.key < ours, "{last:?}");
+            assert!(deeper.tombstone(1) < ours && deeper.word_of_a_revoke(1) < ours, "{last:?}");
         }
     }
 

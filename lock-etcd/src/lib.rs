@@ -29,6 +29,7 @@ mod errors;
 mod feed;
 #[doc(hidden)]
 pub mod floor;
+mod foreign;
 mod heartbeat;
 mod info;
 mod keys;

@@ -11,6 +11,7 @@ use lock_core::Instant;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use crate::keys::Own;
 use crate::lease::Lease;
 use crate::transactions::Standing;
 
@@ -38,6 +39,15 @@ struct State {
     joined: bool,
     /// The key of the last that joined: one that may be read.
     last: Vec<u8>,
+    remains: Vec<Remains>,
+}
+
+/// What a claim has left that was cut short.
+#[derive(Clone, Debug)]
+pub(crate) struct Remains {
+    pub(crate) own: Own,
+    /// Under which its attempts may yet take effect.
+    pub(crate) leases: Vec<i64>,
 }
 
 /// What the last heartbeat that was answered has shown.
@@ -52,6 +62,13 @@ pub(crate) struct Proof {
     pub(crate) has: Arc<HashMap<Vec<u8>, Standing>>,
     /// Whether there will be another one.
     pub(crate) state: Standings,
+}
+
+impl Proof {
+    /// Until when the lease is certain.
+    pub(crate) fn ends(&self) -> Instant {
+        self.asked + self.lease.ttl
+    }
 }
 
 /// How it stands with a session.
@@ -85,7 +102,8 @@ impl Session {
     /// A session whose lease was asked for at this moment, and granted.
     pub(crate) fn new(seconds: i64, lease: Lease, asked: Instant) -> Session {
         let proof = Proof { asked, number: 0, lease, has: Arc::default(), state: Standings::Alive };
-        let state = State { lease, proof, members: HashMap::new(), joined: false, last: Vec::new() };
+        let (members, remains) = (HashMap::new(), Vec::new());
+        let state = State { lease, proof, members, joined: false, last: Vec::new(), remains };
         Session {
             seconds,
             state: Mutex::new(state),
@@ -116,8 +134,7 @@ impl Session {
 
     /// Until when the lease is certain.
     pub(crate) fn ends(&self) -> Instant {
-        let Proof { asked, lease, .. } = self.state().proof;
-        asked + lease.ttl
+        self.state().proof.ends()
     }
 
     /// Resolves when there is another proof than at the time of this call.
@@ -203,6 +220,20 @@ impl Session {
         let held = state.members.iter().filter(|(_, member)| member.holds);
         let held: Vec<Vec<u8>> = held.map(|(key, _)| key.clone()).collect();
         if held.is_empty() { vec![state.last.clone()] } else { held }
+    }
+
+    /// Leaves to the session what a claim had that was cut short.
+    pub(crate) fn leave_behind(&self, remains: Remains) {
+        self.state().remains.push(remains);
+        self.want_proof();
+    }
+
+    pub(crate) fn remains(&self) -> Vec<Remains> {
+        self.state().remains.clone()
+    }
+
+    pub(crate) fn is_cleared(&self, own: &Own) {
+        self.state().remains.retain(|remains| remains.own.value != own.value);
     }
 
     /// Whether a claim is here, or was since this was last asked: one that comes and goes needs no session each time.

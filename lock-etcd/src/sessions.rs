@@ -26,6 +26,8 @@ pub(crate) struct Sessions {
     pub(crate) slots: Arc<Slots>,
     pub(crate) watches: Watches,
     pub(crate) random: Random,
+    /// The process that opened them.
+    process: u32,
     /// Where heartbeats live.
     runtime: Handle,
     open: Mutex<BTreeMap<i64, Open>>,
@@ -50,6 +52,7 @@ impl Sessions {
             slots: Arc::default(),
             watches,
             random,
+            process: std::process::id(),
             runtime: Handle::current(),
             open: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
@@ -104,7 +107,8 @@ impl Sessions {
     fn begin(self: &Arc<Self>, session: Session, key: &[u8], wake: &Arc<Notify>) -> Seat {
         let session = Arc::new(session);
         let seat = session.seat(key, wake);
-        let heartbeat = heartbeat::keep_alive(session.clone(), self.cluster.clone(), Arc::downgrade(self));
+        let heartbeat =
+            heartbeat::keep_alive(session.clone(), self.cluster.clone(), Arc::downgrade(self), self.process);
         let heartbeat = self.runtime.spawn(heartbeat).abort_handle();
         // One that was there before has run out: its task ends by itself.
         self.open().insert(session.seconds, Open { session, heartbeat });
@@ -115,7 +119,7 @@ impl Sessions {
     pub(crate) fn close_if_idle(&self, session: &Arc<Session>) -> bool {
         let mut open = self.open();
         // Seats are given away under this lock.
-        let is_idle = !session.is_in_use();
+        let is_idle = !self.are_copied() && !session.is_in_use();
         if is_idle {
             remove(&mut open, session);
         }
@@ -125,6 +129,16 @@ impl Sessions {
     /// Whether a session is on this lease.
     pub(crate) fn has_lease(&self, lease: i64) -> bool {
         self.open().values().any(|open| open.session.lease().id == lease)
+    }
+
+    /// Whether this is a copy in a fork, which owns nothing: nothing is to be sent for it.
+    pub(crate) fn are_copied(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// Gives no more seats in a session: the next claim opens another.
+    pub(crate) fn fills_up(&self, session: &Arc<Session>) {
+        remove(&mut self.open(), session);
     }
 
     /// Gives no more seats in a session, and wakes those who have one.
@@ -149,6 +163,11 @@ impl Drop for Sessions {
     /// A lease that is not revoked ends by itself: nobody keeps it alive.
     fn drop(&mut self) {
         let open = std::mem::take(&mut *self.open());
+        if self.are_copied() {
+            // The leases are the parent's, and so are the sockets: neither they nor what is open on them is to be closed.
+            std::mem::forget((open, self.cluster.clone()));
+            return;
+        }
         let leases: Vec<i64> = open.values().map(|open| open.session.lease().id).collect();
         open.into_values().for_each(|open| open.heartbeat.abort());
         let cluster = self.cluster.clone();

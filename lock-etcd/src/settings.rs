@@ -226,7 +226,7 @@ fn take_opening(url: &mut Location) -> Result<Opening> {
     match url.take("lazy").as_deref() {
         None | Some("false") => Ok(Opening::Waits),
         Some("true") => Ok(Opening::Lazy),
-        Some(other) => Err(Error::invalid(format!("lazy={other}: true or false"))),
+        Some(other) => Err(Error::invalid(format!("{}: true or false", url.shown("lazy", other)))),
     }
 }
 

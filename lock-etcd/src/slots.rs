@@ -15,11 +15,22 @@ pub(crate) struct Slots(Mutex<Used>);
 
 #[derive(Debug, Default)]
 struct Used {
-    names: HashMap<Name, BTreeSet<u32>>,
+    names: HashMap<Name, Numbers>,
     /// No slot below is given any more.
     floor: u32,
     /// The first that was never given.
     unused: u32,
+}
+
+/// The slots of one name. To take one costs the same however many are taken: a client may have a waiter for each request
+/// that it serves.
+#[derive(Debug, Default)]
+struct Numbers {
+    taken: usize,
+    /// Given before, and free again.
+    free: BTreeSet<u32>,
+    /// From this one on none was given.
+    next: u32,
 }
 
 /// A claim's slot; given back when dropped.
@@ -35,9 +46,8 @@ impl Slots {
     pub(crate) fn take(self: &Arc<Self>, name: &Name) -> Slot {
         let mut used = self.used();
         let Used { names, floor, unused } = &mut *used;
-        let taken = names.entry(name.clone()).or_default();
-        let number = (*floor..).find(|number| !taken.contains(number)).unwrap_or(u32::MAX);
-        taken.insert(number);
+        let numbers = names.entry(name.clone()).or_default();
+        let number = numbers.take(*floor);
         *unused = (*unused).max(number.saturating_add(1));
         Slot { number, name: name.clone(), slots: self.clone() }
     }
@@ -54,12 +64,31 @@ impl Slots {
     }
 }
 
+impl Numbers {
+    /// The lowest that is free and not below `floor`.
+    fn take(&mut self, floor: u32) -> u32 {
+        self.taken += 1;
+        self.next = self.next.max(floor);
+        loop {
+            match self.free.pop_first() {
+                Some(retired) if retired < floor => {}
+                Some(number) => return number,
+                None => break,
+            }
+        }
+        let number = self.next;
+        self.next = number.saturating_add(1);
+        number
+    }
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut used = self.slots.used();
-        if let Some(taken) = used.names.get_mut(&self.name) {
-            taken.remove(&self.number);
-            if taken.is_empty() {
+        if let Some(numbers) = used.names.get_mut(&self.name) {
+            numbers.taken -= 1;
+            numbers.free.insert(self.number);
+            if numbers.taken == 0 {
                 used.names.remove(&self.name);
             }
         }
@@ -82,7 +111,11 @@ mod tests {
         slots.retire();
         let later = slots.take(&a);
         assert_eq!(later.number, 2, "0 and 1 may yet be written to");
-        drop((second, later, other));
+        drop(second);
+        assert_eq!(slots.take(&a).number, 3, "2 is taken, and 1 is free but retired");
+        drop(later);
+        assert_eq!(slots.take(&a).number, 2);
+        drop(other);
         assert_eq!(slots.take(&b).number, 2);
         assert!(slots.used().names.is_empty(), "nothing is kept of names that nobody uses");
     }

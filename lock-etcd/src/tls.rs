@@ -9,15 +9,18 @@ pub(crate) fn take_certificates(url: &mut Location, connecting: ConnectOptions) 
     use etcd_client::{Certificate, Identity, TlsOptions};
 
     let mut tls = match url.take("ca") {
-        Some(path) => {
-            TlsOptions::new().ca_certificate(Certificate::from_pem(read_pem("ca", &path, "CERTIFICATE")?))
-        }
+        Some(path) => TlsOptions::new().ca_certificate(Certificate::from_pem(read_pem(
+            url,
+            "ca",
+            &path,
+            "CERTIFICATE",
+        )?)),
         None => TlsOptions::new().with_webpki_roots(),
     };
     match (url.take("cert"), url.take("key")) {
         (Some(cert), Some(key)) => {
-            let cert = read_pem("cert", &cert, "CERTIFICATE")?;
-            tls = tls.identity(Identity::from_pem(cert, read_pem("key", &key, "PRIVATE KEY")?));
+            let cert = read_pem(url, "cert", &cert, "CERTIFICATE")?;
+            tls = tls.identity(Identity::from_pem(cert, read_pem(url, "key", &key, "PRIVATE KEY")?));
         }
         (None, None) => {}
         _ => {
@@ -36,13 +39,14 @@ pub(crate) fn take_certificates(_: &mut Location, _: ConnectOptions) -> Result<C
 
 /// A file that holds `what`: one without would be taken for one that trusts nobody.
 #[cfg(feature = "tls")]
-fn read_pem(parameter: &str, path: &str, what: &str) -> Result<Vec<u8>> {
+fn read_pem(url: &Location, parameter: &str, path: &str, what: &str) -> Result<Vec<u8>> {
     use lock_core::Error;
 
+    let file = url.shown(parameter, path);
     let pem = std::fs::read(path)
-        .map_err(|e| Error::invalid(format!("{parameter}={path} can't be read: {e}")).with_source(e))?;
+        .map_err(|e| Error::invalid(format!("{file} can't be read: {e}")).with_source(e))?;
     if !String::from_utf8_lossy(&pem).contains(&format!("{what}-----")) {
-        return Err(Error::invalid(format!("{parameter}={path} holds no {what} in PEM form")));
+        return Err(Error::invalid(format!("{file} holds no {what} in PEM form")));
     }
     Ok(pem)
 }

@@ -8,8 +8,10 @@ use lock_core::Result;
 use crate::answers::{Answers, Place, Window};
 use crate::keys::{Own, Queue};
 
-/// So many keys are asked for at a time: our own, the one before it, and some of deeper names between them.
-pub(crate) const WINDOW: i64 = 4;
+/// So many places of our clients are asked for at a time: the own one, the one before it, and whether it is the first.
+const WINDOW: i64 = 4;
+/// So many keys of foreign clients and of deeper names are looked at in passing. More of them are another question.
+const PASSING: i64 = 32;
 /// How many keys one request proves, or moves. A server takes 128 operations at most.
 pub(crate) const BATCH: usize = 64;
 
@@ -32,42 +34,54 @@ impl From<&Place> for Standing {
 /// What became of an attempt to take a place.
 #[derive(Debug)]
 pub(crate) enum Entered {
-    /// It was taken; what stands around it, the newest first.
-    Taken { standing: Standing, around: Window },
+    /// It was taken. The newest places of our clients, and what else begins like them.
+    Taken { standing: Standing, around: Window, others: Window },
     /// It was not.
-    Refused(Refused),
+    Refused(Found),
 }
 
+/// Who is there, where no place was taken.
 #[derive(Debug)]
-pub(crate) struct Refused {
-    /// What the key holds.
+pub(crate) struct Found {
+    /// What the own key holds.
     pub(crate) own: Option<Place>,
     /// The release of this owner was there before.
     pub(crate) buried: bool,
-    /// Who stands in the queue, the oldest first, where the attempt did not want to wait.
-    pub(crate) first: Window,
-    /// Of the store.
-    pub(crate) revision: i64,
+    /// The oldest place of one of our clients, where the attempt did not want to wait.
+    pub(crate) first: Option<Place>,
+    /// What else begins like it.
+    pub(crate) others: Window,
 }
 
 /// Takes a place at the end of the queue, under this lease.
 pub(crate) fn enter(own: &Own, lease: i64) -> Txn {
     let (absent, put) = taking(own, lease);
-    Txn::new()
-        .when(absent)
-        .and_then([put, TxnOp::get(own.queue.start(), Some(newest()))])
-        .or_else([TxnOp::get(own.key.clone(), None), TxnOp::get(own.tombstone(lease), Some(keys_only()))])
+    let taken = [
+        put,
+        TxnOp::get(own.queue.ours(), Some(newest())),
+        TxnOp::get(own.queue.start(), Some(others(&own.queue))),
+    ];
+    Txn::new().when(absent).and_then(taken).or_else(own_and_tombstone(own, lease))
 }
 
-/// The same, if no key below the queue's beginning was created at this revision or later.
-pub(crate) fn enter_if_free(own: &Own, lease: i64, later: i64) -> Txn {
+/// The same, if none of our clients has a place.
+pub(crate) fn enter_if_free(own: &Own, lease: i64, known: Others) -> Txn {
     let (mut absent, put) = taking(own, lease);
-    absent.push(Compare::create_revision(own.queue.start(), CompareOp::Less, later).with_prefix());
-    Txn::new().when(absent).and_then([put]).or_else([
-        TxnOp::get(own.key.clone(), None),
-        TxnOp::get(own.tombstone(lease), Some(keys_only())),
-        TxnOp::get(own.queue.start(), Some(oldest())),
-    ])
+    absent.push(Compare::create_revision(own.queue.ours(), CompareOp::Equal, 0).with_prefix());
+    let mut taken = vec![put, TxnOp::get(own.queue.ours(), Some(newest()))];
+    if known == Others::Few {
+        taken.push(TxnOp::get(own.queue.start(), Some(others(&own.queue))));
+    }
+    Txn::new().when(absent).and_then(taken).or_else(who_is_there(own, lease))
+}
+
+/// What is known of the other keys that begin like a queue's places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// A look in passing shows them all.
+    Few,
+    /// It doesn't, and costs more the more there are.
+    Many,
 }
 
 fn taking(own: &Own, lease: i64) -> (Vec<Compare>, TxnOp) {
@@ -80,24 +94,48 @@ fn taking(own: &Own, lease: i64) -> (Vec<Compare>, TxnOp) {
 pub(crate) fn entered(answer: &TxnResponse, lease: i64) -> Result<Entered> {
     let mut answers = Answers::from(answer);
     let revision = answers.revision;
-    if answers.succeeded {
-        answers.put()?;
-        let standing = Standing { created: revision, modified: revision, lease };
-        // Who did not want to wait found nobody.
-        let around = answers.window().unwrap_or_default();
-        return Ok(Entered::Taken { standing, around });
+    if !answers.succeeded {
+        return found(answers).map(Entered::Refused);
     }
-    let (own, buried) = (answers.place()?, answers.place()?.is_some());
-    let first = answers.window().unwrap_or_default();
-    Ok(Entered::Refused(Refused { own, buried, first, revision }))
+    answers.put()?;
+    let standing = Standing { created: revision, modified: revision, lease };
+    let (around, others) = (answers.window()?, answers.window().unwrap_or(Window::UNKNOWN));
+    Ok(Entered::Taken { standing, around, others })
 }
 
 // ---- looking --------------------------------------------------------------------------------------------------------
 
-/// The own key, and who stands before it, the newest first.
+/// Who is there, for who does not want to wait.
+pub(crate) fn look_if_free(own: &Own, lease: i64) -> Txn {
+    Txn::new().and_then(who_is_there(own, lease))
+}
+
+pub(crate) fn looked_if_free(answer: &TxnResponse) -> Result<Found> {
+    found(Answers::from(answer))
+}
+
+fn who_is_there(own: &Own, lease: i64) -> Vec<TxnOp> {
+    let mut found = own_and_tombstone(own, lease);
+    found.push(TxnOp::get(own.queue.ours(), Some(oldest().with_limit(1))));
+    found.push(TxnOp::get(own.queue.start(), Some(others(&own.queue))));
+    found
+}
+
+fn own_and_tombstone(own: &Own, lease: i64) -> Vec<TxnOp> {
+    vec![TxnOp::get(own.key.clone(), None), TxnOp::get(own.tombstone(lease), Some(keys_only()))]
+}
+
+fn found(mut answers: Answers) -> Result<Found> {
+    let (own, buried) = (answers.place()?, answers.place()?.is_some());
+    // Who waits has not asked for more.
+    let first = answers.place().unwrap_or_default();
+    Ok(Found { own, buried, first, others: answers.window().unwrap_or(Window::UNKNOWN) })
+}
+
+/// The own key, and those of our clients' places that stand before it, the newest first.
 pub(crate) fn look(own: &Own, created: i64) -> Txn {
     let before = newest().with_max_create_revision(created - 1);
-    Txn::new().and_then([TxnOp::get(own.key.clone(), None), TxnOp::get(own.queue.start(), Some(before))])
+    Txn::new().and_then([TxnOp::get(own.key.clone(), None), TxnOp::get(own.queue.ours(), Some(before))])
 }
 
 pub(crate) fn looked(answer: &TxnResponse) -> Result<(Option<Place>, Window)> {
@@ -105,7 +143,7 @@ pub(crate) fn looked(answer: &TxnResponse) -> Result<(Option<Place>, Window)> {
     Ok((answers.place()?, answers.window()?))
 }
 
-/// The newest keys below a queue's beginning, with their values: the one before our own may be the holder's.
+/// The newest places of our clients, with their values: the one before our own may be the holder's.
 pub(crate) fn newest() -> GetOptions {
     GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Descend).with_limit(WINDOW)
 }
@@ -115,11 +153,24 @@ pub(crate) fn oldest() -> GetOptions {
     GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(WINDOW)
 }
 
+/// Some of what begins like our clients' places and lies before them: foreign ones, and other names. Without what they
+/// hold, which may be more than an answer can be.
+pub(crate) fn others(queue: &Queue) -> GetOptions {
+    keys_only().with_range(queue.ours()).with_limit(PASSING)
+}
+
 pub(crate) fn keys_only() -> GetOptions {
     GetOptions::new().with_keys_only()
 }
 
 // ---- giving up ------------------------------------------------------------------------------------------------------
+
+/// Deletes the key if it is the one that this owner made: also if a revoke has put another owner into it since.
+pub(crate) fn give_back(own: &Own, created: i64) -> Txn {
+    let delete = TxnOp::delete(own.key.clone(), None);
+    let is_the_one = Compare::create_revision(own.key.clone(), CompareOp::Equal, created);
+    Txn::new().when([is_the_one]).and_then([delete, rest(&own.queue)])
+}
 
 /// Deletes the key if it is this owner's.
 pub(crate) fn release(own: &Own) -> Txn {
@@ -139,9 +190,9 @@ fn is_owners(own: &Own) -> Compare {
     Compare::value(own.key.clone(), CompareOp::Equal, own.value.clone())
 }
 
-/// Some of who is left.
+/// Some of who is left of our clients.
 fn rest(queue: &Queue) -> TxnOp {
-    TxnOp::get(queue.start(), Some(keys_only().with_prefix().with_limit(WINDOW)))
+    TxnOp::get(queue.ours(), Some(keys_only().with_prefix().with_limit(WINDOW)))
 }
 
 /// Who is left, if the key was this owner's.

@@ -59,6 +59,10 @@ impl Backend for Etcd {
             Need::Counters | Need::Residue | Need::Age | Need::Interrupt if server.owned().is_none() => {
                 Err("the server was not started here: others may use it too".to_owned())
             }
+            Need::OneTrip => {
+                Err("who does not wait looks before it takes a place; tests of its own lose that answer"
+                    .to_owned())
+            }
             Need::Age => Err("no key stays behind that could get old".to_owned()),
             Need::Interrupt => Err("etcd cuts nobody's connections".to_owned()),
             Need::ServerClock => Err("leases end by Go's monotonic clock, which nobody sets".to_owned()),

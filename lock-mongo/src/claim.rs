@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request};
+use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request, Watched};
 use lock_core::{Done, Error, Listening, Result};
 use mongodb::bson::{Bson, DateTime, doc};
 use mongodb::options::ReturnDocument;
@@ -66,7 +66,7 @@ impl MongoClaim {
             let record = self.server.write(call, &mut self.lane, attempt).await?.ok_or_else(no_document)?;
             match (record.left(), record.token) {
                 (Some(valid_for), Some(token)) if record.is_of(&self.request.owner) => {
-                    return Ok(Attempt::Granted(Grant { token, valid_for }));
+                    return Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO }));
                 }
                 (Some(left), _) => {
                     self.mark.stands = !record.wants_a_mark();
@@ -84,7 +84,7 @@ impl MongoClaim {
     async fn deadline(&self, call: &Call) -> Result<DateTime> {
         self.server.prepare(call).await?;
         loop {
-            if let Some(deadline) = self.server.link().primary.time(call.ends()) {
+            if let Some(deadline) = self.server.link().primary.deadline(call) {
                 return Ok(deadline);
             }
             self.server.hello(call).await?;
@@ -138,6 +138,12 @@ impl Claim for MongoClaim {
         }
     }
 
+    async fn watch(&mut self) -> Result<Watched> {
+        let Request { owner, clock, patience, .. } = &self.request;
+        self.listening = Some(self.server.wakes.watch(owner, clock, *patience).await?);
+        Ok(Watched::FromNowOn)
+    }
+
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         let renew = Write {
             filter: doc! { "_id": &self.key },
@@ -149,7 +155,7 @@ impl Claim for MongoClaim {
         let owner = self.request.owner;
         Ok(match self.write(renew).await? {
             Some(record) => match record.left() {
-                Some(valid_for) if record.is_of(&owner) => Renewal::Held { valid_for },
+                Some(valid_for) if record.is_of(&owner) => Renewal::Held { valid_for, age: Duration::ZERO },
                 _ if record.was_revoked_from(&owner) => Renewal::Lost(Cause::Revoked),
                 Some(_) => Renewal::Lost(Cause::Taken),
                 None => Renewal::Lost(Cause::Gone),
@@ -160,7 +166,7 @@ impl Claim for MongoClaim {
 
     async fn release(&mut self) -> Result<Release> {
         let release = Write {
-            filter: doc! { "_id": &self.key, "owner": &self.owner },
+            filter: statements::given_up(&self.key, &self.owner),
             pipeline: statements::release(),
             missing: Missing::LeftOut,
             // What had ended by itself was not given up.

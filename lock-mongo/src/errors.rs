@@ -28,6 +28,9 @@ fn classify(error: &MongoError) -> Error {
         ErrorKind::ServerSelection { message, .. } if message.contains("SCRAM failure") => {
             Error::rejected(format!("{LOGIN}: {said}"))
         }
+        ErrorKind::ServerSelection { message, .. } if message.contains(NO_MESSAGE_OF_ITS) => {
+            Error::rejected(format!("what answers there is no MongoDB: {said}"))
+        }
         ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. } => {
             Error::unavailable(Done::No, format!("no server that takes writes can be reached: {said}"))
         }
@@ -118,6 +121,9 @@ fn code(error: &MongoError) -> Option<i32> {
 const LOGIN: &str = "the server refused the user or the password; give both, and where the user is kept, in the URL: \
      mongodb://user:password@host/?authSource=admin";
 const CERTIFICATE: &str = "the server's certificate, or ours, was refused; ?ca= names the roots to trust, ?cert= our own certificate and key";
+
+/// What the driver says of an answer whose head makes no message of MongoDB's.
+const NO_MESSAGE_OF_ITS: &str = "Invalid wire protocol opcode";
 
 /// What the server refuses before it does anything: a duplicate, a conflict with another's write, an attempt whose
 /// claim has been released (TransactionTooOld), a lock inside the server that was not had in time.

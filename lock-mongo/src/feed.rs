@@ -48,15 +48,37 @@ pub(crate) struct Feed {
     clock: Clock,
     random: Random,
     patience: Duration,
-    hub: Hub,
+    hubs: Hubs,
     open: watch::Sender<bool>,
     orders: mpsc::UnboundedReceiver<Order>,
+}
+
+/// The claims of a client that hear. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hubs {
+    /// By the name that they wait for.
+    pub(crate) waiters: Hub,
+    /// By the owner that holds.
+    pub(crate) holders: Hub,
+}
+
+impl Hubs {
+    fn are_empty(&self) -> bool {
+        self.waiters.is_empty() && self.holders.is_empty()
+    }
+
+    fn wake_all(&self) {
+        self.waiters.wake_all();
+        self.holders.wake_all();
+    }
 }
 
 /// What the stream tells.
 enum Heard {
     /// The lock with this key may be free.
     Free(Vec<u8>),
+    /// A lock was taken from this owner.
+    Revoked(Vec<u8>),
     /// Nothing, but it lives.
     Nothing,
 }
@@ -88,19 +110,19 @@ impl Feed {
         profile: Arc<Profile>,
         prefix: Prefix,
         context: Context,
-        hub: Hub,
+        hubs: Hubs,
         open: watch::Sender<bool>,
         orders: mpsc::UnboundedReceiver<Order>,
     ) -> Feed {
         let Context { clock, random, patience } = context;
-        Feed { current, profile, prefix, clock, random, patience, hub, open, orders }
+        Feed { current, profile, prefix, clock, random, patience, hubs, open, orders }
     }
 
     pub(crate) async fn run(mut self) {
         let mut waiting = Vec::new();
         let mut pause = FIRST_PAUSE;
         loop {
-            if waiting.is_empty() && self.hub.listened().is_empty() {
+            if waiting.is_empty() && self.hubs.are_empty() {
                 let Some(order) = self.orders.recv().await else { return };
                 waiting.push(order);
             }
@@ -111,11 +133,11 @@ impl Feed {
                     self.open.send_replace(true);
                     answer(&mut waiting, &Ok(()));
                     // What was told while there was no stream is lost.
-                    self.hub.wake_all();
+                    self.hubs.wake_all();
                     match self.follow(&mut tail).await {
                         Left::Ended => return,
                         Left::Idle => continue,
-                        Left::Broken => self.hub.wake_all(),
+                        Left::Broken => self.hubs.wake_all(),
                     }
                 }
                 Err(trouble) => {
@@ -164,6 +186,7 @@ impl Feed {
                         silent_at = self.clock.now() + BEAT + self.patience;
                         self.wake(&key);
                     }
+                    Some(Heard::Revoked(owner)) => self.tell(&owner),
                     Some(Heard::Nothing) => silent_at = self.clock.now() + BEAT + self.patience,
                     None => break Left::Broken,
                 },
@@ -174,11 +197,11 @@ impl Feed {
                 () = self.clock.sleep_until(silent_at) => break Left::Broken,
                 () = self.clock.sleep_until(look) => {
                     look = self.clock.now() + IDLE;
-                    let is_idle = self.hub.listened().is_empty();
+                    let is_idle = self.hubs.are_empty();
                     if is_idle && was_idle {
                         self.open.send_replace(false);
                         // Whoever has registered before it was closed took it for open.
-                        if self.hub.listened().is_empty() {
+                        if self.hubs.are_empty() {
                             return Left::Idle;
                         }
                         self.open.send_replace(true);
@@ -191,9 +214,14 @@ impl Feed {
         left
     }
 
+    fn tell(&self, owner: &[u8]) {
+        let digits: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.hubs.holders.wake(&digits);
+    }
+
     fn wake(&self, key: &[u8]) {
         if let Some(name) = std::str::from_utf8(key).ok().and_then(|key| self.prefix.strip(key)) {
-            self.hub.wake(name);
+            self.hubs.waiters.wake(name);
         }
     }
 
@@ -220,33 +248,45 @@ fn answer(waiting: &mut Vec<Order>, outcome: &Result<(), Trouble>) {
     }
 }
 
-/// Tells of releases, of locks that were broken, and of whatever an administrator does to the collection; of that only
-/// the key. A small change is stored as what it changed, a greater one as the new document.
+/// Tells of releases, of locks that were revoked, and of whatever an administrator does to the collection; of that only
+/// the key, and from whom a lock was revoked. A small change is stored as what it changed, a greater one as the new document.
 pub(crate) fn freed() -> Vec<Document> {
     vec![
         doc! { "$match": { "$or": [
             { "updateDescription.updatedFields.expires": NEVER },
             { "fullDocument.expires": NEVER },
+            { "updateDescription.updatedFields.revoked": { "$exists": true } },
+            { "fullDocument.revoked": { "$exists": true } },
             { "operationType": { "$nin": ["insert", "update", "replace"] } },
         ] } },
-        doc! { "$project": { "operationType": 1, "ns": 1, "documentKey": 1 } },
+        doc! { "$project": { "operationType": 1, "ns": 1, "documentKey": 1,
+        "updateDescription.updatedFields.revoked": 1, "fullDocument.revoked": 1 } },
     ]
 }
 
 /// Reads the stream until it breaks, or ends because the collection was dropped.
 async fn read(mut stream: ChangeStream<Document>, told: mpsc::UnboundedSender<Heard>) {
     while stream.is_alive() {
-        let heard = match stream.next_if_any().await {
-            Ok(Some(event)) => match key(&event) {
-                Some(key) => Heard::Free(key),
-                None => Heard::Nothing,
-            },
-            Ok(None) => Heard::Nothing,
+        let event = match stream.next_if_any().await {
+            Ok(event) => event,
             Err(_) => return,
         };
-        if told.send(heard).is_err() {
+        let revoked = event.as_ref().and_then(revoked).map(Heard::Revoked);
+        let free = event.as_ref().and_then(key).map_or(Heard::Nothing, Heard::Free);
+        if revoked.into_iter().chain([free]).any(|heard| told.send(heard).is_err()) {
             return;
         }
+    }
+}
+
+/// From whom a lock was revoked, if that is what happened.
+fn revoked(event: &Document) -> Option<Vec<u8>> {
+    let updated =
+        event.get_document("updateDescription").and_then(|update| update.get_document("updatedFields"));
+    let changed = updated.or_else(|_| event.get_document("fullDocument")).ok()?;
+    match changed.get("revoked")? {
+        Bson::Binary(owner) => Some(owner.bytes.clone()),
+        _ => None,
     }
 }
 

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lock_core::driver::Drift;
+use lock_core::driver::{Call, Drift, ServerClock};
 use lock_core::{Clock, Error, Instant, Result};
 use mongodb::ServerType;
-use mongodb::bson::DateTime;
+use mongodb::bson::{DateTime, Document};
 use mongodb::event::EventHandler;
 use mongodb::event::sdam::{SdamEvent, TopologyDescription};
 use mongodb::options::ServerAddress;
@@ -28,7 +28,7 @@ struct State {
     wire_version: Option<i32>,
     /// When a question was answered last; heartbeats have connections of their own.
     answered: Option<Instant>,
-    clocks: HashMap<ServerAddress, Readings>,
+    clocks: HashMap<ServerAddress, ServerClock>,
 }
 
 /// The protocol of MongoDB 4.4, the first that answers the time with a `findAndModify`.
@@ -37,20 +37,6 @@ const OLDEST_WIRE_VERSION: i32 = 9;
 /// Counts the primaries: what one of them said is not another's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Term(u64);
-
-/// What a server's clock said at first, and last.
-#[derive(Clone, Copy, Debug)]
-struct Readings {
-    first: Reading,
-    last: Reading,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Reading {
-    at: Instant,
-    /// The server's time minus ours, in microseconds.
-    offset: i64,
-}
 
 impl Primary {
     /// Tells `primary` and `profile` what the driver finds out about its servers, and the user's own handler too.
@@ -66,6 +52,11 @@ impl Primary {
                     primary.look_at(&change.new_description, &profile);
                 }
                 SdamEvent::ServerHeartbeatSucceeded(beat) => {
+                    // By the name of `hello`, and of what was asked before there was that.
+                    let takes_writes = |name| beat.reply.get_bool(name) == Ok(true);
+                    if ["isWritablePrimary", "ismaster"].into_iter().any(takes_writes) {
+                        profile.learn_run(run(&beat.reply));
+                    }
                     if let Ok(now) = beat.reply.get_datetime("localTime") {
                         primary.state().hear(beat.server_address.clone(), &clock, now.timestamp_millis());
                     }
@@ -109,11 +100,6 @@ impl Primary {
     }
 
     /// Takes note of the server's time, in milliseconds, which an answer that has just arrived gave.
-    ///
-    /// It is paired with the moment after the answer, not the one before the request: the estimate then stands at the
-    /// server's clock or behind it, and no deadline made of it lies beyond the end of a call's patience. Being refused
-    /// for an estimate that is too far behind costs one more round trip; the other error would let an attempt take the
-    /// lock after its caller has gone.
     pub(crate) fn hear(&self, clock: &Clock, asked_in: Term, now: i64) {
         let mut state = self.state();
         state.answered = Some(clock.now());
@@ -122,10 +108,14 @@ impl Primary {
         }
     }
 
-    /// The server's time at a moment of ours; `None` if this primary has not been heard yet.
-    pub(crate) fn time(&self, at: Instant) -> Option<DateTime> {
-        let Readings { last, .. } = self.readings()?;
-        Some(DateTime::from_millis(micros(at).saturating_add(last.offset).div_euclid(1000)))
+    /// The server's time now, in milliseconds, or somewhat less; 0 if this primary has not been heard yet.
+    pub(crate) fn time(&self, now: Instant) -> i64 {
+        self.clock().map_or(0, |clock| clock.at(now).div_euclid(1000))
+    }
+
+    /// The end of the call by the server's clock, or a moment before it; `None` if this primary has not been heard yet.
+    pub(crate) fn deadline(&self, call: &Call) -> Option<DateTime> {
+        Some(DateTime::from_millis(self.clock()?.deadline(call).div_euclid(1000)))
     }
 
     /// Whether an answer came after `moment`.
@@ -135,8 +125,7 @@ impl Primary {
 
     /// How its clock went against ours since it was heard first.
     pub(crate) fn drift(&self) -> Option<Drift> {
-        let Readings { first, last } = self.readings()?;
-        Some(Drift { over: last.at.since(first.at), micros: last.offset - first.offset })
+        Some(self.clock()?.drift())
     }
 
     /// `Rejected` if the server is too old.
@@ -149,7 +138,7 @@ impl Primary {
         }
     }
 
-    fn readings(&self) -> Option<Readings> {
+    fn clock(&self) -> Option<ServerClock> {
         let state = self.state();
         state.clocks.get(state.address.as_ref()?).copied()
     }
@@ -160,12 +149,15 @@ impl Primary {
     }
 }
 
+/// Which process answered `hello`, of all that were ever started.
+pub(crate) fn run(hello: &Document) -> Option<String> {
+    Some(hello.get_document("topologyVersion").ok()?.get_object_id("processId").ok()?.to_hex())
+}
+
 impl State {
     fn hear(&mut self, address: ServerAddress, clock: &Clock, now: i64) {
-        let at = clock.now();
-        let reading = Reading { at, offset: now.saturating_mul(1000).saturating_sub(micros(at)) };
-        let readings = self.clocks.entry(address).or_insert(Readings { first: reading, last: reading });
-        readings.last = reading;
+        let (told, heard) = (now.saturating_mul(1000), clock.now());
+        self.clocks.entry(address).or_insert_with(|| ServerClock::new(told, heard)).hear(told, heard);
     }
 
     fn elect(&mut self, address: ServerAddress) {
@@ -176,12 +168,10 @@ impl State {
     }
 }
 
-fn micros(at: Instant) -> i64 {
-    i64::try_from(at.since_origin().as_micros()).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn member(port: u16) -> ServerAddress {
@@ -189,7 +179,7 @@ mod tests {
     }
 
     fn millis(primary: &Primary, clock: &Clock) -> Option<i64> {
-        primary.time(clock.now()).map(DateTime::timestamp_millis)
+        primary.deadline(&Call::begin(clock, Duration::from_secs(1))).map(DateTime::timestamp_millis)
     }
 
     #[test]

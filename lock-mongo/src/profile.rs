@@ -3,9 +3,10 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease, Wakes};
+use lock_core::{Info, Prefix};
 
+use crate::link::Place;
 use crate::statements::KEPT;
 
 /// What answers.
@@ -18,13 +19,19 @@ pub(crate) enum Kind {
 
 /// The driver's [`Info`], renewed when the server turns out to be another.
 #[derive(Debug)]
-pub(crate) struct Profile(RwLock<State>);
+pub(crate) struct Profile {
+    state: RwLock<State>,
+    /// The collection, and what stands before names in it.
+    place: String,
+}
 
 #[derive(Debug)]
 struct State {
     kind: Option<Kind>,
     /// The server refuses change streams to this user.
     deaf: bool,
+    /// Which primary it is, of those that were ever started.
+    run: Option<String>,
     info: Arc<Info>,
 }
 
@@ -36,20 +43,22 @@ const CLOCK: &str = "the wall clock of the primary (of the standalone server). T
     within 1 % (chrony: maxslewrate 5000 at most)";
 
 impl Profile {
-    pub(crate) fn new(address: String) -> Profile {
-        Profile(RwLock::new(State {
-            kind: None,
-            deaf: false,
-            info: Arc::new(describe(address, None, false)),
-        }))
+    pub(crate) fn new(address: String, place: &Place, prefix: &Prefix) -> Profile {
+        let Place { database, collection } = place;
+        let info = Arc::new(describe(address, None, false));
+        Profile {
+            state: RwLock::new(State { kind: None, deaf: false, run: None, info }),
+            // In quotes, as a collection's name may have anything in it.
+            place: format!("{database:?}.{collection:?} {}", prefix.as_str()),
+        }
     }
 
     pub(crate) fn get(&self) -> Arc<Info> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).info.clone()
+        self.state.read().unwrap_or_else(PoisonError::into_inner).info.clone()
     }
 
     pub(crate) fn kind(&self) -> Option<Kind> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).kind
+        self.state.read().unwrap_or_else(PoisonError::into_inner).kind
     }
 
     /// What answers is of this kind.
@@ -62,12 +71,19 @@ impl Profile {
         self.change(|state| state.deaf = wakes == Wakes::Polled);
     }
 
+    /// A primary has said which it is.
+    pub(crate) fn learn_run(&self, run: Option<String>) {
+        self.change(|state| state.run = run);
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let before = (state.kind, state.deaf);
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let before = (state.kind, state.deaf, state.run.clone());
         change(&mut state);
-        if before != (state.kind, state.deaf) {
-            state.info = Arc::new(describe(state.info.server.clone(), state.kind, state.deaf));
+        if before != (state.kind, state.deaf, state.run.clone()) {
+            let identity = state.run.as_ref().map(|run| format!("{run} {}", self.place));
+            let info = describe(state.info.server.clone(), state.kind, state.deaf);
+            state.info = Arc::new(Info { identity, ..info });
         }
     }
 }
@@ -97,6 +113,7 @@ fn describe(server: String, kind: Option<Kind>, deaf: bool) -> Info {
     Info {
         backend: "mongodb",
         server,
+        identity: None,
         fencing,
         lease: Lease::Lock,
         fair: Fair::No,
@@ -115,7 +132,8 @@ mod tests {
 
     #[test]
     fn info_follows_what_answers() {
-        let profile = Profile::new("h:1".into());
+        let place = Place { database: "app".into(), collection: "c".into() };
+        let profile = Profile::new("h:1".into(), &place, &Prefix::new("p:").unwrap());
         profile.learn(Kind::Standalone);
         assert_eq!(profile.get().wakes, Wakes::Polled);
         assert!(matches!(profile.get().fencing, Fencing::WhileDataIsKept { .. }));
@@ -124,7 +142,11 @@ mod tests {
         assert!(matches!(profile.get().fencing, Fencing::WhileAMajorityKeepsItsData { .. }));
         profile.learn_wakes(Wakes::Polled);
         assert_eq!(profile.get().wakes, Wakes::Polled);
+        profile.learn_run(Some("f00d".into()));
         profile.learn_wakes(Wakes::Pushed);
         assert_eq!(profile.get().wakes, Wakes::Pushed);
+        assert_eq!(profile.get().identity.as_deref(), Some("f00d \"app\".\"c\" p:"));
+        profile.learn_run(None);
+        assert_eq!(profile.get().identity, None, "what answers there now doesn't say");
     }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use lock_core::driver::Call;
 use lock_core::{Clock, Context, Done, Error, Name, Prefix, Random, Result, detached};
-use mongodb::bson::{Bson, DateTime, Document};
+use mongodb::bson::{Bson, Document};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 use tokio::sync::OnceCell;
 
 use crate::errors::{self, is_duplicate, was_not_sent_to_one};
 use crate::lane::{Lane, Order};
 use crate::link::{Hello, Link, Place, bounded, majority, of_no_weight, of_the_primary};
-use crate::primary::Term;
+use crate::primary::{self, Term};
 use crate::profile::{Kind, Profile};
 use crate::record::Record;
 use crate::schema;
@@ -32,6 +32,8 @@ pub(crate) struct Server {
     current: Current,
     /// Whether the collection has been looked at.
     prepared: OnceCell<()>,
+    /// Whose turn it is to look at it: who waits for that may run out of time, and has then asked nothing.
+    preparing: tokio::sync::Mutex<()>,
 }
 
 /// The link in use. Cheap to clone.
@@ -78,7 +80,7 @@ impl Server {
         context: Context,
     ) -> Result<Server> {
         let options = bounded(options, context.patience);
-        let profile = Arc::new(Profile::new(address));
+        let profile = Arc::new(Profile::new(address, &place, &prefix));
         let link = Link::open(&options, &place, &profile, &context.clock)?;
         let current = Current(Arc::new(Mutex::new(Arc::new(link))));
         let wakes = Wakes::new(current.clone(), profile.clone(), prefix.clone(), context.clone());
@@ -93,6 +95,7 @@ impl Server {
             wakes,
             current,
             prepared: OnceCell::new(),
+            preparing: tokio::sync::Mutex::default(),
         })
     }
 
@@ -107,8 +110,17 @@ impl Server {
 
     /// Looks at the collection, once, and makes it if it isn't there.
     pub(crate) async fn prepare(&self, call: &Call) -> Result<()> {
+        if self.prepared.initialized() {
+            return Ok(());
+        }
+        let turn = call.within(self.preparing.lock()).await;
+        let _turn = turn.ok_or_else(|| call.out_of_time(Done::No))?;
         let prepare = || async {
             schema::prepare(self, call).await?;
+            // The monitoring tells which primary it is, in its own time. It is no reason not to begin.
+            if self.profile.get().identity.is_none() {
+                self.hello(call).await.ok();
+            }
             self.link().primary.check_version()
         };
         self.prepared.get_or_try_init(prepare).await.copied()
@@ -119,7 +131,9 @@ impl Server {
         let (link, asked_in) = self.link_and_term();
         let asking = link.clone();
         let answer = self.ask(call, &link, async move { asking.hello().await }).await;
-        let hello = Hello::parse(&answer.map_err(not_done)?)?;
+        let answer = answer.map_err(not_done)?;
+        self.profile.learn_run(primary::run(&answer));
+        let hello = Hello::parse(&answer)?;
         link.primary.hear(call.clock(), asked_in, hello.now);
         Ok(hello)
     }
@@ -187,7 +201,12 @@ impl Server {
         link: &Arc<Link>,
         asking: impl Future<Output = mongodb::error::Result<T>> + Send + 'static,
     ) -> Result<T> {
-        match detached(call.clock(), call.left(), async { Ok(asking.await) }).await {
+        let left = call.left();
+        if left.is_zero() {
+            // Nothing was asked, so that the link's silence says nothing.
+            return Err(call.out_of_time(Done::No));
+        }
+        match detached(call.clock(), left, async { Ok(asking.await) }).await {
             Ok(answer) => answer.map_err(errors::asking),
             Err(_) => {
                 if !link.primary.has_answered_since(call.began() + call.ends().since(call.began()) / 2) {
@@ -212,7 +231,7 @@ impl Server {
                 now
             }
             // Behind the server's clock, so that more may seem to be left; never more is believed than was asked for.
-            None => link.primary.time(call.clock().now()).map_or(0, DateTime::timestamp_millis),
+            None => link.primary.time(call.clock().now()),
         };
         Record::parse(document, now).map(Some)
     }

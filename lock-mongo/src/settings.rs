@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lock_core::{Client, Clock, Error, Location, Options, Prefix, Result, detached};
+use mongodb::error::Error as MongoError;
 use mongodb::options::{
     Acknowledgment, ClientOptions, ConnectionString, HostInfo, ServerAddress, Tls, TlsOptions,
 };
@@ -62,15 +63,27 @@ impl Mongo {
     /// name the same file). All others are MongoDB's own. `Invalid` for one that is neither, for those that would
     /// weaken a lock (`w`, `journal`, `readPreference` and the like), and for a file that can't be read.
     pub fn from_url(url: &str) -> Result<Mongo> {
-        let (mut ours, theirs) = split(url)?;
-        let mut connection = parse(&theirs)?;
+        let whole = Location::parse(url)?;
+        let (ours, theirs) = split(url)?;
+        let mut ours = ours.part_of(&whole);
+        #[cfg(not(feature = "srv"))]
+        if whole.scheme() == "mongodb+srv" {
+            return Err(Error::unsupported(
+                "mongodb+srv:// needs the feature `srv` of lock-mongo, which is off",
+            ));
+        }
+        let mut connection =
+            ConnectionString::parse(&theirs).map_err(|e| Error::invalid(words(&whole, &e)))?;
         refuse_weaker(&connection)?;
         take_certificates(&mut ours, &mut connection)?;
         let place = Place {
             database: connection.default_database.clone().unwrap_or_else(|| DATABASE.to_owned()),
-            collection: ours
-                .take("collection")
-                .map_or(Ok(COLLECTION.to_owned()), |name| collection_name(&name))?,
+            collection: ours.take("collection").map_or(Ok(COLLECTION.to_owned()), |name| {
+                collection_name(&name).map_err(|e| match ours.has_a_secret() {
+                    true => Error::invalid("the URL's parameter collection can't be a collection's name"),
+                    false => e,
+                })
+            })?,
         };
         let mongo = Mongo {
             reach: Reach::Url(Box::new(connection)),
@@ -203,13 +216,16 @@ fn split(url: &str) -> Result<(Location, String)> {
     Ok((ours, format!("{base}{slash}{question_mark}{}", theirs.join("&"))))
 }
 
-fn parse(url: &str) -> Result<ConnectionString> {
-    #[cfg(not(feature = "srv"))]
-    if url.starts_with("mongodb+srv://") {
-        return Err(Error::unsupported("mongodb+srv:// needs the feature `srv` of lock-mongo, which is off"));
+/// The driver names the part that is wrong and never the password, but quotes other parameters: how we are to be known,
+/// where a session's token may stand, and what a `&` in a secret makes of it.
+fn words(url: &Location, error: &MongoError) -> String {
+    let words = errors::words(error);
+    match url.has_a_secret() || words.to_ascii_lowercase().contains("mechanism") {
+        true => {
+            "no MongoDB URL: a parameter can't be used (none is quoted beside one with a secret)".to_owned()
+        }
+        false => format!("no MongoDB URL: {words}"),
     }
-    // Its errors name the part that is wrong, never the password.
-    ConnectionString::parse(url).map_err(|e| Error::invalid(format!("no MongoDB URL: {}", errors::words(&e))))
 }
 
 /// What we set by ourselves is an error in a URL, unless it says the same.
@@ -235,7 +251,7 @@ fn refuse_weaker(url: &ConnectionString) -> Result<()> {
 }
 
 fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<()> {
-    let ca = ours.take("ca").map(|path| pem("ca", path, &["CERTIFICATE"])).transpose()?;
+    let ca = ours.take("ca").map(|path| pem(ours, "ca", path, &["CERTIFICATE"])).transpose()?;
     let client = match (ours.take("cert"), ours.take("key")) {
         (Some(cert), None) => Some(cert),
         (Some(cert), Some(key)) if cert == key => Some(cert),
@@ -252,7 +268,7 @@ fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<
             ));
         }
     };
-    let client = client.map(|path| pem("cert", path, &["CERTIFICATE", "PRIVATE KEY"])).transpose()?;
+    let client = client.map(|path| pem(ours, "cert", path, &["CERTIFICATE", "PRIVATE KEY"])).transpose()?;
     if ca.is_none() && client.is_none() {
         return Ok(());
     }
@@ -268,12 +284,13 @@ fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<
 }
 
 /// A file that holds `what`: the driver would take one without for one that trusts nobody.
-fn pem(parameter: &str, path: String, what: &[&str]) -> Result<PathBuf> {
+fn pem(url: &Location, parameter: &str, path: String, what: &[&str]) -> Result<PathBuf> {
+    let file = url.shown(parameter, &path);
     let text = std::fs::read(&path)
-        .map_err(|e| Error::invalid(format!("{parameter}={path} can't be read: {e}")).with_source(e))?;
+        .map_err(|e| Error::invalid(format!("{file} can't be read: {e}")).with_source(e))?;
     let text = String::from_utf8_lossy(&text);
     match what.iter().find(|what| !text.contains(&format!("{what}-----"))) {
-        Some(missing) => Err(Error::invalid(format!("{parameter}={path} holds no {missing} in PEM form"))),
+        Some(missing) => Err(Error::invalid(format!("{file} holds no {missing} in PEM form"))),
         None => Ok(path.into()),
     }
 }
@@ -291,7 +308,7 @@ fn take_opening(url: &mut Location) -> Result<Opening> {
     match url.take("lazy").as_deref() {
         None | Some("false") => Ok(Opening::Waits),
         Some("true") => Ok(Opening::Lazy),
-        Some(other) => Err(Error::invalid(format!("lazy={other}: true or false"))),
+        Some(other) => Err(Error::invalid(format!("{}: true or false", url.shown("lazy", other)))),
     }
 }
 

@@ -56,19 +56,29 @@ pub(crate) fn mark() -> Vec<Document> {
     vec![doc! { "$set": { "waiting": { "$cond": [is_old, { "$add": ["$$NOW", MARK] }, "$waiting"] } } }]
 }
 
+/// What a release is about: what is this owner's, or what a revoke has left in its place.
+pub(crate) fn given_up(key: &Bson, me: &Bson) -> Document {
+    let left = doc! { "revoked": me, "expires": { "$gt": NEVER } };
+    doc! { "_id": key, "$or": [{ "owner": me }, left] }
+}
+
 /// A revoke's pipeline, for a document of `holder`'s: it can't renew any more, and the lock is free when it would have
 /// been. What is over already is left alone.
 pub(crate) fn revoke(holder: &Bson, by: &Bson, label: &str) -> Vec<Document> {
-    let revoked = doc! { "owner": by, "label": { "$literal": label }, "revoked": holder };
+    let revoked = doc! { "owner": by, "label": { "$literal": label }, "revoked": first(holder) };
     let outcome = doc! { "$cond": [is_live(), { "$mergeObjects": ["$$ROOT", revoked] }, "$$ROOT"] };
     vec![doc! { "$replaceWith": outcome }]
 }
 
 /// The same, and the lock is free at once. The holder is still told why it lost it.
 pub(crate) fn revoke_now(holder: &Bson) -> Vec<Document> {
-    let mut pipeline = release();
-    pipeline.push(doc! { "$set": { "revoked": holder } });
-    pipeline
+    let taken = doc! { "$set": { "expires": NEVER, "revoked": first(holder) } };
+    vec![taken, doc! { "$unset": ["owner", "label"] }, forget()]
+}
+
+/// From whom a lock was revoked, however often it was.
+fn first(holder: &Bson) -> Document {
+    doc! { "$ifNull": ["$revoked", holder] }
 }
 
 /// What is answered of a document, and the server's time with it.

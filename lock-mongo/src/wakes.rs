@@ -3,18 +3,18 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Context, Done, Error, Hub, Listening, Name, Prefix, Result};
+use lock_core::{Clock, Context, Done, Error, Listening, Name, Owner, Prefix, Result};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::feed::{Feed, Order, Trouble};
+use crate::feed::{Feed, Hubs, Order, Trouble};
 use crate::profile::{Kind, Profile};
 use crate::server::Current;
 
 /// Where the claims of a client listen. The feed ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Wakes {
-    hub: Hub,
-    /// Whether the stream is open: whoever is registered now hears of every release from now on.
+    hubs: Hubs,
+    /// Whether the stream is open: a claim that is registered now hears of every release and revoke from now on.
     open: watch::Receiver<bool>,
     orders: mpsc::UnboundedSender<Order>,
     /// Until the first listen starts it.
@@ -24,27 +24,39 @@ pub(crate) struct Wakes {
 
 impl Wakes {
     pub(crate) fn new(current: Current, profile: Arc<Profile>, prefix: Prefix, context: Context) -> Wakes {
-        let hub = Hub::default();
+        let hubs = Hubs::default();
         let (opening, open) = watch::channel(false);
         let (orders, received) = mpsc::unbounded_channel();
-        let feed = Feed::new(current, profile.clone(), prefix, context, hub.clone(), opening, received);
-        Wakes { hub, open, orders, feed: Mutex::new(Some(feed)), profile }
+        let feed = Feed::new(current, profile.clone(), prefix, context, hubs.clone(), opening, received);
+        Wakes { hubs, open, orders, feed: Mutex::new(Some(feed)), profile }
     }
 
     /// Listens for releases of `name`: at once if the stream is open, else as soon as it is.
     ///
     /// `Unsupported` on a standalone server, and if this user may not open a change stream.
     pub(crate) async fn listen(&self, name: &Name, clock: &Clock, patience: Duration) -> Result<Listening> {
+        // Registered before the look: the feed closes the stream only if no claim is registered.
+        let listening = self.hubs.waiters.listen(name);
+        self.hear(clock, patience).await?;
+        Ok(listening)
+    }
+
+    /// Listens for revokes of what this owner holds: as `listen` does.
+    pub(crate) async fn watch(&self, owner: &Owner, clock: &Clock, patience: Duration) -> Result<Listening> {
+        let watching = self.hubs.holders.listen(&owner.to_name());
+        self.hear(clock, patience).await?;
+        Ok(watching)
+    }
+
+    async fn hear(&self, clock: &Clock, patience: Duration) -> Result<()> {
         if self.profile.kind() == Some(Kind::Standalone) {
             return Err(Error::unsupported(STANDALONE));
         }
-        // Registered before the look: the feed closes the stream only if nobody is registered.
-        let listening = self.hub.listen(name);
         if *self.open.borrow() {
-            return Ok(listening);
+            return Ok(());
         }
         match clock.timeout(patience, self.opened()).await {
-            Some(Ok(())) => Ok(listening),
+            Some(Ok(())) => Ok(()),
             Some(Err(Trouble::Refused(why))) => Err(Error::unsupported(format!("{REFUSED}: {why}"))),
             Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Done::No, how)),
             None => Err(Error::unavailable(Done::No, format!("no change stream within {patience:?}"))),

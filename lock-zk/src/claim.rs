@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request};
+use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request, Watched};
 use lock_core::{Done, Error, FencingToken, Instant, Result};
 use tokio::sync::Notify;
 use zookeeper_client::Error as ZkError;
 
+use self::listening::Ahead;
 use crate::directory::Directory;
 use crate::errors;
 use crate::link::{Failure, Link};
@@ -35,6 +36,8 @@ pub(crate) struct ZkClaim {
     own: Option<Watching>,
     /// Whether `changed` is waited for.
     listening: bool,
+    /// When the server first refused its release.
+    refused_since: Option<Instant>,
 }
 
 /// A lock that was granted.
@@ -73,6 +76,7 @@ impl ZkClaim {
             watching: None,
             own: None,
             listening: false,
+            refused_since: None,
         }
     }
 
@@ -119,6 +123,7 @@ impl ZkClaim {
                 Ok(None) => return Err(self.out_of_time(call).into()),
                 Err(Failure::Broken) => session.cut(link.number),
                 Err(Failure::Refused(e)) => return Err(errors::refused(e).into()),
+                Err(Failure::Stray(path)) => return Err(errors::stray(&path).into()),
                 Err(Failure::Late) => {
                     self.is_late(&link, &session, call).await;
                     return Err(self.out_of_time(call).into());
@@ -128,10 +133,18 @@ impl ZkClaim {
     }
 
     async fn link(&self, session: &Session, call: &Call) -> Result<Arc<Link>, Trouble> {
-        session.link(call, self.place.uncertain_up_to()).await.map_err(|absent| match absent {
+        self.settled_link(session, call).await.map_err(|absent| match absent {
             Absent::Over => Trouble::Over,
             Absent::Late => self.out_of_time(call).into(),
         })
+    }
+
+    /// A link on which all is known that earlier ones have done. What may still be on its way there is cut off with it,
+    /// also where an attempt was dropped before it could see to that.
+    async fn settled_link(&self, session: &Session, call: &Call) -> Result<Arc<Link>, Absent> {
+        let uncertain = self.place.uncertain_up_to();
+        session.cut(uncertain);
+        session.link(call, uncertain).await
     }
 
     /// One look at the queue, with a place in it where one is wanted. `None` if it has to be repeated.
@@ -149,9 +162,10 @@ impl ZkClaim {
                 let Some(token) = token else { return Err(Failure::Refused(ZkError::Unimplemented)) };
                 self.watching = None;
                 self.held = Some(Held::Still);
-                let certain = session.ends();
-                self.told = Some(certain);
-                Ok(Some(Attempt::Granted(Grant { token, valid_for: certain.since(call.began()) })))
+                let deadlines = session.deadlines();
+                self.told = Some(deadlines.ends());
+                let (valid_for, age) = deadlines.left_at(call.began());
+                Ok(Some(Attempt::Granted(Grant { token, valid_for, age })))
             }
             Stand::Revoked { path } => {
                 session.condemn(path);
@@ -159,7 +173,8 @@ impl ZkClaim {
                 Ok(None)
             }
             Stand::Behind { ahead } => {
-                if self.listening && !self.watch(link, session, call, &ahead).await? {
+                // Who stands there is read, too: it may be no ticket.
+                if self.watch(link, session, call, &ahead).await? == Ahead::Gone {
                     return Ok(None);
                 }
                 self.held = None;
@@ -174,9 +189,8 @@ impl ZkClaim {
     /// connection on the server's side too, whatever is on its way there.
     async fn is_late(&self, link: &Link, session: &Session, call: &Call) {
         if self.place.uncertain_up_to() >= link.number {
-            session.cut(link.number);
-            // Bounded by the call; what it answers is looked at by the release.
-            session.link(call, link.number).await.ok();
+            // Bounded by the call; what the link answers is looked at by the release.
+            self.settled_link(session, call).await.ok();
         } else if !link.was_heard_since(call.began()) {
             session.cut(link.number);
         }
@@ -196,18 +210,20 @@ impl ZkClaim {
             return Ok(Release::NotHeld);
         }
         loop {
-            let link = match session.link(call, self.place.uncertain_up_to()).await {
+            let link = match self.settled_link(&session, call).await {
                 Ok(link) => link,
                 Err(Absent::Over) => return Ok(Release::NotHeld),
                 Err(Absent::Late) => return Err(call.out_of_time(Done::Unknown)),
             };
+            let path = self.place.path();
             match self.place.give_up(&link, call).await {
-                Ok(given_up) => {
-                    given_up.condemned.into_iter().for_each(|path| session.condemn(path));
-                    return Ok(given_up.release);
+                Ok(release) => {
+                    path.iter().for_each(|path| session.is_executed(path));
+                    return Ok(release);
                 }
                 Err(Failure::Broken) => session.cut(link.number),
                 Err(Failure::Refused(e)) => return Err(errors::refused(e)),
+                Err(Failure::Stray(path)) => return Err(errors::stray(&path)),
                 Err(Failure::Late) => {
                     if !link.was_heard_since(call.began()) {
                         session.cut(link.number);
@@ -216,6 +232,21 @@ impl ZkClaim {
                 }
             }
         }
+    }
+}
+
+impl ZkClaim {
+    /// The server won't remove the node. It goes with its session and not before, and others wait behind it: if that
+    /// lasts for a whole ttl, the session goes.
+    fn is_refused(&mut self, call: &Call, refused: Error) -> Result<Release> {
+        let Some(seat) = &self.seat else { return Err(refused) };
+        self.sessions.fills_up(&seat.session);
+        let since = *self.refused_since.get_or_insert(call.began());
+        if call.clock().now().since(since) < self.request.ttl {
+            return Err(refused);
+        }
+        self.sessions.give_up(&seat.session);
+        Ok(Release::NotHeld)
     }
 }
 
@@ -253,6 +284,11 @@ impl Claim for ZkClaim {
         self.wakes.notified().await;
     }
 
+    /// The look that follows reads the own node, and watches it from then on.
+    async fn watch(&mut self) -> Result<Watched> {
+        Ok(Watched::FromNowOn)
+    }
+
     async fn renew(&mut self, _ttl: Duration) -> Result<Renewal> {
         let call = self.call();
         let (Some(seat), Some(held)) = (&self.seat, self.held) else { return Ok(Renewal::Lost(Cause::Gone)) };
@@ -273,8 +309,23 @@ impl Claim for ZkClaim {
     async fn release(&mut self) -> Result<Release> {
         let call = self.call();
         (self.watching, self.listening) = (None, false);
-        let release = self.give_back(&call).await?;
+        let release = match self.give_back(&call).await {
+            Err(e) if !e.is_transient() => self.is_refused(&call, e)?,
+            release => release?,
+        };
         self.leave();
         Ok(release)
+    }
+}
+
+impl Drop for ZkClaim {
+    /// A claim that was not released was cut short: what it has goes all the same.
+    fn drop(&mut self) {
+        if let Some(seat) = &self.seat
+            && self.place.may_be_there()
+            && !self.sessions.are_copied()
+        {
+            seat.session.leave_behind(self.place.take());
+        }
     }
 }

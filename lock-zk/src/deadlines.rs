@@ -47,6 +47,12 @@ impl Deadlines {
         self.ends
     }
 
+    /// What is left of the session at `start`, and how much of its timeout had passed by then.
+    pub(crate) fn left_at(&self, start: Instant) -> (Duration, Duration) {
+        let left = self.ends.since(start);
+        (left, self.timeout.saturating_sub(left))
+    }
+
     /// When the next heartbeat is due: often enough that four fifths are certain at any time, never oftener than once a
     /// tick.
     pub(crate) fn due(&self) -> Instant {
@@ -67,7 +73,8 @@ impl Deadlines {
     /// The heartbeat that began last was answered, on whatever connection: a reconnect makes the server hear of the
     /// session even later.
     pub(crate) fn answered(&mut self, now: Instant) -> Worth {
-        if now + self.tick > self.ends {
+        // By a clock of ours that runs 1 % slow, the session ends that much earlier.
+        if now + self.tick + self.timeout / 100 > self.ends {
             return Worth::Nothing;
         }
         self.ends = self.ends.max(self.before + self.timeout);
@@ -126,8 +133,30 @@ mod tests {
         assert_eq!(session.answered(at(3501)), Worth::Nothing);
         assert_eq!(session.ends(), at(4000));
         let mut in_time = session;
-        assert_eq!(in_time.answered(at(3500)), Worth::Proof);
+        assert_eq!(in_time.answered(at(3460)), Worth::Proof);
         assert_eq!(in_time.ends(), at(5000));
+    }
+
+    /// By the server's clock, which ran faster for all of the session's life, the tick began earlier.
+    #[test]
+    fn a_slow_clock_takes_no_late_answer_for_one_in_time() {
+        let mut session = Deadlines::new(at(0), TICK * 600, TICK);
+        session.begin(at(30_000));
+        session.answered(at(30_001));
+        session.begin(at(60_000));
+        assert_eq!(
+            session.answered(at(297_000)),
+            Worth::Nothing,
+            "a hundredth of 300 s, and more than a tick"
+        );
+        assert_eq!(session.answered(at(296_500)), Worth::Proof);
+    }
+
+    #[test]
+    fn what_is_left_is_of_a_timeout_that_began_before() {
+        let (start, ends) = (at(1500), session().ends());
+        assert_eq!(session().left_at(start), (ends.since(start), start.since(at(0))));
+        assert_eq!(session().left_at(at(5000)), (Duration::ZERO, TIMEOUT));
     }
 
     #[test]

@@ -14,10 +14,12 @@ use zookeeper_client::{Acls, Error as ZkError, MultiReadResult, Stat};
 use crate::check;
 use crate::claim::ZkClaim;
 use crate::directory::{Directory, Folder};
+use crate::errors;
 use crate::eye::{Eye, FOR_EVER};
 use crate::info::Granted;
+use crate::kind::Kind;
 use crate::layout::{self, Said};
-use crate::link::{Failure, Link, Site};
+use crate::link::{Failure, Link, Process, Site};
 use crate::session::{Sessions, not_opened};
 use crate::settings::ZooKeeper;
 
@@ -40,7 +42,8 @@ impl ZkDriver {
         let Context { clock, random, patience } = context;
         let acls = if reach.has_login() { Acls::creator_all() } else { Acls::anyone_all() };
         let is_encrypted = reach.is_encrypted();
-        let site = Site { reach: Arc::new(reach), clock: clock.clone(), random, runtime: Handle::current() };
+        let (runtime, process) = (Handle::current(), Process::this());
+        let site = Site { reach: Arc::new(reach), clock: clock.clone(), random, runtime, process };
         let call = Call::begin(&clock, patience);
         // Nobody says which timeouts are granted but by granting them.
         let shortest = tick.saturating_mul(2).min(FOR_EVER);
@@ -77,6 +80,7 @@ impl ZkDriver {
             }
             let read = link.ask(call, reading.commit()).await?;
             standing.extend(read.into_iter().zip(tickets).filter_map(|(read, ticket)| match read {
+                MultiReadResult::Data { stat, .. } if Kind::of(&ticket.name, &stat) == Kind::Other => None,
                 MultiReadResult::Data { data, stat } => {
                     Some(Standing { name: ticket.name.clone(), said: Said::parse(&data), stat })
                 }
@@ -101,6 +105,9 @@ impl ZkDriver {
                 return Ok(Ok(Revoked::NotHeld));
             };
             let (path, version) = (directory.node(&first.name), Some(first.stat.version));
+            if Kind::of(&first.name, &first.stat) == Kind::Stray {
+                return Ok(Err(errors::stray(&path)));
+            }
             let (outcome, revoked) = match (when, &first.said) {
                 (When::Now, _) => (link.ask(call, link.client.delete(&path, version)).await, Revoked::Free),
                 (When::HoldersDeadline, Said::Foreign) => return Ok(Err(is_foreign(&first.name))),

@@ -57,6 +57,14 @@ pub(crate) fn refused(error: ZkError) -> Error {
     outcome.with_source(error)
 }
 
+/// A node that looks like a ticket and that no session keeps.
+pub(crate) fn stray(path: &str) -> Error {
+    Error::rejected(format!(
+        "the node {path} belongs to no session: no lock client has made it, and it would stand before everybody for \
+         ever; delete it"
+    ))
+}
+
 /// The first version with everything that we ask for.
 pub(crate) const OLDEST: &str = "3.5";
 

@@ -39,6 +39,7 @@ impl Eye {
         match outcome {
             Ok(out) => return Ok(Some(out)),
             Err(Failure::Refused(e)) => return Err(errors::refused(e)),
+            Err(Failure::Stray(path)) => return Err(errors::stray(&path)),
             Err(Failure::Broken) => link.end().await,
             Err(Failure::Late) if !link.was_heard_since(call.began()) => link.end().await,
             Err(Failure::Late) => {}

@@ -13,12 +13,13 @@ use zookeeper_client::MultiWriteError;
 
 use crate::errors;
 use crate::link::{Failure, Link, NotOpened};
+use crate::place::Place;
 use crate::session::{Phase, Session, Sessions, State};
 use crate::watches::Watch;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Keeps a session until it is idle, over, or nothing of anybody is left in it and no proof came in time.
+/// Keeps a session until it is idle, over, or no proof came in time and nothing of any claim is left in it.
 pub(crate) async fn keep(
     session: Arc<Session>,
     mut link: Arc<Link>,
@@ -29,18 +30,24 @@ pub(crate) async fn keep(
     let clock = session.site.clock.clone();
     let mut keeper = Keeper { session, sessions, arriving, clock, tick };
     loop {
+        let number = link.number;
         match keeper.serve(&link).await {
+            Ended::Idle if keeper.is_awaited() => {
+                keeper.session.enter(Phase::Between);
+                keeper.close(link).await;
+            }
             Ended::Idle => {
                 // The last handle closes the session.
                 keeper.session.end(State::Closed);
                 keeper.session.enter(Phase::Between);
                 return;
             }
-            Ended::Broken => {}
+            Ended::Broken => {
+                keeper.session.enter(Phase::Between);
+                link.end().await;
+            }
         }
-        keeper.session.enter(Phase::Between);
-        link.end().await;
-        match keeper.resume(link.number).await {
+        match keeper.resume(number).await {
             Some(next) => link = next,
             None => return,
         }
@@ -71,9 +78,13 @@ impl Keeper {
         let mut heartbeat: Option<Boxed<Answered>> = None;
         let (mut wanted, mut unanswered) = (false, 0);
         loop {
+            session.site.rests_if_copied().await;
             let (deadlines, state) = (session.deadlines(), session.state());
             if is_over(&session) {
                 return Ended::Idle;
+            }
+            for place in session.due_remains(link.number) {
+                chores.push(Box::pin(clear(session.clone(), link.clone(), place)));
             }
             let next = if wanted { deadlines.earliest() } else { deadlines.due() };
             let execution = session.next_execution(link.number);
@@ -112,6 +123,8 @@ impl Keeper {
                 () = clock.sleep_until(deadlines.ends()), if state == State::Alive => {
                     self.retire();
                 }
+                // Its holders know that they hold no more: from now on others may.
+                () = clock.sleep_until(deadlines.ends()), if session.is_given_up() => {}
                 () = clock.sleep_until(next), if state == State::Alive && heartbeat.is_none() => {
                     if !wanted && self.is_idle() {
                         return Ended::Idle;
@@ -124,12 +137,26 @@ impl Keeper {
         }
     }
 
+    /// Whether claims are left in a session that is to be closed. Their calls end with the server's word that it is over,
+    /// and not before: what they have in it may be there until then.
+    fn is_awaited(&self) -> bool {
+        self.session.state() == State::Retired && !self.session.is_left()
+    }
+
+    /// Closes the session. Whether that has arrived, the next attempt to resume it tells.
+    async fn close(&mut self, link: Arc<Link>) {
+        // Each of them keeps the connection open.
+        while self.arriving.try_recv().is_ok() {}
+        link.close(self.session.timeout()).await;
+    }
+
     /// Connects the session anew, for as long as that is worth it.
     async fn resume(&self, last: u64) -> Option<Arc<Link>> {
         let session = &self.session;
         let mut failures = 0;
         for number in last + 1.. {
-            if is_over(session) {
+            session.site.rests_if_copied().await;
+            if is_unneeded(session) {
                 return None;
             }
             let outcome = {
@@ -200,7 +227,7 @@ impl Keeper {
                     biased;
                     () = self.clock.sleep_until(until) => return,
                     () = session.left.notified() => {
-                        if is_over(session) {
+                        if is_unneeded(session) {
                             return;
                         }
                     }
@@ -238,8 +265,13 @@ fn take_over(watch: Watch, link: &Link, chores: &FuturesUnordered<Boxed<()>>) {
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// Whether nobody needs the session any more: its client has gone, or nothing of anybody is left in one that was given up.
+/// Whether a session is to be left: it is not needed, or was given up, and its holders know that they hold no more.
 fn is_over(session: &Session) -> bool {
+    is_unneeded(session) || session.is_given_up() && !session.is_certain()
+}
+
+/// Whether the session is not needed any more: its client has gone, or it was retired, and nothing of any claim is in it.
+fn is_unneeded(session: &Session) -> bool {
     match session.state() {
         State::Closed => true,
         State::Retired => session.is_left(),
@@ -275,7 +307,7 @@ async fn beat(session: Arc<Session>, link: Arc<Link>) -> Answered {
         match link.ask(&call, answer.as_mut()).await {
             Ok(()) => return Answered::Yes,
             Err(Failure::Late) if link.was_heard_since(call.began()) => {}
-            Err(Failure::Late | Failure::Refused(_)) => return Answered::No,
+            Err(Failure::Late | Failure::Refused(_) | Failure::Stray(_)) => return Answered::No,
             Err(Failure::Broken) => {
                 session.cut(link.number);
                 return Answered::No;
@@ -298,6 +330,18 @@ async fn sleep_until(clock: &Clock, at: Option<Instant>) {
         Some(at) => clock.sleep_until(at).await,
         None => std::future::pending().await,
     }
+}
+
+/// Removes what a claim has left that was cut short. If that has no answer, the next connection is asked.
+async fn clear(session: Arc<Session>, link: Arc<Link>, mut place: Place) {
+    let call = Call::begin(&session.site.clock, session.timeout() / 4);
+    match place.give_up(&link, &call).await {
+        // What was refused goes with the session.
+        Ok(_) | Err(Failure::Refused(_) | Failure::Stray(_)) => {}
+        Err(Failure::Broken | Failure::Late) => return session.cut(link.number),
+    }
+    session.is_cleared(&place);
+    session.left.notify_one();
 }
 
 /// Deletes the node of a revoked holder. If the connection breaks, the next one is asked.

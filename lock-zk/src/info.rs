@@ -34,6 +34,7 @@ impl Granted {
         Info {
             backend: "zookeeper",
             server,
+            identity: None,
             fencing: Fencing::UntilAMajorityLosesItsData {
                 and: "no older copy of the data is restored, nor the ensemble set up anew".to_owned(),
             },

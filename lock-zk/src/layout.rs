@@ -91,6 +91,11 @@ pub(crate) fn unnumbered(queue: &[Ticket]) -> &[Ticket] {
     if queue.len() - from > 1 { &queue[from..] } else { &[] }
 }
 
+/// Whether lock clients name their nodes like that, and not only some other end in ten digits.
+pub(crate) fn is_marked(name: &str) -> bool {
+    name.contains(MARK) || name.contains(KAZOOS)
+}
+
 /// Whose a node is that is not one of ours.
 pub(crate) fn maker(name: &str) -> &'static str {
     if name.contains(KAZOOS) { "kazoo" } else { "another client" }

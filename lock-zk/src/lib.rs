@@ -31,6 +31,7 @@ mod eye;
 pub mod floor;
 mod heartbeat;
 mod info;
+mod kind;
 mod layout;
 mod link;
 mod place;

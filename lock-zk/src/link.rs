@@ -29,6 +29,32 @@ pub(crate) struct Site {
     pub(crate) random: Random,
     /// The client's own: a guard may be dropped anywhere.
     pub(crate) runtime: Handle,
+    /// Which made it.
+    pub(crate) process: Process,
+}
+
+/// A process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process(u32);
+
+impl Process {
+    pub(crate) fn this() -> Process {
+        Process(std::process::id())
+    }
+
+    /// Whether this is a fork of it: what it made is a copy here, which owns nothing, and nothing is to be sent for it.
+    pub(crate) fn is_parent(self) -> bool {
+        self.0 != std::process::id()
+    }
+}
+
+impl Site {
+    /// Never resolves in a copy: the task rests with all that it has, whose end the server would hear of.
+    pub(crate) async fn rests_if_copied(&self) {
+        if self.process.is_parent() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 /// One connection. When it is dropped without having been [ended](Self::end), its session is closed.
@@ -43,6 +69,7 @@ pub(crate) struct Link {
     serving: Mutex<Option<JoinHandle<()>>>,
     has_ended: AtomicBool,
     heard: Mutex<Instant>,
+    process: Process,
 }
 
 /// Why there is no connection.
@@ -64,6 +91,8 @@ pub(crate) enum Failure {
     Broken,
     /// No answer came in time: nobody knows.
     Late,
+    /// The node of this path stands in the way, and is no lock client's.
+    Stray(String),
 }
 
 impl Link {
@@ -105,7 +134,7 @@ impl Link {
             Some(Ok(client)) => {
                 let (serving, heard) = (Mutex::new(serving), Mutex::new(site.clock.now()));
                 let (has_ended, clock) = (AtomicBool::new(false), site.clock.clone());
-                Ok(Link { number, client, began, clock, serving, has_ended, heard })
+                Ok(Link { number, client, began, clock, serving, has_ended, heard, process: site.process })
             }
             Some(Err(ZkError::SessionExpired)) => Err(NotOpened::Expired),
             Some(Err(e)) => Err(NotOpened::Failed(e)),
@@ -153,6 +182,19 @@ impl Link {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) >= since
     }
 
+    /// Closes the session with the connection, as soon as no call uses it any more. Waits for that, for so long at most.
+    pub(crate) async fn close(self: Arc<Self>, limit: Duration) {
+        let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let clock = self.clock.clone();
+        drop(self);
+        if let Some(serving) = serving {
+            tokio::select! {
+                _ = serving => {}
+                () = clock.sleep(limit) => {}
+            }
+        }
+    }
+
     /// Ends the connection, whatever is still on its way. The session stays. Nobody may be polling a watch of it: the
     /// client's watchers panic then.
     pub(crate) async fn end(&self) {
@@ -161,6 +203,15 @@ impl Link {
         if let Some(serving) = serving {
             serving.abort();
             serving.await.ok();
+        }
+    }
+}
+
+impl Drop for Link {
+    /// In a fork it is a copy, and the session its parent's, on the same socket: the client, never dropped, doesn't close it.
+    fn drop(&mut self) {
+        if self.process.is_parent() {
+            std::mem::forget(self.client.clone());
         }
     }
 }

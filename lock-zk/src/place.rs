@@ -1,5 +1,6 @@
 //! An owner's place in a lock's queue: its node, and what is known of it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lock_core::Owner;
@@ -7,11 +8,12 @@ use lock_core::driver::{Call, Release, Request, Waits};
 use zookeeper_client::Error as ZkError;
 
 use crate::directory::Directory;
+use crate::kind::Kind;
 use crate::layout::{self, Ticket};
 use crate::link::{Failure, Link};
 
 /// Where an owner stands, as far as it knows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) directory: Directory,
     /// What the names of the owner's nodes begin with.
@@ -21,6 +23,8 @@ pub(crate) struct Place {
     uncertain: Option<u64>,
     /// Nodes that were revoked: they are not the owner's any more.
     condemned: Vec<String>,
+    /// Nodes that are no tickets.
+    passed_over: BTreeSet<String>,
     ahead: Option<String>,
     /// Whether others were seen there.
     others: bool,
@@ -53,14 +57,6 @@ pub(crate) enum Stand {
     Unknown,
 }
 
-/// What was given up.
-#[derive(Debug)]
-pub(crate) struct GivenUp {
-    pub(crate) release: Release,
-    /// Nodes that were revoked, and stay for now.
-    pub(crate) condemned: Vec<String>,
-}
-
 /// Data that nobody has written to but their owner.
 const FIRST_VERSION: Option<i32> = Some(0);
 
@@ -76,6 +72,7 @@ impl Place {
             node,
             uncertain,
             condemned,
+            passed_over: BTreeSet::new(),
             ahead,
             others: false,
             looks,
@@ -89,6 +86,23 @@ impl Place {
         (self.node, self.uncertain, self.ahead) = (None, None, None);
         (self.others, self.is_going) = (false, false);
         self.condemned.clear();
+    }
+
+    /// What may be of it on the server, for another to remove.
+    pub(crate) fn take(&mut self) -> Place {
+        let taken = self.clone();
+        self.forget();
+        taken
+    }
+
+    /// Whether this is the same owner's.
+    pub(crate) fn is_of(&self, other: &Place) -> bool {
+        self.prefix == other.prefix
+    }
+
+    /// This node is no ticket, and not waited for.
+    pub(crate) fn passes_over(&mut self, name: &str) {
+        self.passed_over.insert(name.to_owned());
     }
 
     /// Its node is not there any more.
@@ -143,7 +157,7 @@ impl Place {
             (None, Waits::No) => {
                 let queue = self.directory.find_queue(link, call).await?;
                 self.is_missing = queue.is_none();
-                if queue.is_some_and(|queue| !queue.is_empty()) {
+                if self.is_held(link, call, &queue.unwrap_or_default()).await? {
                     return Ok(Stand::Outside);
                 }
                 match self.enter(link, call, request, timeout).await? {
@@ -160,6 +174,26 @@ impl Place {
             return Ok(Stand::Outside);
         }
         Ok(stand)
+    }
+
+    /// Whether a ticket stands in this queue.
+    async fn is_held(&mut self, link: &Link, call: &Call, queue: &[Ticket]) -> Result<bool, Failure> {
+        for Ticket { name, .. } in queue {
+            let path = self.directory.node(name);
+            let kind = match link.ask(call, link.client.get_data(&path)).await {
+                Ok((_, stat)) => Kind::of(name, &stat),
+                Err(Failure::Refused(ZkError::NoNode)) => continue,
+                // Not everybody's to read.
+                Err(Failure::Refused(ZkError::NoAuth)) => Kind::Ticket,
+                Err(failure) => return Err(failure),
+            };
+            match kind {
+                Kind::Ticket => return Ok(true),
+                Kind::Other => self.passes_over(name),
+                Kind::Stray => return Err(Failure::Stray(path)),
+            }
+        }
+        Ok(false)
     }
 
     /// Looks at the queue, and what has become of the node in it, in one flight.
@@ -240,9 +274,16 @@ impl Place {
         name.starts_with(&self.prefix) && !self.condemned.iter().any(|condemned| condemned == name)
     }
 
+    /// Whether another client's ticket is there, by its name.
+    fn has_others(&self, queue: &[Ticket]) -> bool {
+        queue.iter().any(|ticket| !self.is_own(&ticket.name) && layout::is_marked(&ticket.name))
+    }
+
     fn read(&mut self, queue: &[Ticket]) -> Stand {
         let Some(node) = &self.node else { return Stand::Unknown };
-        self.others = queue.iter().any(|ticket| !self.is_own(&ticket.name));
+        self.others = self.has_others(queue);
+        let queue: Vec<&Ticket> =
+            queue.iter().filter(|ticket| !self.passed_over.contains(&ticket.name)).collect();
         match queue.iter().position(|ticket| ticket.name == node.name) {
             Some(0) => {
                 self.ahead = None;
@@ -261,10 +302,10 @@ impl Place {
         }
     }
 
-    /// Removes what the owner has there, and answers what that was.
-    pub(crate) async fn give_up(&mut self, link: &Link, call: &Call) -> Result<GivenUp, Failure> {
+    /// Removes what the owner has there, also what was revoked since, and answers what that was.
+    pub(crate) async fn give_up(&mut self, link: &Link, call: &Call) -> Result<Release, Failure> {
         let was_going = self.is_going;
-        let mut given_up = match (&self.node, self.uncertain) {
+        let mut release = match (&self.node, self.uncertain) {
             (Some(node), None) => {
                 let path = self.directory.node(&node.name);
                 self.is_going = true;
@@ -273,14 +314,14 @@ impl Place {
             _ => self.give_up_all(link, call).await?,
         };
         // Nobody said that it was there the first time: it was removed by that.
-        if was_going && given_up.release == Release::NotHeld && given_up.condemned.is_empty() {
-            given_up.release = Release::Released { others: None };
+        if was_going && release == Release::NotHeld {
+            release = Release::Released { others: None };
         }
         (self.node, self.uncertain, self.ahead, self.is_going) = (None, None, None, false);
-        Ok(given_up)
+        Ok(release)
     }
 
-    async fn give_up_node(&self, link: &Link, call: &Call, path: &str) -> Result<GivenUp, Failure> {
+    async fn give_up_node(&self, link: &Link, call: &Call, path: &str) -> Result<Release, Failure> {
         let deleting = link.client.delete(path, FIRST_VERSION);
         let looks = self.looks && !self.others;
         let listing = looks.then(|| link.client.list_children(self.directory.path()));
@@ -290,32 +331,30 @@ impl Place {
             let children = match link.ask(call, listing).await {
                 Ok(children) => children,
                 // What matters is done.
-                Err(_) => return Ok(GivenUp::of(outcome, path, others)),
+                Err(_) => return Ok(outcome.into_release(others)),
             };
             let queue = layout::queue(children);
-            others = Some(queue.iter().any(|ticket| !self.is_own(&ticket.name)));
+            others = Some(self.has_others(&queue));
             // A request that somehow came twice has left another one.
             for ghost in queue.iter().filter(|ticket| self.is_own(&ticket.name)) {
                 self.remove(link, call, &self.directory.node(&ghost.name)).await?;
             }
         }
-        Ok(GivenUp::of(outcome, path, others))
+        Ok(outcome.into_release(others))
     }
 
     /// Of whatever may have been made by requests that were not answered.
-    async fn give_up_all(&self, link: &Link, call: &Call) -> Result<GivenUp, Failure> {
+    async fn give_up_all(&self, link: &Link, call: &Call) -> Result<Release, Failure> {
         let queue = self.directory.queue(link, call).await?;
-        let others = queue.iter().any(|ticket| !self.is_own(&ticket.name));
-        let mut all = GivenUp { release: Release::NotHeld, condemned: Vec::new() };
+        let others = self.has_others(&queue);
+        let mut release = Release::NotHeld;
         for own in queue.iter().filter(|ticket| self.is_own(&ticket.name)) {
             let path = self.directory.node(&own.name);
-            match self.remove(link, call, &path).await? {
-                Removed::Yes => all.release = Release::Released { others: Some(others) },
-                Removed::Revoked => all.condemned.push(path),
-                Removed::WasGone => {}
+            if self.remove(link, call, &path).await? == Removed::Yes {
+                release = Release::Released { others: Some(others) };
             }
         }
-        Ok(all)
+        Ok(release)
     }
 
     async fn remove(&self, link: &Link, call: &Call, path: &str) -> Result<Removed, Failure> {
@@ -338,9 +377,8 @@ impl Place {
                 Err(Failure::Refused(ZkError::BadVersion)) => {}
                 Err(failure) => return Err(failure),
             }
-            // Somebody has written into it: it is revoked, or nothing that matters.
+            // Another client has written into it: it was revoked, or nothing that matters.
             match link.ask(call, link.client.get_data(path)).await {
-                Ok((data, _)) if layout::is_revoked(&data) => return Ok(Removed::Revoked),
                 Ok((_, stat)) => {
                     deleted = link.ask(call, link.client.delete(path, Some(stat.version))).await;
                 }
@@ -356,17 +394,13 @@ impl Place {
 enum Removed {
     Yes,
     WasGone,
-    /// It is not its owner's any more.
-    Revoked,
 }
 
-impl GivenUp {
-    fn of(outcome: Removed, path: &str, others: Option<bool>) -> GivenUp {
-        let (release, condemned) = match outcome {
-            Removed::Yes => (Release::Released { others }, Vec::new()),
-            Removed::WasGone => (Release::NotHeld, Vec::new()),
-            Removed::Revoked => (Release::NotHeld, vec![path.to_owned()]),
-        };
-        GivenUp { release, condemned }
+impl Removed {
+    fn into_release(self, others: Option<bool>) -> Release {
+        match self {
+            Removed::Yes => Release::Released { others },
+            Removed::WasGone => Release::NotHeld,
+        }
     }
 }

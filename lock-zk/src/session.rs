@@ -1,6 +1,7 @@
 //! Sessions of a client: one per distinct ttl, kept alive by one task each, closed when idle.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::deadlines::{Deadlines, Worth};
 use crate::errors;
 use crate::heartbeat;
 use crate::link::{Link, NotOpened, Site};
+use crate::place::Place;
 use crate::watches::Watch;
 
 /// A client's sessions, and what they share.
@@ -48,6 +50,8 @@ pub(crate) struct Session {
     members: Mutex<Members>,
     /// A member has left, or the client goes.
     pub(crate) left: Notify,
+    /// Something of it can't be removed but with all of it.
+    given_up: AtomicBool,
 }
 
 /// How a session is connected.
@@ -86,6 +90,15 @@ struct Members {
     /// Whether a claim joined since this was last asked.
     joined: bool,
     condemned: Vec<Condemned>,
+    remains: Vec<Remains>,
+}
+
+/// What a claim has left that was cut short.
+#[derive(Debug)]
+struct Remains {
+    place: Place,
+    /// On which link its removal was last asked for.
+    asked_on: u64,
 }
 
 /// The node of a holder that was revoked, and has been told. It goes when the lock would have been lost.
@@ -166,6 +179,7 @@ impl Sessions {
             watches,
             members: Mutex::default(),
             left: Notify::new(),
+            given_up: AtomicBool::new(false),
         });
         let seat = session.seat(owner, wakes);
         // One that was there before has retired: its task ends by itself.
@@ -179,7 +193,7 @@ impl Sessions {
     pub(crate) fn close_if_idle(&self, session: &Arc<Session>) -> bool {
         let mut open = self.open();
         // Seats are given away under this lock.
-        if session.is_in_use() {
+        if self.are_copied() || session.is_in_use() {
             return false;
         }
         remove(&mut open, session);
@@ -190,6 +204,23 @@ impl Sessions {
     pub(crate) fn end(&self, session: &Arc<Session>, state: State) {
         remove(&mut self.open(), session);
         session.end(state);
+    }
+
+    /// Whether this is a copy in a fork, which owns nothing: nothing is to be sent for it.
+    pub(crate) fn are_copied(&self) -> bool {
+        self.site.process.is_parent()
+    }
+
+    /// Gives no more seats in a session: the next claim opens another.
+    pub(crate) fn fills_up(&self, session: &Arc<Session>) {
+        remove(&mut self.open(), session);
+    }
+
+    /// Has a session closed, with all that is in it, as soon as no holder counts on it any more. Those are told now.
+    pub(crate) fn give_up(&self, session: &Arc<Session>) {
+        session.given_up.store(true, Ordering::SeqCst);
+        self.end(session, State::Retired);
+        session.left.notify_one();
     }
 
     fn open(&self) -> MutexGuard<'_, BTreeMap<Duration, Arc<Session>>> {
@@ -205,6 +236,10 @@ fn remove(open: &mut BTreeMap<Duration, Arc<Session>>, session: &Arc<Session>) {
 
 impl Drop for Sessions {
     fn drop(&mut self) {
+        // Its sessions are the parent's, and so are the sockets on which their end would be told.
+        if self.are_copied() {
+            return;
+        }
         for session in std::mem::take(&mut *self.open()).into_values() {
             session.end(State::Closed);
             session.left.notify_one();
@@ -289,6 +324,12 @@ impl Session {
         self.left.notify_one();
     }
 
+    /// Leaves to the session what a claim had that was cut short.
+    pub(crate) fn leave_behind(&self, place: Place) {
+        self.members().remains.push(Remains { place, asked_on: 0 });
+        self.left.notify_one();
+    }
+
     fn seat(self: &Arc<Self>, owner: Owner, wakes: &Arc<Notify>) -> Seat {
         let mut members = self.members();
         members.claims.insert(owner, wakes.clone());
@@ -364,6 +405,35 @@ impl Session {
         self.members().condemned.retain(|node| node.path != path);
     }
 
+    /// What has to be removed, each once on a link. What may have been made on this one is looked for on the next.
+    pub(crate) fn due_remains(&self, link: u64) -> Vec<Place> {
+        let mut members = self.members();
+        let due = members.remains.iter_mut().filter(|remains| remains.asked_on != link);
+        let (later, now): (Vec<_>, Vec<_>) = due.partition(|remains| remains.place.uncertain_up_to() >= link);
+        if !later.is_empty() {
+            self.cut(link);
+        }
+        now.into_iter()
+            .map(|remains| {
+                remains.asked_on = link;
+                remains.place.clone()
+            })
+            .collect()
+    }
+
+    pub(crate) fn is_cleared(&self, place: &Place) {
+        self.members().remains.retain(|remains| !remains.place.is_of(place));
+    }
+
+    /// Whether it is to be closed, whatever is in it.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_certain(&self) -> bool {
+        self.site.clock.now() < self.ends()
+    }
+
     fn wake_all(&self) {
         self.members().claims.values().for_each(|wakes| wakes.notify_one());
     }
@@ -379,7 +449,7 @@ impl Session {
 
 impl Members {
     fn are_gone(&self) -> bool {
-        self.claims.is_empty() && self.condemned.is_empty()
+        self.claims.is_empty() && self.condemned.is_empty() && self.remains.is_empty()
     }
 }
 

@@ -171,7 +171,8 @@ fn parse_login(login: &str) -> Result<String> {
 
 /// A host with its port.
 fn server(host: &str) -> Result<String> {
-    let wrong = || Error::invalid(format!("{host:?} is no host[:port]"));
+    // Not told which: without a host behind it, it may be the password.
+    let wrong = || Error::invalid("a server's address is host or host:port");
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port.parse().map_err(|_| wrong())?),
         _ => (host, PORT),
@@ -189,7 +190,7 @@ fn parse_chroot(path: &str) -> Result<String> {
         !matches!(part, "" | "." | "..") && part.chars().all(|c| c == '%' || !layout::is_refused(c))
     };
     if !path.is_empty() && !path.split('/').skip(1).all(is_fine) {
-        return Err(Error::invalid(format!("{path:?} can't be a folder of ZooKeeper's")));
+        return Err(Error::invalid("what stands behind the hosts can't be a folder of ZooKeeper's"));
     }
     if path.len() > LONGEST_CHROOT {
         return Err(Error::invalid(format!("the URL's folder is longer than {LONGEST_CHROOT} bytes")));

@@ -17,21 +17,21 @@ impl Tls {
         if url.scheme() != "zks" && ca.is_none() && cert.is_none() && key.is_none() {
             return Ok(None);
         }
-        Tls::new(ca, cert, key).map(Some)
+        Tls::new(url, ca, cert, key).map(Some)
     }
 
     #[cfg(feature = "tls")]
-    fn new(ca: Option<String>, cert: Option<String>, key: Option<String>) -> Result<Tls> {
+    fn new(url: &Location, ca: Option<String>, cert: Option<String>, key: Option<String>) -> Result<Tls> {
         lock_core::driver::check_tls_provider()?;
         let wrong = |e: zookeeper_client::Error| Error::invalid(format!("ca, cert or key: {e}"));
         let ca = ca.ok_or_else(|| {
             Error::invalid("zks:// needs ?ca=: no roots are trusted but those of that PEM file")
         })?;
         let options =
-            zookeeper_client::TlsOptions::new().with_pem_ca(&read_pem("ca", &ca)?).map_err(wrong)?;
+            zookeeper_client::TlsOptions::new().with_pem_ca(&read_pem(url, "ca", &ca)?).map_err(wrong)?;
         let options = match (cert, key) {
             (Some(cert), Some(key)) => {
-                let (cert, key) = (read_pem("cert", &cert)?, read_pem("key", &key)?);
+                let (cert, key) = (read_pem(url, "cert", &cert)?, read_pem(url, "key", &key)?);
                 options.with_pem_identity(&cert, &key).map_err(wrong)?
             }
             (None, None) => options,
@@ -45,7 +45,7 @@ impl Tls {
     }
 
     #[cfg(not(feature = "tls"))]
-    fn new(_: Option<String>, _: Option<String>, _: Option<String>) -> Result<Tls> {
+    fn new(_: &Location, _: Option<String>, _: Option<String>, _: Option<String>) -> Result<Tls> {
         Err(Error::unsupported("this build of lock-zk can't do TLS: its feature `tls` is off"))
     }
 
@@ -61,7 +61,8 @@ impl Tls {
 }
 
 #[cfg(feature = "tls")]
-fn read_pem(parameter: &str, path: &str) -> Result<String> {
+fn read_pem(url: &Location, parameter: &str, path: &str) -> Result<String> {
+    let file = url.shown(parameter, path);
     std::fs::read_to_string(path)
-        .map_err(|e| Error::invalid(format!("{parameter}={path} can't be read: {e}")).with_source(e))
+        .map_err(|e| Error::invalid(format!("{file} can't be read: {e}")).with_source(e))
 }

@@ -2,61 +2,78 @@
 
 use std::sync::Arc;
 
+use etcd_client::Txn;
 use lock_core::driver::{Busy, Call, Cause, Request};
 use lock_core::{Done, Error, Result};
 
 use super::standing::must_end;
-use super::{EtcdClaim, ROUNDS};
-use crate::answers::{Place, Window};
+use super::{EtcdClaim, Foreign};
+use crate::answers::Window;
 use crate::cluster::Trouble;
 use crate::errors;
+use crate::foreign::{self, Search};
 use crate::session::Session;
-use crate::transactions::{self, Entered, Refused, Standing};
+use crate::transactions::{self, Entered, Found, Others, Standing};
 
 impl EtcdClaim {
     /// Takes a place at the end of the queue. Who stands around it; nothing if that has to be tried anew.
     pub(super) async fn enter(&mut self, call: &Call, session: &Arc<Session>) -> Result<Option<Window>> {
         let lease = session.lease().id;
-        match self.ask_to_enter(call, session, lease, None).await? {
-            Some(Entered::Taken { standing, around }) => {
-                self.place = Some(standing);
+        match self.ask_to_enter(call, session, lease, transactions::enter(&self.own, lease)).await? {
+            Some(Entered::Taken { standing, around, others }) => {
+                self.is_placed(standing, others);
                 Ok(Some(around))
             }
-            Some(Entered::Refused(refused)) => {
-                self.is_refused(&refused)?;
+            Some(Entered::Refused(found)) => {
+                self.is_told_by_the_own_key(&found)?;
                 Ok(None)
             }
             None => Ok(None),
         }
     }
 
-    /// Takes a place if that is the lock. Deeper names may lie in the queue's range: then nothing may have been created in
-    /// it since it was looked at.
+    fn is_placed(&mut self, standing: Standing, others: Window) {
+        self.place = Some(standing);
+        self.foreign = Foreign::Sought(Search::new(&self.own.queue, others));
+    }
+
+    /// Looks first, and takes a place if that is the lock.
     pub(super) async fn enter_if_free(&mut self, call: &Call, session: &Arc<Session>) -> Result<Tried> {
         let lease = session.lease().id;
-        let mut later = 1;
-        for _ in 0..ROUNDS {
-            let refused = match self.ask_to_enter(call, session, lease, Some(later)).await? {
-                Some(Entered::Taken { standing, around }) => {
-                    self.place = Some(standing);
-                    return Ok(Tried::Placed(Some(around)));
-                }
-                Some(Entered::Refused(refused)) => refused,
-                None => return Ok(Tried::Placed(None)),
-            };
-            if self.is_refused(&refused)? {
-                return Ok(Tried::Placed(None));
-            }
-            let (revision, first) = (refused.revision, self.first(call, refused.first).await?);
-            if let Some(first) = first {
-                must_end(&first)?;
-                let holder = Some(Box::new(self.own.queue.entry(&first)));
-                self.before = Some(first);
-                return Ok(Tried::Busy(Busy { queued: false, free_in: None, holder }));
-            }
-            later = revision + 1;
+        let looked = self.cluster().txn(call, transactions::look_if_free(&self.own, lease)).await;
+        let found = transactions::looked_if_free(&looked.map_err(|e| errors::not_done(e.into()))?)?;
+        let others = if found.others.more { Others::Many } else { Others::Few };
+        if let Some(tried) = self.is_in_the_way(call, found).await? {
+            return Ok(tried);
         }
-        Err(Error::unavailable(Done::No, "other names below this one were taken all the time"))
+        match self
+            .ask_to_enter(call, session, lease, transactions::enter_if_free(&self.own, lease, others))
+            .await?
+        {
+            Some(Entered::Taken { standing, around, others }) => {
+                self.is_placed(standing, others);
+                Ok(Tried::Placed(Some(around)))
+            }
+            Some(Entered::Refused(found)) => {
+                Ok(self.is_in_the_way(call, found).await?.unwrap_or(Tried::Placed(None)))
+            }
+            None => Ok(Tried::Placed(None)),
+        }
+    }
+
+    /// What keeps who does not want to wait from a place: the own key, or who holds the lock. Nothing if it is free.
+    async fn is_in_the_way(&mut self, call: &Call, found: Found) -> Result<Option<Tried>> {
+        if self.is_told_by_the_own_key(&found)? {
+            return Ok(Some(Tried::Placed(None)));
+        }
+        let queue = &self.own.queue;
+        let foreign = foreign::places(&self.shared.cluster, call, queue, found.others).await;
+        let places = found.first.into_iter().chain(foreign.map_err(errors::not_done)?);
+        let Some(first) = places.min_by_key(|place| place.created) else { return Ok(None) };
+        must_end(&first)?;
+        let holder = Some(Box::new(queue.entry(&first)));
+        self.before = Some(first);
+        Ok(Some(Tried::Busy(Busy { queued: false, free_in: None, holder })))
     }
 
     /// Asks for a place. Nothing if the session's lease has ended.
@@ -65,36 +82,47 @@ impl EtcdClaim {
         call: &Call,
         session: &Arc<Session>,
         lease: i64,
-        later: Option<i64>,
+        txn: Txn,
     ) -> Result<Option<Entered>> {
-        let txn = match later {
-            None => transactions::enter(&self.own, lease),
-            Some(later) => transactions::enter_if_free(&self.own, lease, later),
-        };
-        match self.cluster().txn(call, txn).await {
-            Ok(answer) => transactions::entered(&answer, lease).map(Some),
-            // It was moved from, meanwhile, or has ended.
-            Err(Trouble::NoLease) if session.lease().id == lease => {
-                self.shared.end(session);
-                Ok(None)
-            }
-            Err(Trouble::NoLease) => Ok(None),
-            Err(trouble) => {
-                let error = Error::from(trouble);
-                if error.may_have_been_done() && !self.uncertain.contains(&lease) {
-                    self.uncertain.push(lease);
-                }
-                Err(error)
-            }
+        // From here on it is on its way, whether or not its answer is waited for; so may an earlier one be.
+        let was_uncertain = self.uncertain.contains(&lease);
+        if !was_uncertain {
+            self.uncertain.push(lease);
         }
+        let outcome = match self.cluster().txn(call, txn).await {
+            Ok(answer) => transactions::entered(&answer, lease).map(Some)?,
+            // It was moved from, meanwhile, or has ended.
+            Err(Trouble::NoLease) => {
+                if session.lease().id == lease {
+                    self.shared.end(session);
+                }
+                None
+            }
+            Err(Trouble::NotDone(error)) => {
+                if !was_uncertain {
+                    self.is_answered(lease);
+                }
+                return Err(error);
+            }
+            Err(trouble) => return Err(trouble.into()),
+        };
+        if !was_uncertain {
+            self.is_answered(lease);
+        }
+        Ok(outcome)
+    }
+
+    /// No attempt under this lease is on its way any more.
+    fn is_answered(&mut self, lease: i64) {
+        self.uncertain.retain(|uncertain| *uncertain != lease);
     }
 
     /// Why no place was taken: whether the own key told. An error if this owner is to get nothing any more.
-    fn is_refused(&mut self, refused: &Refused) -> Result<bool> {
-        if refused.buried {
+    fn is_told_by_the_own_key(&mut self, found: &Found) -> Result<bool> {
+        if found.buried {
             return Err(Error::unavailable(Done::No, "the attempt came after its release"));
         }
-        match &refused.own {
+        match &found.own {
             None => Ok(false),
             Some(own) if own.value == self.own.value => {
                 self.place = Some(Standing::from(own));
@@ -112,24 +140,9 @@ impl EtcdClaim {
         let slot = self.shared.slots.take(&self.request.name);
         let Request { name, owner, label, .. } = &self.request;
         self.own = self.shared.layout.own(name, slot.number, *owner, label);
-        self.slot = slot;
+        self.slots.push(slot);
         self.lost = self.held.map(|_| Cause::Revoked).or(self.lost);
-        (self.place, self.held, self.seat) = (None, None, None);
-    }
-
-    /// The oldest place of the queue.
-    async fn first(&self, call: &Call, window: Window) -> Result<Option<Place>> {
-        let mut window = window;
-        loop {
-            let queue = &self.own.queue;
-            if let Some(first) = window.places.iter().find(|place| queue.has(&place.key)) {
-                return Ok(Some(first.clone()));
-            }
-            let Some(last) = window.places.last().filter(|_| window.more) else { return Ok(None) };
-            let options = transactions::oldest().with_min_create_revision(last.created + 1);
-            let answer = self.cluster().get(call, queue.start(), options).await;
-            window = Window::from(&answer.map_err(|e| errors::not_done(e.into()))?);
-        }
+        (self.place, self.held, self.seat, self.foreign) = (None, None, None, Foreign::Unknown);
     }
 }
 

@@ -50,7 +50,10 @@ pub(super) struct Held {
 
 /// What a proof says of a lock.
 pub(super) enum Verdict {
-    Held(Duration),
+    Held {
+        valid_for: Duration,
+        age: Duration,
+    },
     /// For this reason, if the proof tells.
     Lost(Option<Cause>),
     /// It is too old to say.
@@ -74,7 +77,10 @@ impl Held {
         } else if self.doubted {
             return Verdict::Unknown;
         }
-        let valid_for = (proof.asked + proof.lease.ttl).since(start);
-        if valid_for > proof.lease.ttl * 2 / 3 { Verdict::Held(valid_for) } else { Verdict::Unknown }
+        let valid_for = proof.ends().since(start);
+        match valid_for > proof.lease.ttl * 2 / 3 {
+            true => Verdict::Held { valid_for, age: start.since(proof.asked) },
+            false => Verdict::Unknown,
+        }
     }
 }

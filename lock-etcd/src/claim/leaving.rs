@@ -1,7 +1,8 @@
 //! A claim's end: its key goes, and what may yet take effect is kept from it.
 
-use lock_core::Result;
+use etcd_client::Txn;
 use lock_core::driver::{Call, Release};
+use lock_core::{Error, Result};
 
 use super::EtcdClaim;
 use crate::answers::{Place, Window};
@@ -17,14 +18,16 @@ impl EtcdClaim {
             match self.cluster().txn(call, transactions::bury(&self.own, lease)).await {
                 Ok(answer) => rest = transactions::released(&answer)?.or(rest),
                 // No attempt can take effect under a lease that has ended.
-                Err(Trouble::NoLease) => rest = self.delete(call).await?.or(rest),
+                Err(Trouble::NoLease) => {
+                    rest = self.delete(call, transactions::release(&self.own)).await?.or(rest);
+                }
                 Err(trouble) => return Err(trouble.into()),
             }
             self.uncertain = leases.clone();
         }
-        if self.place.is_some() {
+        if let Some(place) = self.place {
             rest = match rest {
-                None => self.delete(call).await?,
+                None => self.delete(call, transactions::give_back(&self.own, place.created)).await?,
                 some => some,
             };
         }
@@ -36,22 +39,33 @@ impl EtcdClaim {
         })
     }
 
+    /// The server won't delete the key. It goes with its lease and not before, and others wait behind it: if that lasts for a
+    /// whole ttl, the session ends.
+    pub(super) fn is_refused(&mut self, call: &Call, refused: Error) -> Result<Release> {
+        let Some(seat) = &self.seat else { return Err(refused) };
+        self.shared.fills_up(&seat.session);
+        let since = *self.refused_since.get_or_insert(call.began());
+        if call.clock().now().since(since) < self.request.ttl {
+            return Err(refused);
+        }
+        self.shared.end(&seat.session);
+        self.has_no_place();
+        self.uncertain.clear();
+        Ok(Release::NotHeld)
+    }
+
     /// Deletes the own key. Who is left, if it was there.
-    async fn delete(&self, call: &Call) -> Result<Option<Window>> {
-        let answer = self.cluster().txn(call, transactions::release(&self.own)).await?;
+    async fn delete(&self, call: &Call, txn: Txn) -> Result<Option<Window>> {
+        let answer = self.cluster().txn(call, txn).await?;
         transactions::released(&answer)
     }
 
-    /// Whether somebody waits elsewhere.
+    /// Whether another client waits. A foreign one may, unseen.
     fn others(&self, rest: &Window) -> Option<bool> {
         let (queue, shared) = (&self.own.queue, &self.shared);
         // One that was revoked is nobody's here, though its key is ours.
         let is_ours =
             |place: &Place| shared.layout.is_ours(queue, &place.key) && shared.has_lease(place.lease);
-        let is_other = |place: &&Place| queue.has(&place.key) && !is_ours(place);
-        match rest.places.iter().find(is_other) {
-            Some(_) => Some(true),
-            None => (!rest.more).then_some(false),
-        }
+        rest.places.iter().any(|place| !is_ours(place)).then_some(true)
     }
 }

@@ -1,16 +1,16 @@
 //! What a place is worth: the lock, or a wait for who stands before it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use lock_core::driver::{Attempt, Busy, Call, Grant};
-use lock_core::{Done, Error, FencingToken, Instant, Result};
+use lock_core::driver::{Attempt, Busy, Call, Grant, Waits};
+use lock_core::{Done, Error, FencingToken, Result};
 
 use super::holding::Held;
-use super::{EtcdClaim, ROUNDS, Round};
+use super::{EtcdClaim, Foreign, ROUNDS, Round};
 use crate::answers::{Place, Window};
 use crate::cluster::Trouble;
 use crate::errors;
+use crate::foreign::{self, Search};
 use crate::session::Session;
 use crate::transactions::{self, Standing};
 
@@ -55,6 +55,9 @@ impl EtcdClaim {
                 return self.is_granted(call, session, place).await;
             };
             must_end(&before)?;
+            if self.request.waits == Waits::No {
+                return self.is_overtaken(call, before, is_first).await;
+            }
             self.before = Some(before.clone());
             let is_watched = self.watching.as_ref().is_some_and(|(watched, _)| is_same(watched, &before));
             if !self.listens || is_watched {
@@ -68,6 +71,14 @@ impl EtcdClaim {
                 None => return Ok(Round::Anew),
             };
         }
+    }
+
+    /// A foreign client came between the look and the place of who does not want to wait.
+    async fn is_overtaken(&mut self, call: &Call, before: Place, is_first: bool) -> Result<Round> {
+        self.give_back(call).await?;
+        let holder = is_first.then(|| Box::new(self.own.queue.entry(&before)));
+        self.before = Some(before);
+        Ok(Round::Done(Attempt::Busy(Busy { queued: false, free_in: None, holder })))
     }
 
     /// Sees to it that the own key is on the session's present lease. Whether it is still there.
@@ -95,20 +106,39 @@ impl EtcdClaim {
         Err(Error::unavailable(Done::Unknown, "the cluster has one leader after another"))
     }
 
-    /// Who stands right before the own place, and whether nobody was seen before that: then it holds the lock. Where
-    /// deeper names fill what was looked at, it is asked on.
-    async fn before(&self, call: &Call, place: Standing, around: Window) -> Result<Option<(Place, bool)>> {
-        let mut around = around;
-        loop {
-            let queue = &self.own.queue;
-            let is_before = |other: &&Place| other.created < place.created && queue.has(&other.key);
-            let mut before = around.places.iter().filter(is_before);
-            if let Some(nearest) = before.next() {
-                return Ok(Some((nearest.clone(), before.next().is_none() && !around.more)));
-            }
-            let Some(last) = around.places.last().filter(|_| around.more) else { return Ok(None) };
-            let options = transactions::newest().with_max_create_revision(last.created - 1);
-            around = Window::from(&self.cluster().get(call, queue.start(), options).await?);
+    /// Who stands right before the own place, and whether no other was seen before that: then it holds the lock.
+    async fn before(
+        &mut self,
+        call: &Call,
+        place: Standing,
+        around: Window,
+    ) -> Result<Option<(Place, bool)>> {
+        let Window { places, more } = around;
+        let foreign = self.foreign_before(call, place).await?;
+        let mut before: Vec<&Place> =
+            places.iter().chain(foreign).filter(|p| p.created < place.created).collect();
+        before.sort_by_key(|place| place.created);
+        let is_first = before.len() == 1 && !more;
+        Ok(before.last().map(|nearest| (Place::clone(nearest), is_first)))
+    }
+
+    /// The foreign places before the own one that are still there.
+    async fn foreign_before(&mut self, call: &Call, place: Standing) -> Result<&[Place]> {
+        let (cluster, queue) = (&self.shared.cluster, &self.own.queue);
+        if let Foreign::Unknown = self.foreign {
+            let others = cluster.get(call, queue.start(), transactions::others(queue)).await?;
+            self.foreign = Foreign::Sought(Search::new(queue, Window::from(&others)));
+        }
+        let found = match &mut self.foreign {
+            Foreign::Known(known) => foreign::still_there(cluster, call, known).await?,
+            Foreign::Sought(search) => search.run(cluster, call, queue).await?,
+            Foreign::Unknown => Vec::new(),
+        };
+        let before = found.into_iter().filter(|foreign| foreign.created < place.created);
+        self.foreign = Foreign::Known(before.collect());
+        match &self.foreign {
+            Foreign::Known(known) => Ok(known),
+            Foreign::Unknown | Foreign::Sought(_) => Ok(&[]),
         }
     }
 
@@ -123,7 +153,7 @@ impl EtcdClaim {
         self._watching_own.get_or_insert_with(|| {
             self.shared.watches.own(&self.own.key, &self.own.value, place, &self.doubt)
         });
-        while left(session, call.began()) <= session.proof().lease.ttl / 2 {
+        while session.ends().since(call.began()) <= session.proof().lease.ttl / 2 {
             let proven = session.proven();
             session.want_proof();
             if !session.is_alive() || call.within(proven).await.is_none() {
@@ -139,7 +169,9 @@ impl EtcdClaim {
         }
         // A holder waits for nothing: a wake-up that it took would be none to anybody else.
         (self.watching, self.listens, self.before) = (None, false, None);
-        Ok(Round::Done(Attempt::Granted(Grant { token, valid_for: left(session, call.began()) })))
+        let proof = session.proof();
+        let (valid_for, age) = (proof.ends().since(call.began()), call.began().since(proof.asked));
+        Ok(Round::Done(Attempt::Granted(Grant { token, valid_for, age })))
     }
 
     pub(super) async fn watch(&mut self, call: &Call, before: Place) -> Result<()> {
@@ -147,10 +179,6 @@ impl EtcdClaim {
         self.watching = Some((before, watching));
         Ok(())
     }
-}
-
-fn left(session: &Session, start: Instant) -> Duration {
-    session.ends().since(start)
 }
 
 /// The same key, and the same place: keys are used again.

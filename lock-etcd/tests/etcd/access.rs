@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use lock_conformance::servers::{Port, Process};
 use lock_core::driver::{Finding, Level};
-use lock_core::{Client, Ending, ErrorKind, Options};
+use lock_core::{Cause, Client, Ending, ErrorKind, Options};
 use lock_etcd::etcd_client::{self, ConnectOptions, Permission, PermissionType, RoleRevokePermissionOptions};
 
-use crate::server::{LONG, PATIENCE, SOON, Server, busy, claim, granted, open, run, until, wait_for, within};
+use crate::server::{
+    LONG, PATIENCE, SOON, Server, busy, claim, granted, open, queue, run, until, wait_for, within,
+};
 
 /// A server that wants passwords, and a user whose role has this right; who administers it, and the user's URL.
 async fn restricted(server: &Server, right: Option<Permission>) -> (etcd_client::Client, String) {
@@ -129,7 +131,7 @@ pub(crate) fn rights_that_change_cost_no_lock() -> Result<(), String> {
             granted(&mut claim(&client, &format!("b{n}"), LONG)).await;
         }
         assert_eq!(guard.release().await, Ending::Released);
-        within("it has it", Duration::from_secs(8), waiting).await.unwrap().unwrap();
+        drop(within("it has it", Duration::from_secs(8), waiting).await.unwrap().unwrap());
         let whole = Some(RoleRevokePermissionOptions::new().with_prefix());
         raw.role_revoke_permission("locks", "b0", whole).await.unwrap();
         let error = claim(&client, "b0 x", LONG).attempt().await.unwrap_err();
@@ -173,5 +175,30 @@ pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Res
         .await;
         let finding = found(&client, "clock").await;
         assert_eq!(finding.level, Level::Bad, "{finding:?}");
+    })
+}
+
+/// Its key goes with its lease only, and that would live for as long as another lock of it.
+pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (mut raw, url) = restricted(&server, readwrite("a")).await;
+        let client = open(&url).await;
+        let ttl = Duration::from_secs(2);
+        let lock = |name: &str| client.lock(name).ttl(ttl).build().unwrap();
+        let (refused, beside) = (lock("a").acquire().await.unwrap(), lock("a b").acquire().await.unwrap());
+        let late = lock("a c").acquire().await.unwrap();
+        let reading = Permission::new(PermissionType::Read, "a").with_prefix();
+        raw.role_grant_permission("locks", reading).await.unwrap();
+        drop(refused);
+        // Refused for a ttl, and then until the lease ends.
+        until("its key is gone", ttl * 2 + SOON, || async { queue(&mut raw.clone(), "a").await.is_empty() })
+            .await;
+        assert!(!beside.is_held(), "it was in the same session");
+        assert_eq!(beside.lost().await, Cause::Session);
+        // Who was in it comes to an end, too, after its end.
+        raw.role_grant_permission("locks", readwrite("a").unwrap()).await.unwrap();
+        drop((beside, late));
+        assert_eq!(within("all is given back", ttl * 4, client.shutdown(ttl * 4)).await, 0);
     })
 }

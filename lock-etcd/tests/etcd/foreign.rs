@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use lock_conformance::proxy::{Proxy, Way};
 use lock_core::ErrorKind;
-use lock_core::driver::{Revoked, Waits, When};
-use lock_etcd::etcd_client::{LockOptions, PutOptions};
+use lock_core::driver::{Attempt, Renewal, Revoked, Waits, When};
+use lock_etcd::etcd_client::{self, LeaseGrantOptions, LockOptions, PutOptions, Txn, TxnOp};
 
-use crate::revoke::revoke;
+use crate::revoke::{holder, revoke, revoke_from};
 use crate::server::{
-    LONG, PATIENCE, Server, busy, claim, claim_with, granted, name, queue, run, until, wait_for, within,
+    LARGE, LONG, PATIENCE, Server, busy, claim, claim_with, granted, keys_of, name, open, queue, run, until,
+    wait_for, within,
 };
 
 /// The server's own lock service writes what Go's `concurrency.Mutex` writes.
@@ -55,7 +57,12 @@ pub(crate) fn a_foreign_holder_can_be_revoked() -> Result<(), String> {
         raw.lock("foo", with_lease()).await.unwrap();
         assert_eq!(revoke(&client, "foo", When::Now).await, Revoked::Free);
         raw.lock("foo", with_lease()).await.unwrap();
+        let shown = holder(&client, "foo").await;
         let Revoked::FreeIn(left) = revoke(&client, "foo", When::HoldersDeadline).await else { panic!() };
+        // Who revoked it is its owner, and it is not revoked again and so kept for longer.
+        assert_eq!(holder(&client, "foo").await.label.as_deref(), Some("an operator"));
+        let again = revoke_from(&client, "foo", shown.owner, When::HoldersDeadline).await;
+        assert_eq!(again, Revoked::NotHeld);
         until("it is free", left + Duration::from_secs(2), || async {
             let mut raw = raw.clone();
             queue(&mut raw, "foo").await.is_empty()
@@ -71,7 +78,7 @@ pub(crate) fn deeper_names_are_other_names() -> Result<(), String> {
         let client = server.client().await;
         let mut deeper = Vec::new();
         let mut more = async || {
-            for _ in 0..9 {
+            for _ in 0..14 {
                 let mut claim = claim(&client, &format!("foo/bar {}", deeper.len()), LONG);
                 granted(&mut claim).await;
                 deeper.push(claim);
@@ -83,7 +90,7 @@ pub(crate) fn deeper_names_are_other_names() -> Result<(), String> {
         more().await;
         busy(&mut claim_with(&client, "foo", LONG, PATIENCE, Waits::No)).await;
         let mut waits = claim(&client, "foo", LONG);
-        assert!(busy(&mut waits).await.queued, "nine others stand between");
+        assert!(busy(&mut waits).await.queued, "fourteen others stand between");
         more().await;
         assert!(busy(&mut waits).await.queued);
         let seen = client.driver().inspect(&name("foo"), PATIENCE).await.unwrap();
@@ -92,6 +99,171 @@ pub(crate) fn deeper_names_are_other_names() -> Result<(), String> {
         granted(&mut waits).await;
         waits.release().await.unwrap();
         granted(&mut claim(&client, "foo", LONG)).await;
+    })
+}
+
+/// Makes keys as others' deeper names have them, under one of these leases each.
+async fn make_deeper(raw: &mut etcd_client::Client, name: &str, count: usize, leases: &[i64]) {
+    let put = |n: usize| {
+        let lease = leases.get(n % leases.len().max(1));
+        let options = lease.map(|lease| PutOptions::new().with_lease(*lease));
+        TxnOp::put(format!("{name}/{n}/0123456789abcdef"), "", options)
+    };
+    for first in (0..count).step_by(100) {
+        let puts: Vec<TxnOp> = (first..count.min(first + 100)).map(put).collect();
+        raw.txn(Txn::new().and_then(puts)).await.unwrap();
+    }
+}
+
+/// As many sessions of other clients.
+async fn grant_leases(raw: &etcd_client::Client, count: usize) -> Vec<i64> {
+    let granting = (0..16).map(|part| {
+        let mut raw = raw.clone();
+        tokio::spawn(async move {
+            let mut leases = Vec::new();
+            for _ in (part..count).step_by(16) {
+                leases.push(raw.lease_grant(600, None).await.unwrap().id());
+            }
+            leases
+        })
+    });
+    let mut leases = Vec::new();
+    for granted in granting.collect::<Vec<_>>() {
+        leases.extend(granted.await.unwrap());
+    }
+    leases
+}
+
+/// To look through all of them, a few at a time, takes longer than any caller is patient.
+pub(crate) fn many_deeper_names_keep_nobody_waiting() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (server.client().await, server.raw().await);
+        let mut first = claim(&client, "first", LONG);
+        granted(&mut first).await;
+        let leases = grant_leases(&raw, 2_000).await;
+        make_deeper(&mut raw, "up", 20_000, &leases).await;
+        for waits in [Waits::No, Waits::Queued] {
+            let mut holder = claim_with(&client, "up", LONG, PATIENCE, waits);
+            within("it is free", Duration::from_millis(500), granted(&mut holder)).await;
+            let mut waiter = claim(&client, "up", LONG);
+            within("it is held", Duration::from_millis(500), busy(&mut waiter)).await;
+            let looks = claim_with(&client, "up", LONG, PATIENCE, Waits::No);
+            within("it is held", Duration::from_millis(500), busy(&mut { looks })).await;
+            within("it is released", Duration::from_millis(500), holder.release()).await.unwrap();
+            within("it is handed over", Duration::from_millis(500), granted(&mut waiter)).await;
+            waiter.release().await.unwrap();
+        }
+    })
+}
+
+/// Its key stands at the head of the queue meanwhile: if each attempt began anew, no client would get the lock.
+pub(crate) fn a_search_that_was_cut_short_goes_on() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let mut raw = server.raw().await;
+        let leases = grant_leases(&raw, 4_000).await;
+        make_deeper(&mut raw, "up", 5_000, &leases).await;
+        let proxy = Proxy::start(&server.0.address()).await.unwrap();
+        let client = open(&server.through(proxy.address())).await;
+        let mut first = claim(&client, "first", LONG);
+        granted(&mut first).await;
+        // Ten requests one after the other, at least.
+        proxy.delay(Way::ToServer, Duration::from_millis(50));
+        let mut claim = claim_with(&client, "up", LONG, Duration::from_millis(300), Waits::Queued);
+        let mut attempts = 1;
+        loop {
+            match claim.attempt().await {
+                Ok(Attempt::Granted(_)) => break,
+                Ok(Attempt::Busy(busy)) => panic!("it is free: {busy:?}"),
+                Err(error) => assert!(error.is_transient(), "{error:?}"),
+            }
+            attempts += 1;
+            assert!(attempts < 20, "it begins anew each time");
+        }
+        assert!(attempts > 1, "it was found in one");
+    })
+}
+
+/// Go's mutex waits for deeper names, too: so it is a waiter's key that is there, by hand.
+pub(crate) fn a_foreign_place_is_found_among_many_deeper_names() -> Result<(), String> {
+    // Among places by the recipe, and among all keys, which are fewer than the leases then.
+    for leases in [0, 600] {
+        a_foreign_place_is_found(leases)?;
+    }
+    Ok(())
+}
+
+fn a_foreign_place_is_found(leases: usize) -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (server.client().await, server.raw().await);
+        let leases = grant_leases(&raw, leases).await;
+        make_deeper(&mut raw, "foo", 40, &leases).await;
+        // Behind most of them: no look in passing shows it.
+        let behind = LeaseGrantOptions::new().with_id(0x7fff_0000_0000_0000);
+        let lease = raw.lease_grant(60, Some(behind)).await.unwrap().id();
+        let key = format!("foo/{lease:x}");
+        let with_lease = || Some(PutOptions::new().with_lease(lease));
+        raw.put(key.as_str(), "", with_lease()).await.unwrap();
+        for waits in [Waits::No, Waits::Queued] {
+            let mut ours = claim_with(&client, "foo", LONG, PATIENCE, waits);
+            let holder = busy(&mut ours).await.holder.expect("no other claim is there");
+            assert_eq!(holder.owner.to_string(), format!("{lease:x}"));
+            ours.release().await.unwrap();
+        }
+        let seen = client.driver().inspect(&name("foo"), PATIENCE).await.unwrap().holder.unwrap();
+        assert_eq!(seen.owner.to_string(), format!("{lease:x}"));
+        let mut ours = claim(&client, "foo", LONG);
+        assert!(busy(&mut ours).await.queued);
+        let waiting = tokio::spawn(async move {
+            wait_for(&mut ours).await;
+            ours
+        });
+        raw.delete(key.as_str(), None).await.unwrap();
+        let mut ours = within("we have it", Duration::from_secs(5), waiting).await.unwrap();
+        // One that came behind is none of ours to wait for, and waits for us.
+        raw.put(key.as_str(), "", with_lease()).await.unwrap();
+        granted(&mut ours).await;
+        assert_eq!(
+            ours.renew(LONG).await.map(|renewal| matches!(renewal, Renewal::Held { .. })).ok(),
+            Some(true)
+        );
+        ours.release().await.unwrap();
+    })
+}
+
+/// What three of them hold is more than a client takes in one answer, and none of a lock's business.
+pub(crate) fn what_others_keys_hold_is_not_asked_for() -> Result<(), String> {
+    // Keys that are looked at in passing, and so many that they are listed, being fewer than the leases.
+    for (keys, leases) in [(0, 0), (40, 600)] {
+        large_values_keep_nobody_out(keys, leases)?;
+    }
+    Ok(())
+}
+
+fn large_values_keep_nobody_out(keys: usize, leases: usize) -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (server.client().await, server.raw().await);
+        // Its session lives on, and so would what is left behind in it.
+        let mut beside = claim(&client, "beside", LONG);
+        granted(&mut beside).await;
+        let leases = grant_leases(&raw, leases).await;
+        make_deeper(&mut raw, "foo", keys, &leases).await;
+        for n in 0..3 {
+            raw.put(format!("foo/data/{n}"), vec![b'x'; LARGE], None).await.unwrap();
+        }
+        for waits in [Waits::Queued, Waits::No] {
+            let mut ours = claim_with(&client, "foo", LONG, PATIENCE, waits);
+            let attempt = ours.attempt().await;
+            let release = ours.release().await;
+            let places = keys_of(&mut raw, b"foo/\xff").await;
+            assert!(places.is_empty(), "it stays after {attempt:?} and {release:?}: {places:?}");
+            assert!(matches!(attempt, Ok(Attempt::Granted(_))), "{attempt:?}");
+        }
+        let seen = client.driver().inspect(&name("foo"), PATIENCE).await.unwrap();
+        assert!(seen.holder.is_none(), "{seen:?}");
     })
 }
 

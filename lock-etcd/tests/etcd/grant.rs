@@ -1,14 +1,17 @@
 //! Which keys and leases a lock takes, and how many requests.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Proxy, Way};
 use lock_core::driver::{Release, Waits};
 use lock_core::{Done, ErrorKind};
-use lock_etcd::etcd_client::{EventType, WatchOptions};
+use lock_etcd::etcd_client::{EventType, PutOptions, WatchOptions};
 
-use crate::server::{LONG, SOON, Server, all, busy, claim, claim_with, granted, open, queue, run, until};
+use crate::server::{
+    LONG, PATIENCE, SOON, Server, all, busy, claim, claim_with, granted, open, queue, run, until,
+};
 
 pub(crate) async fn transactions(server: &Server) -> u64 {
     server.metric("grpc_server_handled_total", "grpc_method=\"Txn\"").await
@@ -27,14 +30,15 @@ pub(crate) fn a_free_name_takes_one_transaction_and_a_release_another() -> Resul
         granted(&mut first).await;
         first.release().await.unwrap();
         until("it is proven", SOON, || async { transactions(&server).await == 3 }).await;
-        for waits in [Waits::Queued, Waits::No] {
+        // Who does not want to wait looks first, so that a held name costs a read.
+        for (waits, each) in [(Waits::Queued, 2), (Waits::No, 3)] {
             let before = transactions(&server).await;
             for _ in 0..10 {
-                let mut claim = claim_with(&client, "a", LONG, crate::server::PATIENCE, waits);
+                let mut claim = claim_with(&client, "a", LONG, PATIENCE, waits);
                 granted(&mut claim).await;
-                assert_eq!(claim.release().await.unwrap(), Release::Released { others: Some(false) });
+                assert_eq!(claim.release().await.unwrap(), Release::Released { others: None });
             }
-            assert_eq!(transactions(&server).await - before, 20, "{waits:?}");
+            assert_eq!(transactions(&server).await - before, 10 * each, "{waits:?}");
         }
     })
 }
@@ -77,6 +81,56 @@ pub(crate) fn keys_are_used_again() -> Result<(), String> {
             }
         }
         assert_eq!(keys.len(), 1, "{keys:?}");
+    })
+}
+
+/// As those of a client do that has left its keys behind, and whose session lives.
+pub(crate) fn keys_that_are_taken_are_passed_over_one_by_one() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, mut raw) = (server.client().await, server.raw().await);
+        for waits in [Waits::Queued, Waits::No] {
+            let mut first = claim_with(&client, "a", LONG, PATIENCE, waits);
+            granted(&mut first).await;
+            let slot_0 = queue(&mut raw, "a").await[0].key().to_vec();
+            first.release().await.unwrap();
+            drop(first);
+            let lease = raw.lease_grant(60, None).await.unwrap().id();
+            let slot_1 = [slot_0.strip_suffix(b"0").expect("the first slot"), b"1"].concat();
+            for slot in [slot_0, slot_1] {
+                let on = PutOptions::new().with_lease(lease);
+                raw.put(slot, "0123456789abcdef0123456789abcdef another", Some(on)).await.unwrap();
+            }
+            let mut third = claim_with(&client, "a", LONG, PATIENCE, waits);
+            let busy = busy(&mut third).await;
+            assert_eq!(busy.queued, waits == Waits::Queued);
+            if busy.queued {
+                let keys = queue(&mut raw, "a").await;
+                assert!(keys.len() == 3 && keys[2].key().ends_with(b"-2"), "{keys:?}");
+            }
+            // Before its lease ends: a slot that was passed over is no other claim's either.
+            let mut fourth = claim(&client, "a", LONG);
+            assert!(crate::server::busy(&mut fourth).await.queued);
+            raw.lease_revoke(lease).await.unwrap();
+            fourth.release().await.unwrap();
+            granted(&mut third).await;
+            third.release().await.unwrap();
+        }
+    })
+}
+
+/// Each has a slot before it asks the server for anything: as many tasks of one client wait for one name.
+pub(crate) fn a_claim_costs_the_same_however_many_there_are() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = server.client().await;
+        let began = Instant::now();
+        let mut claims: Vec<_> = (0..5_000).map(|_| claim(&client, "a", LONG)).collect();
+        // Some in the middle are free again, and taken again.
+        claims.drain(1_000..4_000);
+        claims.extend((0..5_000).map(|_| claim(&client, "a", LONG)));
+        let took = began.elapsed();
+        assert_in_time!(took < Duration::from_secs(5), "{} claims took {took:?}", claims.len());
     })
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn a_proof_is_of_the_lock_and_not_of_the_session() -> Result<(), Stri
         let cause = loop {
             let asked = Instant::now();
             match lost.renew(ttl).await.unwrap() {
-                Renewal::Held { valid_for } => {
+                Renewal::Held { valid_for, .. } => {
                     assert!(asked + valid_for <= last, "proven by the session alone");
                 }
                 Renewal::Lost(cause) => break cause,

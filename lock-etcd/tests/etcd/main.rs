@@ -28,6 +28,7 @@ rules! {
         rights_that_change_cost_no_lock,
         check_says_what_the_server_is,
         a_proxy_that_answers_keep_alives_by_itself_is_unsupported,
+        a_release_that_is_refused_for_good_ends_its_session,
     }
     cluster {
         a_keep_alive_without_a_majority_does_not_count,
@@ -41,12 +42,18 @@ rules! {
         etcds_own_lock_and_ours_exclude_each_other,
         a_foreign_holder_can_be_revoked,
         deeper_names_are_other_names,
+        many_deeper_names_keep_nobody_waiting,
+        a_search_that_was_cut_short_goes_on,
+        a_foreign_place_is_found_among_many_deeper_names,
+        what_others_keys_hold_is_not_asked_for,
         a_key_without_a_lease_is_rejected,
     }
     grant {
         a_free_name_takes_one_transaction_and_a_release_another,
         a_lock_is_a_key_of_its_name_and_its_token_the_create_revision,
         keys_are_used_again,
+        keys_that_are_taken_are_passed_over_one_by_one,
+        a_claim_costs_the_same_however_many_there_are,
         two_claims_of_one_client_have_two_keys,
         a_lease_for_each_ttl_and_no_more,
         a_lease_grant_that_nobody_answered_is_settled,
@@ -55,9 +62,13 @@ rules! {
         ttls_have_their_bounds,
     }
     late {
+        an_attempt_whose_answer_is_lost_is_undone,
+        an_attempt_whose_answer_cannot_be_read_is_undone,
         a_late_attempt_finds_its_tombstone,
         a_tombstone_lies_under_the_attempts_own_lease,
         a_slot_with_a_late_attempt_is_not_given_again,
+        a_claim_that_was_cut_short_leaves_its_key_to_the_session,
+        an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release,
     }
     loss {
         a_deleted_key_is_told_at_once,
@@ -67,6 +78,7 @@ rules! {
     }
     revoke {
         a_revoked_key_is_on_a_lease_that_nobody_renews,
+        a_release_ends_what_was_revoked_and_no_other_key,
         a_holder_is_told_that_it_was_revoked,
         what_was_revoked_is_not_moved_back,
     }

@@ -2,20 +2,25 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Release, Revocation, Revoked, When};
-use lock_core::{Cause, Client, Label, Owner, Random};
+use lock_core::driver::{Entry, Release, Revocation, Revoked, When};
+use lock_core::{Cause, Client, Label, Owner, OwnerBytes, Random};
 
-use crate::server::{
-    LONG, PATIENCE, SOON, Server, busy, claim, granted, is_told, name, queue, run, told, until,
-};
+use crate::server::{LONG, PATIENCE, SOON, Server, claim, granted, is_told, name, queue, run, told, until};
 
 pub(crate) async fn revoke(client: &Client, lock: &str, when: When) -> Revoked {
-    let driver = client.driver();
-    let holder = driver.inspect(&name(lock), PATIENCE).await.unwrap().holder.expect("it is held");
+    let holder = holder(client, lock).await.owner;
+    revoke_from(client, lock, holder, when).await
+}
+
+pub(crate) async fn holder(client: &Client, lock: &str) -> Entry {
+    client.driver().inspect(&name(lock), PATIENCE).await.unwrap().holder.expect("it is held")
+}
+
+pub(crate) async fn revoke_from(client: &Client, lock: &str, holder: OwnerBytes, when: When) -> Revoked {
     let (by, label) = (Owner::mint(&Random::system()), Label::new("an operator"));
     let patience = Duration::from_secs(1);
-    let revocation = Revocation { holder: holder.owner, by, label, when, patience };
-    driver.revoke(&name(lock), revocation).await.unwrap()
+    let revocation = Revocation { holder, by, label, when, patience };
+    client.driver().revoke(&name(lock), revocation).await.unwrap()
 }
 
 pub(crate) fn a_revoked_key_is_on_a_lease_that_nobody_renews() -> Result<(), String> {
@@ -33,13 +38,38 @@ pub(crate) fn a_revoked_key_is_on_a_lease_that_nobody_renews() -> Result<(), Str
         assert_ne!(after.lease(), before.lease());
         let terms = raw.lease_time_to_live(after.lease(), None).await.unwrap();
         assert!(terms.granted_ttl().unsigned_abs() >= ttl.as_secs());
-        assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "it is another's");
         assert_eq!(queue(&mut raw, "a").await.len(), 1, "until its end");
         until("it is free", left + Duration::from_secs(2), || async {
             let mut raw = raw.clone();
             queue(&mut raw, "a").await.is_empty()
         })
         .await;
+    })
+}
+
+pub(crate) fn a_release_ends_what_was_revoked_and_no_other_key() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, other, mut raw) = (server.client().await, server.client().await, server.raw().await);
+        for times in 1..=2 {
+            let mut holder = claim(&client, "a", LONG);
+            granted(&mut holder).await;
+            for _ in 0..times {
+                assert!(matches!(revoke(&other, "a", When::HoldersDeadline).await, Revoked::FreeIn(_)));
+            }
+            let release = holder.release().await.unwrap();
+            assert!(matches!(release, Release::Released { .. }), "revoked {times} times: {release:?}");
+            assert!(queue(&mut raw, "a").await.is_empty());
+            assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "once");
+        }
+        // What is made anew under the same key was never this owner's.
+        let mut holder = claim(&client, "a", LONG);
+        granted(&mut holder).await;
+        let key = queue(&mut raw, "a").await[0].key().to_vec();
+        raw.delete(key.clone(), None).await.unwrap();
+        raw.put(key.clone(), "another's", None).await.unwrap();
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
+        assert_eq!(queue(&mut raw, "a").await[0].value(), b"another's");
     })
 }
 
@@ -55,11 +85,7 @@ pub(crate) fn a_holder_is_told_that_it_was_revoked() -> Result<(), String> {
             revoke(&other, lock, when).await;
             assert_eq!(is_told(&mut holder, Duration::from_secs(2)).await, Cause::Revoked, "{when:?}");
             holder.release().await.unwrap();
-            let mut next = claim(&other, lock, LONG);
-            match when {
-                When::HoldersDeadline => _ = busy(&mut next).await,
-                When::Now => _ = granted(&mut next).await,
-            }
+            granted(&mut claim(&other, lock, LONG)).await;
         }
     })
 }

@@ -16,6 +16,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// Until when comes what nobody has promised for sooner.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
+/// Of a value that a server takes; three are more than a client takes in one answer (4 MiB).
+pub(crate) const LARGE: usize = 1_400_000;
 
 /// A server of the test's own.
 pub(crate) struct Server(pub(crate) Owned);
@@ -92,6 +94,13 @@ pub(crate) async fn all(raw: &mut etcd_client::Client, start: &str) -> Vec<KeyVa
     };
     found.sort_by_key(KeyValue::create_revision);
     found
+}
+
+/// All keys that begin like this, without what they hold.
+pub(crate) async fn keys_of(raw: &mut etcd_client::Client, start: &[u8]) -> Vec<String> {
+    let options = GetOptions::new().with_prefix().with_keys_only();
+    let found = raw.get(start, Some(options)).await.unwrap();
+    found.kvs().iter().map(|kv| kv.key().escape_ascii().to_string()).collect()
 }
 
 fn is_about_leaders(error: &etcd_client::Error) -> bool {

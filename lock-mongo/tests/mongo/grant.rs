@@ -179,7 +179,7 @@ pub(crate) fn an_answer_that_the_server_kept_is_understood() {
         assert_eq!(granted(&mut claim).await.token, grant.token, "once");
         twice().await;
         assert!(
-            matches!(claim.renew(LONG).await.unwrap(), Renewal::Held { valid_for } if valid_for > LONG / 2)
+            matches!(claim.renew(LONG).await.unwrap(), Renewal::Held { valid_for, .. } if valid_for > LONG / 2)
         );
         twice().await;
         assert_eq!(claim.release().await.unwrap(), Release::Released { others: Some(false) });

@@ -2,12 +2,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Fault, Proxy, Way};
 use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
 use lock_core::driver::Renewal;
 use lock_core::{Done, ErrorKind};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::server::{LONG, Server, claim, claim_with, granted, open, run, until};
 
@@ -35,6 +38,43 @@ pub(crate) fn connections_that_died_together_cost_one_patience() {
         let error = holder.renew(LONG).await.expect_err("its connection is dead");
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
         assert!(matches!(holder.renew(LONG).await.expect("on a new one"), Renewal::Held { .. }));
+    });
+}
+
+/// Its first call looks at the collection, and those of other tasks wait for that.
+pub(crate) fn a_server_that_never_answered_costs_a_call_its_own_patience_and_few_connections() {
+    run(async {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = silent.local_addr().unwrap();
+        let (counted, connections) = watch::channel(0);
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((connection, _)) = silent.accept().await {
+                open.push(connection);
+                counted.send_replace(open.len());
+            }
+        });
+        let client = open(&format!("mongodb://{address}/app?lazy=true")).await;
+        let mut first = claim_with(&client, "first", LONG, Duration::from_secs(4));
+        let first = tokio::spawn(async move { first.attempt().await });
+        connections.clone().wait_for(|connections| *connections > 0).await.unwrap();
+        let asked = Instant::now();
+        let patience = Duration::from_millis(200);
+        let mut hasty = claim_with(&client, "hasty", LONG, patience);
+        let error = hasty.attempt().await.expect_err("the server is silent");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error}");
+        assert_in_time!(asked.elapsed() < patience + Duration::from_secs(1), "{:?}", asked.elapsed());
+
+        let mut others = tokio::task::JoinSet::new();
+        for n in 0..50 {
+            let mut claim = claim_with(&client, &format!("another {n}"), LONG, Duration::from_secs(1));
+            others.spawn(async move { claim.attempt().await.is_err() });
+        }
+        assert!(others.join_all().await.into_iter().all(|failed| failed));
+        first.await.unwrap().expect_err("the server is silent");
+        // A link that has answered nothing is made anew, by one call at a time.
+        let connections = *connections.borrow();
+        assert!(connections <= 20, "{connections} connections for 52 calls");
     });
 }
 

@@ -50,6 +50,7 @@ rules! {
     link {
         an_answer_at_a_calls_beginning_keeps_no_dead_link,
         connections_that_died_together_cost_one_patience,
+        a_server_that_never_answered_costs_a_call_its_own_patience_and_few_connections,
         a_program_that_drops_its_client_as_its_last_act_ends_in_silence,
     }
     set {

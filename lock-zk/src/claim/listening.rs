@@ -1,52 +1,71 @@
 //! A claim that waits: it watches who stands ahead of it.
 
-use lock_core::Done;
 use lock_core::driver::Call;
+use lock_core::{Done, Error};
 use zookeeper_client::{Error as ZkError, OneshotWatcher};
 
 use super::{Trouble, ZkClaim};
 use crate::errors;
+use crate::kind::Kind;
 use crate::link::{Failure, Link};
 use crate::session::Session;
 use crate::watches;
 
+/// Who stands ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ahead {
+    Watched,
+    /// A client does, and its node is not ours to read: it can't be watched.
+    Hidden,
+    /// What was seen there has gone, or is no ticket.
+    Gone,
+}
+
 impl ZkClaim {
-    /// Watches who stands ahead; whether somebody does.
+    /// Watches who stands ahead, if that is a client.
     pub(super) async fn watch(
         &mut self,
         link: &Link,
         session: &Session,
         call: &Call,
         ahead: &str,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Ahead, Failure> {
         let path = self.place.directory.node(ahead);
         if self.watching.as_ref().is_some_and(|watching| watching.is_quiet(&path, link.number)) {
-            return Ok(true);
+            return Ok(Ahead::Watched);
         }
         // Not of its existence: that would be a watch on a node that is gone, too.
         match link.ask(call, link.client.get_and_watch_data(&path)).await {
-            Ok((_, _, watcher)) => Ok(self.is_watched(path, link, session, watcher)),
-            Err(Failure::Refused(ZkError::NoNode)) => Ok(false),
+            Ok((_, stat, watcher)) => match Kind::of(ahead, &stat) {
+                Kind::Ticket => Ok(self.is_watched(path, link, session, watcher)),
+                Kind::Other => {
+                    self.place.passes_over(ahead);
+                    Ok(Ahead::Gone)
+                }
+                Kind::Stray => Err(Failure::Stray(path)),
+            },
+            Err(Failure::Refused(ZkError::NoNode)) => Ok(Ahead::Gone),
+            Err(Failure::Refused(ZkError::NoAuth)) => Ok(Ahead::Hidden),
             Err(failure) => Err(failure),
         }
     }
 
     /// Watches who comes and goes, without a place among them.
-    async fn watch_all(&mut self, link: &Link, session: &Session, call: &Call) -> Result<bool, Failure> {
+    async fn watch_all(&mut self, link: &Link, session: &Session, call: &Call) -> Result<Ahead, Failure> {
         let path = self.place.directory.path().to_owned();
         match link.ask(call, link.client.list_and_watch_children(&path)).await {
             Ok((_, watcher)) => Ok(self.is_watched(path, link, session, watcher)),
-            Err(Failure::Refused(ZkError::NoNode)) => Ok(false),
+            Err(Failure::Refused(ZkError::NoNode)) => Ok(Ahead::Gone),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Leaves the watch to the session. That there is something to watch.
-    fn is_watched(&mut self, path: String, link: &Link, session: &Session, watcher: OneshotWatcher) -> bool {
+    /// Leaves the watch to the session.
+    fn is_watched(&mut self, path: String, link: &Link, session: &Session, watcher: OneshotWatcher) -> Ahead {
         let (watch, watching) = watches::watch(path, link.number, watcher, self.wakes.clone());
         session.watch(watch);
         self.watching = Some(watching);
-        true
+        Ahead::Watched
     }
 
     pub(super) async fn begin_to_listen(&mut self, call: &Call) -> Result<(), Trouble> {
@@ -58,15 +77,19 @@ impl ZkClaim {
                 None => self.watch_all(&link, &session, call).await,
             };
             match outcome {
-                Ok(is_there) => {
+                Ok(Ahead::Hidden) => {
+                    return Err(Error::unsupported("the node ahead is not this user's to watch").into());
+                }
+                Ok(ahead) => {
                     self.listening = true;
-                    if !is_there {
+                    if ahead == Ahead::Gone {
                         self.wakes.notify_one();
                     }
                     return Ok(());
                 }
                 Err(Failure::Broken) => session.cut(link.number),
                 Err(Failure::Refused(e)) => return Err(errors::refused(e).into()),
+                Err(Failure::Stray(path)) => return Err(errors::stray(&path).into()),
                 Err(Failure::Late) => {
                     self.is_late(&link, &session, call).await;
                     return Err(call.out_of_time(Done::No).into());

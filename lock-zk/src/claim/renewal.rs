@@ -5,13 +5,12 @@
 //! *What ZooKeeper Guarantees about Watches*). So a node is read once on each connection, at the first renewal there,
 //! and however many locks are held, one heartbeat renews them all.
 
-use std::sync::Arc;
-
+use lock_core::Done;
 use lock_core::driver::{Call, Cause, Renewal};
-use lock_core::{Done, Instant};
 use zookeeper_client::Error as ZkError;
 
 use super::{Held, Trouble, ZkClaim};
+use crate::deadlines::Deadlines;
 use crate::errors;
 use crate::layout;
 use crate::link::{Failure, Link};
@@ -25,6 +24,8 @@ impl ZkClaim {
             if let Some(cause) = self.is_lost(session, call).await? {
                 if cause == Cause::Revoked {
                     self.held = Some(Held::Revoked);
+                    // Should its work not have ended by then.
+                    self.place.path().into_iter().for_each(|path| session.condemn(path));
                 }
                 return Ok(Renewal::Lost(cause));
             }
@@ -36,8 +37,9 @@ impl ZkClaim {
             if self.own.as_ref().is_some_and(Watching::has_fired) {
                 continue;
             }
-            self.told = Some(certain);
-            return Ok(Renewal::Held { valid_for: certain.since(call.began()) });
+            self.told = Some(certain.ends());
+            let (valid_for, age) = certain.left_at(call.began());
+            return Ok(Renewal::Held { valid_for, age });
         }
     }
 
@@ -54,6 +56,7 @@ impl ZkClaim {
                 Ok(cause) => return Ok(cause),
                 Err(Failure::Broken) => session.cut(link.number),
                 Err(Failure::Refused(e)) => return Err(errors::refused(e).into()),
+                Err(Failure::Stray(path)) => return Err(errors::stray(&path).into()),
                 Err(Failure::Late) => {
                     self.is_late(&link, session, call).await;
                     return Err(call.out_of_time(Done::No).into());
@@ -72,8 +75,7 @@ impl ZkClaim {
         if let Some(path) = self.place.path() {
             match link.ask(call, link.client.get_and_watch_data(&path)).await {
                 Ok((data, _, watcher)) => {
-                    // Nobody waits for it: the next renewal asks whether it has fired.
-                    let (watch, own) = watches::watch(path, link.number, watcher, Arc::default());
+                    let (watch, own) = watches::watch(path, link.number, watcher, self.wakes.clone());
                     session.watch(watch);
                     self.own = Some(own);
                     return Ok(layout::is_revoked(&data).then_some(Cause::Revoked));
@@ -95,17 +97,18 @@ impl ZkClaim {
 
     /// Until when the session is certain. If that is soon, more is waited for than the holder knows of already; what there
     /// is then is told, however little: until there is more, that may be over.
-    async fn certain(&self, session: &Session, call: &Call) -> Instant {
+    async fn certain(&self, session: &Session, call: &Call) -> Deadlines {
         loop {
             // Before the look: no proof goes unnoticed from here on.
-            let (proven, ends) = (session.proven(), session.ends());
+            let (proven, deadlines) = (session.proven(), session.deadlines());
+            let ends = deadlines.ends();
             let is_enough = Some(ends) > self.told || ends.since(call.clock().now()) > session.timeout() / 2;
             if is_enough || session.state() != State::Alive {
-                return ends;
+                return deadlines;
             }
             session.wanted.notify_one();
             if call.within(proven).await.is_none() {
-                return ends;
+                return deadlines;
             }
         }
     }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use lock_core::driver::{Level, Waits};
-use lock_core::{ErrorKind, Options};
-use lock_zk::zookeeper_client::Error as ZkError;
+use lock_core::{Cause, Ending, ErrorKind, Options};
+use lock_zk::zookeeper_client::{Acl, AuthId, Error as ZkError, Permission};
 
-use crate::server::{LONG, Server, TTL, claim, granted, open, run};
+use crate::server::{LONG, Server, TTL, busy, claim, granted, open, run, within};
 
 pub(crate) fn what_we_make_is_ours_alone() -> Result<(), String> {
     run(async {
@@ -81,5 +81,37 @@ pub(crate) fn a_ttl_outside_of_what_the_server_grants_is_invalid() -> Result<(),
         assert_eq!(client.info().min_ttl, LONG * 2);
         let lock = client.lock("a").build().expect("the default ttl is inside");
         assert!(lock.try_acquire().await.unwrap().is_some_and(|guard| guard.valid_for() > LONG));
+    })
+}
+
+/// Its node goes with its session only, and that would live for as long as another lock of it.
+pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, other, raw) = (server.client().await, server.client().await, server.raw().await);
+        let lock = |name: &str| client.lock(name).ttl(TTL).build().unwrap();
+        let (refused, beside) = (lock("a").acquire().await.unwrap(), lock("b").acquire().await.unwrap());
+        let taken = other.lock("c").ttl(LONG).build().unwrap().acquire().await.unwrap();
+        let mut waits = claim(&client, "c", TTL, Waits::Queued);
+        assert!(busy(&mut waits).await.queued);
+        let all_but_delete = Permission::READ | Permission::WRITE | Permission::CREATE | Permission::ADMIN;
+        let anyone = |permission| [Acl::new(permission, AuthId::new("world", "anyone"))];
+        raw.set_acl("/a", &anyone(all_but_delete), None).await.unwrap();
+        let waiter = other.lock("a").ttl(LONG).build().unwrap();
+        let waiting = tokio::spawn(async move { waiter.acquire().await });
+        drop(refused);
+        // Refused for a ttl, and then until no claim counts on the session any more.
+        let guard = within("the waiter has it", TTL * 4, waiting).await.unwrap().unwrap();
+        assert!(!beside.is_held(), "it was in the same session");
+        assert_eq!(beside.lost().await, Cause::Session);
+        // Who was in it comes to an end, too, after its end.
+        assert!(busy(&mut waits).await.queued, "in another session");
+        drop(beside);
+        assert_eq!(within("all is given back", TTL * 4, client.shutdown(TTL * 4)).await, 0);
+        let again = server.client().await;
+        assert!(again.lock("b").ttl(TTL).build().unwrap().try_acquire().await.unwrap().is_some());
+        assert_eq!(taken.release().await, Ending::Released);
+        raw.set_acl("/a", &anyone(Permission::ALL), None).await.unwrap();
+        assert_eq!(guard.release().await, Ending::Released);
     })
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use lock_conformance::assert_in_time;
 use lock_core::ErrorKind;
 use lock_core::driver::{Claim, Entry, Inspection, Release, Renewal, Revocation, Revoked, Waits, When};
-use lock_core::{Cause, Client, Label, Owner, OwnerBytes, Random, Result};
-use lock_zk::zookeeper_client::{self, Acls, CreateMode};
+use lock_core::{Cause, Client, Ending, Label, Owner, OwnerBytes, Random, Result};
+use lock_zk::zookeeper_client::{self, Acl, Acls, AuthId, CreateMode, Permission};
 
 use crate::server::{
     LONG, PATIENCE, Server, TTL, busy, children, claim, driver, granted, name, run, until, within,
@@ -65,6 +65,32 @@ pub(crate) fn kazoos_nodes_are_respected_and_shown() -> Result<(), String> {
     run(respected_and_shown(KAZOOS))
 }
 
+/// Its client may have rights of its own for its nodes. That it stands there is listed all the same.
+pub(crate) fn a_node_that_is_not_ours_to_read_is_waited_for() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, raw) = (server.client().await, server.raw().await);
+        let first = stand(&raw, CURATORS, b"10.0.0.7").await;
+        let path = format!("/a/{first}");
+        raw.auth("digest", b"curator:its own").await.unwrap();
+        let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+        raw.set_acl(&path, &own, None).await.unwrap();
+        assert!(!busy(&mut claim(&client, "a", TTL, Waits::No)).await.queued);
+        let mut waiter = claim(&client, "a", LONG, Waits::Queued);
+        assert!(busy(&mut waiter).await.queued);
+        assert_eq!(waiter.listen().await.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(busy(&mut waiter).await.queued, "it is asked for");
+        let lock = client.lock("a").ttl(LONG).build().unwrap();
+        let acquiring = tokio::spawn(async move { lock.acquire().await });
+        until("both wait", TTL, || async { children(&raw, "/a").await.len() == 3 }).await;
+        raw.delete(&path, None).await.unwrap();
+        granted(&mut waiter).await;
+        waiter.release().await.unwrap();
+        let guard = within("it is its turn", LONG, acquiring).await.unwrap().unwrap();
+        assert_eq!(guard.release().await, Ending::Released);
+    })
+}
+
 pub(crate) fn a_foreign_holder_is_only_broken_now() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -113,14 +139,20 @@ pub(crate) fn a_revoked_node_goes_at_its_holders_deadline() -> Result<(), String
             "nor the one that was shown"
         );
         assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Revoked));
-        assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
         assert_eq!(children(&raw, "/a").await.len(), 1, "it may believe in it until its deadline");
         until("it goes", TTL * 2, || async { children(&raw, "/a").await.is_empty() }).await;
         let took = began.elapsed();
         assert!(took >= certain, "after {took:?} of {certain:?}");
         assert_in_time!(took < TTL * 2 + Duration::from_millis(500), "after {took:?}");
-        // Its owner may ask anew.
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "it is over");
+        // Its owner may ask anew, and remove what is revoked then when its work has ended.
         let mut again = claim(&client, "a", LONG, Waits::Queued);
         granted(&mut again).await;
+        for _ in 0..2 {
+            let seen = inspect(&other).await.holder.unwrap();
+            revoke(&other, seen.owner, When::HoldersDeadline).await.unwrap();
+        }
+        assert!(matches!(again.release().await.unwrap(), Release::Released { .. }));
+        assert_eq!(children(&raw, "/a").await.len(), 0);
     })
 }

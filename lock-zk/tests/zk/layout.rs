@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Release, Waits};
+use lock_core::ErrorKind;
+use lock_core::driver::{Attempt, Release, Waits};
 use lock_zk::zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::server::{
-    LONG, PATIENCE, Server, TTL, busy, children, claim, driver, granted, name, open, run, until,
+    LONG, PATIENCE, Server, TTL, busy, children, claim, driver, granted, name, open, run, until, within,
 };
 
 pub(crate) fn a_lock_is_curators_directory() -> Result<(), String> {
@@ -72,6 +73,62 @@ pub(crate) fn what_the_counter_numbers_no_more_is_ordered_by_its_making() -> Res
             waiters,
             ["d-lock-2147483646", "c-lock-2147483647", "a-lock--000000009", "b-lock-2147483647"]
         );
+    })
+}
+
+/// They are there first, and last: a lock's own directory below another's, and what an operator made by hand.
+pub(crate) fn what_no_session_keeps_is_no_ticket() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, other, raw) = (server.client().await, server.client().await, server.raw().await);
+        let make = async |path: &str, mode: CreateMode| {
+            raw.create(path, &[], &mode.with_acls(Acls::anyone_all())).await.unwrap();
+        };
+        make("/bills", CreateMode::Persistent).await;
+        make("/bills/invoice-0000000000", CreateMode::Container).await;
+        make("/bills/run-0000000001", CreateMode::Persistent).await;
+        make("/bills/x-lock-0000000002", CreateMode::Persistent).await;
+        make("/bills/x-lock-0000000002/node", CreateMode::Persistent).await;
+        make("/bills/run-1700000000", CreateMode::Persistent).await;
+        for waits in [Waits::No, Waits::Queued] {
+            let mut holder = claim(&client, "bills", TTL, waits);
+            within("it is free", TTL, async {
+                while let Attempt::Busy(_) = holder.attempt().await.unwrap() {}
+            })
+            .await;
+            busy(&mut claim(&other, "bills", TTL, Waits::No)).await;
+            let seen = driver(&other).inspect(&name("bills"), PATIENCE).await.unwrap();
+            assert_eq!(
+                (seen.holder.unwrap().label.as_deref(), seen.waiters.unwrap().len()),
+                (Some("an owner"), 0)
+            );
+            let mut waiter = claim(&other, "bills", TTL, Waits::Queued);
+            assert!(busy(&mut waiter).await.queued);
+            assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
+            granted(&mut waiter).await;
+            waiter.release().await.unwrap();
+        }
+    })
+}
+
+pub(crate) fn what_looks_like_a_ticket_and_stays_is_rejected() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, raw) = (server.client().await, server.raw().await);
+        raw.create("/a", &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+        raw.create("/a/x-lock-0000000000", &[], &CreateMode::Persistent.with_acls(Acls::anyone_all()))
+            .await
+            .unwrap();
+        for waits in [Waits::No, Waits::Queued] {
+            let mut claim = claim(&client, "a", TTL, waits);
+            let error = claim.attempt().await.expect_err("no client would ever get it");
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+            assert!(error.message().contains("/a/x-lock-0000000000"), "{error}");
+            claim.release().await.unwrap();
+        }
+        assert_eq!(children(&raw, "/a").await, ["x-lock-0000000000"]);
+        raw.delete("/a/x-lock-0000000000", None).await.unwrap();
+        granted(&mut claim(&client, "a", TTL, Waits::Queued)).await;
     })
 }
 

@@ -25,6 +25,7 @@ rules! {
         a_password_is_never_shown,
         check_says_what_the_server_is,
         a_ttl_outside_of_what_the_server_grants_is_invalid,
+        a_release_that_is_refused_for_good_ends_its_session,
     }
     cluster {
         a_follower_cut_off_from_its_leader_costs_no_exclusion,
@@ -35,6 +36,7 @@ rules! {
     foreign {
         curators_nodes_are_respected_and_shown,
         kazoos_nodes_are_respected_and_shown,
+        a_node_that_is_not_ours_to_read_is_waited_for,
         a_foreign_holder_is_only_broken_now,
         who_is_asked_to_give_up_does,
         a_revoked_node_goes_at_its_holders_deadline,
@@ -44,6 +46,8 @@ rules! {
         names_are_escaped_into_one_component,
         what_the_counter_numbers_no_more_is_ordered_by_its_making,
         an_overflown_counter_costs_no_exclusion,
+        what_no_session_keeps_is_no_ticket,
+        what_looks_like_a_ticket_and_stays_is_rejected,
         the_folder_stays_and_the_directory_goes,
     }
     place {
@@ -52,6 +56,9 @@ rules! {
         a_release_is_sent_on_the_resumed_session,
         who_only_looks_leaves_nothing,
         a_waiter_whose_node_was_removed_queues_again,
+        a_claim_that_was_cut_short_leaves_its_node_to_the_session,
+        an_attempt_that_was_cut_short_leaves_its_node_to_the_session,
+        an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release,
     }
     session {
         a_heartbeat_is_one_write_for_all_locks_of_a_session,

@@ -146,3 +146,59 @@ pub(crate) fn a_waiter_whose_node_was_removed_queues_again() -> Result<(), Strin
         granted(&mut waiter).await;
     })
 }
+
+/// As when a panic ends its life: no claim releases it, and the session has another lock to live for.
+pub(crate) fn a_claim_that_was_cut_short_leaves_its_node_to_the_session() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (client, raw) = (server.client().await, server.raw().await);
+        let (mut cut, mut waits) =
+            (claim(&client, "a", LONG, Waits::Queued), claim(&client, "a", LONG, Waits::Queued));
+        let mut kept = claim(&client, "b", LONG, Waits::Queued);
+        granted(&mut cut).await;
+        granted(&mut kept).await;
+        assert!(busy(&mut waits).await.queued);
+        drop((cut, waits));
+        until("their nodes are gone", LONG / 4, || async { children(&raw, "/a").await.is_empty() }).await;
+        assert!(matches!(kept.renew(LONG).await.unwrap(), Renewal::Held { .. }));
+    })
+}
+
+/// It had not been told of its node yet.
+pub(crate) fn an_attempt_that_was_cut_short_leaves_its_node_to_the_session() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (proxy, client) = through(&server, LONG).await;
+        let raw = server.raw().await;
+        let mut kept = claim(&client, "b", LONG, Waits::Queued);
+        granted(&mut kept).await;
+        proxy.hold_open_ones(Way::ToClient);
+        let mut cut = claim(&client, "a", LONG, Waits::Queued);
+        let attempt = tokio::spawn(async move { cut.attempt().await.map(drop) });
+        until("the node is made", LONG, || async { !children(&raw, "/a").await.is_empty() }).await;
+        attempt.abort();
+        until("its node is gone", LONG / 4, || async { children(&raw, "/a").await.is_empty() }).await;
+        assert!(matches!(kept.renew(LONG).await.unwrap(), Renewal::Held { .. }));
+    })
+}
+
+/// As when the driver panics in it: the core releases the claim all the same.
+pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let (proxy, client) = through(&server, LONG).await;
+        let raw = server.raw().await;
+        let mut kept = claim(&client, "b", LONG, Waits::Queued);
+        granted(&mut kept).await;
+        proxy.hold_open_ones(Way::ToClient);
+        let mut dropped = claim(&client, "a", LONG, Waits::Queued);
+        tokio::select! {
+            attempt = dropped.attempt() => panic!("it has no answer: {attempt:?}"),
+            () = until("the node is made", LONG, || async { !children(&raw, "/a").await.is_empty() }) => {}
+        }
+        let release = dropped.release().await.expect("one is enough: it ends the connection");
+        assert!(matches!(release, Release::Released { .. }), "{release:?}");
+        assert!(children(&raw, "/a").await.is_empty());
+        assert!(matches!(kept.renew(LONG).await.unwrap(), Renewal::Held { .. }));
+    })
+}

@@ -172,7 +172,7 @@ pub(crate) fn an_outage_is_not_the_servers_word() -> Result<(), String> {
         granted(&mut holder).await;
         let session = holders_session(&raw, "/a").await;
         let asked = Instant::now();
-        let Renewal::Held { valid_for } = holder.renew(TTL).await.unwrap() else { panic!("it is held") };
+        let Renewal::Held { valid_for, .. } = holder.renew(TTL).await.unwrap() else { panic!("it is held") };
         let ends = asked + valid_for;
         proxy.refuse();
         proxy.cut(Cut::Reset);
@@ -228,7 +228,7 @@ pub(crate) fn a_renewal_asks_for_the_node() -> Result<(), String> {
         let cause = loop {
             let asked = Instant::now();
             match holder.renew(LONG).await.unwrap() {
-                Renewal::Held { valid_for } => {
+                Renewal::Held { valid_for, .. } => {
                     assert!(asked + valid_for <= last, "proven by the session alone");
                 }
                 Renewal::Lost(cause) => break cause,

@@ -1,4 +1,4 @@
-//! MongoDB under the suite: a replica set of one, and a standalone server.
+//! What the suite does with MongoDB: with a replica set of one, and with a standalone server.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -6,53 +6,34 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{self, Product, Server, catalogue};
-use lock_conformance::{Backend, Counters, Need, Verdict, run_on_server};
+use lock_conformance::servers::{Product, Server};
+use lock_conformance::{Backend, Counters, Need};
 use lock_core::{Client, Name, Options, Result};
 use lock_mongo::mongodb::bson::{Bson, Document, doc};
 use lock_mongo::mongodb::{self, Collection};
 use tokio::runtime;
 
-fn main() -> Verdict {
-    // A part of a case that is played by this program, started once more, is of one of the two.
-    match std::env::var(STANDALONE).is_ok() {
-        true => run_on_server(MongoDb::Standalone),
-        false if std::env::var_os(catalogue::MONGODB.variable).is_some() => run_on_server(MongoDb::Set),
-        false => run_on_server(MongoDb::Set).and(run_on_server(MongoDb::Standalone)),
-    }
-}
-
-/// Says to this program, started once more, that its server is a standalone one.
-const STANDALONE: &str = "LOCK_TEST_MONGODB_STANDALONE";
-
+/// A MongoDB of one kind.
 #[derive(Debug)]
-enum MongoDb {
-    Set,
-    Standalone,
+pub(crate) struct MongoDb {
+    pub(crate) product: &'static dyn Product,
+    pub(crate) kind: &'static str,
+    /// Further environment in which this program, started once more, tests the same server.
+    pub(crate) environment: &'static [(&'static str, &'static str)],
 }
 
 #[async_trait]
 impl Backend for MongoDb {
     fn product(&self) -> &'static dyn Product {
-        match self {
-            MongoDb::Set => &servers::MongoDb,
-            MongoDb::Standalone => &servers::StandaloneMongoDb,
-        }
+        self.product
     }
 
     fn name(&self, server: &Server) -> String {
-        let kind = match self {
-            MongoDb::Set => "replica set",
-            MongoDb::Standalone => "standalone",
-        };
-        format!("{server} ({kind})")
+        format!("{server} ({})", self.kind)
     }
 
     fn environment(&self) -> Vec<(&'static str, String)> {
-        match self {
-            MongoDb::Set => Vec::new(),
-            MongoDb::Standalone => vec![(STANDALONE, "1".to_owned())],
-        }
+        self.environment.iter().map(|&(name, value)| (name, value.to_owned())).collect()
     }
 
     /// A request is more than a thousand bytes. A network that brings one in a millisecond, or in two, has five thirds of

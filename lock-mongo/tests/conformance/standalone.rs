@@ -1,0 +1,26 @@
+//! MongoDB under the suite: a standalone server.
+
+mod backend;
+
+use std::env;
+
+use lock_conformance::servers::StandaloneMongoDb;
+use lock_conformance::servers::catalogue::MONGODB;
+use lock_conformance::{Verdict, not_run, run_on_server};
+
+use backend::MongoDb;
+
+/// Says to this program, started once more for a part of a case, that the server of the environment is a standalone one.
+const STANDALONE: &str = "LOCK_TEST_MONGODB_STANDALONE";
+
+fn main() -> Verdict {
+    if env::var_os(MONGODB.variable).is_some() && env::var_os(STANDALONE).is_none() {
+        let why = format!("the suite `conformance` is run on the server that {} names", MONGODB.variable);
+        return not_run("a standalone mongodb", &why);
+    }
+    run_on_server(MongoDb {
+        product: &StandaloneMongoDb,
+        kind: "standalone",
+        environment: &[(STANDALONE, "1")],
+    })
+}
