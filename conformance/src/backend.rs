@@ -127,7 +127,7 @@ impl<B: Backend> Harness for OnServer<B> {
         let program = || Program::find().map(drop).map_err(|absence| absence.to_string());
         match need {
             Need::Forget | Need::Counters | Need::Residue | Need::Age => self.backend.can(need, &self.server),
-            Need::Replay | Need::OneTrip => self.backend.can(need, &self.server),
+            Need::Replay | Need::OneTrip | Need::IdleConnection => self.backend.can(need, &self.server),
             Need::Proxy => self.backend.address(self.server.url()).map(drop),
             Need::Process if cfg!(unix) => Ok(()),
             Need::Process => Err("another process is started on Unix only".to_owned()),

@@ -182,6 +182,8 @@ pub enum Need {
     Replay,
     /// The first answer of an attempt grants, on a name that was used before: not where a look comes before it.
     OneTrip,
+    /// A connection is used again however long it was silent: not where another one takes its place.
+    IdleConnection,
     /// [`Harness::own_server`]
     OwnServer,
     /// An own server that keeps acknowledged data over a kill.
@@ -207,6 +209,7 @@ impl fmt::Display for Need {
             Need::Proxy => "reach the server through a proxy",
             Need::Replay => "ask everything twice",
             Need::OneTrip => "grant by the first answer of an attempt",
+            Need::IdleConnection => "use a connection that was silent for long",
             Need::OwnServer => "start a server of a case's own",
             Need::Durable => "restart a server with its data",
             Need::ServerClock => "set the clock by which the server ends leases",

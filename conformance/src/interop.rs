@@ -16,12 +16,12 @@ mod speaker;
 use std::fmt;
 use std::time::Duration;
 
-use libtest_mimic::Arguments;
 use lock_core::{Client, Result};
 
 use crate::rules;
 use crate::runner::{Verdict, block_on};
-use crate::servers::{Absence, Owned, Product, Settings, record};
+use crate::selection::Selection;
+use crate::servers::{Absence, Owned, Product, Settings};
 use crate::setting::is_full_run;
 use catalogue::Listing;
 
@@ -73,26 +73,24 @@ where
 {
     let each = |kind: &Kind| Case::ALL.map(|case| (format!("{kind}::{case}"), *kind, case));
     let tests = kinds.iter().flat_map(each).map(|(name, kind, case)| {
-        let test = move || not_run(kind, on_a_server_of_its_own(product, kind, case, open));
+        let test = move || not_run(on_a_server_of_its_own(product, kind, case, open));
         (name, test)
     });
-    let mut arguments = Arguments::from_args();
+    let selection = Selection::from_args();
+    let mut arguments = selection.arguments.clone();
     // A storm has the machine for itself.
     arguments.test_threads = Some(1);
-    match libtest_mimic::run(&arguments, rules::on(product, tests)).has_failed() {
+    match libtest_mimic::run(&arguments, selection.of(rules::on(product, tests))).has_failed() {
         true => Verdict::Failed,
         false => Verdict::Passed,
     }
 }
 
 /// What was played, or why it was not; panics if it had to be.
-fn not_run(kind: Kind, played: Result<(), Absence>) -> Result<(), String> {
+fn not_run(played: Result<(), Absence>) -> Result<(), String> {
     match played {
         Ok(()) => Ok(()),
-        Err(Absence::NotRun(why)) => {
-            record::not_run(&format!("locks of {kind} beside ours"), &why);
-            Err(why)
-        }
+        Err(Absence::NotRun(why)) => Err(why),
         Err(Absence::Failure(why)) => panic!("{why}"),
     }
 }

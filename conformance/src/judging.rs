@@ -1,10 +1,12 @@
-//! Whether a test failed: one that was too late beside others, or on a machine that stood still, is asked again.
+//! Whether a test failed: one that was too late beside others, or on a machine that stood still, is asked again, and so is
+//! one that was void.
 
 use std::any::Any;
 use std::sync::{PoisonError, RwLock};
 
 use crate::machine::Watch;
-use crate::timing::is_about_time;
+use crate::timing::{is_about_time, is_void};
+use crate::turn::{self, Company};
 
 /// Whether a test can share the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub(crate) enum Load {
 #[derive(Debug, Default)]
 pub(crate) struct Judge(RwLock<()>);
 
-/// How often one that is alone is asked, if the machine stands still each time.
+/// How often one that is alone is asked, if it is void or the machine stands still each time.
 const TIMES: u32 = 3;
 
 impl Judge {
@@ -35,18 +37,39 @@ impl Judge {
         test: impl Fn() -> Result<T, String>,
         again: impl Fn(&str),
     ) -> Result<T, String> {
-        if load != Load::Heavy {
-            let beside_others = self.0.read().unwrap_or_else(PoisonError::into_inner);
-            let outcome = test();
-            drop(beside_others);
+        if let Some(outcome) = self.beside_others(load, &test) {
             match outcome {
-                Err(why) if is_about_time(&why) => again(&format!("{why}; others ran meanwhile")),
+                Err(why) if is_about_time(&why) || is_void(&why) => {
+                    again(&format!("{why}; others ran meanwhile"));
+                }
                 outcome => return outcome,
             }
         }
         let _alone = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let _turn = turn::take(Company::None);
         judge_alone(test, again, Watch::start)
     }
+
+    /// None for one that is to be alone, where it can be.
+    fn beside_others<T>(
+        &self,
+        load: Load,
+        test: impl Fn() -> Result<T, String>,
+    ) -> Option<Result<T, String>> {
+        if load == Load::Heavy {
+            // Alone in this program; other programs have servers of their own. To wait for them each time would take
+            // longer than all the rest.
+            let _alone_here = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            return turn::is_shared().then(|| in_turn(test));
+        }
+        let _beside = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Some(in_turn(test))
+    }
+}
+
+fn in_turn<T>(test: impl FnOnce() -> T) -> T {
+    let _turn = turn::take(Company::Others);
+    test()
 }
 
 /// What was seen of the machine while a test ran.
@@ -67,13 +90,17 @@ fn judge_alone<T, W: Witness>(
 ) -> Result<T, String> {
     for _ in 1..TIMES {
         let witness = witness();
-        match (test(), witness.stood_still()) {
-            (Err(why), Some(meanwhile)) if is_about_time(&why) => {
-                again(&format!("{why}; meanwhile {meanwhile}"));
-            }
-            (outcome, _) => return outcome,
+        let why = match test() {
+            Err(why) => why,
+            passed => return passed,
+        };
+        match witness.stood_still() {
+            _ if is_void(&why) => again(&why),
+            Some(meanwhile) if is_about_time(&why) => again(&format!("{why}; meanwhile {meanwhile}")),
+            _ => return Err(why),
         }
     }
+    // One that is void each time can't show what it is there to show: that is a failure.
     test()
 }
 
@@ -112,6 +139,7 @@ mod tests {
     }
 
     const LATE: Result<(), &str> = Err("too late: after 3 s");
+    const VOID: Result<(), &str> = Err("void: no connection was refused");
     const WRONG: Result<(), &str> = Err("two at a time");
 
     #[test]
@@ -140,5 +168,19 @@ mod tests {
         assert_eq!(said, ["too late: after 3 s; meanwhile a timer was 40ms late"; 2]);
         // Not for ever.
         assert_eq!(alone(&[LATE, LATE, LATE, Ok(())], slow).1, 3);
+    }
+
+    #[test]
+    fn who_was_void_is_asked_again_whatever_the_machine_did() {
+        let light = |answers| asked(answers, |test, again| Judge::new().judge(Load::Light, test, again));
+        assert_eq!(light(&[VOID, VOID, Ok(())]).1, 3);
+        let alone = |answers| asked(answers, |test, again| judge_alone(test, again, || Machine(None)));
+        let (outcome, times, said) = alone(&[VOID, VOID, Ok(())]);
+        assert_eq!((outcome, times), (Ok(()), 3));
+        assert_eq!(said, ["void: no connection was refused"; 2]);
+        assert_eq!(alone(&[VOID, WRONG, Ok(())]).0, Err("two at a time".into()));
+        // Not for ever, and it has not passed.
+        let (outcome, times, _) = alone(&[VOID, VOID, VOID, Ok(())]);
+        assert_eq!((outcome, times), (VOID.map_err(str::to_owned), 3));
     }
 }

@@ -21,20 +21,24 @@ pub mod proxy;
 #[cfg(feature = "servers")]
 pub mod rules;
 mod runner;
+mod selection;
 #[cfg(feature = "servers")]
 pub mod servers;
 mod setting;
+#[cfg(all(unix, feature = "servers"))]
+mod signals;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod suspendable;
 pub mod timing;
+mod turn;
 
 #[cfg(feature = "servers")]
 pub use backend::{Backend, run_on_server};
 pub use harness::{Counters, Data, Harness, Need, OwnServer, Step};
 pub use runner::{Verdict, failed, not_run, run};
 
-/// The page for those who add a backend compiles as it stands.
+/// The page for those who add a backend compiles as it stands, and its backend passes the suite.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/add-a-backend.md")]
 struct AddABackend;

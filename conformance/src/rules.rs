@@ -83,6 +83,8 @@ where
     N: Into<String>,
     T: Fn() -> O + Clone + Send + 'static,
 {
+    #[cfg(unix)]
+    crate::signals::pass_on();
     let trial = |(name, test): (N, T)| {
         let name = name.into();
         let what = format!("{of}: {name}");

@@ -6,12 +6,13 @@ use std::process::{ExitCode, Termination};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use lock_core::{Info, Options};
 
 use crate::cases;
 use crate::harness::{Harness, Need};
 use crate::judging::{Judge, Load, panic_message};
+use crate::selection::Selection;
 use crate::setting::{Setting, is_full_run};
 
 /// A case hangs if it takes longer.
@@ -67,11 +68,14 @@ impl Termination for Verdict {
 ///
 /// Fails if a case fails, and if none ran though none was filtered out.
 pub fn run(harness: impl Harness) -> Verdict {
+    #[cfg(all(unix, feature = "servers"))]
+    crate::signals::pass_on();
     #[cfg(feature = "servers")]
     if let Some(part) = crate::part::Order::from_env() {
         return part.play(&harness);
     }
-    let mut arguments = Arguments::from_args();
+    let selection = Selection::from_args();
+    let mut arguments = selection.arguments.clone();
     let harness: Arc<dyn Harness> = Arc::new(harness);
     let info = block_on(async { harness.open(Options::default()).await.map(|client| client.info()) });
     let info = match info {
@@ -92,12 +96,11 @@ pub fn run(harness: impl Harness) -> Verdict {
             None => trials[case.load as usize].push(trial(case, &setting, &ran)),
         }
     }
-    let filtered = arguments.filter.is_some() || !arguments.skip.is_empty() || arguments.list;
     let threads = arguments.test_threads.unwrap_or(LIGHT_ONES);
     let mut failed = false;
     for (trials, most) in trials.into_iter().zip([threads, MEDIUM_ONES, 1]) {
         arguments.test_threads = Some(threads.min(most));
-        failed |= libtest_mimic::run(&arguments, trials).has_failed();
+        failed |= libtest_mimic::run(&arguments, selection.of(trials)).has_failed();
     }
     if arguments.list {
         return Verdict::Passed;
@@ -110,7 +113,7 @@ pub fn run(harness: impl Harness) -> Verdict {
     }
     println!("{}: {} cases ran, {} not run", setting.harness.name(), ran.len(), not_run.len());
     println!("cases per bug class: {}\n", per_class(&ran));
-    if failed || (ran.is_empty() && !filtered) { Verdict::Failed } else { Verdict::Passed }
+    if failed || (ran.is_empty() && !selection.is_partial()) { Verdict::Failed } else { Verdict::Passed }
 }
 
 /// Says that the suite was not run on `backend`, and why; never as if it had passed.

@@ -7,10 +7,14 @@ use lock_core::{Cause, Ending};
 
 /// What the reason of a failure begins with if it is about time alone.
 const TOO_LATE: &str = "too late: ";
+/// What it begins with if what the case is about has not happened.
+const VOID: &str = "void: ";
 /// What an error says if a call, or a wait, had not enough of it: a case that expected an answer didn't wait for long
 /// enough.
 const UNANSWERED: &str = "the server did not answer within ";
 const UNANSWERED_WAIT: &str = "the server has not answered within the wait";
+/// The same of the program `lock`, whose wait is for the server and the lock together.
+const UNREACHED_WAIT: &str = "the server was not reachable within the wait";
 /// What backends say of a call that had not enough of it, or whose message came too late.
 const OUT_OF_TIME: &[&str] = &[
     "too late, and was refused",
@@ -60,22 +64,49 @@ pub fn too_late(reason: &str) -> ! {
     panic!("{TOO_LATE}{reason}")
 }
 
+/// Ends a case that has shown nothing: what it is about, a fault of the network for one, has not happened this time.
+pub fn void(reason: &str) -> ! {
+    panic!("{VOID}{reason}")
+}
+
+/// Panics as work may that has a bug: on purpose, and so without a word on stderr, where it would look like a failure.
+pub fn panic_on_purpose(what: &'static str) -> ! {
+    std::panic::resume_unwind(Box::new(what))
+}
+
+/// Whether a case has shown nothing.
+pub(crate) fn is_void(reason: &str) -> bool {
+    // Also as a task says it that has ended by it.
+    reason.starts_with(VOID) || reason.contains(&format!("\"{VOID}"))
+}
+
 /// Whether a case failed for that, itself or in one of its tasks.
 pub(crate) fn is_about_time(reason: &str) -> bool {
     let found_at_the_release = format!("left: {:?}", Ending::Expired);
     let found_instead_of_no_loss = format!("left: {:?}", Some(Cause::Expired));
     let found = [found_at_the_release.as_str(), &found_instead_of_no_loss];
-    let said = [TOO_LATE, UNANSWERED, UNANSWERED_WAIT, NOT_RENEWED];
+    let said = [TOO_LATE, UNANSWERED, UNANSWERED_WAIT, UNREACHED_WAIT, NOT_RENEWED];
     said.iter().chain(&found).chain(OUT_OF_TIME).any(|text| reason.contains(text))
 }
 
 /// Waits until `there` says so; fails the case with `what` after `limit`.
-pub async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, mut there: impl FnMut() -> F) {
+pub async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, there: impl FnMut() -> F) {
+    assert_in_time!(comes_true(limit, there).await, "{what}: not within {limit:?}");
+}
+
+/// Waits until `there` says so, or for `limit`; answers whether it did.
+pub(crate) async fn comes_true<F: Future<Output = bool>>(
+    limit: Duration,
+    mut there: impl FnMut() -> F,
+) -> bool {
     let start = Instant::now();
     while !there().await {
-        assert_in_time!(start.elapsed() < limit, "{what}: not within {limit:?}");
+        if start.elapsed() >= limit {
+            return false;
+        }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+    true
 }
 
 /// What `future` answers; fails the case with `what` if it takes longer than `limit`.

@@ -11,7 +11,7 @@ use lock_core::{Client, Ending, ErrorKind, Name, Options};
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, joined, ms};
-use crate::timing::{assert_in_time, until, within};
+use crate::timing::{assert_in_time, panic_on_purpose, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(acquire_dropped_at_every_await_leaves_nothing, [B1, B2, B17, B18]),
@@ -128,7 +128,7 @@ async fn a_guard_dropped_in_a_panic_releases(s: Setting) {
     let guard = s.hold(&name).await;
     let task = tokio::spawn(async move {
         let _guard = guard;
-        panic!("with a guard in hand");
+        panic_on_purpose("with a guard in hand");
     });
     assert!(task.await.is_err());
     comes_free(&s, &name).await;

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Fencing, Lease, Waits};
-use lock_core::{Cause, Client, Done, Ending, ErrorKind, Fence, Guard, Info, Name, Options};
+use lock_core::{Cause, Client, Clock, Done, Ending, ErrorKind, Fence, Guard, Info, Name, Options};
 
 use super::case;
 use crate::claims::granted;
@@ -13,6 +13,7 @@ use crate::harness::{OwnServer, Step};
 use crate::proxy::{Fault, Proxy, Way};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
+use crate::suspendable::Suspendable;
 use crate::timing::{assert_in_time, until, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -24,6 +25,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(tokens_rise_however_it_is_set, [B13]; needs [ServerClock]),
     case!(set_while_an_attempt_is_under_way_it_costs_nothing, [B2]; needs [ServerClock, Proxy]),
     case!(set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most, [B2]; needs [ServerClock, Proxy]),
+    case!(going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in, [B2]; needs [ServerClock, Proxy, IdleConnection]),
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -211,8 +213,18 @@ async fn tokens_rise_however_it_is_set(s: Setting) {
 
 /// A client behind a proxy, its connection made and the server's time known.
 async fn through(s: &Setting, server: &dyn OwnServer, patience: Duration) -> (Proxy, Client) {
+    through_by(Clock::system(), s, server, patience).await
+}
+
+/// The same, of a client that goes by this clock.
+async fn through_by(
+    clock: Clock,
+    s: &Setting,
+    server: &dyn OwnServer,
+    patience: Duration,
+) -> (Proxy, Client) {
     let proxy = Proxy::start_all(&server.addresses()).await.expect("a port is free");
-    let options = Options::default().patience(patience);
+    let options = Options::default().patience(patience).clock(clock);
     let client = server.open_through(proxy.addresses(), options).await.expect("it is up");
     assert_eq!(s.hold_by(&client, &s.name()).await.release().await, Ending::Released);
     (proxy, client)
@@ -260,4 +272,37 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
     let guard = hold(&s, &*server, &name).await;
     stays_held(&s, &*server, &guard).await;
     assert_eq!(guard.release().await, Ending::Released);
+}
+
+/// An hour passes on our clock, and 1 % less on the server's, which has told its time before that: what the next attempt
+/// carries is no later than the end of its patience all the same.
+async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(s: Setting) {
+    let (name, patience, machine) = (s.name(), s.ttl() / 2, Suspendable::default());
+    let mut server = s.harness.own_server_with_clock().await;
+    let looking = open(&*server).await;
+    // A name that was used before, of which the first request may be the one that grants.
+    assert!(is_free(&s, &looking, &name).await);
+    let (proxy, client) = through_by(machine.clock(), &s, &*server, patience).await;
+    proxy.hold_open_ones(Way::ToServer);
+    machine.sleeps(HOUR);
+    server.step_clock(Step::Forward(HOUR - HOUR / 100));
+    let ttl = s.long().min(client.info().max_ttl);
+    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    match lock.try_acquire().await {
+        Err(error) => assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}"),
+        // Asked once more on another connection, whose server has told the time.
+        Ok(guard) => drop(guard.expect("the name is free")),
+    }
+    // Its second release, after the patience, has been, too.
+    let left = client.shutdown(patience * 2 + ms(300)).await;
+    assert_in_time!(left == 0, "what it may have left was not released within {:?}", patience * 2);
+    let looking = s.lock(&looking, &name).build().expect("fine terms");
+    assert!(looking.inspect().await.expect("up").holder.is_none());
+    proxy.deliver(Way::ToServer);
+    // Looked at all the time: a grant that is undone at once is a grant, too.
+    let end = Instant::now() + s.ttl();
+    while Instant::now() < end {
+        let holder = looking.inspect().await.expect("up").holder;
+        assert!(holder.is_none(), "after its patience it took the lock: {holder:?}");
+    }
 }

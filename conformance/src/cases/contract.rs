@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use lock_core::Cause;
-use lock_core::driver::{Attempt, Claim, Release, Renewal, Waits};
+use lock_core::driver::{Attempt, Claim, Grant, Lease, Release, Renewal, Waits, Wakes};
+use lock_core::{Cause, ErrorKind};
 
 use super::case;
 use crate::claims::{busy, granted};
@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(granted_again_with_the_same_token_and_what_is_left, [B3]),
     case!(a_repeated_attempt_never_shortens, [B3, B12]),
     case!(a_look_that_finds_it_held_writes_nothing, [B30]; needs [Counters]; load Heavy),
+    case!(what_is_left_of_a_lease_says_how_old_it_is, [B12]),
     case!(renew_never_shortens, [B12]),
     case!(renew_never_creates, [B10]; needs [Forget]),
     case!(renew_never_takes_over, [B9, B10]; needs [Forget]),
@@ -81,8 +82,8 @@ async fn a_repeated_attempt_never_shortens(s: Setting) {
     let mut claim = s.claim(&client, &name, s.ttl() * 5, Waits::No);
     granted(&mut claim).await;
     let renewed = Instant::now();
-    let Renewal::Held { valid_for } = renew(&mut claim, s.ttl() * 20).await else { panic!("it is held") };
-    assert!(valid_for > s.ttl() * 10 || s.info.lease == lock_core::driver::Lease::Session);
+    let Renewal::Held { valid_for, .. } = renew(&mut claim, s.ttl() * 20).await else { panic!("it is held") };
+    assert!(valid_for > s.ttl() * 10 || s.info.lease == Lease::Session);
     let again = granted(&mut claim).await;
     // What passed between the two, on clocks that count in milliseconds.
     let least = valid_for.saturating_sub(renewed.elapsed() + ms(2));
@@ -108,11 +109,41 @@ async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
     release(&mut holder).await;
 }
 
+/// The margin for the rates of two clocks is of all the time since a lease was proven, and not of what is left of it.
+async fn what_is_left_of_a_lease_says_how_old_it_is(s: Setting) {
+    // Nothing renews it meanwhile.
+    let ttl = s.ttl() * 5;
+    let (name, client) = (s.name(), s.client().await);
+    let mut claim = s.claim(&client, &name, ttl, Waits::No);
+    // What is left of a lock's own lease may be of the moment at which the server answered. A session's proof is counted
+    // from the question, and so is its age: nothing is missing.
+    let missing = |asked: Instant| match s.info.lease {
+        Lease::Lock => asked.elapsed() + ms(2),
+        Lease::Session => ms(2),
+    };
+    let asked = Instant::now();
+    let Grant { valid_for, age, .. } = granted(&mut claim).await;
+    assert!(valid_for + age + missing(asked) >= ttl, "granted: {valid_for:?} of a lease that is {age:?} old");
+    for _ in 0..2 {
+        // Of a session not all of it is proven again for each renewal.
+        tokio::time::sleep(s.ttl() / 8).await;
+        let asked = Instant::now();
+        let Renewal::Held { valid_for, age } = renew(&mut claim, ttl).await else { panic!("it is held") };
+        assert!(
+            valid_for + age + missing(asked) >= ttl,
+            "renewed: {valid_for:?} of a lease that is {age:?} old"
+        );
+    }
+    release(&mut claim).await;
+}
+
 async fn renew_never_shortens(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let mut claim = s.claim(&client, &name, s.ttl() * 20, Waits::No);
     let first = granted(&mut claim).await;
-    let Renewal::Held { valid_for } = renew(&mut claim, s.info.min_ttl).await else { panic!("it is held") };
+    let Renewal::Held { valid_for, .. } = renew(&mut claim, s.info.min_ttl).await else {
+        panic!("it is held")
+    };
     assert!(valid_for + s.ttl() * 5 >= first.valid_for, "{valid_for:?} left of {:?}", first.valid_for);
     release(&mut claim).await;
 }
@@ -202,10 +233,14 @@ async fn a_release_resolves_changed_of_who_listens(s: Setting) {
         granted(&mut holder).await;
         let mut waiter = s.claim(&b, &name, s.ttl(), Waits::Queued);
         busy(&mut waiter).await;
-        if waiter.listen().await.is_err() || s.info.wakes == lock_core::driver::Wakes::Polled {
+        let listens = waiter.listen().await;
+        // What a client learns of its server as it goes, it says then.
+        let polls = b.info().wakes == Wakes::Polled;
+        if polls || listens.as_ref().is_err_and(|e| e.kind() == ErrorKind::Unsupported) {
             release(&mut waiter).await;
-            return; // it polls, and says so
+            return; // it says so
         }
+        listens.expect("a server that pushes is listened to");
         busy(&mut waiter).await;
         release(&mut holder).await;
         within("the wake-up", ms(1000), async {

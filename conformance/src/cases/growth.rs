@@ -11,7 +11,7 @@ use super::case;
 use super::names::pass_through;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::until;
+use crate::timing::{assert_in_time, until};
 
 pub(crate) const CASES: &[Case] = &[
     case!(names_that_are_used_once_leave_their_tokens_only, [B27, B28]; needs [Residue, Age]; load Heavy),
@@ -63,7 +63,8 @@ async fn locks_of_one_session_share_its_heartbeats(s: Setting) {
     let many = asked(&s).await;
     held.iter().for_each(|guard| guard.check().expect("it is renewed"));
     let most = 2 * one * (1 + locks / s.harness.proven_at_once());
-    assert!(many <= most, "{many} requests while {locks} locks are held, {one} while one is");
+    // On a slow machine what is counted takes longer.
+    assert_in_time!(many <= most, "{many} requests while {locks} locks are held, {one} while one is");
     while !held.is_empty() {
         let some: JoinSet<_> = held.drain(..held.len().min(AT_ONCE)).map(Guard::release).collect();
         some.join_all().await.into_iter().for_each(|ending| assert_eq!(ending, Ending::Released));

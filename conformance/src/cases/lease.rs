@@ -11,7 +11,7 @@ use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, joined, lost_in_time, ms, renewed};
 use crate::suspendable::Suspendable;
-use crate::timing::{assert_in_time, until, within};
+use crate::timing::{assert_in_time, panic_on_purpose, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_live_holder_keeps_it, [B1, B11]),
@@ -26,6 +26,8 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_dead_server_means_lost_at_the_deadline, [B11, B12, B20]; needs [OwnServer]),
     case!(at_risk_comes_before_lost, [B11]; needs [OwnServer]),
     case!(a_stalled_executor_is_told_at_its_next_step, [B20]),
+    case!(a_loss_that_a_stalled_executor_brings_is_told_once, [B11, B20]),
+    case!(an_observer_that_panics_costs_no_lock, [B18]),
     case!(a_dedicated_client_outlives_a_stalled_executor, [B20]),
     case!(a_suspend_is_noticed, [B20]),
     case!(clients_whose_clocks_are_hours_apart_agree, [B6]),
@@ -201,7 +203,7 @@ async fn run_acquires_protects_and_releases(s: Setting) {
     assert_eq!(guard.release().await, Ending::Released);
     let (there, failed) = (
         lock.clone(),
-        tokio::spawn(async move { lock.run(async |_| panic!("in the work")).await.map(|()| 0) }),
+        tokio::spawn(async move { lock.run(async |_| panic_on_purpose("in the work")).await.map(|()| 0) }),
     );
     assert!(failed.await.is_err());
     until("a panic releases", ms(1000), || async {
@@ -229,7 +231,7 @@ async fn a_dead_server_means_lost_at_the_deadline(s: Setting) {
     server.resume();
     let other = server.open(Options::default()).await.expect("it is up");
     let lock = s.lock(&other, &name).build().expect("fine terms");
-    within("it is free again", s.ttl() * 4 + ms(2000), lock.acquire()).await.expect("up");
+    drop(within("it is free again", s.ttl() * 4 + ms(2000), lock.acquire()).await.expect("up"));
 }
 
 async fn at_risk_comes_before_lost(s: Setting) {
@@ -272,6 +274,42 @@ async fn a_stalled_executor_is_told_at_its_next_step(s: Setting) {
     let outcome = outcome.await.expect("no panic").expect("it came back");
     assert_eq!(outcome, (ErrorKind::Lost, false, 1), "the work is not polled again");
     joined(thread);
+}
+
+/// To an observer of the client: the work itself has ended before anything else could run.
+async fn a_loss_that_a_stalled_executor_brings_is_told_once(s: Setting) {
+    let (name, setting) = (s.name(), s.clone());
+    let (telling, told) = std::sync::mpsc::channel();
+    let options = Options::default().observer(move |event| {
+        if let Event::Lost { cause, .. } = event {
+            telling.send(*cause).expect("the case waits");
+        }
+    });
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async move {
+            let client = setting.client_with(options).await;
+            let lock = setting.lock(&client, &name).build().expect("fine terms");
+            let outcome = lock.run(async |_| std::thread::sleep(setting.ttl() * 2)).await;
+            assert_eq!(outcome.expect_err("the lease is over").kind(), ErrorKind::Lost);
+            let left = client.shutdown(setting.ttl() * 4).await;
+            assert_in_time!(left == 0, "it was not given back within {:?}", setting.ttl() * 4);
+        });
+    });
+    tokio::task::spawn_blocking(move || joined(thread)).await.expect("no panic");
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [Cause::Expired]);
+}
+
+async fn an_observer_that_panics_costs_no_lock(s: Setting) {
+    let options = Options::default().observer(|_| panic_on_purpose("in the observer"));
+    let (name, client) = (s.name(), s.client_with(options).await);
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let guard = lock.acquire().await.expect("up");
+    tokio::time::sleep(s.ttl() * 2).await;
+    guard.check().expect("it is renewed");
+    s.is_kept(&guard, &name).await;
+    assert_eq!(guard.release().await, Ending::Released);
+    assert!(s.is_free(&name).await);
 }
 
 async fn a_dedicated_client_outlives_a_stalled_executor(s: Setting) {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use lock_core::{Client, Ending, ErrorKind, Guard, LockBuilder, MAX_NAME, Name};
+use lock_core::{Client, DEFAULT_TTL, Ending, ErrorKind, Guard, LockBuilder, MAX_NAME, Name};
 use tokio::task::JoinSet;
 
 use super::case;
@@ -256,6 +256,9 @@ async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
         let refused = client.lock("ttl").ttl(ttl).build().map(drop).expect_err("not a ttl");
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
     }
+    let least = s.ttl();
+    let too_short = client.lock("ttl").ttl(least).fixed_lease().min_hold(least).build().map(drop);
+    assert_eq!(too_short.expect_err("it ends before").kind(), ErrorKind::Invalid);
     let zero = client.lock("ttl").max_hold(Duration::ZERO).build().map(drop).expect_err("no time to hold");
     assert_eq!(zero.kind(), ErrorKind::Invalid);
     let crossed =
@@ -264,7 +267,10 @@ async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
     for ttl in [s.info.min_ttl, s.info.max_ttl] {
         client.lock("ttl").ttl(ttl).build().expect("a bound is inside");
     }
-    client.lock("ttl").build().expect("the default is inside, whatever the bounds");
+    let default = client.lock(s.name().as_str()).build().expect("the default is inside, whatever the bounds");
+    assert_eq!(default.ttl(), DEFAULT_TTL.clamp(s.info.min_ttl, s.info.max_ttl));
+    let guard = default.try_acquire().await.expect("and the server takes it").expect("free");
+    assert_eq!(guard.release().await, Ending::Released);
 }
 
 /// The server has 100 ms for its first answer: not beside others who keep it busy.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::driver::Lease;
+use lock_core::driver::{Lease, Wakes};
 use lock_core::{Client, Done, Ending, ErrorKind, FencingToken, Lock, Name, Options, Random};
 
 use super::case;
@@ -14,6 +14,8 @@ use crate::timing::{assert_in_time, until, within};
 pub(crate) const CASES: &[Case] = &[
     case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]; needs [Proxy, OneTrip]),
     case!(an_attempt_that_arrives_after_its_release_takes_nothing, [B2]; needs [Proxy, OneTrip]),
+    case!(an_attempt_held_up_between_its_requests_takes_nothing, [B2]; needs [Proxy]),
+    case!(a_release_held_up_between_its_requests_wakes_who_waits, [B4]; needs [Proxy]; if |info| info.wakes == Wakes::Pushed),
     case!(a_renewal_whose_answer_is_lost_is_repeated_in_time, [B1, B11]; needs [Proxy]),
     case!(a_release_whose_answer_is_lost_is_one, [B18]; needs [Proxy]),
     case!(what_arrives_twice_counts_once, [B3, B9]; needs [Proxy, Replay]),
@@ -102,6 +104,89 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
         }
         assert!(s.is_free(&name).await);
     }
+}
+
+/// More requests than any attempt or release has.
+const MANY: u64 = 6;
+
+/// What takes the lock need not be the first request of an attempt, which may be a look: each is held up in turn.
+async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
+    let direct = s.client().await;
+    for sent in 1..=MANY {
+        let (name, proxy) = (s.name(), s.proxy().await);
+        let client = warm_client(&s, &proxy).await;
+        let held = || proxy.count(Fault::Held(Way::ToServer)) > 0;
+        proxy.hold_open_ones_after(Way::ToServer, sent);
+        let error = match long(&client, &name).try_acquire().await {
+            // That was all of its requests. The next is its release's, or a session's.
+            Ok(guard) => {
+                let release = tokio::spawn(guard.expect("no other claim has this name").release());
+                until("a request is held", LONG, || std::future::ready(held())).await;
+                proxy.deliver(Way::ToServer);
+                let _: Ending = release.await.expect("no panic");
+                return;
+            }
+            Err(error) => error,
+        };
+        assert!(error.is_transient() && held(), "{error:?}");
+        // What it has, it gives back by another connection.
+        let looking = long(&direct, &name);
+        let holder = || async { looking.inspect().await.expect("up").holder };
+        until("it is free", patience(&s) * 2, || async { holder().await.is_none() }).await;
+        tokio::time::sleep(patience(&s)).await;
+        proxy.deliver(Way::ToServer);
+        let end = Instant::now() + patience(&s);
+        while Instant::now() < end {
+            let holder = holder().await;
+            assert!(
+                holder.is_none(),
+                "its request {} took the lock after its patience: {holder:?}",
+                sent + 1
+            );
+        }
+        assert!(s.is_free(&name).await);
+    }
+    panic!("an attempt of more than {MANY} requests");
+}
+
+/// Told before the lock is free, a waiter would look in vain and sleep on.
+async fn a_release_held_up_between_its_requests_wakes_who_waits(s: Setting) {
+    let direct = s.client().await;
+    for sent in 1..=MANY {
+        let (name, proxy) = (s.name(), s.proxy().await);
+        let client = warm_client(&s, &proxy).await;
+        let held = || proxy.count(Fault::Held(Way::ToServer)) > 0;
+        let guard = long(&client, &name).acquire().await.expect("up");
+        let waiter = long(&direct, &name);
+        let waiter = tokio::spawn(async move { waiter.acquire().await });
+        tokio::time::sleep(s.ttl()).await;
+        proxy.hold_open_ones_after(Way::ToServer, sent);
+        let release = tokio::spawn(guard.release());
+        until("it is held up, or done", LONG, || std::future::ready(held() || release.is_finished())).await;
+        let is_done = release.is_finished();
+        if is_done {
+            // Something has to be held, or nothing was asked for here.
+            let again = long(&client, &s.name());
+            let again = tokio::spawn(async move { again.try_acquire().await.map(drop) });
+            until("a request is held", LONG, || std::future::ready(held())).await;
+            again.abort();
+        } else {
+            // For as long as a waiter takes that was told too early.
+            tokio::time::sleep(patience(&s) / 3).await;
+        }
+        proxy.deliver(Way::ToServer);
+        // No machine is as late as that: the wake-up is lost, and the lease ends later.
+        let Ok(next) = tokio::time::timeout(LONG / 2, waiter).await else {
+            panic!("its request {} came after the waiter was told, and it was not told again", sent + 1)
+        };
+        let next = next.expect("no panic").expect("up");
+        let _: Ending = release.await.expect("no panic");
+        assert_eq!(next.release().await, Ending::Released);
+        if is_done {
+            return;
+        }
+    }
+    panic!("a release of more than {MANY} requests");
 }
 
 async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting) {
@@ -268,7 +353,11 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
 /// Asks something about a held lock; its holder has this token.
 async fn ask(lock: Lock, token: FencingToken, what: usize) {
     let outcome = match what % 3 {
-        0 => lock.inspect().await.map(|seen| assert_eq!(seen.holder.and_then(|it| it.token), Some(token))),
+        // None where too few of several servers have answered to say which it is.
+        0 => lock.inspect().await.map(|seen| {
+            let seen = seen.holder.expect("it is held").token;
+            assert!(seen.is_none_or(|seen| seen == token), "{seen:?} for {token:?}");
+        }),
         1 => lock.try_acquire().await.map(|guard| assert!(guard.is_none(), "{guard:?}")),
         _ => lock.acquire().await.map(|guard| panic!("{guard:?}")),
     };

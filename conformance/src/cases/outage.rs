@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 
 use super::case;
 use crate::bounds;
-use crate::proxy::{Cut, Proxy, Way};
+use crate::proxy::{Cut, Fault, Proxy, Way};
 use crate::runner::Case;
 use crate::setting::{Setting, lost_in_time, ms, renewed};
-use crate::timing::{assert_in_time, until, within};
+use crate::timing::{assert_in_time, until, void, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(loss_is_told_in_time_with_a_dead_network, [B11, B12, B20]; needs [Proxy]; load Medium),
@@ -162,8 +162,17 @@ async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting) {
     let guard = lock.acquire().await.expect("up");
     for _ in 0..2 {
         proxy.refuse();
+        let refused = proxy.count(Fault::Refused);
         proxy.cut(Cut::Reset);
         tokio::time::sleep(ttl / 3).await;
+        // A client that connects for its next renewal comes a little later. Without any, this was no outage.
+        let until = Instant::now() + ttl / 6;
+        while proxy.count(Fault::Refused) == refused && Instant::now() < until {
+            tokio::time::sleep(ms(2)).await;
+        }
+        if proxy.count(Fault::Refused) == refused {
+            void("no connection was refused");
+        }
         proxy.accept();
         stays_held(&s, &guard, ttl).await;
     }

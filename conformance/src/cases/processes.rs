@@ -8,7 +8,7 @@ use super::case;
 use crate::bounds;
 use crate::part::{Order, Part, Player};
 use crate::runner::Case;
-use crate::servers::{Command, Ended, Finished, Holder, Process, Program, Wait};
+use crate::servers::{Command, Ended, Finished, Holder, Program, Wait};
 use crate::setting::{Setting, ms};
 use crate::timing::{assert_in_time, within};
 
@@ -223,10 +223,10 @@ impl Counter {
 
     /// Reads, dawdles, writes back, signs with its token, says so. Each file changes in one step: who is killed leaves
     /// no half of one.
-    fn script(&self, dawdle: Duration) -> String {
-        let (folder, dawdle) = (self.0.path().display(), dawdle.as_secs_f64());
+    fn script(&self, dawdles: &str) -> String {
+        let folder = self.0.path().display();
         format!(
-            "cd {folder}; n=$(cat value); echo held; sleep {dawdle}; n=$((n+1)); \
+            "cd {folder}; n=$(cat value); echo held; {dawdles}; n=$((n+1)); \
              echo $n > value.$$ && mv value.$$ value && echo $n $LOCK_TOKEN >> list && echo counted"
         )
     }
@@ -251,7 +251,7 @@ async fn processes_hand_the_lock_over(s: Setting) {
     const PROCESSES: usize = 16;
     let name = s.name();
     let (counter, program, url) = (Counter::new(), Program::find().expect("asked before"), s.harness.url());
-    let run = ["sh", "-c", &counter.script(ms(50))];
+    let run = ["sh", "-c", &counter.script("sleep 0.05")];
     let command = Command { on: &url, name: name.as_str(), ttl: s.long(), wait: Wait::Forever, run: &run };
     let holders = (0..PROCESSES).map(|_| program.run(&command).expect("the program lock starts"));
     // All of them before any comes to its end.
@@ -268,7 +268,7 @@ async fn processes_hand_the_lock_over(s: Setting) {
 enum Fate {
     Spared,
     Killed,
-    /// For longer than its lease lasts, and its command would count after that.
+    /// For longer than its lease lasts, and its command would count while it is.
     Stopped,
 }
 
@@ -281,20 +281,27 @@ impl Fate {
         }
     }
 
-    fn dawdle(self) -> Duration {
-        if self == Fate::Stopped { TTL * 5 / 4 } else { ms(50) }
+    /// What the command does meanwhile.
+    fn dawdles(self) -> &'static str {
+        // It counts when it is told to, however late `lock` was stopped.
+        if self == Fate::Stopped { "read -r told" } else { "sleep 0.05" }
     }
 
-    async fn strikes(self, holder: &Process) {
+    async fn strikes(self, mut holder: Holder) -> Holder {
         match self {
             Fate::Spared => {}
-            Fate::Killed => holder.kill().expect("it holds the lock"),
+            Fate::Killed => holder.process().kill().expect("it was started"),
             Fate::Stopped => {
-                holder.pause().expect("it holds the lock");
-                tokio::time::sleep(TTL * 3 / 2).await;
-                holder.resume().expect("it was stopped");
+                let stopped = holder.process().pause();
+                assert_in_time!(stopped.is_ok(), "{stopped:?}: {:?}", finished(holder).await);
+                // The last renewal may be of right before.
+                tokio::time::sleep(TTL * 5 / 2).await;
+                holder.tell("go on").expect("lock itself has not ended");
+                tokio::time::sleep(TTL / 2).await;
+                holder.process().resume().expect("it was stopped");
             }
         }
+        holder
     }
 }
 
@@ -304,10 +311,10 @@ async fn a_storm_of_killed_processes_damages_nothing(s: Setting) {
     let counter = Counter::new();
     let mut running = tokio::task::JoinSet::new();
     for fate in (0..PROCESSES).map(Fate::of) {
-        let holder = start(&s, &name, Wait::Forever, &counter.script(fate.dawdle()));
+        let holder = start(&s, &name, Wait::Forever, &counter.script(fate.dawdles()));
         running.spawn(async move {
             let holder = started(holder).await;
-            fate.strikes(holder.process()).await;
+            let holder = fate.strikes(holder).await;
             let Finished { stdout, stderr, .. } = finished(holder).await;
             let counted = stdout.iter().any(|line| line == "counted");
             assert!(fate != Fate::Spared || counted, "{stdout:?}, {stderr}");

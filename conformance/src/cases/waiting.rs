@@ -310,5 +310,6 @@ async fn two_processes_share_a_name_evenly(s: Setting) {
         *turns.entry(process).or_insert(0) += n;
     }
     let (a, b) = (turns[&0], turns[&1]);
-    assert!(a.max(b) <= 2 * a.min(b), "{a} turns against {b}");
+    // On a machine that does other things, a process may be kept waiting by that.
+    assert_in_time!(a.max(b) <= 2 * a.min(b), "{a} turns against {b}");
 }

@@ -203,7 +203,7 @@ impl Side {
         let ttl = self.terms.of(term);
         let Some(seated) = self.seated.get_mut(&seat) else { return Ok(None) };
         Ok(Some(match seated.claim.renew(ttl).await? {
-            Renewal::Held { valid_for } => Said::Held { left: valid_for },
+            Renewal::Held { valid_for, .. } => Said::Held { left: valid_for },
             Renewal::Lost(cause) => {
                 let holder = self.holder(seat.name).await?.holder.and_then(|entry| entry.label);
                 Said::Lost { cause, holder }

@@ -39,11 +39,11 @@ pub(super) fn forks(order: &Order, harness: &impl Harness) {
 pub(super) fn forks_inside(order: &Order, harness: &impl Harness) {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let (_client, guard) = order.hold(harness).await;
+        let (client, guard) = order.hold(harness).await;
         match fork().expect("there is room for a process") {
             Fork::Child => {
-                drop(guard);
-                // Time for whatever the drop may have set in motion.
+                drop((guard, client));
+                // Time for whatever the drops may have set in motion.
                 sleep(order.ttl / 10).await;
                 println!("child has dropped it");
                 exit(0)
@@ -51,6 +51,7 @@ pub(super) fn forks_inside(order: &Order, harness: &impl Harness) {
             Fork::Parent(child) => waitpid(child).expect("a child"),
         };
         keep(order, guard).await;
+        drop(client);
     });
 }
 

@@ -1,7 +1,7 @@
 //! One connection through the proxy: two directions, each read at once and handed on as its lane says.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -34,6 +34,24 @@ struct Line<'a> {
     log: &'a Log,
     /// Changes when an answer was handed on.
     answered: &'a watch::Sender<()>,
+    ends: &'a Ends<'a>,
+}
+
+/// Which end of one connection closes it first.
+struct Ends<'a> {
+    client_left: AtomicBool,
+    ended_by_server: &'a AtomicU64,
+}
+
+impl Ends<'_> {
+    /// There is no more in this direction.
+    fn end(&self, way: Way) {
+        match way {
+            Way::ToServer => self.client_left.store(true, Ordering::SeqCst),
+            Way::ToClient if self.client_left.load(Ordering::SeqCst) => {}
+            Way::ToClient => _ = self.ended_by_server.fetch_add(1, Ordering::SeqCst),
+        }
+    }
 }
 
 /// Carries one connection until both its ends are closed, or it is cut.
@@ -50,7 +68,9 @@ pub(super) async fn serve(
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         let answered = watch::Sender::new(());
-        let line = |lane| Line { connection: number, lane, log: &network.log, answered: &answered };
+        let ends = Ends { client_left: AtomicBool::new(false), ended_by_server: &network.ended_by_server };
+        let line =
+            |lane| Line { connection: number, lane, log: &network.log, answered: &answered, ends: &ends };
         let requests = carry(from_client, to_server, line(&network.to_server), double);
         let answers = carry(from_server, to_client, line(&network.to_client), None);
         tokio::select! {
@@ -106,16 +126,19 @@ async fn carry(
     double: Option<Double>,
 ) {
     let (queue, arriving) = mpsc::unbounded_channel();
-    tokio::join!(take_in(from, line.lane, queue), hand_on(arriving, to, line, double));
+    tokio::join!(take_in(from, line, queue), hand_on(arriving, to, line, double));
 }
 
 /// Reads whatever comes, as a network does that can't be blocked.
-async fn take_in(mut from: impl AsyncRead + Unpin, lane: &Lane, queue: mpsc::UnboundedSender<Chunk>) {
+async fn take_in(mut from: impl AsyncRead + Unpin, line: Line<'_>, queue: mpsc::UnboundedSender<Chunk>) {
     let mut buffer = vec![0; BUFFER];
     loop {
         // A reset is an end, too.
         let length = from.read(&mut buffer).await.unwrap_or(0);
-        let number = lane.chunks.fetch_add(1, Ordering::SeqCst);
+        if length == 0 {
+            line.ends.end(line.lane.way);
+        }
+        let number = line.lane.chunks.fetch_add(1, Ordering::SeqCst);
         let chunk = Chunk { number, at: Instant::now(), bytes: buffer[..length].to_vec() };
         if queue.send(chunk).is_err() || length == 0 {
             return;

@@ -201,8 +201,31 @@ pub const ZOOKEEPER: Listing = Listing {
 pub const ALL: &[&Listing] =
     &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL, &MONGODB, &ETCD, &ZOOKEEPER];
 
+/// A program that tests themselves run, and that not every machine has.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// Its file's name.
+    pub program: &'static str,
+    /// What can't be run without it.
+    pub wanted_for: &'static str,
+    /// The package of Debian's that has it.
+    pub package: &'static str,
+}
+
+/// Every tool. All others that tests run belong to what Debian's smallest systems have.
+#[cfg(target_os = "linux")]
+pub const TOOLS: &[Tool] =
+    &[Tool { program: "ip", wanted_for: "clusters whose members are cut off", package: "iproute2" }];
+
+/// None where no case makes networks of its own.
+#[cfg(not(target_os = "linux"))]
+pub const TOOLS: &[Tool] = &[];
+
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";
+
+/// The environment variable with the file by which test programs that run at a time take turns, for `cargo xtask test`.
+pub const MACHINE: &str = "LOCK_TEST_MACHINE";
 
 /// The environment variable with the path of the program `lock`.
 pub const LOCK_BIN: &str = "LOCK_BIN";

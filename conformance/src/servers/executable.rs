@@ -33,8 +33,13 @@ impl Executable {
             Account::Ours => None,
             Account::Unprivileged => User::unprivileged()?,
         };
-        let system = found.system.as_deref().map(System::new).transpose()?;
-        Ok(Executable { path: found.program, system, user })
+        let Found { program, system: folder } = found;
+        let system = folder.as_deref().map(System::new).transpose()?;
+        let path = match (&system, &folder) {
+            (Some(system), Some(folder)) => system.own(folder, &program),
+            _ => program,
+        };
+        Ok(Executable { path, system, user })
     }
 
     /// The file.

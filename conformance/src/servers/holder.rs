@@ -151,8 +151,13 @@ impl Holder {
     /// What the command prints when it is told this line: how a case learns that it has not been ended. Its lock has
     /// not been released then.
     pub fn answer_to(&mut self, line: &str, limit: Duration) -> io::Result<String> {
-        writeln!(self.stdin, "{line}")?;
+        self.tell(line)?;
         self.line(limit)
+    }
+
+    /// Writes this line to the command, which need not be there any more.
+    pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.stdin, "{line}")
     }
 
     /// Waits until it has ended and everything it started has closed its output.

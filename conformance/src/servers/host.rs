@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::process::Process;
-use super::requirement::Absence;
+use super::requirement::{Absence, Requirement};
 
 /// How long a process may take to enter its namespace.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -42,9 +42,10 @@ impl Network {
         if !rustix::process::geteuid().is_root() {
             return Err(Absence::NotRun("networks of a case's own take root".to_owned()));
         }
+        let required = Requirement::from_env()?;
         Network::make(hosts).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => {
-                Absence::NotRun(format!("networks of a case's own take unshare, nsenter and ip: {e}"))
+                required.absent("ip", "networks of a case's own take ip (of iproute2), unshare and nsenter")
             }
             _ => Absence::Failure(format!("no network of a case's own: {e}")),
         })
@@ -56,6 +57,8 @@ impl Network {
     }
 
     fn make(hosts: u8) -> io::Result<Network> {
+        // Started by nsenter, it would be missed in other words.
+        ip("-V")?;
         let switch = Namespace::new()?;
         switch.ip("link add switch type bridge")?;
         switch.ip("link set switch up")?;

@@ -13,6 +13,11 @@ pub(super) fn ran_on(version: &str, source: &Source) {
     note("server", &format!("{version}, {source}"));
 }
 
+/// Notes what is not there. Whatever is not run for this reason needs no line of its own then.
+pub(super) fn absent(name: &str, why: &str) {
+    note("absent", &format!("{name}: {why}"));
+}
+
 /// Notes what could not be run, and why.
 pub fn not_run(what: &str, why: &str) {
     note("not run", &format!("{what}: {why}"));

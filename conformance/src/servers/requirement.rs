@@ -5,10 +5,11 @@ use std::fmt;
 
 use super::catalogue;
 use super::catalogue::Listing;
+use super::record;
 use crate::interop;
 
-/// The environment variable that names the servers, and clients of other libraries, that must be there, separated by
-/// commas.
+/// The environment variable that names the servers, clients of other libraries and tools that must be there, separated
+/// by commas.
 const REQUIRE: &str = "LOCK_TEST_REQUIRE";
 
 /// Why something that a case needs is not there.
@@ -74,10 +75,17 @@ impl Requirement {
 
     /// What it means that what has this name is not there: a reason for *not run*, or a failure.
     pub fn absent(&self, name: &str, why: &str) -> Absence {
-        if self.names.contains(name) {
-            Absence::Failure(format!("{REQUIRE} requires {name}, but {why}"))
-        } else {
-            Absence::NotRun(why.to_owned())
+        let absence = self.judge_name(name, why);
+        if let Absence::NotRun(why) = &absence {
+            record::absent(name, why);
+        }
+        absence
+    }
+
+    fn judge_name(&self, name: &str, why: &str) -> Absence {
+        match self.names.contains(name) {
+            true => Absence::Failure(format!("{REQUIRE} requires {name}, but {why}")),
+            false => Absence::NotRun(why.to_owned()),
         }
     }
 
@@ -93,7 +101,8 @@ impl Requirement {
 /// Every name that there is.
 fn known() -> impl Iterator<Item = &'static str> {
     let servers = catalogue::ALL.iter().map(|listing| listing.name);
-    servers.chain(interop::catalogue::ALL.iter().map(|listing| listing.name))
+    let clients = interop::catalogue::ALL.iter().map(|listing| listing.name);
+    servers.chain(clients).chain(catalogue::TOOLS.iter().map(|tool| tool.program))
 }
 
 #[cfg(test)]
@@ -105,13 +114,13 @@ mod tests {
         for list in ["redis", " redis ,", "redis,redis"] {
             let required = Requirement::parse(list).unwrap();
             assert!(
-                matches!(required.absent("redis", "there is none"), Absence::Failure(why) if why.contains("there is none"))
+                matches!(required.judge_name("redis", "there is none"), Absence::Failure(why) if why.contains("there is none"))
             );
         }
         for list in ["", " , "] {
             let required = Requirement::parse(list).unwrap();
             assert_eq!(
-                required.absent("redis", "there is none"),
+                required.judge_name("redis", "there is none"),
                 Absence::NotRun("there is none".to_owned())
             );
         }
@@ -120,8 +129,8 @@ mod tests {
     #[test]
     fn clients_of_other_libraries_can_be_required() {
         let required = Requirement::parse("kazoo,etcdctl").unwrap();
-        assert!(matches!(required.absent("kazoo", "there is none"), Absence::Failure(_)));
-        assert!(matches!(required.absent("curator", "there is none"), Absence::NotRun(_)));
+        assert!(matches!(required.judge_name("kazoo", "there is none"), Absence::Failure(_)));
+        assert!(matches!(required.judge_name("curator", "there is none"), Absence::NotRun(_)));
     }
 
     #[test]

@@ -23,11 +23,7 @@ impl System {
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let root = folder.canonicalize()?;
-        let inside = root.join(root.strip_prefix("/").unwrap_or(&root));
-        if !inside.exists() {
-            inside.parent().map_or(Ok(()), fs::create_dir_all)?;
-            link(Path::new("/"), &inside)?;
-        }
+        lead_to_itself(&root)?;
         Ok(System { root })
     }
 
@@ -39,9 +35,40 @@ impl System {
         command
     }
 
+    /// Where one of its programs, found below `folder`, is to itself: a link may have led there.
+    pub(super) fn own(&self, folder: &Path, program: &Path) -> PathBuf {
+        program.strip_prefix(folder).map_or_else(|_| program.to_owned(), |below| self.root.join(below))
+    }
+
     pub(super) fn temporary(&self) -> PathBuf {
         self.root.join("tmp")
     }
+}
+
+/// Makes the path of `root` lead to `root` inside, for every user. What is the same path outside may be for its owner
+/// alone, as a home is.
+fn lead_to_itself(root: &Path) -> io::Result<()> {
+    let inside = root.join(root.strip_prefix("/").unwrap_or(root));
+    if !inside.exists() {
+        inside.parent().map_or(Ok(()), fs::create_dir_all)?;
+        link(Path::new("/"), &inside)?;
+    }
+    let way = inside.ancestors().skip(1).take_while(|folder| *folder != root);
+    way.chain([root]).try_for_each(let_pass)
+}
+
+/// Lets every user pass through a folder.
+#[cfg(unix)]
+fn let_pass(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut permissions = fs::metadata(folder)?.permissions();
+    permissions.set_mode(permissions.mode() | 0o111);
+    fs::set_permissions(folder, permissions)
+}
+
+#[cfg(not(unix))]
+fn let_pass(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(unix)]
@@ -56,4 +83,33 @@ fn link(to: &Path, from: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn link(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn whoever_runs_a_server_finds_it_below_a_home_of_root() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().canonicalize().unwrap().join("unstable");
+        // The system has a home at the same path: that of its own root.
+        let own_home = root.join(home.path().strip_prefix("/").unwrap());
+        fs::create_dir_all(&own_home).unwrap();
+        for closed in [home.path(), &root, &own_home] {
+            fs::set_permissions(closed, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        lead_to_itself(&root).unwrap();
+        lead_to_itself(&root).unwrap();
+        let inside = root.join(root.strip_prefix("/").unwrap());
+        assert_eq!(fs::read_link(&inside).unwrap(), Path::new("/"));
+        for folder in inside.ancestors().skip(1).take_while(|folder| folder.starts_with(&root)) {
+            let mode = fs::metadata(folder).unwrap().permissions().mode();
+            assert_eq!(mode & 0o111, 0o111, "{} is closed: {mode:o}", folder.display());
+        }
+        let of_home = fs::metadata(home.path()).unwrap().permissions().mode();
+        assert_eq!(of_home & 0o077, 0, "what lies outside stays as it was: {of_home:o}");
+    }
 }

@@ -13,6 +13,7 @@ use super::dice::Dice;
 use super::log::{CallId, Parting, What, Why};
 use super::plan::{ByHand, Plan, Way};
 use super::site::Site;
+use super::tally::micros;
 use super::timeline::Machine;
 
 /// Somebody who wants locks again and again.
@@ -219,7 +220,8 @@ impl Section<'_> {
         let late = self.deadline.get().map_or(Duration::ZERO, |deadline| self.now().since(deadline));
         let awake = self.caller.site.timeline.awake_for(self.caller.machine);
         let late = u64::try_from(late.as_micros()).unwrap_or(u64::MAX).min(awake);
-        self.log(What::Told { call: self.call, cause, late });
+        let left = self.deadline.get().map_or(Duration::ZERO, |deadline| deadline.since(self.now()));
+        self.log(What::Told { call: self.call, cause, late, left: micros(left) });
     }
 
     fn let_go(&self, parting: Parting) {

@@ -145,7 +145,7 @@ impl<S: Family> World<S> {
         let mut next = Some(holder);
         while let Some(Holder { call, token }) = next {
             self.log.write(What::Shortened { call, token });
-            next = self.state().deprived.remove(&call);
+            next = self.state().deprived.get(&call).copied();
         }
     }
 

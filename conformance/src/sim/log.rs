@@ -78,6 +78,8 @@ pub enum What {
         cause: Option<Cause>,
         /// How long after the guard's own deadline, not counting the time in which its machine stood still.
         late: u64,
+        /// How long before it.
+        left: u64,
     },
     /// The holder parts with its guard.
     LetGo {
@@ -168,6 +170,11 @@ pub enum What {
         before: Option<CallId>,
         /// Who holds it right after.
         after: Option<CallId>,
+    },
+    /// That release gave back what a revoke had left in its owner's place.
+    GivenBack {
+        /// Whose.
+        call: CallId,
     },
     /// A fault begins.
     Begins(Fault),
@@ -261,6 +268,7 @@ impl What {
             | What::Renewed { call }
             | What::Told { call, .. }
             | What::LetGo { call, .. }
+            | What::GivenBack { call }
             | What::Ended { call, .. }
             | What::Left { call }
             | What::Wrote { call, .. }

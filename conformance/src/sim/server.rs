@@ -144,6 +144,12 @@ impl<S: Family> World<S> {
                 // Of several servers, the first that gives it up ends the hold.
                 let after = after.filter(|after| !(of == Some(*after) && S::has_released(answer)));
                 let before = before.map(|holder| holder.call);
+                let gives_back = before != after && before != of && self.first_of(before) == of;
+                if let Some(call) = of.filter(|_| gives_back) {
+                    self.state().tally.count(Occurrence::GivenBack);
+                    self.log.write(What::GivenBack { call });
+                }
+                let before = if gives_back { of } else { before };
                 self.log.write(What::ReleaseArrived { of, before, after });
             }
             Deed::Revoke { lock, when } => {
@@ -155,6 +161,13 @@ impl<S: Family> World<S> {
             Deed::Close => self.locks().for_each(|lock| _ = self.look(lock)),
             Deed::Proof | Deed::Nothing => {}
         }
+    }
+
+    /// From whom this one has what it has, if it has revoked it, or from whom that one had it.
+    fn first_of(&self, call: Option<CallId>) -> Option<CallId> {
+        let deprived = &self.state().deprived;
+        let next = |call: &CallId| deprived.get(call).map(|before| before.call);
+        std::iter::successors(call, next).last()
     }
 
     fn is_revoked(&self, before: Holder, heir: Option<Holder>, when: When) {

@@ -76,6 +76,8 @@ occurrences! {
     RevokedAtDeadline, "revokes at the holder's deadline";
     /// A lock was revoked at once.
     RevokedNow, "revokes at once";
+    /// A holder whose lock was revoked gave it back before its deadline.
+    GivenBack, "revoked locks given back";
     /// A holder was told that its lock is revoked.
     ToldRevoked, "holders told of a revoke";
     /// A holder was told that its session has ended.
@@ -114,9 +116,10 @@ impl Occurrence {
             | Occurrence::SessionMoved
             | Occurrence::ToldSession => family == FamilyName::Queue,
             // Nobody revokes what several servers keep.
-            Occurrence::RevokedAtDeadline | Occurrence::RevokedNow | Occurrence::ToldRevoked => {
-                family != FamilyName::Redlock
-            }
+            Occurrence::RevokedAtDeadline
+            | Occurrence::RevokedNow
+            | Occurrence::GivenBack
+            | Occurrence::ToldRevoked => family != FamilyName::Redlock,
             Occurrence::ServerCutOff => family == FamilyName::Redlock,
             _ => true,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_conformance::sim::{
     CallId, Entry, Fault, Invariant, Kind, Parting, Terms, Violation, What, Why, check,
 };
-use lock_core::Ending;
+use lock_core::{Cause, Ending};
 
 /// Two calls of two clients: the first has the lock, then the second.
 fn asked_and_granted() -> Vec<What> {
@@ -45,7 +45,7 @@ fn succeeded(token: u64) -> Vec<What> {
 }
 
 fn told(late: u64) -> What {
-    What::Told { call: 0, cause: None, late }
+    What::Told { call: 0, cause: None, late, left: 0 }
 }
 
 fn wrote(call: CallId, token: u64, accepted: bool) -> What {
@@ -232,6 +232,19 @@ fn a_release_that_ends_anothers_hold_is_caught() {
     catches(Invariant::HonestRelease, [asked_and_granted(), succeeded(8), late]);
     let unheard = vec![let_go(0), What::Ended { call: 0, ending: Ending::Released }];
     catches(Invariant::HonestRelease, [asked_and_granted(), unheard]);
+}
+
+#[test]
+fn a_lock_that_is_given_back_while_its_work_goes_on_is_caught() {
+    let revoked = |left| {
+        let told = What::Told { call: 0, cause: Some(Cause::Revoked), late: 0, left };
+        vec![What::Held { call: 0 }, told]
+    };
+    let given_back = || vec![What::GivenBack { call: 0 }];
+    catches(Invariant::LossInTime, [asked_and_granted(), revoked(9_000), given_back()]);
+    assert_eq!(violations([asked_and_granted(), revoked(9_000), vec![let_go(0)], given_back()]), []);
+    assert_eq!(violations([asked_and_granted(), revoked(500), given_back()]), [], "its lease is over");
+    assert_eq!(violations([asked_and_granted(), vec![let_go(0)], given_back()]), [], "unaware of it");
 }
 
 #[test]

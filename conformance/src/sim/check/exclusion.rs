@@ -56,6 +56,16 @@ impl Checker {
         }
     }
 
+    /// A lock that was revoked is given back before its time, and may be another's: its holder has stopped.
+    pub(super) fn given_back(&mut self, call: CallId) {
+        self.could(Invariant::LossInTime);
+        let works = self.calls[call].works_until.is_some_and(|until| self.at < until);
+        if works && !self.killed.contains(&self.calls[call].client) {
+            let why = format!("what was revoked from call {call} was given back while its work went on");
+            self.broken(Invariant::LossInTime, vec![call], why);
+        }
+    }
+
     /// Broken, unless the server has been made to end what the first of them was granted before its time.
     fn broken_in_time(&mut self, invariant: Invariant, calls: [CallId; 2], message: String) {
         match self.is_excused(calls[0]) {

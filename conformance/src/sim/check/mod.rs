@@ -81,6 +81,8 @@ struct Call {
     shortened: Option<(u64, u64)>,
     /// Its process may have lost the lock.
     lost: bool,
+    /// Told of a loss, it goes on working; its deadline would have come then.
+    works_until: Option<u64>,
     released: bool,
 }
 
@@ -118,8 +120,16 @@ impl Checker {
                 self.holds_on_its_terms(call);
             }
             What::Renews { call } => self.calls[call].by_hand = true,
-            What::Told { call, late, .. } => self.told(call, late),
-            What::LetGo { call, .. } => self.closes(call),
+            What::Told { call, cause, late, left } => {
+                self.told(call, late);
+                // Whose work was dropped with the lock is told nothing.
+                self.calls[call].works_until = cause.map(|_| self.at + left - left / 100);
+            }
+            What::LetGo { call, .. } => {
+                self.closes(call);
+                self.calls[call].works_until = None;
+            }
+            What::GivenBack { call } => self.given_back(call),
             What::Ended { call, ending } => self.ended(call, ending),
             What::Wrote { call, token, accepted } => self.wrote(call, token, accepted),
             What::ClaimBegins { client, lock } => self.claim_begins(client, lock),

@@ -1,10 +1,11 @@
 //! A client's end of the way to one node: what stands in a Redis connection's place.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Done, Error, FencingToken, Instant, Result};
+use lock_core::driver::{Call, ServerClock};
+use lock_core::{Clock, Done, Error, FencingToken, Result};
 use lock_memory::ServerTime;
 use lock_memory::wire::{Reply, Wire};
 use lock_redlock::{Ask, Freed, Kept, Node, Tells, Vote};
@@ -17,35 +18,43 @@ pub(super) struct SimNode {
     clock: Clock,
     at: usize,
     address: String,
-    /// The node's time in its newest answer, and when that was asked for.
-    seen: Mutex<Option<(ServerTime, Instant)>>,
+    /// What its answers told of the node's clock, as lock-redis has it; nothing before the first one.
+    heard: Mutex<Option<ServerClock>>,
 }
 
 impl SimNode {
     pub(super) fn new(wire: Arc<dyn Wire<Majority>>, clock: Clock, at: usize) -> SimNode {
-        SimNode { wire, clock, at, address: format!("node {at}"), seen: Mutex::new(None) }
+        SimNode { wire, clock, at, address: format!("node {at}"), heard: Mutex::new(None) }
     }
 
     async fn ask(&self, what: Question, patience: Duration) -> Result<Answer> {
-        let asked = self.clock.now();
         let request = Request { at: self.at, what };
         match self.clock.timeout(patience, self.wire.ask(request)).await {
             Some(Reply { now, answer }) => {
-                *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, asked));
+                self.hear(now);
                 Ok(answer)
             }
             None => Err(Error::unavailable(Done::Unknown, "no answer in time")),
         }
     }
 
-    /// The end of patience in the node's time. A connection begins with that question.
-    async fn deadline(&self, ends: Instant) -> Result<ServerTime> {
+    fn hear(&self, now: ServerTime) {
+        let (told, heard) = (i64::try_from(now.as_micros()).unwrap_or(i64::MAX), self.clock.now());
+        self.heard().get_or_insert_with(|| ServerClock::new(told, heard)).hear(told, heard);
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Option<ServerClock>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The end of the call in the node's time, or a moment before it. A connection begins with that question.
+    async fn deadline(&self, call: &Call) -> Result<ServerTime> {
         loop {
-            let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((time, asked)) = seen {
-                return Ok(time + ends.since(asked));
+            let deadline = self.heard().map(|clock| clock.deadline(call));
+            if let Some(micros) = deadline {
+                return Ok(ServerTime::from_micros(u64::try_from(micros).unwrap_or(0)));
             }
-            self.ask(Question::Time, ends.since(self.clock.now())).await?;
+            self.ask(Question::Time, call.left()).await?;
         }
     }
 }
@@ -56,11 +65,11 @@ impl Node for SimNode {
     }
 
     async fn grant(&self, ask: Ask, patience: Duration) -> Result<Vote> {
-        let ends = self.clock.now() + patience;
+        let call = &Call::begin(&self.clock, patience);
         // As lock-redlock does with a Redis node: the first refusal for lateness may be the estimate's fault.
         for _ in 0..2 {
-            let question = Question::Grant { ask: ask.clone(), deadline: self.deadline(ends).await? };
-            match self.ask(question, ends.since(self.clock.now())).await? {
+            let question = Question::Grant { ask: ask.clone(), deadline: self.deadline(call).await? };
+            match self.ask(question, call.left()).await? {
                 Answer::Vote(vote) => return Ok(vote),
                 Answer::Late => {}
                 other => return Err(strange(&other)),
@@ -90,9 +99,9 @@ impl Node for SimNode {
     }
 
     async fn refill(&self, ask: Ask, token: FencingToken, patience: Duration) -> Result<bool> {
-        let ends = self.clock.now() + patience;
-        let question = Question::Refill { ask, token, deadline: self.deadline(ends).await? };
-        match self.ask(question, ends.since(self.clock.now())).await? {
+        let call = &Call::begin(&self.clock, patience);
+        let question = Question::Refill { ask, token, deadline: self.deadline(call).await? };
+        match self.ask(question, call.left()).await? {
             Answer::Refilled(refilled) => Ok(refilled),
             other => Err(strange(&other)),
         }

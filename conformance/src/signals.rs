@@ -1,0 +1,67 @@
+//! Signals that are ignored from the start, as `nohup` and a shell's `&` have it.
+
+use std::sync::Once;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Has every program that is started from here get signals, whatever this one was told to ignore.
+///
+/// A program inherits that a signal is ignored, and `lock` keeps it so for its command. It does not inherit that a signal
+/// is listened to: so this one listens to those that it ignores, and goes on doing nothing about them.
+pub(crate) fn pass_on() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let ignored = ignored();
+        let kinds = [
+            SignalKind::hangup(),
+            SignalKind::interrupt(),
+            SignalKind::quit(),
+            SignalKind::terminate(),
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+        ];
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let runtime = runtime.expect("the machine has room for a runtime");
+        let _inside = runtime.enter();
+        for kind in kinds.into_iter().filter(|kind| ignored & (1 << (kind.as_raw_value() - 1)) != 0) {
+            // It stays so when nothing listens any more.
+            drop(signal(kind).expect("every program may listen to these"));
+        }
+    });
+}
+
+/// One bit each, as Linux knows them (proc(5)); elsewhere none.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::pass_on;
+
+    const STARTED_SO: &str = "LOCK_TEST_STARTED_IGNORING";
+    const SIGINT: i32 = 2;
+
+    /// This very test, once more, as a shell's `&` starts it.
+    #[test]
+    fn what_was_ignored_from_the_start_ends_what_is_started_from_here() {
+        if std::env::var_os(STARTED_SO).is_none() {
+            let name = "signals::tests::what_was_ignored_from_the_start_ends_what_is_started_from_here";
+            let mut again = Command::new("sh");
+            again.args(["-c", "trap '' HUP INT QUIT; exec \"$0\" --exact \"$1\""]);
+            again.arg(std::env::current_exe().unwrap()).arg(name).env(STARTED_SO, "yes");
+            let output = again.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        pass_on();
+        let ended = Command::new("sh").args(["-c", "kill -s INT $$; exit 5"]).status().unwrap();
+        assert_eq!(ended.signal(), Some(SIGINT), "{ended:?}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Turns on a machine that several test programs have at a time (`cargo xtask test`): cases of all of them run beside one
+//! another; one that is asked again has the machine alone.
+//!
+//! By locks on two files, which end with their programs. At the gate each comes in its turn: so who wants to be alone
+//! waits for those who are in, and not for those who come.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Whether other programs' cases may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    Others,
+    None,
+}
+
+/// A turn. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _room: Locked,
+    _gate: Option<Locked>,
+}
+
+/// Whether the machine is shared with other test programs.
+pub(crate) fn is_shared() -> bool {
+    path().is_some()
+}
+
+/// Waits for a turn; at once where no other program runs.
+pub(crate) fn take(company: Company) -> Option<Turn> {
+    let path = path()?;
+    let gate = Locked::new(&path.with_extension("gate"), Company::None)?;
+    let room = Locked::new(&path.with_extension("room"), company)?;
+    Some(Turn { _room: room, _gate: (company == Company::None).then_some(gate) })
+}
+
+#[cfg(feature = "servers")]
+fn path() -> Option<PathBuf> {
+    std::env::var_os(crate::servers::catalogue::MACHINE).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// `cargo xtask test` has it built with servers.
+#[cfg(not(feature = "servers"))]
+fn path() -> Option<PathBuf> {
+    None
+}
+
+/// A file that is locked.
+#[derive(Debug)]
+struct Locked(File);
+
+#[cfg(all(unix, feature = "servers"))]
+impl Locked {
+    /// None if it can't be locked: then cases are judged as strictly, on a machine that has others.
+    fn new(path: &Path, company: Company) -> Option<Locked> {
+        use rustix::fs::{FlockOperation, flock};
+
+        let file = File::options().create(true).append(true).open(path).ok()?;
+        let how = match company {
+            Company::Others => FlockOperation::LockShared,
+            Company::None => FlockOperation::LockExclusive,
+        };
+        loop {
+            match flock(&file, how) {
+                Ok(()) => return Some(Locked(file)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+#[cfg(all(unix, feature = "servers"))]
+impl Drop for Locked {
+    /// Also for a process that was forked meanwhile, and has the same file open.
+    fn drop(&mut self) {
+        // A file that is open can be unlocked.
+        let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
+    }
+}
+
+#[cfg(not(all(unix, feature = "servers")))]
+impl Locked {
+    fn new(_: &Path, _: Company) -> Option<Locked> {
+        None
+    }
+}
+
+#[cfg(all(test, unix, feature = "servers"))]
+mod tests {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::{Company, Locked};
+
+    /// Of two files that have nothing to do with each other, as two programs have them.
+    #[test]
+    fn one_that_is_alone_waits_for_those_who_are_in_and_keeps_others_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let room = folder.path().join("room");
+        let [one, other] = [Company::Others; 2].map(|company| Locked::new(&room, company).unwrap());
+        let (told, alone) = channel();
+        thread::spawn(move || {
+            let locked = Locked::new(&room, Company::None).unwrap();
+            told.send(locked).unwrap();
+        });
+        let soon = Duration::from_millis(50);
+        assert_eq!(alone.recv_timeout(soon).err(), Some(RecvTimeoutError::Timeout), "two are in");
+        drop(one);
+        assert_eq!(alone.recv_timeout(soon).err(), Some(RecvTimeoutError::Timeout), "one is in");
+        drop(other);
+        alone.recv_timeout(Duration::from_secs(20)).unwrap();
+    }
+}
