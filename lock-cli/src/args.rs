@@ -1,17 +1,15 @@
 //! What the program is called with.
 
+mod refusal;
 mod run;
 mod server;
 
-use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use onelock::Name;
 
 pub(crate) use run::{Run, Waiting};
 pub(crate) use server::Server;
-
-use crate::exit::Exit;
 
 /// Runs any command under a lock, and looks after locks.
 #[derive(Debug, Parser)]
@@ -42,7 +40,10 @@ Examples:
   lock break nightly-report --yes
 
 Without --on, --on-file and $LOCK_URL the server is a SQLite file in your state folder: it locks for your processes on
-this machine.";
+this machine.
+
+Exit status: each command says its own in its help. For all of them: 64 bad usage, 69 the server can't be reached, or
+refuses, 73 the answer can't be written to stdout. A stderr that can't be written changes nothing.";
 
 /// Says who holds a lock and who waits for it.
 #[derive(Debug, clap::Args)]
@@ -60,8 +61,8 @@ pub(crate) struct Status {
 
 /// Takes a lock away from its holder.
 ///
-/// The holder's renewals fail from now on, and the name becomes free when the holder has stopped believing that it
-/// holds: nobody else runs before.
+/// The holder is told: within a second where the server pushes, at its next renewal elsewhere (MySQL, SQLite, a standalone
+/// MongoDB). The name becomes free when its work has ended, or else at the end of its lease: no other holder runs before.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit status: 0 broken, 1 nobody held it, 64 without --yes, 69 if the server can't be reached."
@@ -133,34 +134,6 @@ pub(crate) struct Completions {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: lock man | man -l -")]
 pub(crate) struct Man {}
-
-impl Args {
-    pub(crate) fn read() -> Result<Args, Refusal> {
-        Args::try_parse().map_err(Refusal)
-    }
-}
-
-/// Arguments that start nothing: a mistake, or a wish for help.
-#[derive(Debug)]
-pub(crate) struct Refusal(clap::Error);
-
-impl Refusal {
-    /// Help goes to stdout, because it was asked for; complaints to stderr.
-    pub(crate) fn show(&self) -> Exit {
-        match self.0.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                // Nobody is left to be told that stdout is closed.
-                let _: std::io::Result<()> = self.0.print();
-                Exit::Status(0)
-            }
-            _ => {
-                let complaint = self.0.render().to_string();
-                eprint!("lock: {}", complaint.strip_prefix("error: ").unwrap_or(&complaint));
-                Exit::Usage
-            }
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,7 @@ impl Break {
         let lock = client.lock(self.name.as_str()).build()?;
         let name = self.name.as_str();
         let Some(holder) = lock.inspect().await?.holder else {
-            print::line(format!("{name:?} is free: nobody held it"));
+            print::line(format!("{name:?} is free: no client held it"))?;
             return Ok(NOTHING_TO_BREAK);
         };
         if !self.yes {
@@ -26,24 +26,26 @@ impl Break {
         }
         let when = if self.now { When::Now } else { When::HoldersDeadline };
         let revoked = lock.revoke(&holder.owner, when).await?;
-        Ok(self.tell(&holder, revoked))
+        self.tell(&holder, revoked)
     }
 
-    fn tell(&self, holder: &Entry, revoked: Revoked) -> Exit {
+    fn tell(&self, holder: &Entry, revoked: Revoked) -> Result<Exit, Failure> {
         let name = self.name.as_str();
         match revoked {
             Revoked::NotHeld => {
-                print::line(format!("{name:?} was not broken: that holder had gone meanwhile"));
-                return NOTHING_TO_BREAK;
+                print::line(format!("{name:?} was not broken: that holder had gone meanwhile"))?;
+                return Ok(NOTHING_TO_BREAK);
             }
             Revoked::FreeIn(left) => {
-                print::line(format!("{name:?} is broken, free in {left:.1?}; it was {holder}"));
+                print::line(format!(
+                    "{name:?} is broken, free when its holder has stopped, in {left:.1?} at the latest; it was {holder}"
+                ))?;
             }
             Revoked::Free => print::line(format!(
-                "{name:?} is broken and free; it was {holder}, and may run until it asks for a renewal"
-            )),
+                "{name:?} is broken and free; it was {holder}, and may run until it is told, or asks for a renewal"
+            ))?,
         }
-        Exit::Status(0)
+        Ok(Exit::Status(0))
     }
 }
 
@@ -52,8 +54,8 @@ impl Schema {
         let schema = self.server.schema()?;
         match schema.is_empty() {
             // Not on stdout, which may go to an administrator's tool.
-            true => eprintln!("lock: this server needs nothing"),
-            false => print::line(schema.trim_end()),
+            true => print::note("this server needs nothing"),
+            false => print::line(schema.trim_end())?,
         }
         Ok(Exit::Status(0))
     }
@@ -68,7 +70,7 @@ impl Init {
         }
         let client = self.server.open(Options::default()).await?;
         let done = client.init().await?;
-        print::line(if done.is_empty() { "there was nothing to do" } else { done.as_str() });
+        print::line(if done.is_empty() { "there was nothing to do" } else { done.as_str() })?;
         Ok(Exit::Status(0))
     }
 }

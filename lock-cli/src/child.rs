@@ -32,6 +32,11 @@ impl Margins {
         Margins { look: (ttl / 6).max(SHORTEST_LOOK), terminate, kill }
     }
 
+    /// How long before the end the command is asked to end, so that it has its grace.
+    pub(crate) fn terminate(self) -> Duration {
+        self.terminate
+    }
+
     /// When the command is killed if nothing is renewed from now on.
     pub(crate) fn deadline(self, guard: &Guard) -> Deadline {
         Deadline::after(|| self.left(guard))
@@ -52,7 +57,7 @@ impl Margins {
 pub(crate) enum Ended {
     /// In its own way.
     ByItself(Exit),
-    /// It was asked to, because the lock was about to be lost, or taken away.
+    /// It was asked to, because the lock was about to be lost, or taken away, or had been held for long enough.
     Terminated(Cause),
     /// It was killed, because the lock was lost.
     Killed(Cause),
@@ -62,11 +67,15 @@ pub(crate) enum Ended {
 ///
 /// After SIGTERM its own status no longer tells whether it did its work: that end is a loss even if the lease was
 /// renewed in the last moment. Whoever revokes a lock in the usual way leaves it to us until its deadline: the command
-/// has that long to end, and the process that knows the deadline kills it then.
+/// has that long to end, and the process that knows the deadline kills it then. So do we: that process may be stopped, and
+/// goes on only if it is told to.
+///
+/// `told` is the deadline that the process was started with.
 pub(crate) async fn supervise(
     process: &mut Process,
     guard: &Guard,
     margins: Margins,
+    mut told: Deadline,
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
     // Both resolve at once when the lock is lost.
@@ -91,13 +100,18 @@ pub(crate) async fn supervise(
                     }
                 });
             }
+            () = told.reached(), if ended == Some(Ended::Terminated(Cause::Revoked)) => {
+                process.kill();
+                ended = Some(Ended::Killed(Cause::Revoked));
+            }
             cause = &mut warning, if ended.is_none() => {
                 process.terminate();
                 ended = Some(Ended::Terminated(cause));
             }
             // What is lost has no later deadline than the one that was told.
             () = &mut look, if !is_lost => {
-                process.kill_at(margins.deadline(guard));
+                told = margins.deadline(guard);
+                process.kill_at(told);
                 look.as_mut().reset(Instant::now() + margins.pause(guard));
             }
             event = process.event() => match event? {

@@ -17,8 +17,12 @@ pub(crate) enum Exit {
     Unavailable,
     /// `EX_OSERR`: this machine would not give us what the program needs.
     System,
+    /// `EX_CANTCREAT`: stdout can't be written. (`EX_IOERR` was taken.)
+    NotWritten,
     /// `EX_IOERR`: the lock was lost while the command ran.
     Lost,
+    /// The lock was held for as long as it may be, and the command ended: as timeout(1) does.
+    HeldForLong,
     /// Somebody else holds the lock: `EX_TEMPFAIL`, unless the call says otherwise.
     NotAcquired(u8),
     /// The command is there but can't be executed.
@@ -36,7 +40,9 @@ impl Exit {
             Exit::Usage => 64,
             Exit::Unavailable => 69,
             Exit::System => 71,
+            Exit::NotWritten => 73,
             Exit::Lost => 74,
+            Exit::HeldForLong => 124,
             Exit::NotAcquired(status) => status.into(),
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,

@@ -14,8 +14,8 @@ impl Status {
         let client = self.server.open(Options::default()).await?;
         let inspection = client.lock(self.name.as_str()).build()?.inspect().await?;
         match self.json {
-            true => print::line(status_json(self.name.as_str(), &inspection)),
-            false => print::line(status_text(self.name.as_str(), &inspection)),
+            true => print::line(status_json(self.name.as_str(), &inspection))?,
+            false => print::line(status_text(self.name.as_str(), &inspection))?,
         }
         Ok(Exit::Status(if inspection.holder.is_some() { 0 } else { 1 }))
     }
@@ -85,6 +85,7 @@ impl Info {
             print::line(json!({
                 "backend": info.backend,
                 "server": info.server,
+                "identity": info.identity,
                 "fencing": info.fencing.to_string(),
                 "lease": lease,
                 "fair": fair,
@@ -94,16 +95,16 @@ impl Info {
                 "clock": info.clock,
                 "data_loss": info.data_loss,
                 "requests_per_hand_over": info.requests_per_hand_over,
-            }));
+            }))?;
             return Ok(Exit::Status(0));
         }
-        print::line(format!("backend      {} {}", info.backend, info.server).trim_end());
-        print::line(format!("token        {}", info.fencing));
-        print::line(format!("lease        of a {lease}; ttl {:?} to {:?}", info.min_ttl, info.max_ttl));
-        print::line(format!("waiting      fair: {fair}; wake-ups: {wakes}"));
-        print::line(format!("clock        {}", info.clock));
-        print::line(format!("data loss    {}", info.data_loss));
-        print::line(format!("hand-over    {} requests", info.requests_per_hand_over));
+        print::line(format!("backend      {} {}", info.backend, info.server).trim_end())?;
+        print::line(format!("token        {}", info.fencing))?;
+        print::line(format!("lease        of a {lease}; ttl {:?} to {:?}", info.min_ttl, info.max_ttl))?;
+        print::line(format!("waiting      fair: {fair}; wake-ups: {wakes}"))?;
+        print::line(format!("clock        {}", info.clock))?;
+        print::line(format!("data loss    {}", info.data_loss))?;
+        print::line(format!("hand-over    {} requests", info.requests_per_hand_over))?;
         Ok(Exit::Status(0))
     }
 }
@@ -114,8 +115,8 @@ impl Check {
         for finding in &findings {
             let (subject, level, message) = (finding.subject, word(finding.level), &finding.message);
             match self.json {
-                true => print::line(json!({ "subject": subject, "level": level, "message": message })),
-                false => print::line(format!("{level:<8} {subject}: {message}")),
+                true => print::line(json!({ "subject": subject, "level": level, "message": message }))?,
+                false => print::line(format!("{level:<8} {subject}: {message}"))?,
             }
         }
         let bad = findings.iter().any(|finding| finding.level == Level::Bad);

@@ -1,5 +1,8 @@
 //! The program `lock`: runs any command under a lock, and looks after locks.
 
+// What is written by their macros panics where it can't be written; `print` does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod args;
 mod change;
 mod child;
@@ -16,8 +19,9 @@ use args::{Args, Verb};
 use exit::{Exit, Failure};
 
 fn main() {
+    os::outlive_full_files();
     let exit = carry_out().unwrap_or_else(|failure| {
-        eprintln!("lock: {failure}");
+        print::note(&failure);
         failure.exit()
     });
     std::process::exit(exit.code());
@@ -29,7 +33,7 @@ fn carry_out() -> Result<Exit, Failure> {
     }
     let verb = match Args::read() {
         Ok(Args { verb }) => verb,
-        Err(refusal) => return Ok(refusal.show()),
+        Err(refusal) => return refusal.show(),
     };
     match verb {
         Verb::Run(run) => on_a_runtime(run.carry_out()),
@@ -39,7 +43,7 @@ fn carry_out() -> Result<Exit, Failure> {
         Verb::Check(check) => on_a_runtime(check.carry_out()),
         Verb::Schema(schema) => schema.carry_out(),
         Verb::Init(init) => on_a_runtime(init.carry_out()),
-        Verb::Completions(completions) => Ok(completions.carry_out()),
+        Verb::Completions(completions) => completions.carry_out(),
         Verb::Man(man) => man.carry_out(),
     }
 }

@@ -3,16 +3,20 @@
 mod held;
 mod notice;
 mod reach;
+mod release;
 
 use std::time::Duration;
 
-use onelock::{Cause, Client, Clock, DEFAULT_TTL, Ending, Guard, Instant, Label, Lock, Options};
+use onelock::{Cause, Client, Clock, DEFAULT_TTL, Guard, Instant, Label, Lock, Options};
 
 use self::held::Place;
+use self::notice::Notice;
+use self::release::Release;
 use crate::args::{Run, Waiting};
 use crate::child::{self, Ended, Margins};
 use crate::exit::{Exit, Failure};
 use crate::os::{Process, Signals};
+use crate::print;
 
 /// How long the last requests to the server may take: what is left behind then, its ttl ends.
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
@@ -22,6 +26,7 @@ const HOLDER_LOOK: Duration = Duration::from_secs(1);
 impl Run {
     /// Answers when the command has ended and the lock is released, or with the reason why not.
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
+        self.refuse_impossible_terms()?;
         let url = self.server.url()?;
         self.on_server(&url).await
     }
@@ -40,7 +45,7 @@ impl Run {
             client = reach::reach(url, &options, give_up, &clock) => client?,
         };
         let place = Place::of(&client, url, &self.name)?;
-        held::refuse_nested(&place, &self.name)?;
+        held::refuse_nested(&place, &client)?;
         let outcome = self.with_client(&client, &place, &clock, give_up, &mut signals).await;
         // Whoever withdrew or failed leaves nothing on the server either.
         client.shutdown(LAST_REQUESTS).await;
@@ -56,31 +61,50 @@ impl Run {
         signals: &mut Signals,
     ) -> Result<Exit, Failure> {
         let began = clock.now();
-        let lock = self.lock(client, give_up.map(|at| at.since(began)))?;
+        let info = client.info();
+        // One that was not asked for is the nearest that the server takes.
+        let ttl = self.ttl.unwrap_or(DEFAULT_TTL.clamp(info.min_ttl, info.max_ttl));
+        let margins = Margins::of(ttl, self.kill_grace);
+        let lock = self.lock(client, margins, give_up.map(|at| at.since(began)))?;
+        let server = server(client);
         let guard = tokio::select! {
             biased;
             signal = signals.next() => return Ok(Exit::Signal(signal.number())),
-            guard = self.acquire(&lock, clock) => guard?,
+            guard = self.acquire(&lock, &server, clock) => guard?,
         };
+        let granted = clock.now();
         if self.verbose {
-            let (name, token, waited) = (guard.name(), guard.token(), clock.now().since(began));
-            eprintln!("lock: acquired {name:?} with token {token} after {waited:.1?}");
+            let (name, token, waited) = (guard.name(), guard.token(), granted.since(began));
+            print::note(format!("acquired {name:?} on {server} with token {token} after {waited:.1?}"));
         }
         let variables = [
             ("LOCK_NAME", self.name.to_string()),
             ("LOCK_TOKEN", guard.token().to_string()),
-            held::variable(place),
+            held::variable(place, client),
         ];
-        let margins = Margins::of(self.ttl.unwrap_or(DEFAULT_TTL), self.kill_grace);
-        let mut process = Process::start(&self.command, &variables, margins.deadline(&guard))?;
-        let ended = child::supervise(&mut process, &guard, margins, signals).await;
+        let deadline = margins.deadline(&guard);
+        let mut process = Process::start(&self.command, &variables, deadline)?;
+        let ended = child::supervise(&mut process, &guard, margins, deadline, signals).await;
         // If the command could not be seen to its end, this ends it: before the release.
         drop(process);
-        let release = release(guard, signals).await;
+        let kept_until = self.min_hold.map(|least| granted + least);
+        let release = release::release(guard, kept_until, clock, signals).await;
         self.verdict(ended?, release)
     }
 
-    fn lock(&self, client: &Client, wait: Option<Duration>) -> Result<Lock, Failure> {
+    /// What the core can't say, which doesn't know of the command's grace.
+    fn refuse_impossible_terms(&self) -> Result<(), Failure> {
+        let what = match (self.min_hold, self.max_hold) {
+            (_, Some(Duration::ZERO)) => "--max-hold must not be zero".to_owned(),
+            (Some(least), Some(most)) if least > most => {
+                format!("--min-hold ({least:?}) is more than --max-hold ({most:?})")
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::new(Exit::Usage, what))
+    }
+
+    fn lock(&self, client: &Client, margins: Margins, wait: Option<Duration>) -> Result<Lock, Failure> {
         let mut lock = client.lock(self.name.as_str());
         if let Some(ttl) = self.ttl {
             lock = lock.ttl(ttl);
@@ -89,7 +113,8 @@ impl Run {
             lock = lock.wait(wait);
         }
         if let Some(most) = self.max_hold {
-            lock = lock.max_hold(most);
+            // The command has all of it: it is asked to end when it is over, and the lock is kept for its grace.
+            lock = lock.max_hold(most.saturating_add(margins.terminate()));
         }
         if let Some(least) = self.min_hold {
             lock = lock.min_hold(least);
@@ -97,11 +122,12 @@ impl Run {
         Ok(lock.build()?)
     }
 
-    async fn acquire(&self, lock: &Lock, clock: &Clock) -> Result<Guard, Failure> {
+    async fn acquire(&self, lock: &Lock, server: &str, clock: &Clock) -> Result<Guard, Failure> {
         let guard = match self.waiting() {
             Waiting::No => lock.try_acquire().await?,
             Waiting::AtMost(_) | Waiting::ForEver => {
-                match notice::while_waiting(lock.acquire(), lock, clock).await {
+                let notice = Notice::of(self.verbose);
+                match notice.while_waiting(lock.acquire(), lock, server, clock).await {
                     Err(e) if e.kind() == onelock::ErrorKind::Timeout => None,
                     outcome => Some(outcome?),
                 }
@@ -134,15 +160,14 @@ impl Run {
         let name = &self.name;
         match (ended, release) {
             (Ended::ByItself(exit), Release::InTime) => Ok(exit),
-            // The server was not asked: the lock was to be kept, and is until its lease ends.
-            (Ended::ByItself(_), Release::NotWaitedFor(signal)) if self.min_hold.is_some() => {
-                Ok(Exit::Signal(signal))
-            }
-            (Ended::ByItself(_), Release::TooLate | Release::NotWaitedFor(_)) => lost(format!(
+            // A signal came while the lock was kept for --min-hold alone: the command's end was its own.
+            (Ended::ByItself(_), Release::Signalled(signal)) => Ok(Exit::Signal(signal)),
+            (Ended::ByItself(_), Release::TooLate) => lost(format!(
                 "{name:?} was lost before the command ended, or the server could not be asked whether it was"
             )),
-            (Ended::Terminated(Cause::MaxHold) | Ended::Killed(Cause::MaxHold), _) => lost(format!(
-                "{name:?} was held for as long as --max-hold allows: the command was ended in time"
+            (Ended::Terminated(Cause::MaxHold) | Ended::Killed(Cause::MaxHold), _) => Err(Failure::new(
+                Exit::HeldForLong,
+                format!("{name:?} was held for as long as --max-hold allows: the command was ended"),
             )),
             (Ended::Terminated(cause), _) => lost(match cause {
                 Cause::Revoked => format!("{name:?} was broken: the command was terminated"),
@@ -160,24 +185,8 @@ impl Run {
     }
 }
 
-/// With a server that doesn't answer this takes until the lease ends: whoever doesn't want to wait for that may say so
-/// with a signal.
-async fn release(guard: Guard, signals: &mut Signals) -> Release {
-    tokio::select! {
-        biased;
-        ending = guard.release() => match ending {
-            Ending::Released => Release::InTime,
-            Ending::Expired => Release::TooLate,
-        },
-        signal = signals.next() => Release::NotWaitedFor(signal.number()),
-    }
-}
-
-/// What became of the release.
-#[derive(Clone, Copy, Debug)]
-enum Release {
-    InTime,
-    TooLate,
-    /// This signal came first.
-    NotWaitedFor(i32),
+/// The server, as people are told of it.
+fn server(client: &Client) -> String {
+    let info = client.info();
+    format!("{} {}", info.backend, info.server).trim_end().to_owned()
 }

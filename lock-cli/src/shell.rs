@@ -1,16 +1,17 @@
 //! What an installation wants beside the program: completions and the manual page.
 
-use std::io;
-
 use clap::CommandFactory;
 
 use crate::args::{Args, Completions, Man};
 use crate::exit::{Exit, Failure};
+use crate::print;
 
 impl Completions {
-    pub(crate) fn carry_out(self) -> Exit {
-        clap_complete::generate(self.shell, &mut Args::command(), "lock", &mut io::stdout());
-        Exit::Status(0)
+    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Args::command(), "lock", &mut script);
+        print::all(&script)?;
+        Ok(Exit::Status(0))
     }
 }
 
@@ -30,7 +31,7 @@ impl Man {
             of_verb.render_options_section(&mut page)?;
             of_verb.render_extra_section(&mut page)?;
         }
-        io::Write::write_all(&mut io::stdout().lock(), &page)?;
+        print::all(&page)?;
         Ok(Exit::Status(0))
     }
 }

@@ -30,16 +30,17 @@ pub(crate) struct Run {
     #[arg(long)]
     no_wait: bool,
 
-    /// The longest time that the lock is held; then the command is ended
+    /// How long the command may hold the lock; then it gets SIGTERM, and --kill-grace later SIGKILL
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) max_hold: Option<Duration>,
 
-    /// The shortest time that the lock is held, so that machines whose clocks differ don't run the same job twice
+    /// The shortest time that the lock is held, so that machines whose clocks differ don't run the same job twice; it is
+    /// waited for when the command has ended
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) min_hold: Option<Duration>,
 
-    /// How long before it is killed the command gets SIGTERM when the lock is about to be lost; a third of the ttl at
-    /// most
+    /// How long before it is killed the command gets SIGTERM when the lock is about to be lost, or --max-hold is over; a
+    /// third of the ttl at most
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s")]
     pub(crate) kill_grace: Duration,
 
@@ -51,7 +52,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 
-    /// Say on stderr when the lock is acquired
+    /// Say on stderr on which server the lock is waited for and acquired
     #[arg(short, long)]
     pub(crate) verbose: bool,
 
@@ -63,6 +64,7 @@ pub(crate) struct Run {
 const HELP: &str = "\
 Exit status: the command's own, or
   128+n  signal n ended the command, or the wait
+  124    --max-hold was over and the command was ended, whatever its own end
   75     not acquired: somebody else held the lock (or -E)
   74     the lock was lost while the command ran, whatever the command's own end
   69     the server can't be reached, or refuses
@@ -73,16 +75,25 @@ Exit status: the command's own, or
 
 The command runs in a process group of its own. Signals are passed on to it. If the lease can't be renewed, the group
 gets SIGTERM a while before it ends (--kill-grace) and SIGKILL just before. If the lock is broken (lock break), SIGTERM
-comes at once and SIGKILL just before the lease ends; if somebody else has it, or the server forgot it, SIGKILL comes at
-once. When the command ends, what it leaves running in its group is killed, and the lock released. On Linux that
+comes when this holder is told (within a second where the server pushes, at its next renewal on MySQL, SQLite and a
+standalone MongoDB) and SIGKILL just before the lease ends; if another client has it, or the server forgot it, SIGKILL
+comes at once. When the command ends, what it leaves running in its group is killed, and the lock released. On Linux that
 includes daemons, whatever their group and session are.
 
 A second process of lock, the watcher, kills the command just before the lease ends even if lock itself is stopped or
 swapped out, and at once if lock is killed. Ctrl-Z stops the command and lock, so nobody renews: continue it before
 the lease ends, or it is lost. Nothing kills the command in time if the watcher doesn't run either, as on a machine
-that was asleep: let the resource check LOCK_TOKEN, which rises with every holder.
+that was asleep, nor its daemons if the watcher is killed while lock is stopped: let the resource check LOCK_TOKEN, which
+rises with every holder.
 
-LOCK_HELD names the locks that are held around the command, one a line: a lock that it names is not waited for.
+--max-hold counts from the grant: the command has all of it, and its grace behind it. The lock is kept until the command
+has ended. A signal that comes while --min-hold is waited for doesn't cut that short: the lock is given back when it is
+over, and the exit status is 128+n. A second one ends lock at once, and leaves the lock to its ttl; what comes within a
+second of the first is the same one. Behind --min-hold the exit status is the command's: a signal that comes with the
+release only limits how long the server is waited for, to 2 s. SIGUSR1 and SIGUSR2 are for the command alone.
+
+LOCK_HELD names the locks that are held around the command, each by its server's address and, where the server says
+which it is, by that, one a line: a lock that it names is not waited for.
 
 Examples:
   lock run --name nightly-report -- ./report.sh

@@ -1,5 +1,6 @@
 //! Which server: `--on`, `--on-file`, `$LOCK_URL`, or a file of one's own.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -17,12 +18,20 @@ pub(crate) struct Server {
     #[arg(long, value_name = "PATH")]
     on_file: Option<PathBuf>,
 
-    /// The server: sqlite:///path/of/file, redis://host:6379/0, rediss://…, postgres://user@host/database, mysql://…, unix:///path/of/socket, memory://
+    /// The server: redis://host, valkey://host, unix:///path/of/socket, redlock://a,b,c, postgres://user@host/database,
+    /// mysql://user@host/database, mariadb://…, mongodb://host/database, etcd://a,b,c, zk://a,b,c/chroot, or
+    /// sqlite:///path/of/file
     ///
-    /// It shows in `ps`: a URL with a password belongs into $LOCK_URL or a file. Without any of the three the server is
-    /// a SQLite file in your state folder.
+    /// With TLS: rediss://, valkeys://, redlocks://, etcds://, zks://; the others by a parameter of their own. Other
+    /// names of the same: redis+unix://, valkey+unix://, postgresql://, mongodb+srv://. It shows in `ps`: a URL with a
+    /// password belongs into $LOCK_URL or a file. Without any of the three the server is a SQLite file in your state
+    /// folder.
     #[arg(long, value_name = "URL", conflicts_with = "on_file")]
     on: Option<String>,
+
+    /// An error if no server is named, in the place of the SQLite file in your state folder
+    #[arg(long)]
+    require_server: bool,
 }
 
 impl Server {
@@ -47,16 +56,59 @@ impl Server {
     }
 
     fn named(&self) -> Result<Option<String>, Failure> {
-        match (&self.on, &self.on_file) {
-            (Some(url), _) => Ok(Some(url.clone())),
-            (None, Some(path)) => first_line(path).map(Some),
-            (None, None) => Ok(env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())),
+        let url = match (&self.on, &self.on_file) {
+            (Some(url), _) => Some(url.clone()),
+            (None, Some(path)) => Some(first_line(path)?),
+            (None, None) => of_environment(env::var_os(URL_VARIABLE))?,
+        };
+        match &url {
+            Some(url) => refuse_memory(url)?,
+            None if self.require_server => {
+                let what = format!("--require-server, and no server: give --on URL, or set ${URL_VARIABLE}");
+                return Err(Failure::new(Exit::Usage, what));
+            }
+            None => {}
         }
+        Ok(url)
     }
 
     /// A client of it, for a call that looks once.
     pub(crate) async fn open(&self, options: Options) -> Result<Client, Failure> {
         Ok(onelock::connect_with(&self.url()?, options).await?)
+    }
+}
+
+/// A variable that is set and names no server is a mistake, a secret that is missing for one: locks in a file of this
+/// machine's are not what was meant.
+fn of_environment(variable: Option<OsString>) -> Result<Option<String>, Failure> {
+    let Some(url) = variable else { return Ok(None) };
+    match url.into_string() {
+        Ok(url) if !url.trim().is_empty() => Ok(Some(url)),
+        Ok(_) => Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "${URL_VARIABLE} is set, but empty: give it the server's URL, or unset it for locks in a file of this \
+                 machine's"
+            ),
+        )),
+        // Not shown: it may hold a password.
+        Err(_) => Err(Failure::new(Exit::Usage, format!("${URL_VARIABLE} is not UTF-8"))),
+    }
+}
+
+/// The locks of `memory://` are those of one process, which nothing but this call is in.
+fn refuse_memory(url: &str) -> Result<(), Failure> {
+    // What is no URL is told of when it is opened.
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+    match scheme {
+        "memory" | "memory+queue" => Err(Failure::new(
+            Exit::Usage,
+            format!(
+                "{scheme}:// holds locks of one process, and this one is alone in it: they would protect nothing; for \
+                 the processes of one machine give sqlite:///path/of/file"
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 

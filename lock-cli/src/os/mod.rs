@@ -3,12 +3,12 @@
 #[cfg(unix)]
 mod unix;
 #[cfg(unix)]
-pub(crate) use unix::{Deadline, Process, Signals, inner_call};
+pub(crate) use unix::{Deadline, Process, Signals, inner_call, outlive_full_files};
 
 #[cfg(not(unix))]
 mod other;
 #[cfg(not(unix))]
-pub(crate) use other::{Deadline, Process, Signals, inner_call};
+pub(crate) use other::{Deadline, Process, Signals, inner_call, outlive_full_files};
 
 /// What a process does that we have to know of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

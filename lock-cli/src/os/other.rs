@@ -67,12 +67,20 @@ impl Deadline {
     pub(crate) fn after(_left: impl FnOnce() -> Duration) -> Deadline {
         Deadline
     }
+
+    /// Never: it is not kept here.
+    pub(crate) async fn reached(self) {
+        std::future::pending().await
+    }
 }
 
 /// There are no inner calls here.
 pub(crate) fn inner_call(_args: impl Iterator<Item = OsString>) -> Option<Result<Exit, Failure>> {
     None
 }
+
+/// No signal tells of them here.
+pub(crate) fn outlive_full_files() {}
 
 /// Ctrl-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +90,10 @@ impl Signal {
     /// As Unix counts, so that the exit status is the same.
     pub(crate) fn number(self) -> i32 {
         2
+    }
+
+    pub(crate) fn asks_to_end(self) -> bool {
+        true
     }
 }
 

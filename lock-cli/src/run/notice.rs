@@ -1,32 +1,65 @@
-//! What a person at a terminal sees while the lock is waited for.
+//! What people see while the lock is waited for.
 
 use std::cell::Cell;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use onelock::{Clock, Entry, Guard, Lock};
 
-/// Nobody reads a line that is gone again sooner.
+use crate::print;
+
+/// A line that is gone again sooner is not read.
 const FIRST: Duration = Duration::from_millis(300);
 const EACH: Duration = Duration::from_secs(1);
 
-/// What `acquire` answers. While it doesn't, a terminal shows who holds the lock, since when, and until when.
-pub(super) async fn while_waiting(
-    acquire: impl Future<Output = onelock::Result<Guard>>,
-    lock: &Lock,
-    clock: &Clock,
-) -> onelock::Result<Guard> {
-    if !io::stderr().is_terminal() {
-        return acquire.await;
-    }
-    let shown = Cell::new(Shown::Nothing);
-    tokio::select! {
-        biased;
-        outcome = acquire => {
-            shown.get().wipe();
-            outcome
+/// Who is told what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// Nothing: what doesn't go to a terminal may become mail.
+    Nothing,
+    /// A log, once: what is waited for, and on which server.
+    Once,
+    /// A person at a terminal: that, and a last line that changes: who holds the lock, since when, and until when.
+    Live,
+}
+
+impl Notice {
+    pub(super) fn of(verbose: bool) -> Notice {
+        match (io::stderr().is_terminal(), verbose) {
+            (true, _) => Notice::Live,
+            (false, true) => Notice::Once,
+            (false, false) => Notice::Nothing,
         }
-        never = show(lock, clock, &shown) => never,
+    }
+
+    /// What `acquire` answers. While it doesn't, people are told.
+    pub(super) async fn while_waiting(
+        self,
+        acquire: impl Future<Output = onelock::Result<Guard>>,
+        lock: &Lock,
+        server: &str,
+        clock: &Clock,
+    ) -> onelock::Result<Guard> {
+        let shown = Cell::new(Shown::Nothing);
+        tokio::select! {
+            biased;
+            outcome = acquire => {
+                shown.get().wipe();
+                outcome
+            }
+            never = self.tell(lock, server, clock, &shown) => never,
+        }
+    }
+
+    async fn tell<T>(self, lock: &Lock, server: &str, clock: &Clock, shown: &Cell<Shown>) -> T {
+        clock.sleep(FIRST).await;
+        if self != Notice::Nothing {
+            print::note(format!("waiting for {:?} on {server}", lock.name().as_str()));
+        }
+        match self {
+            Notice::Live => show(lock, clock, shown).await,
+            Notice::Once | Notice::Nothing => std::future::pending().await,
+        }
     }
 }
 
@@ -34,27 +67,26 @@ pub(super) async fn while_waiting(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Nothing,
-    Notice,
+    Holder,
 }
 
 impl Shown {
     fn wipe(self) {
-        if self == Shown::Notice {
-            print("\r\x1b[K");
+        if self == Shown::Holder {
+            print::for_people("\r\x1b[K");
         }
     }
 }
 
 async fn show<T>(lock: &Lock, clock: &Clock, shown: &Cell<Shown>) -> T {
-    clock.sleep(FIRST).await;
     loop {
         let what = match lock.inspect().await.map(|inspection| inspection.holder) {
             Ok(Some(holder)) => in_short(&holder),
             Ok(None) => "free a moment ago".to_owned(),
             Err(error) => error.message().to_owned(),
         };
-        shown.set(Shown::Notice);
-        line(&format!("waiting for {:?}: {what}", lock.name().as_str()));
+        shown.set(Shown::Holder);
+        line(&what);
         clock.sleep(EACH).await;
     }
 }
@@ -70,13 +102,7 @@ fn in_short(holder: &Entry) -> String {
 /// In the place of the line before. One that is longer than the terminal is wide would leave its beginnings behind.
 fn line(text: &str) {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width()).collect();
-    print(&format!("\r{text}\x1b[K"));
-}
-
-fn print(text: &str) {
-    let mut stderr = io::stderr().lock();
-    // A terminal that went away shows nothing.
-    let _: io::Result<()> = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    print::for_people(&format!("\r{text}\x1b[K"));
 }
 
 /// How many characters fit into a line.

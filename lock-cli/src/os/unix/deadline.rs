@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// A timer stands still while the machine sleeps: the clock is looked at this often.
+const LONGEST_TIMER: Duration = Duration::from_secs(1);
+
 /// A moment that two processes of one machine understand alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deadline(Duration);
@@ -21,6 +24,17 @@ impl Deadline {
     /// How long it is until then; zero when it has come.
     pub(super) fn left(self) -> Duration {
         self.0.saturating_sub(now())
+    }
+
+    /// Resolves when it has come.
+    pub(crate) async fn reached(self) {
+        loop {
+            let left = self.left();
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(LONGEST_TIMER)).await;
+        }
     }
 
     /// Enough for 584 years since the machine was started.

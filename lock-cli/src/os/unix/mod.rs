@@ -13,6 +13,7 @@ mod channel;
 mod deadline;
 mod exec;
 mod group;
+mod orphans;
 mod signals;
 mod terminal;
 mod watcher;
@@ -24,23 +25,26 @@ use std::os::unix::net::UnixStream as Socket;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use rustix::process::{self, Pid};
 use rustix::termios;
 
 pub(crate) use self::deadline::Deadline;
-pub(crate) use self::signals::{Signal, Signals};
+pub(crate) use self::signals::{Signal, Signals, outlive_full_files};
 
 use self::channel::{Channel, Order, Report, send_with};
-use self::terminal::Modes;
+use self::orphans::Orphans;
+use self::terminal::{LockGroup, Modes, Stop};
 use super::Event;
 use crate::exit::{Exit, Failure};
+use crate::print;
 
 /// The command, as `lock` sees it: through its watcher, which alone signals and buries it.
 #[derive(Debug)]
 pub(crate) struct Process {
     watcher: Child,
+    /// The command's, when the watcher is dead.
+    orphans: Orphans,
     /// Its end tells the watcher to kill everything.
     channel: Option<Channel>,
     /// The command's.
@@ -62,32 +66,43 @@ impl Process {
         deadline: Deadline,
     ) -> Result<Process, Failure> {
         let modes = Modes::of_stdin();
+        let orphans = Orphans::adopt()?;
         let (ours, theirs) = Socket::pair()?;
         // Before the watcher is there, so that it never waits for it.
         send_with(&ours, Order::KillAt(deadline), stdin().as_fd())?;
         let channel = Some(Channel::new(ours)?);
         let watcher = Command::new(own_program()?)
             .arg0("lock")
-            .args(watcher::call(process::getpgrp()))
+            .args(watcher::call(LockGroup::own()))
             .args(command)
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .process_group(0)
             .spawn()?;
-        Ok(Process { watcher, channel, group: None, exit: None, modes })
+        signals::hear_of_children();
+        Ok(Process { watcher, orphans, channel, group: None, exit: None, modes })
     }
 
     /// Resolves when the command has ended or was stopped from the terminal. Cancel safe.
     pub(crate) async fn event(&mut self) -> Result<Event, Failure> {
         while let Some(channel) = &mut self.channel {
-            match channel.receive().await? {
-                Some(Report::Started(group)) => self.group = Some(group),
-                Some(Report::Stopped) if termios::isatty(stdin()) => {
-                    if let Some(group) = self.group {
-                        terminal::stop_as_well(group)?;
-                    }
-                    return Ok(Event::Stopped);
+            let report = tokio::select! {
+                biased;
+                // First: when the watcher is dead, what is buried here may be what ends it all below.
+                report = channel.receive() => report?,
+                () = self.orphans.change() => {
+                    self.orphans.bury_dead(Pid::from_child(&self.watcher));
+                    continue;
                 }
+            };
+            match report {
+                Some(Report::Started(group)) => self.group = Some(group),
+                Some(Report::Stopped) if termios::isatty(stdin()) => match self.group {
+                    Some(group) if LockGroup::own().stop_like(group)? == Stop::OutOfReach => {
+                        print::note(OUT_OF_REACH);
+                    }
+                    _ => return Ok(Event::Stopped),
+                },
                 Some(Report::Stopped) => {}
                 Some(Report::Ended(exit)) => {
                     self.exit = Some(exit);
@@ -100,7 +115,7 @@ impl Process {
                 None => break,
             }
         }
-        self.end_unwatched().await;
+        self.end_unwatched().await?;
         Err(Failure::new(Exit::System, "the watcher of the command has ended: the command was killed"))
     }
 
@@ -112,7 +127,7 @@ impl Process {
     /// Takes the command out of the stop that [`event`](Self::event) told of.
     pub(crate) fn go_on(&self) {
         if let Some(group) = self.group {
-            terminal::hand_over(process::getpgrp(), group);
+            LockGroup::own().lend_terminal(group);
         }
         self.order(Order::Signal(process::Signal::CONT));
     }
@@ -130,48 +145,55 @@ impl Process {
     /// Ends everything, stopped processes included.
     pub(crate) fn kill(&self) {
         self.order(Order::Kill);
-        self.wake_watcher();
     }
 
     /// After [`Event::Ended`] or [`Event::Killed`]: takes the terminal back, and answers how the command ended.
     pub(crate) fn bury(&mut self) -> io::Result<Exit> {
-        if let Some(group) = self.group {
-            terminal::hand_over(group, process::getpgrp());
-        }
-        if let (Some(Exit::Signal(_)), Some(modes)) = (self.exit, &self.modes) {
-            modes.restore();
-        }
+        self.take_terminal();
         self.channel = None;
         self.wake_watcher();
         self.watcher.wait()?;
         Ok(self.exit.unwrap_or(Exit::System))
     }
 
-    fn order(&self, order: Order) {
-        // Fails if the watcher is gone, which the next `event` tells; or if it was stopped and thousands of orders wait
-        // for it: then the deadline that it knows is an earlier one, which does no harm.
-        let _: Option<io::Result<()>> = self.channel.as_ref().map(|channel| channel.send(order));
+    fn take_terminal(&self) {
+        if let Some(group) = self.group {
+            LockGroup::own().take_terminal(group);
+        }
+        if let (Some(Exit::Signal(_)), Some(modes)) = (self.exit, &self.modes) {
+            modes.restore();
+        }
     }
 
-    /// Somebody may have stopped it: then it would never do what it is told.
+    fn order(&self, order: Order) {
+        let Some(channel) = &self.channel else { return };
+        // Fails if the watcher is gone, which the next `event` tells; or if it was stopped and thousands of orders wait
+        // for it: then the deadline that it knows is an earlier one, which does no harm.
+        let _: io::Result<()> = channel.send(order);
+        self.wake_watcher();
+    }
+
+    /// It may have been stopped: then it would never do what it is told, nor tell of the command's end.
     fn wake_watcher(&self) {
         let watcher = Pid::from_child(&self.watcher);
         // It is our child, and not buried.
         let _: rustix::io::Result<()> = process::kill_process(watcher, process::Signal::CONT);
     }
 
-    /// The watcher is dead, and on Linux the leader of the command's group with it. Ends the rest of the group; nobody is
-    /// left who could find daemons.
-    async fn end_unwatched(&self) {
-        let Some(group) = self.group else { return };
-        let _: rustix::io::Result<()> = process::kill_process_group(group, process::Signal::KILL);
-        // What was killed dies in no time, but who buries it now takes theirs.
-        for _ in 0..100 {
-            if process::test_kill_process_group(group).is_err() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+    /// The watcher is dead, and on Linux the leader of the command's group with it. Ends the rest: on Linux all of it,
+    /// elsewhere the group.
+    async fn end_unwatched(&mut self) -> io::Result<()> {
+        self.channel = None;
+        self.exit = Some(Exit::Signal(process::Signal::KILL.as_raw()));
+        // It may only have closed its end. Its children are ours when it is buried, and not before.
+        self.watcher.kill()?;
+        self.watcher.wait()?;
+        self.orphans.end().await;
+        if let Some(group) = self.group {
+            orphans::end_group(group).await;
         }
+        self.take_terminal();
+        Ok(())
     }
 }
 
@@ -184,6 +206,10 @@ impl Drop for Process {
     }
 }
 
+/// What a person at the terminal is told of a command that was stopped, and can't be continued from there.
+const OUT_OF_REACH: &str = "the command is stopped, and the lock still held: from within this PID namespace lock can't give \
+                            it the terminal, which it may want to read; Ctrl-C ends it";
+
 /// If this is not a call by a person, but by another call of this program: does what that wants.
 pub(crate) fn inner_call(mut args: impl Iterator<Item = OsString>) -> Option<Result<Exit, Failure>> {
     match args.next()?.to_str()? {
@@ -193,9 +219,9 @@ pub(crate) fn inner_call(mut args: impl Iterator<Item = OsString>) -> Option<Res
     }
 }
 
-/// The number of a process or group that is an argument of an inner call.
-fn number(arg: Option<OsString>) -> Option<Pid> {
-    arg?.to_str()?.parse().ok().and_then(Pid::from_raw)
+/// The number of a process that is an argument of an inner call.
+fn number(arg: OsString) -> Option<Pid> {
+    arg.to_str()?.parse().ok().and_then(Pid::from_raw)
 }
 
 /// This very program, also if its file has been replaced since: Linux keeps it under this name.

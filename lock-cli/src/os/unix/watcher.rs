@@ -7,32 +7,28 @@ use std::ffi::OsString;
 use std::io::{self, stdin};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as Socket;
-use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::Signal;
 use tokio::runtime::Builder;
 
 use super::channel::{Channel, Order, Report, receive_with};
 use super::deadline::Deadline;
 use super::group::{Change, Group};
-use super::number;
 use super::signals::Signals;
+use super::terminal::LockGroup;
 use crate::exit::{Exit, Failure};
 
 /// Its first argument.
 pub(super) const WATCH: &str = "__watch";
 
-/// A timer stands still while the machine sleeps: the clock is looked at this often.
-const LONGEST_TIMER: Duration = Duration::from_secs(1);
-
 /// The arguments before those of the command. `group` is that of `lock`.
-pub(super) fn call(group: Pid) -> [String; 2] {
+pub(super) fn call(group: LockGroup) -> [String; 2] {
     [WATCH.to_owned(), group.to_string()]
 }
 
 /// Starts the command when it is told to, and sees to its end.
 pub(super) fn watch(mut args: impl Iterator<Item = OsString>) -> Result<Exit, Failure> {
-    let group = number(args.next());
+    let group = args.next().and_then(LockGroup::parse);
     let command: Vec<OsString> = args.collect();
     let (Some(group), false) = (group, command.is_empty()) else {
         return Err(Failure::new(Exit::Usage, format!("{WATCH} is for lock itself; see lock run --help")));
@@ -76,7 +72,7 @@ impl Watcher {
         if !matches!(why, Ok(Why::ItEnded)) {
             self.group.kill();
         }
-        let exit = self.group.end()?;
+        let exit = self.group.end().await?;
         self.tell(match why? {
             Why::ItEnded | Why::ToldTo => Report::Ended(exit),
             Why::Deadline => Report::Killed,
@@ -91,10 +87,10 @@ impl Watcher {
                 // First, so that a watcher that has not run for a while knows of every renewal before it kills.
                 order = self.channel.receive() => match order? {
                     Some(Order::KillAt(deadline)) => self.deadline = deadline,
-                    Some(Order::Signal(signal)) => self.group.signal(signal),
+                    Some(Order::Signal(signal)) => self.signal(signal),
                     Some(Order::Kill) | None => return Ok(Why::ToldTo),
                 },
-                () = reached(self.deadline) => return Ok(Why::Deadline),
+                () = self.deadline.reached() => return Ok(Why::Deadline),
                 change = self.group.change() => match change? {
                     Change::Ended => return Ok(Why::ItEnded),
                     Change::Stopped => self.tell(Report::Stopped),
@@ -103,18 +99,16 @@ impl Watcher {
         }
     }
 
+    fn signal(&self, signal: Signal) {
+        self.group.signal(signal);
+        // A process that is stopped hears of its end when it goes on (signal(7)). systemd.kill(5) does the same.
+        if [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal) {
+            self.group.signal(Signal::CONT);
+        }
+    }
+
     /// If `lock` is gone, the next look at the channel tells.
     fn tell(&self, report: Report) {
         let _: io::Result<()> = self.channel.send(report);
-    }
-}
-
-async fn reached(deadline: Deadline) {
-    loop {
-        let left = deadline.left();
-        if left.is_zero() {
-            return;
-        }
-        tokio::time::sleep(left.min(LONGEST_TIMER)).await;
     }
 }

@@ -1,5 +1,6 @@
 //! `lock break`, and what the holder's command is told.
 
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
@@ -10,10 +11,14 @@ use super::OnServer;
 use super::call::{Done, lock, run};
 use super::waits::hold;
 
+/// After this long a holder is told of what happens to its lock, and a waiter waits.
+const A_MOMENT: Duration = Duration::from_millis(700);
+
 pub(crate) const CASES: &[OnServer] = &[
     ("a lock that nobody holds is not broken", free),
     ("break wants to hear --yes, and names the holder", unsure),
-    ("a broken lock terminates the command at once and is free at its deadline", broken),
+    ("a broken lock terminates the command at once and is free when that has ended", broken),
+    ("a broken lock is another's only when the command has ended", lingering),
     ("a command that ignores SIGTERM is killed before a broken lock is free", stubborn),
     ("a lock broken now is free at once, and its command killed", now),
 ];
@@ -24,7 +29,7 @@ fn break_lock(server: &Owned, args: &[&str]) -> Done {
 
 fn free(server: &Owned) {
     let done = break_lock(server, &["nobodys", "--yes"]);
-    assert_eq!((done.status, done.stdout.as_str()), (1, "\"nobodys\" is free: nobody held it\n"));
+    assert_eq!((done.status, done.stdout.as_str()), (1, "\"nobodys\" is free: no client held it\n"));
 }
 
 fn unsure(server: &Owned) {
@@ -36,20 +41,40 @@ fn unsure(server: &Owned) {
 
 fn broken(server: &Owned) {
     let script = "trap 'echo terminated; exit 0' TERM; echo held; sleep 100 & wait";
-    let holder = run(server.url(), "broken", &["--ttl", "3s"], script).start();
+    let holder = run(server.url(), "broken", &["--ttl", "60s"], script).start();
     assert_eq!(holder.line(), "held");
+    let next = run(server.url(), "broken", &["--wait", "40s"], "echo next").start();
+    sleep(A_MOMENT);
     let done = break_lock(server, &["broken", "--yes"]);
     assert_eq!(done.status, 0, "{done:?}");
-    for what in ["\"broken\" is broken, free in ", "it was held by "] {
+    for what in ["\"broken\" is broken, free when its holder has stopped, in ", "it was held by "] {
         assert!(done.stdout.contains(what), "{what}: {done:?}");
     }
     let at = Instant::now();
     assert_eq!(holder.line(), "terminated");
-    // At its next renewal at the latest, which is a third of the ttl.
-    assert_in_time!(at.elapsed() < Duration::from_millis(1500), "{:?}", at.elapsed());
+    // Its next renewal is 20 s away, and its deadline 60.
+    assert_in_time!(at.elapsed() < Duration::from_secs(1), "told after {:?}", at.elapsed());
     holder.finish().expect(74, &["\"broken\" was broken: the command was terminated"]);
-    let next = run(server.url(), "broken", &["--wait", "10s"], "true").finish();
-    next.expect(0, &[]);
+    let ended = Instant::now();
+    assert_eq!(next.line(), "next");
+    assert_in_time!(ended.elapsed() < Duration::from_secs(1), "the next has it after {:?}", ended.elapsed());
+    next.finish().expect(0, &[]);
+}
+
+fn lingering(server: &Owned) {
+    // It takes its time to stop.
+    let script = "trap 'sleep 2; echo done; exit 0' TERM; echo held; sleep 100 & wait";
+    let holder = run(server.url(), "lingering", &["--ttl", "60s"], script).start();
+    assert_eq!(holder.line(), "held");
+    let next = run(server.url(), "lingering", &["--wait", "40s"], "echo next").start();
+    sleep(A_MOMENT);
+    let at = Instant::now();
+    assert_eq!(break_lock(server, &["lingering", "--yes"]).status, 0);
+    assert_eq!(next.line(), "next");
+    assert!(at.elapsed() >= Duration::from_secs(2), "granted after {:?}", at.elapsed());
+    assert_eq!(holder.line(), "done");
+    holder.finish().expect(74, &["\"lingering\" was broken: the command was terminated"]);
+    next.finish().expect(0, &[]);
 }
 
 fn stubborn(server: &Owned) {

@@ -16,13 +16,18 @@ use rustix::process::{Pid, Signal, kill_process};
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// A call in the making.
-pub(crate) struct Call(Command);
+pub(crate) struct Call {
+    command: Command,
+    /// Where its output goes, if not to us.
+    stdout: Option<Stdio>,
+    stderr: Option<Stdio>,
+}
 
 /// `lock` with these arguments, and no server in its environment.
 pub(crate) fn lock<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Call {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lock"));
     command.args(args).env_remove("LOCK_URL").env_remove("LOCK_HELD");
-    Call(command)
+    Call::of(command)
 }
 
 /// `lock run --on URL --name NAME FLAGS -- sh -c SCRIPT`
@@ -32,31 +37,66 @@ pub(crate) fn run(url: &str, name: &str, flags: &[&str], script: &str) -> Call {
 }
 
 impl Call {
-    pub(crate) fn env(mut self, name: &str, value: &str) -> Call {
-        self.0.env(name, value);
+    fn of(command: Command) -> Call {
+        Call { command, stdout: None, stderr: None }
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Call {
+        self.command.env(name, value);
         self
     }
 
     pub(crate) fn without(mut self, name: &str) -> Call {
-        self.0.env_remove(name);
+        self.command.env_remove(name);
         self
+    }
+
+    pub(crate) fn stdout(self, to: impl Into<Stdio>) -> Call {
+        Call { stdout: Some(to.into()), ..self }
+    }
+
+    pub(crate) fn stderr(self, to: impl Into<Stdio>) -> Call {
+        Call { stderr: Some(to.into()), ..self }
     }
 
     /// With this signal ignored from the start.
     pub(crate) fn ignoring(self, signal: &str) -> Call {
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(format!("trap '' {signal}; exec \"$0\" \"$@\""));
-        shell.arg(self.0.get_program()).args(self.0.get_args()).env_remove("LOCK_URL");
-        Call(shell)
+        self.after(&format!("trap '' {signal}"))
+    }
+
+    /// With an output that is sent elsewhere, as a shell writes that.
+    pub(crate) fn redirected(self, redirection: &str) -> Call {
+        self.after(&format!("exec {redirection}"))
+    }
+
+    /// Behind something that a shell does first.
+    pub(crate) fn after(self, first: &str) -> Call {
+        self.by(["sh", "-c", &format!("{first}; exec \"$0\" \"$@\"")])
+    }
+
+    /// Started by this program, the arguments of which it is.
+    pub(crate) fn by<'a>(self, starter: impl IntoIterator<Item = &'a str>) -> Call {
+        let mut starter = starter.into_iter();
+        let mut command = Command::new(starter.next().unwrap());
+        command.args(starter).arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Call { command, ..self }
     }
 
     /// Starts it.
     pub(crate) fn start(mut self) -> Running {
-        let command = self.0.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command.stdin(Stdio::null());
+        self.command.stdout(self.stdout.unwrap_or_else(Stdio::piped));
+        self.command.stderr(self.stderr.unwrap_or_else(Stdio::piped));
         let began = Instant::now();
-        let mut child = command.spawn().unwrap();
-        let stdout = lines(child.stdout.take().unwrap());
-        let stderr = lines(child.stderr.take().unwrap());
+        let mut child = self.command.spawn().unwrap();
+        let stdout = lines(child.stdout.take());
+        let stderr = lines(child.stderr.take());
         Running { child, stdout, stderr, began }
     }
 
@@ -102,6 +142,15 @@ impl Running {
             Ok(line) => Some(line),
             Err(mpsc::RecvTimeoutError::Timeout) => too_late("the command says nothing"),
             Err(mpsc::RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// The next line of stderr.
+    pub(crate) fn complaint(&self) -> String {
+        match self.stderr.recv_timeout(LIMIT) {
+            Ok(line) => line,
+            Err(mpsc::RecvTimeoutError::Timeout) => too_late("nothing is said on stderr"),
+            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("the program ended without a word on stderr"),
         }
     }
 
@@ -171,9 +220,10 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// The lines that come out of `pipe`, until its last writer has closed it.
-fn lines(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+/// The lines that come out of `pipe`, until its last writer has closed it. None of what goes elsewhere.
+fn lines(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
+    let Some(pipe) = pipe else { return receiver };
     thread::spawn(move || {
         for line in BufReader::new(pipe).lines() {
             let Ok(line) = line else { return };

@@ -5,9 +5,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 
 use lock_conformance::servers::Owned;
+use rustix::process::Signal;
 
 use super::OnServer;
 use super::call::{lock, run};
+use super::waits::hold;
 
 pub(crate) const CASES: &[OnServer] = &[
     ("the command's status is ours", status),
@@ -16,7 +18,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("the command finds name and token in its environment", environment),
     ("streams and arguments are the command's own", streams),
     ("a token is higher than the one before", tokens),
-    ("--verbose says when the lock is acquired", verbose),
+    ("--verbose says where the lock is waited for and acquired", verbose),
     ("what the command leaves behind in its group is killed", leftovers),
     ("the lock is free when the program has ended", released),
 ];
@@ -93,8 +95,17 @@ fn tokens(server: &Owned) {
 }
 
 fn verbose(server: &Owned) {
+    let address = server.url().trim_start_matches("redis://").trim_end_matches('/');
     let done = run(server.url(), "verbose", &["--verbose"], "echo $LOCK_TOKEN").finish();
-    done.expect(0, &["lock: acquired \"verbose\"", &format!("token {}", done.stdout.trim())]);
+    done.expect(
+        0,
+        &["lock: acquired \"verbose\" on redis ", address, &format!("token {}", done.stdout.trim())],
+    );
+    let holder = hold(server, "verbose", &[]);
+    let waiter = run(server.url(), "verbose", &["--verbose"], "true").start();
+    assert!(waiter.complaint().starts_with(&format!("lock: waiting for \"verbose\" on redis {address}")));
+    holder.signal(Signal::TERM);
+    waiter.finish().expect(0, &["lock: acquired"]);
 }
 
 fn leftovers(server: &Owned) {

@@ -138,7 +138,7 @@ fn schemas() {
             assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{url}");
             assert!(parts.iter().all(|part| done.stdout.contains(part)), "{url}: {done:?}");
         }
-        let done = lock(["schema"]).env("LOCK_URL", &format!("redis://{address}")).finish();
+        let done = lock(["schema"]).env("LOCK_URL", format!("redis://{address}")).finish();
         done.expect(0, &["needs nothing"]);
         assert_eq!(done.stdout, "");
     }

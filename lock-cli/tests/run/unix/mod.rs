@@ -5,6 +5,9 @@ mod call;
 mod ends;
 mod looks;
 mod loss;
+#[cfg(target_os = "linux")]
+mod namespace;
+mod output;
 mod own_file;
 mod signals;
 #[cfg(target_os = "linux")]
@@ -22,6 +25,9 @@ use lock_conformance::servers::{Owned, Redis, Settings};
 type Case = (&'static str, fn());
 /// A case on a server of its own.
 type OnServer = (&'static str, fn(&Owned));
+/// The same, which says why if this machine doesn't let it run.
+#[cfg(target_os = "linux")]
+type WhereAllowed = (&'static str, fn(&Owned) -> Result<(), String>);
 
 pub(crate) fn main() {
     let without = [usage::CASES, looks::CASES, own_file::CASES].concat();
@@ -37,11 +43,18 @@ pub(crate) fn main() {
         #[cfg(target_os = "linux")]
         terminal::CASES,
         looks::ON_SERVER,
+        output::CASES,
     ]
     .concat();
     let on_server = on_server.into_iter().map(|(name, case)| (name, move || case(&redis())));
     let mut trials = rules::judged("lock-cli", without);
     trials.extend(rules::on(&Redis, on_server));
+    // By unshare(1) of util-linux.
+    #[cfg(target_os = "linux")]
+    trials.extend(rules::on(
+        &Redis,
+        namespace::CASES.iter().map(|&(name, case)| (name, move || case(&redis()))),
+    ));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 

@@ -24,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
 
 /// A call of somebody whose home this is.
 fn at_home<'a>(home: &Path, args: impl IntoIterator<Item = &'a str>) -> Call {
-    lock(args).env("HOME", home.to_str().unwrap()).without("XDG_STATE_HOME")
+    lock(args).env("HOME", home).without("XDG_STATE_HOME")
 }
 
 fn run_there<'a>(home: &Path, flags: &[&'a str], script: &'a str) -> Call {

@@ -1,16 +1,27 @@
 //! Signals while the command runs.
 
+use lock_conformance::assert_in_time;
 use lock_conformance::servers::Owned;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, getpgid};
 
 use super::OnServer;
 use super::call::run;
+#[cfg(target_os = "linux")]
+use super::call::{eventually, lock};
+use super::watch::SOON;
 
 pub(crate) const CASES: &[OnServer] = &[
     ("signals are passed on to the command", passed_on),
     ("a command that a passed-on signal ends gives 128 and the signal", ended),
     ("the whole group gets a signal", group),
+    #[cfg(target_os = "linux")]
+    ("a command that is stopped ends by a signal, too", stopped),
     ("a signal that was ignored from the start stays ignored", ignored),
+    ("the end of the command is seen though SIGCHLD was blocked from the start", children_unheard),
+    #[cfg(target_os = "linux")]
+    ("what the command leaves behind is ended though SIGCHLD was blocked from the start", orphans_unheard),
+    #[cfg(target_os = "linux")]
+    ("a signal that was blocked from the start stays blocked for the command", blocked),
     ("the command is in a group of its own", own_group),
 ];
 
@@ -49,6 +60,18 @@ fn group(server: &Owned) {
     holder.finish().expect(7, &[]);
 }
 
+#[cfg(target_os = "linux")]
+fn stopped(server: &Owned) {
+    let script =
+        "trap 'echo terminated; exit 6' TERM; echo $$; kill -s STOP $$; while :; do sleep 0.02; done";
+    let holder = run(server.url(), "stopped", &[], script).start();
+    let status = format!("/proc/{}/status", holder.line());
+    eventually("the command is stopped", || std::fs::read_to_string(&status).unwrap().contains("State:\tT"));
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.line(), "terminated");
+    holder.finish().expect(6, &[]);
+}
+
 fn ignored(server: &Owned) {
     let script = "kill -s HUP $$; exit 5";
     run(server.url(), "ignored", &[], script).finish().expect(129, &[]);
@@ -58,9 +81,55 @@ fn ignored(server: &Owned) {
     }
 }
 
+/// Starts a program with SIGCHLD blocked, as one may that waits for its children by signalfd(2).
+const UNHEARD: [&str; 4] = [
+    "perl",
+    "-MPOSIX",
+    "-e",
+    "sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGCHLD)) or die; exec { $ARGV[0] } @ARGV",
+];
+
+/// Its watcher is told something every 10 s, and looks at the command then.
+const SELDOM: [&str; 2] = ["--ttl", "60s"];
+
+fn children_unheard(server: &Owned) {
+    let done = run(server.url(), "unheard", &SELDOM, "exit 3").by(UNHEARD).finish();
+    done.expect(3, &[]);
+    assert_in_time!(done.lasted < SOON, "{done:?}");
+}
+
+#[cfg(target_os = "linux")]
+fn orphans_unheard(server: &Owned) {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("there").display().to_string();
+    let orphan = format!("setsid sh -c '>{there}; exec sleep 100' &");
+    let script = format!("{orphan} until [ -e {there} ]; do sleep 0.02; done; exit 4");
+    let done = run(server.url(), "orphans-unheard", &SELDOM, &script).by(UNHEARD).finish();
+    done.expect(4, &[]);
+    assert_in_time!(done.lasted < SOON, "{done:?}");
+}
+
+#[cfg(target_os = "linux")]
+fn blocked(server: &Owned) {
+    // Not behind a shell: some begin with nothing blocked.
+    let command = ["grep", "^SigBlk", "/proc/self/status"];
+    let alone = |starter: &[&str]| {
+        let call = [starter, &command].concat();
+        let output = std::process::Command::new(call[0]).args(&call[1..]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let under_lock =
+        || lock(["run", "--on", server.url(), "--name", "blocked", "--"].into_iter().chain(command));
+    let (heard, unheard) = (alone(&["env"]), alone(&UNHEARD));
+    assert_ne!(heard, unheard);
+    assert_eq!(under_lock().finish().stdout, heard);
+    assert_eq!(under_lock().by(UNHEARD).finish().stdout, unheard);
+}
+
 fn own_group(server: &Owned) {
-    let holder = run(server.url(), "own-group", &[], "ps -o pgid= -p $$; echo $$").finish();
-    holder.expect(0, &[]);
-    let ids: Vec<&str> = holder.stdout.split_whitespace().collect();
-    assert_eq!(ids[0], ids[1], "{holder:?}");
+    let holder = run(server.url(), "own-group", &[], "echo $$; exec sleep 100").start();
+    let command = Pid::from_raw(holder.line().parse().unwrap());
+    assert_eq!(getpgid(command).ok(), command);
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
 }

@@ -180,7 +180,7 @@ fn modes(server: &Owned) {
     let mut session = Session::start(server);
     session.runs("$LOCK run --name modes --max-hold 1500ms --ttl 1s -- sh -c 'trap \"\" TERM; stty -echo raw; sleep 100'");
     session.shows("--max-hold");
-    session.status(74);
+    session.status(124);
     session.runs("stty -a | tr ' ' '\\n' | grep -x -e echo -e icanon -e isig | sort | tr '\\n' '+'");
     session.shows("echo+icanon+isig+");
 }
@@ -189,7 +189,8 @@ fn waiting(server: &Owned) {
     let holder = hold(server, "waited-for", &["--label", "the nightly build"]);
     let mut session = Session::start(server);
     session.runs("$LOCK run --name waited-for -- echo mine");
-    session.shows("waiting for \"waited-for\": held for ");
+    session.shows("lock: waiting for \"waited-for\" on redis 127.0.0.1:");
+    session.shows("held for ");
     session.shows(" s, ends in ");
     session.shows(" s, by the nightly build");
     holder.signal(rustix::process::Signal::TERM);

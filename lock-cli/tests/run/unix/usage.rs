@@ -1,6 +1,8 @@
 //! Bad calls, help, and servers that are not there.
 
+use std::ffi::OsStr;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use lock_conformance::assert_in_time;
@@ -11,6 +13,10 @@ use super::call::{lock, run};
 pub(crate) const CASES: &[Case] = &[
     ("bad usage ends with 64", bad_usage),
     ("without a server the call says how to name one", no_server),
+    ("a LOCK_URL without a server in it is an error", missing_secret),
+    ("locks that only this call would see are refused", memory),
+    ("a word that is in the wrong place is told where it goes", hints),
+    ("the help of --on names every server", servers_named),
     ("help and version go to stdout", help),
     ("an unreachable server ends with 69 at once", unreachable),
     ("with --wait an unreachable server is tried until then", unreachable_for_a_while),
@@ -19,21 +25,26 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn bad_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("sqlite://{}", folder.path().join("locks.db").display());
+    let odd = format!("{file}?colour=red");
     for args in [
         &[] as &[&str],
         &["run"],
         &["fly"],
-        &["run", "--on", "memory://", "--", "true"],
-        &["run", "--on", "memory://", "--name", "n"],
-        &["run", "--on", "memory://", "--name", "n", "true"],
-        &["run", "--on", "memory://", "--name", "n", "--fast", "--", "true"],
-        &["run", "--on", "memory://", "--name", "", "--", "true"],
-        &["run", "--on", "memory://", "--name", "n:lock~t", "--", "true"],
-        &["run", "--on", "memory://", "--name", "n", "--ttl", "0s", "--", "true"],
-        &["run", "--on", "memory://", "--name", "n", "--ttl", "10", "--", "true"],
-        &["run", "--on", "memory://", "--name", "n", "--wait", "soon", "--", "true"],
-        &["run", "--on", "memory://", "--name", "n", "--wait", "1s", "--no-wait", "--", "true"],
-        &["run", "--on", "memory://?colour=red", "--name", "n", "--", "true"],
+        &["run", "--on", &file, "--", "true"],
+        &["run", "--on", &file, "--name", "n"],
+        &["run", "--on", &file, "--name", "n", "true"],
+        &["run", "--on", &file, "--name", "n", "--fast", "--", "true"],
+        &["run", "--on", &file, "--name", "", "--", "true"],
+        &["run", "--on", &file, "--name", "n:lock~t", "--", "true"],
+        &["run", "--on", &file, "--name", "n", "--ttl", "0s", "--", "true"],
+        &["run", "--on", &file, "--name", "n", "--ttl", "10", "--", "true"],
+        &["run", "--on", &file, "--name", "n", "--wait", "soon", "--", "true"],
+        &["run", "--on", &file, "--name", "n", "--wait", "1s", "--no-wait", "--", "true"],
+        &["run", "--on", &odd, "--name", "n", "--", "true"],
+        &["run", "--on", &file, "--name", "n", "--max-hold", "0s", "--", "true"],
+        &["run", "--on", &file, "--name", "n", "--max-hold", "5s", "--min-hold", "6s", "--", "true"],
         &["run", "--on", "gopher://host", "--name", "n", "--", "true"],
         &["run", "--on", "localhost", "--name", "n", "--", "true"],
     ] {
@@ -47,14 +58,73 @@ fn no_server() {
     let call = ["run", "--name", "n", "--", "true"];
     let homeless = || lock(call).without("HOME").without("XDG_STATE_HOME");
     homeless().finish().expect(64, &["--on", "$LOCK_URL"]);
-    homeless().env("LOCK_URL", "").finish().expect(64, &["--on", "$LOCK_URL"]);
-    lock(call).env("LOCK_URL", "memory://").finish().expect(0, &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("sqlite://{}", folder.path().join("locks.db").display());
+    homeless().env("LOCK_URL", file).finish().expect(0, &[]);
+}
+
+fn missing_secret() {
+    let home = tempfile::tempdir().unwrap();
+    let at_home = |args: &[&str]| lock(args).env("HOME", home.path()).without("XDG_STATE_HOME");
+    let run = ["run", "--name", "n", "--", "echo", "ran"];
+    for args in [&run as &[&str], &["status", "n"], &["info"], &["check"], &["schema"], &["init", "--yes"]] {
+        for empty in ["", " \n"] {
+            let done = at_home(args).env("LOCK_URL", empty).finish();
+            done.expect(64, &["$LOCK_URL is set, but empty"]);
+            assert_eq!(done.stdout, "", "{args:?}");
+        }
+    }
+    let garbled: &OsStr = OsStr::from_bytes(b"redis://deploy:s3cr3t\xff@h");
+    let done = at_home(&run).env("LOCK_URL", garbled).finish();
+    done.expect(64, &["$LOCK_URL is not UTF-8"]);
+    assert!(!done.stderr.contains("s3cr3t"), "{done:?}");
+    // What the call itself names comes first.
+    let file = format!("sqlite://{}", home.path().join("locks.db").display());
+    let named = ["run", "--on", &file, "--name", "n", "--", "echo", "ran"];
+    assert_eq!(at_home(&named).env("LOCK_URL", "").finish().stdout, "ran\n");
+    // Who wants no file of one's own says so.
+    let required = ["run", "--require-server", "--name", "n", "--", "echo", "ran"];
+    at_home(&required).finish().expect(64, &["--require-server", "--on", "$LOCK_URL"]);
+    assert_eq!(at_home(&required).env("LOCK_URL", file).finish().stdout, "ran\n");
+    assert!(!home.path().join(".local").exists(), "a file was made for locks that were not wanted");
+}
+
+fn memory() {
+    for url in ["memory://", "memory://jobs", "memory+queue://"] {
+        for args in [&["run", "--name", "n", "--", "echo", "ran"] as &[&str], &["status", "n"], &["check"]] {
+            let done = lock(args).env("LOCK_URL", url).finish();
+            done.expect(64, &["one process", "sqlite://"]);
+            assert_eq!(done.stdout, "", "{args:?}");
+        }
+    }
+}
+
+fn hints() {
+    for (args, hint) in [
+        (&["run", "deploy", "--", "true"] as &[&str], "lock run --name deploy -- "),
+        (&["run", "--name", "x", "true"], "lock run --name … -- true"),
+        (&["run", "make", "all"], "lock run --name NAME -- CMD"),
+        (&["run", "--name", "x", "--wait", "30", "--", "true"], "1h30m"),
+    ] {
+        lock(args).finish().expect(64, &[hint]);
+    }
+}
+
+fn servers_named() {
+    let refusal = lock(["info", "--on", "gopher://h"]).finish().stderr;
+    let there_are = refusal.split("there are: ").nth(1).unwrap();
+    let help = lock(["run", "--help"]).finish().stdout;
+    for scheme in there_are.trim().split(", ") {
+        assert_eq!(help.contains(scheme), !scheme.starts_with("memory"), "{scheme} in {help}");
+    }
 }
 
 fn help() {
     for (args, says) in [
         (&["--help"] as &[&str], "Usage: lock <COMMAND>"),
         (&["run", "--help"], "75     not acquired"),
+        (&["run", "--help"], "124    --max-hold"),
+        (&["--help"], "73 the answer can't be written"),
         (&["run", "-h"], "--no-wait"),
         (&["--version"], concat!("lock ", env!("CARGO_PKG_VERSION"))),
     ] {
@@ -66,7 +136,7 @@ fn help() {
 }
 
 /// A port that is kept for a service that nobody has.
-const NOWHERE: &str = "redis://127.0.0.1:1";
+pub(crate) const NOWHERE: &str = "redis://127.0.0.1:1";
 
 fn unreachable() {
     for flags in [&[] as &[&str], &["--no-wait"]] {

@@ -1,0 +1,136 @@
+//! Arguments that start nothing: a mistake, or a wish for help.
+
+use std::env;
+
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::Args;
+use crate::exit::{Exit, Failure};
+use crate::print;
+
+/// Why the arguments start nothing.
+#[derive(Debug)]
+pub(crate) struct Refusal(clap::Error);
+
+impl Refusal {
+    /// The same with a hint, where these arguments show what was meant.
+    pub(super) fn of(mut error: clap::Error, args: &[String]) -> Refusal {
+        let hint = hint(&error, args);
+        quote_no_url(&mut error);
+        if let Some(hint) = hint {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+        }
+        Refusal(error)
+    }
+
+    /// Help goes to stdout, because it was asked for; complaints to stderr.
+    pub(crate) fn show(&self) -> Result<Exit, Failure> {
+        match self.0.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                print::written(self.0.print())?;
+                Ok(Exit::Status(0))
+            }
+            _ => {
+                let complaint = self.0.render().to_string();
+                print::for_people(&format!(
+                    "lock: {}",
+                    complaint.strip_prefix("error: ").unwrap_or(&complaint)
+                ));
+                Ok(Exit::Usage)
+            }
+        }
+    }
+}
+
+/// A URL may hold a password: none is quoted, wherever on the command line it stands.
+fn quote_no_url(error: &mut clap::Error) {
+    let urls: Vec<ContextKind> =
+        error.context().filter(|(_, value)| is_url(&value.to_string())).map(|(kind, _)| kind).collect();
+    if !urls.is_empty() {
+        // What parsed the value quotes it as well, and can't be taken out of the error.
+        let mut bare = clap::Error::new(error.kind()).with_cmd(&Args::command());
+        for (kind, value) in error.context() {
+            bare.insert(kind, value.clone());
+        }
+        *error = bare;
+    }
+    for kind in urls {
+        error.insert(kind, ContextValue::String("a URL".to_owned()));
+    }
+}
+
+fn is_url(word: &str) -> bool {
+    word.contains("://")
+}
+
+/// What stands where a flag is expected is the server's URL; with `lock run`, the lock's name, or the command.
+fn hint(error: &clap::Error, args: &[String]) -> Option<String> {
+    let word = error.get(ContextKind::InvalidArg).or_else(|| error.get(ContextKind::InvalidSubcommand));
+    let Some(ContextValue::String(word)) = word else { return None };
+    if is_url(word) && !word.starts_with('-') {
+        return Some("the server's URL goes behind `--on`: lock … --on URL".to_owned());
+    }
+    let is_a_word = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    let ["run", flags @ ..] = &args.iter().map(String::as_str).collect::<Vec<_>>()[..] else { return None };
+    if !is_a_word {
+        return None;
+    }
+    let has_name = flags
+        .iter()
+        .take_while(|arg| **arg != "--")
+        .any(|arg| *arg == "--name" || arg.starts_with("--name="));
+    Some(match (has_name, flags.contains(&"--")) {
+        (true, _) => format!("the command goes behind `--`: lock run --name … -- {word} …"),
+        (false, true) => format!("the lock's name goes behind `--name`: lock run --name {word} -- …"),
+        (false, false) => {
+            "the lock's name goes behind `--name`, the command behind `--`: lock run --name NAME -- CMD"
+                .to_owned()
+        }
+    })
+}
+
+impl Args {
+    /// What the program was called with.
+    pub(crate) fn read() -> Result<Args, Refusal> {
+        <Args as clap::Parser>::try_parse().map_err(|error| {
+            let args: Vec<String> =
+                env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+            Refusal::of(error, &args)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn a_word_in_the_place_of_a_flag_is_told_where_it_goes() {
+        let complaint = |args: &[&str]| {
+            let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+            let error = Args::try_parse_from(["lock".to_owned()].iter().chain(&args)).unwrap_err();
+            Refusal::of(error, &args).0.render().to_string()
+        };
+        for (args, hint) in [
+            (&["run", "deploy", "--", "true"][..], "lock run --name deploy -- …"),
+            (&["run", "--name", "x", "true"], "lock run --name … -- true …"),
+            (&["run", "--name=x", "true", "--", "-l"], "lock run --name … -- true …"),
+            (&["run", "true"], "lock run --name NAME -- CMD"),
+        ] {
+            assert!(complaint(args).contains(hint), "{args:?}: {}", complaint(args));
+        }
+        for args in [&["run", "--nmae", "x", "--", "true"][..], &["status", "a", "b"], &["run"]] {
+            assert!(!complaint(args).contains("goes behind"), "{args:?}: {}", complaint(args));
+        }
+        let url = "redis://u:hunter2@h";
+        for args in [&["check", url][..], &["run", url, "--", "true"], &["fly", url], &[url]] {
+            assert!(!complaint(args).contains("hunter2"), "{args:?}: {}", complaint(args));
+        }
+        assert!(complaint(&["check", url]).contains("goes behind `--on`"), "{}", complaint(&["check", url]));
+        assert!(!complaint(&["run", "--name", "n", "--wait", url]).contains("hunter2"));
+        assert!(!complaint(&["run", "--name", "n", &format!("--onn={url}")]).contains("hunter2"));
+    }
+}
