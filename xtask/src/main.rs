@@ -1,5 +1,6 @@
 //! `cargo xtask`: what README's commands and `.ci/run` call.
 
+mod beside;
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
 #[path = "../../conformance/src/servers/catalogue.rs"]
 mod catalogue;
@@ -15,6 +16,7 @@ mod mutants;
 mod setup;
 mod steps;
 mod summary;
+mod targets;
 mod test;
 mod workspace;
 
@@ -22,14 +24,16 @@ use std::process::ExitCode;
 
 use mutants::{Choice, Record};
 use setup::Consent;
+use test::Extent;
 
 const USAGE: &str = "\
 Usage: cargo xtask <command>
 
 Commands:
-  test [--yes]   Run every test, on real servers too. Servers that are missing are installed,
+  test [--quick] [--yes]
+                 Run every test, on real servers too. Servers that are missing are installed,
                  and drivers of other libraries' clients built, after asking; --yes does it
-                 without asking.
+                 without asking. --quick runs those of memory, SQLite and Redis only.
   servers [--yes]
                  Only that: install the servers that are missing, build the drivers.
   ci             Check formatting, lints, documentation and every feature by itself.
@@ -44,7 +48,7 @@ Commands:
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
-    Test(Consent),
+    Test(Extent, Consent),
     Servers(Consent),
     Ci,
     Mutants(Choice, Record),
@@ -54,7 +58,7 @@ enum Task {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match parse(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
-        Ok(Task::Test(consent)) => test::run(consent),
+        Ok(Task::Test(extent, consent)) => test::run(extent, consent),
         Ok(Task::Servers(consent)) => setup::run(consent),
         Ok(Task::Ci) => ci::run(),
         Ok(Task::Mutants(choice, record)) => mutants::run(&choice, record),
@@ -73,14 +77,25 @@ fn main() -> ExitCode {
 fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
     match arguments {
         [] | ["help" | "--help" | "-h", ..] => Ok(Task::Usage),
-        ["test"] => Ok(Task::Test(Consent::Asked)),
-        ["test", "--yes"] => Ok(Task::Test(Consent::Given)),
+        ["test", flags @ ..] => parse_test(flags),
         ["servers"] => Ok(Task::Servers(Consent::Asked)),
         ["servers", "--yes"] => Ok(Task::Servers(Consent::Given)),
         ["ci"] => Ok(Task::Ci),
         ["mutants", arguments @ ..] => parse_mutants(arguments),
-        ["test" | "servers" | "ci", .., wrong] | [wrong, ..] => Err(wrong),
+        ["servers" | "ci", .., wrong] | [wrong, ..] => Err(wrong),
     }
+}
+
+fn parse_test<'a>(flags: &[&'a str]) -> Result<Task, &'a str> {
+    let (mut extent, mut consent) = (Extent::Everything, Consent::Asked);
+    for flag in flags {
+        match *flag {
+            "--quick" => extent = Extent::Quick,
+            "--yes" => consent = Consent::Given,
+            wrong => return Err(wrong),
+        }
+    }
+    Ok(Task::Test(extent, consent))
 }
 
 fn parse_mutants<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
@@ -103,12 +118,13 @@ fn parse_mutants<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, Consent, Record, Task, parse};
+    use super::{Choice, Consent, Extent, Record, Task, parse};
 
     #[test]
     fn commands_are_read() {
-        assert_eq!(parse(&["test"]), Ok(Task::Test(Consent::Asked)));
-        assert_eq!(parse(&["test", "--yes"]), Ok(Task::Test(Consent::Given)));
+        assert_eq!(parse(&["test"]), Ok(Task::Test(Extent::Everything, Consent::Asked)));
+        assert_eq!(parse(&["test", "--yes"]), Ok(Task::Test(Extent::Everything, Consent::Given)));
+        assert_eq!(parse(&["test", "--yes", "--quick"]), Ok(Task::Test(Extent::Quick, Consent::Given)));
         assert_eq!(parse(&["servers", "--yes"]), Ok(Task::Servers(Consent::Given)));
         assert_eq!(parse(&["ci"]), Ok(Task::Ci));
         assert_eq!(parse(&[]), Ok(Task::Usage));

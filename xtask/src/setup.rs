@@ -1,12 +1,15 @@
 //! What is missing here, and its installation: servers first of all.
 
 use std::env::var_os;
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Instant;
 
-use crate::catalogue::{ALL, Found, Listing};
+use crate::catalogue::{ALL, Found, Listing, TOOLS, Tool};
 use crate::foreign;
-use crate::install::{Machine, is_root};
+use crate::install::{Installation, Machine, is_program, is_root};
+use crate::interop;
 
 /// Whether what is missing may be installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,26 +20,144 @@ pub(crate) enum Consent {
     Asked,
 }
 
+/// Something that is not there, and why.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub(crate) name: &'static str,
+    pub(crate) why: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.why)
+    }
+}
+
+/// What is to be installed and built: agreed to, and not begun. So every question comes before all work, and the work can
+/// be done beside another.
+#[derive(Default)]
+pub(crate) struct Plan {
+    jobs: Vec<Job>,
+    missing: Vec<Missing>,
+    /// What comes with a server, perhaps with one that is to be installed.
+    come_along: Vec<&'static interop::Listing>,
+}
+
+struct Job {
+    name: &'static str,
+    /// What a person would type.
+    described: String,
+    work: Box<dyn FnOnce() -> Result<(), String> + Send>,
+}
+
 /// `cargo xtask servers`
 pub(crate) fn run(consent: Consent) -> ExitCode {
-    let missing = servers(ALL, consent);
+    let missing = Plan::everything(consent).carry_out();
     for server in ALL.iter().filter(|server| lack(server).is_none()) {
         println!("{}: there", server.name);
     }
-    // Without these, tests of servers that are there run all the same.
-    missing.iter().chain(&foreign::clients(consent)).for_each(|why| println!("{why}"));
-    if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    missing.iter().for_each(|missing| println!("{missing}"));
+    // Without clients and tools, tests of servers that are there run all the same.
+    let lacks_server = missing.iter().any(|missing| ALL.iter().any(|server| server.name == missing.name));
+    if lacks_server { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Installs what is missing, as far as that is wanted and possible; returns what is missing still, in words.
-pub(crate) fn servers(wanted: &[&Listing], consent: Consent) -> Vec<String> {
-    let lacking = wanted.iter().filter_map(|server| Some((server, lack(server)?)));
-    lacking
-        .filter_map(|(server, why)| {
+impl Plan {
+    /// Everything that tests can use.
+    pub(crate) fn everything(consent: Consent) -> Plan {
+        let mut plan = Plan::of(ALL, consent);
+        for tool in TOOLS.iter().filter(|tool| !is_program(tool.program)) {
+            plan.offer(tool.program, Machine::here().tool(tool), consent, move || lacks(tool));
+        }
+        for client in interop::ALL {
+            plan.offer_driver(client, consent);
+        }
+        plan
+    }
+
+    /// These servers.
+    pub(crate) fn of(servers: &'static [&'static Listing], consent: Consent) -> Plan {
+        let mut plan = Plan::default();
+        for &server in servers {
+            let Some(why) = lack(server) else { continue };
             println!("{}: {why}", server.name);
-            offer(server, consent).err().map(|why| format!("{}: {why}", server.name))
-        })
-        .collect()
+            let installation = Machine::here().installation(server).map_err(|needs| {
+                format!("it can't be installed here (that takes {needs}); give a URL in {}", server.variable)
+            });
+            plan.offer(server.name, installation, consent, || lack(server));
+        }
+        plan
+    }
+
+    fn offer(
+        &mut self,
+        name: &'static str,
+        installation: Result<Installation, String>,
+        consent: Consent,
+        lack: impl Fn() -> Option<String> + Send + 'static,
+    ) {
+        let agreed = installation.and_then(|installation| {
+            let command = installation.described.clone();
+            match agreed(consent, &format!("Run `{command}`? No service will be started or enabled.")) {
+                true => installation.ask_for_rights().map(|()| installation),
+                false => Err(format!("not installed; --yes does it, or run: {command}")),
+            }
+        });
+        match agreed {
+            Err(why) => self.missing.push(Missing { name, why }),
+            Ok(mut installation) => self.jobs.push(Job {
+                name,
+                described: installation.described.clone(),
+                work: Box::new(move || {
+                    installation.run()?;
+                    lack().map_or(Ok(()), |why| Err(format!("it is done, and still {why}")))
+                }),
+            }),
+        }
+    }
+
+    fn offer_driver(&mut self, client: &'static interop::Listing, consent: Consent) {
+        let name = client.name;
+        let Some(driver) = &client.driver else {
+            self.come_along.push(client);
+            return;
+        };
+        if let Some(why) = foreign::lack(client) {
+            self.missing.push(Missing { name, why });
+            return;
+        }
+        let folder = foreign::folder(client);
+        if driver.is_built(&folder) {
+            return;
+        }
+        let described = format!("{} (in {})", driver.build, folder.display());
+        if !agreed(consent, &format!("Run `{described}`? Nothing is installed elsewhere.")) {
+            self.missing.push(Missing { name, why: format!("not built; --yes does it: {described}") });
+            return;
+        }
+        self.jobs.push(Job { name, described, work: Box::new(move || foreign::build(driver, &folder)) });
+    }
+
+    /// Does what was agreed to, one after the other; returns what is missing still.
+    pub(crate) fn carry_out(self) -> Vec<Missing> {
+        let mut missing = self.missing;
+        for Job { name, described, work } in self.jobs {
+            println!("{name}: running `{described}`; no service will be started or enabled.");
+            let began = Instant::now();
+            match work() {
+                Ok(()) => println!("{name}: done in {:.0} s", began.elapsed().as_secs_f64()),
+                Err(why) => {
+                    println!("{name}: FAILED: {why}");
+                    let why = why.lines().last().unwrap_or_default();
+                    missing.push(Missing { name, why: format!("`{described}` failed: {why}") });
+                }
+            }
+        }
+        let lacking =
+            |client: &&interop::Listing| foreign::lack(client).map(|why| Missing { name: client.name, why });
+        missing.extend(self.come_along.iter().filter_map(lacking));
+        missing
+    }
 }
 
 /// Why tests could not run on it, if they couldn't.
@@ -53,22 +174,16 @@ fn lack(server: &Listing) -> Option<String> {
     }
 }
 
-fn offer(server: &Listing, consent: Consent) -> Result<(), String> {
-    let mut installation = Machine::here().installation(server).map_err(|needs| {
-        format!("it can't be installed here (that takes {needs}); give a URL in {}", server.variable)
-    })?;
-    let command = installation.described.clone();
-    if consent == Consent::Asked && !ask(&format!("Run `{command}`? No service will be started or enabled."))
-    {
-        return Err(format!("not installed; --yes does it, or run: {command}"));
-    }
-    println!("Running `{command}`; no service will be started or enabled.");
-    installation.run().map_err(|why| format!("`{command}` failed: {why}"))?;
-    lack(server).map_or(Ok(()), |why| Err(format!("`{command}` is done, and still {why}")))
+fn lacks(tool: &Tool) -> Option<String> {
+    (!is_program(tool.program)).then(|| format!("there is no {}, for {}", tool.program, tool.wanted_for))
+}
+
+fn agreed(consent: Consent, question: &str) -> bool {
+    consent == Consent::Given || ask(question)
 }
 
 /// Whether the person at the terminal says yes; nobody there says no.
-pub(crate) fn ask(question: &str) -> bool {
+fn ask(question: &str) -> bool {
     if !io::stdin().is_terminal() {
         return false;
     }
@@ -84,11 +199,28 @@ fn is_yes(answer: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_yes;
+    use super::{Job, Missing, Plan, is_yes};
 
     #[test]
     fn only_a_yes_is_a_yes() {
         assert!(is_yes("y\n") && is_yes(" Yes \r\n"));
         assert!(!is_yes("\n") && !is_yes("") && !is_yes("no") && !is_yes("yy"));
+    }
+
+    #[test]
+    fn a_failed_job_is_missing_and_the_next_one_is_done() {
+        let (told, done) = std::sync::mpsc::channel();
+        let job = |name, work| Job { name, described: "make it".to_owned(), work };
+        let plan = Plan {
+            jobs: vec![
+                job("a", Box::new(|| Err("much\nno room".to_owned()))),
+                job("b", Box::new(move || told.send(()).map_err(|e| e.to_string()))),
+            ],
+            missing: vec![Missing { name: "c", why: "not wanted".to_owned() }],
+            come_along: Vec::new(),
+        };
+        let missing: Vec<String> = plan.carry_out().iter().map(Missing::to_string).collect();
+        assert_eq!(missing, ["c: not wanted", "a: `make it` failed: no room"]);
+        assert_eq!(done.try_recv(), Ok(()));
     }
 }

@@ -1,12 +1,13 @@
 //! Steps of a run: each is named and timed, and a failed one doesn't keep the next from being tried.
 
-use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 /// What has been done so far.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     failed: Vec<String>,
+    took: Vec<(String, Duration)>,
 }
 
 impl Steps {
@@ -15,6 +16,7 @@ impl Steps {
         println!("\n==> {name}");
         let start = Instant::now();
         let outcome = work();
+        self.took.push((name.to_owned(), start.elapsed()));
         let took = start.elapsed().as_secs_f64();
         match outcome {
             Ok(()) => println!("==> {name}: done in {took:.1} s"),
@@ -28,6 +30,11 @@ impl Steps {
     /// Whether all went well so far.
     pub(crate) fn all_well(&self) -> bool {
         self.failed.is_empty()
+    }
+
+    /// How long one took; nothing if it was not run.
+    pub(crate) fn took(&self, name: &str) -> Duration {
+        self.took.iter().filter(|(step, _)| step == name).map(|(_, took)| *took).sum()
     }
 
     /// Says how it went.
@@ -47,6 +54,19 @@ pub(crate) fn command(command: &mut Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(status.to_string()),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
+/// Runs a command to its end beside others that are seen: what it prints is shown if it fails, in the error.
+pub(crate) fn quietly(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.stdin(Stdio::null()).output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let said = [output.stdout, output.stderr].concat();
+            Err(format!("{}\n{program}: {}", String::from_utf8_lossy(&said).trim_end(), output.status))
+        }
         Err(error) => Err(format!("{program}: {error}")),
     }
 }

@@ -3,36 +3,66 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use crate::setup::Missing;
+
 /// The notes of a whole run, each said once.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     servers: BTreeSet<String>,
-    /// With how often.
-    not_run: BTreeMap<String, u32>,
+    /// Servers, clients and tools that were missing, with why. Whatever was not run for that is counted here.
+    absent: BTreeMap<String, Absent>,
+    /// By reason, and by where.
+    not_run: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
     /// Cases that are judged, with the reason: what a test program says of them lies far up in the output.
     failed: BTreeSet<String>,
-    /// Cases that were too late on a machine that was busy or stood still, and were not judged for that.
+    /// Cases that were too late on a machine that was busy or stood still, or void, and were not judged for that.
     asked_again: BTreeSet<String>,
+}
+
+/// Something that was missing.
+#[derive(Debug, Default)]
+struct Absent {
+    /// In the words of tests that wanted it, first, and of its installation.
+    reasons: BTreeSet<String>,
+    times: u32,
 }
 
 impl Summary {
     /// Reads the notes; see `record.rs` of the suite.
     pub(crate) fn read(notes: &str) -> Summary {
         let mut summary = Summary::default();
-        for (kind, text) in notes.lines().filter_map(|line| line.split_once('\t')) {
+        let notes = || notes.lines().filter_map(|line| line.split_once('\t'));
+        for (_, text) in notes().filter(|(kind, _)| *kind == "absent") {
+            let (name, why) = text.split_once(": ").unwrap_or((text, ""));
+            summary.absent.entry(name.to_owned()).or_default().reasons.insert(why.to_owned());
+        }
+        for (kind, text) in notes() {
             match kind {
+                "absent" => {}
                 "server" => drop(summary.servers.insert(text.to_owned())),
                 "asked again" => drop(summary.asked_again.insert(text.to_owned())),
                 "failed" => drop(summary.failed.insert(text.to_owned())),
-                _ => *summary.not_run.entry(text.to_owned()).or_default() += 1,
+                _ => summary.not_run(text),
             }
         }
         summary
     }
 
-    /// Adds a server that was missing from the beginning.
-    pub(crate) fn missing(&mut self, why: String) {
-        self.not_run.entry(why).or_insert(1);
+    fn not_run(&mut self, text: &str) {
+        let is_reason = |absent: &&mut Absent| absent.reasons.iter().any(|why| text.ends_with(why.as_str()));
+        match self.absent.values_mut().find(is_reason) {
+            Some(absent) => absent.times += 1,
+            None => {
+                let Unrun { place, case, reason } = Unrun::parse(text);
+                let places = self.not_run.entry(reason.to_owned()).or_default();
+                places.entry(place.to_owned()).or_default().extend(case.map(str::to_owned));
+            }
+        }
+    }
+
+    /// Adds something that was missing from the beginning.
+    pub(crate) fn missing(&mut self, missing: &Missing) {
+        self.absent.entry(missing.name.to_owned()).or_default().reasons.insert(missing.why.clone());
     }
 }
 
@@ -45,18 +75,53 @@ impl fmt::Display for Summary {
         for server in &self.servers {
             writeln!(f, "  {server}")?;
         }
-        match self.not_run.is_empty() {
+        match self.not_run.is_empty() && self.absent.is_empty() {
             true => write!(f, "Everything was run.")?,
             false => write!(f, "Not run:")?,
         }
-        for (text, times) in &self.not_run {
-            write!(f, "\n  {text}")?;
-            if *times > 1 {
-                write!(f, " ({times} times)")?;
+        for (name, Absent { reasons, times }) in &self.absent {
+            let says_more = |why: &String| reasons.iter().any(|other| other != why && other.starts_with(why));
+            let reasons: Vec<&str> =
+                reasons.iter().filter(|why| !says_more(why)).map(String::as_str).collect();
+            write!(f, "\n  {name}: {}", reasons.join("; "))?;
+            if *times > 0 {
+                write!(f, " (suites and tests: {times})")?;
             }
         }
-        list(f, "Asked again, for they were too late on a busy machine:", &self.asked_again)?;
+        for (reason, places) in &self.not_run {
+            let places: Vec<String> = places.iter().map(|(place, cases)| listed(place, cases)).collect();
+            write!(f, "\n  {reason}: {}", places.join("; "))?;
+        }
+        list(f, "Asked again, for they were too late on a busy machine, or void:", &self.asked_again)?;
         list(f, "Failed cases:", &self.failed)
+    }
+}
+
+/// Something that was not run, as it was noted: `place: case: reason`, or `place: reason`.
+struct Unrun<'a> {
+    place: &'a str,
+    case: Option<&'a str>,
+    reason: &'a str,
+}
+
+impl<'a> Unrun<'a> {
+    fn parse(text: &'a str) -> Unrun<'a> {
+        let Some((place, rest)) = text.split_once(": ") else {
+            return Unrun { place: "", case: None, reason: text };
+        };
+        match rest.split_once(": ") {
+            Some((case, reason)) if !case.contains(' ') => Unrun { place, case: Some(case), reason },
+            _ => Unrun { place, case: None, reason: rest },
+        }
+    }
+}
+
+/// Some cases by their names, many by their number: each has its line in the notes.
+fn listed(place: &str, cases: &BTreeSet<String>) -> String {
+    match cases.len() {
+        0 => place.to_owned(),
+        1..=3 => format!("{place} ({})", cases.iter().map(String::as_str).collect::<Vec<_>>().join(", ")),
+        many => format!("{place} ({many} cases)"),
     }
 }
 
@@ -74,16 +139,48 @@ fn list(f: &mut fmt::Formatter<'_>, heading: &str, texts: &BTreeSet<String>) -> 
 #[cfg(test)]
 mod tests {
     use super::Summary;
+    use crate::setup::Missing;
 
     #[test]
     fn each_note_is_said_once() {
-        let mut summary = Summary::read("server\tredis 7\nnot run\ta: b\nserver\tredis 7\nnot run\ta: b\n");
-        summary.missing("etcd: install it".to_owned());
-        let said = "Servers that tests ran on:\n  redis 7\nNot run:\n  a: b (2 times)\n  etcd: install it";
+        let mut summary =
+            Summary::read("server\tredis 7\nnot run\ta: x y\nserver\tredis 7\nnot run\ta: x y\n");
+        summary.missing(&Missing { name: "etcd", why: "install it".to_owned() });
+        let said = "Servers that tests ran on:\n  redis 7\nNot run:\n  etcd: install it\n  x y: a";
         assert_eq!(summary.to_string(), said);
         assert_eq!(Summary::read("").to_string(), "Servers that tests ran on:\n  none\nEverything was run.");
         let said = Summary::read("failed\tb: c\nasked again\td: e\n").to_string();
-        let end = "Asked again, for they were too late on a busy machine:\n  d: e\nFailed cases:\n  b: c";
+        let end =
+            "Asked again, for they were too late on a busy machine, or void:\n  d: e\nFailed cases:\n  b: c";
         assert!(said.ends_with(&format!("Everything was run.\n{end}")), "{said}");
+    }
+
+    #[test]
+    fn cases_that_were_not_run_for_one_reason_have_one_line() {
+        let cases = |place: &str, names: &[&str]| -> String {
+            names.iter().map(|name| format!("not run\t{place}: m::{name}: no: way at all\n")).collect()
+        };
+        let notes = [cases("redis 7", &["a", "b", "c", "d"]), cases("memory, lease family", &["a"])].concat();
+        let said = Summary::read(&notes).to_string();
+        assert!(
+            said.ends_with("\n  no: way at all: memory, lease family (m::a); redis 7 (4 cases)"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_is_missing_has_one_line_however_much_wanted_it() {
+        let notes = "not run\tconformance of mongodb: no mongod\nabsent\tmongodb: no mongod\nabsent\tmongodb: no mong\n\
+                     not run\tmongodb: a::b: no mongod\nnot run\tredis: a::b: no way\nabsent\tkazoo: no python3\n";
+        let mut summary = Summary::read(notes);
+        summary.missing(&Missing { name: "mongodb", why: "that takes pip".to_owned() });
+        let said = summary.to_string();
+        let table = said.split_once("Not run:\n").map_or("", |(_, table)| table);
+        let lines = [
+            "  kazoo: no python3",
+            "  mongodb: no mongod; that takes pip (suites and tests: 2)",
+            "  no way: redis (a::b)",
+        ];
+        assert_eq!(table, lines.join("\n"));
     }
 }

@@ -1,42 +1,193 @@
-//! Every test of the workspace, on the servers of this machine.
+//! Every test of the workspace, on the servers of this machine; or some of them, on some.
 
 use std::fs;
-use std::path::Path;
-use std::process::ExitCode;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::catalogue::{self, LOCK_BIN, RECORD};
-use crate::foreign;
-use crate::setup::{self, Consent};
-use crate::steps::{Steps, command};
+use crate::beside::{self, Ran, Times, Work};
+use crate::catalogue::{LOCK_BIN, MACHINE, RECORD, REDIS};
+use crate::setup::{Consent, Missing, Plan};
+use crate::steps::Steps;
 use crate::summary::Summary;
+use crate::targets::{self, Lane, Target};
 use crate::workspace::{cargo, programs};
 
-/// What is built: the same for both steps, so that the second builds nothing.
+/// How much is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Everything,
+    /// The core, and the backends that need no server or the one that every machine has: memory, SQLite and Redis.
+    Quick,
+}
+
+/// Of the workspace.
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
-/// `cargo xtask test`
-pub(crate) fn run(consent: Consent) -> ExitCode {
-    let mut missing = setup::servers(catalogue::ALL, consent);
-    missing.extend(foreign::clients(consent));
-    let mut steps = Steps::default();
-    // The program lock too, which tests start.
-    steps.step("build", || command(cargo("build", &EVERYTHING).arg("--all-targets")));
-    if steps.all_well() {
-        let notes = programs().join("xtask-test-notes");
-        steps.step("tests", || tests(&notes));
-        let mut summary = Summary::read(&fs::read_to_string(&notes).unwrap_or_default());
-        missing.into_iter().for_each(|why| summary.missing(why));
-        println!("\n{summary}");
+/// The environment variable that says how many programs that wait are run at a time.
+const BESIDE: &str = "LOCK_TEST_BESIDE";
+
+/// How the documentation's examples are called beside the programs.
+const EXAMPLES: &str = "the documentation's examples";
+
+impl Extent {
+    /// What cargo builds.
+    fn selection(self) -> Vec<&'static str> {
+        match self {
+            Extent::Everything => EVERYTHING.to_vec(),
+            Extent::Quick => {
+                let packages = ["lock-core", "lock-memory", "lock-redis", "lock-sql", "lock-cli"];
+                // Of SQL's, those of SQLite.
+                let tests =
+                    ["life", "clients", "late_messages", "conformance", "redis", "sqlite", "machine", "run"];
+                let packages = packages.into_iter().flat_map(|package| ["--package", package]);
+                let tests = tests.into_iter().flat_map(|test| ["--test", test]);
+                packages.chain(["--lib", "--bins"]).chain(tests).collect()
+            }
+        }
     }
+
+    fn plan(self, consent: Consent) -> Plan {
+        match self {
+            Extent::Everything => Plan::everything(consent),
+            Extent::Quick => Plan::of(&[&REDIS], consent),
+        }
+    }
+}
+
+/// `cargo xtask test`
+pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
+    let began = Instant::now();
+    let plan = extent.plan(consent);
+    let mut steps = Steps::default();
+    let (mut built, mut missing, mut setup) = (Vec::new(), Vec::new(), Duration::ZERO);
+    // Servers are mostly waited for, and a compiler mostly computes.
+    thread::scope(|scope| {
+        let carrying_out = scope.spawn(move || (plan.carry_out(), began.elapsed()));
+        steps.step("build", || {
+            built = build(extent)?;
+            match built.is_empty() {
+                true => Err("cargo named no test program".to_owned()),
+                false => Ok(()),
+            }
+        });
+        (missing, setup) = carrying_out.join().expect("a job that fails says so, and does not panic");
+    });
+    if !steps.all_well() {
+        return steps.finish();
+    }
+    let mut ran = Vec::new();
+    steps.step("tests", || {
+        ran = tests(extent, built)?;
+        let failed: Vec<_> = ran.iter().filter(|ran| ran.outcome.is_err()).map(|ran| &*ran.name).collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed.join(", ")) }
+    });
+    println!("\n{}", noted(missing));
+    println!("Each case that was not run, asked again or failed: {}", notes().display());
+    println!("\n{}", times_of(&steps, setup, &ran));
+    println!("  in all                {:4.0} s", began.elapsed().as_secs_f64());
     steps.finish()
 }
 
-fn tests(notes: &Path) -> Result<(), String> {
+/// Builds every test program, and the program `lock`, which tests start.
+fn build(extent: Extent) -> Result<Vec<Target>, String> {
+    let mut build = cargo("test", &extent.selection());
+    build.args(["--no-run", "--message-format=json-render-diagnostics"]).stdout(Stdio::piped());
+    let output = build.spawn().and_then(Child::wait_with_output).map_err(|e| format!("cargo: {e}"))?;
+    match output.status.success() {
+        true => Ok(targets::read(&String::from_utf8_lossy(&output.stdout))),
+        false => Err(output.status.to_string()),
+    }
+}
+
+fn tests(extent: Extent, built: Vec<Target>) -> Result<Vec<Ran>, String> {
     // The last run's. That there are none is no error.
-    let _ = fs::remove_file(notes);
+    let _ = fs::remove_file(notes());
+    let machine = programs().join("xtask-test-machine");
     let lock = programs().join(format!("lock{}", std::env::consts::EXE_SUFFIX));
-    let mut tests = cargo("test", &EVERYTHING);
-    // A failed case says where and why by itself; sixty frames of a runtime would bury it.
-    tests.arg("--no-fail-fast").env("RUST_BACKTRACE", "0").env(LOCK_BIN, lock).env(RECORD, notes);
-    command(&mut tests)
+    let mut work: Vec<Work> = built
+        .into_iter()
+        .map(|target| {
+            let mut command = Command::new(&target.program);
+            command.current_dir(&target.folder).env("CARGO_MANIFEST_DIR", &target.folder);
+            Work { name: target.name, command, lane: target.lane }
+        })
+        .collect();
+    if extent == Extent::Everything {
+        let mut examples = cargo("test", &EVERYTHING);
+        examples.args(["--doc", "--no-fail-fast"]);
+        work.push(Work { name: EXAMPLES.to_owned(), command: examples, lane: Lane::Computes });
+    }
+    // Among the examples is a backend that runs the suite: what is not run on that one says nothing.
+    for Work { name, command, .. } in &mut work {
+        // A failed case says where and why by itself; sixty frames of a runtime would bury it.
+        command.env("RUST_BACKTRACE", "0").env(LOCK_BIN, &lock).env(MACHINE, &machine);
+        if name != EXAMPLES {
+            command.env(RECORD, notes());
+        }
+    }
+    let output = programs().join("xtask-test-output");
+    println!("What each prints is kept in {}.", output.display());
+    let ran = beside::run(work, waiting(), &last_times(), &output);
+    keep(&ran).map_err(|e| format!("{}: {e}", times_file().display()))?;
+    Ok(ran)
+}
+
+/// How many programs that wait are run at a time: with more than these, bounds would be strained.
+fn waiting() -> usize {
+    let said = std::env::var(BESIDE).ok().and_then(|said| said.parse().ok()).filter(|said| *said > 0);
+    said.unwrap_or_else(|| thread::available_parallelism().map_or(2, usize::from) + 1)
+}
+
+fn notes() -> PathBuf {
+    programs().join("xtask-test-notes")
+}
+
+fn noted(missing: Vec<Missing>) -> Summary {
+    let mut summary = Summary::read(&fs::read_to_string(notes()).unwrap_or_default());
+    missing.iter().for_each(|missing| summary.missing(missing));
+    summary
+}
+
+fn times_file() -> PathBuf {
+    programs().join("xtask-test-times")
+}
+
+/// What each took the last time.
+fn last_times() -> Times {
+    let text = fs::read_to_string(times_file()).unwrap_or_default();
+    let time = |line: &str| {
+        let (seconds, name) = line.split_once('\t')?;
+        Some((name.to_owned(), Duration::from_secs_f64(seconds.parse().ok()?)))
+    };
+    text.lines().filter_map(time).collect()
+}
+
+fn keep(ran: &[Ran]) -> io::Result<()> {
+    let mut times = last_times();
+    times.extend(ran.iter().map(|ran| (ran.name.clone(), ran.took)));
+    let lines: String =
+        times.iter().map(|(name, took)| format!("{:.1}\t{name}\n", took.as_secs_f64())).collect();
+    fs::write(times_file(), lines)
+}
+
+/// Where the time went.
+fn times_of(steps: &Steps, setup: Duration, ran: &[Ran]) -> String {
+    let [build, tests] = ["build", "tests"].map(|step| steps.took(step).as_secs_f64());
+    let alone: Duration = ran.iter().map(|ran| ran.took).sum();
+    let mut longest: Vec<&Ran> = ran.iter().collect();
+    longest.sort_by_key(|ran| std::cmp::Reverse(ran.took));
+    let longest = longest.iter().take(8).map(|ran| format!("{} {:.0} s", ran.name, ran.took.as_secs_f64()));
+    format!(
+        "Where the time went:\n  \
+         servers and drivers   {:4.0} s, beside the build\n  \
+         build                 {build:4.0} s\n  \
+         tests                 {tests:4.0} s for {} programs, which took {:.0} s one by one: {}",
+        setup.as_secs_f64(),
+        ran.len(),
+        alone.as_secs_f64(),
+        longest.collect::<Vec<_>>().join(", "),
+    )
 }

@@ -115,6 +115,7 @@ pub(crate) const ALL: &[Judge] = &[
     tests("zk interop", &["-p", "lock-zk", "--test", "interop"], &["lock-zk"], "conformance/src/interop/"),
     tests("units of lock-etcd", &["-p", "lock-etcd", "--lib"], &["lock-etcd"], "lock-etcd/src/"),
     tests("etcd", &["-p", "lock-etcd", "--test", "etcd"], &["lock-etcd"], "lock-etcd/tests/etcd/"),
+    tests("program", &["-p", "lock-cli", "--test", "run"], &["lock-cli"], "lock-cli/tests/run/"),
     suite("memory suite", &["-p", "lock-memory", "--test", "conformance"], BOTH),
     suite("sqlite suite", &["-p", "lock-sql", "--test", "conformance"], &["lock-sql"]),
     suite(
@@ -134,6 +135,11 @@ pub(crate) const ALL: &[Judge] = &[
     suite("etcd suite", &["-p", "lock-etcd", "--test", "conformance"], &["lock-etcd"]),
     suite("zookeeper suite", &["-p", "lock-zk", "--test", "conformance"], &["lock-zk"]),
     suite("mongodb suite", &["-p", "lock-mongo", "--test", "conformance"], &["lock-mongo"]),
+    suite(
+        "standalone mongodb suite",
+        &["-p", "lock-mongo", "--test", "conformance_standalone"],
+        &["lock-mongo"],
+    ),
 ];
 
 const MEMORY: &[&str] = &["lock-memory"];

@@ -1,0 +1,178 @@
+//! Test programs side by side: what each prints is kept in a file of its own, and shown when all have ended if it failed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::targets::Lane;
+
+/// A program to be run.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) name: String,
+    pub(crate) command: Command,
+    pub(crate) lane: Lane,
+}
+
+/// One that has ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) name: String,
+    pub(crate) took: Duration,
+    /// The error says how it ended.
+    pub(crate) outcome: Result<(), String>,
+}
+
+/// How long each took the last time, by name. What is not known counts as long.
+pub(crate) type Times = BTreeMap<String, Duration>;
+
+/// Runs all of them, the longest first: `waiting` of those that wait at a time, and one of those that compute, in their
+/// order. What they print goes through files of `folder`.
+pub(crate) fn run(mut work: Vec<Work>, waiting: usize, times: &Times, folder: &Path) -> Vec<Ran> {
+    work.sort_by_key(|work| {
+        std::cmp::Reverse(times.get(&work.name).copied().unwrap_or_else(|| guess(&work.name)))
+    });
+    let (waits, computes): (Vec<_>, Vec<_>) = work.into_iter().partition(|work| work.lane == Lane::Waits);
+    let queues = [waits, computes].map(|work| Mutex::new(work.into_iter()));
+    let ran = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        let workers = [&queues[0]].repeat(waiting).into_iter().chain([&queues[1]]);
+        for queue in workers {
+            let ran = &ran;
+            scope.spawn(move || {
+                loop {
+                    let Some(work) = queue.lock().unwrap_or_else(PoisonError::into_inner).next() else {
+                        return;
+                    };
+                    let done = one(work, folder);
+                    println!("{}", headline(&done, &said(&done.name, folder)));
+                    ran.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+                }
+            });
+        }
+    });
+    let ran = ran.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for failed in ran.iter().filter(|ran| ran.outcome.is_err()) {
+        println!("\n--> {}\n{}", failed.name, without_passed(&said(&failed.name, folder)));
+    }
+    ran
+}
+
+/// The suites are the longest, and those that start databases the longest of them.
+fn guess(name: &str) -> Duration {
+    const DATABASES: [&str; 4] = ["lock-mongo", "lock-redlock", "mysql", "mariadb"];
+    let seconds = match name.contains("conformance") {
+        true if DATABASES.iter().any(|database| name.contains(database)) => 200,
+        true => 120,
+        false => 30,
+    };
+    Duration::from_secs(seconds)
+}
+
+fn one(Work { name, mut command, .. }: Work, folder: &Path) -> Ran {
+    let began = Instant::now();
+    let outcome = output(&name, folder)
+        .and_then(|file| command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).status())
+        .map_err(|error| error.to_string())
+        .and_then(|status| if status.success() { Ok(()) } else { Err(status.to_string()) });
+    Ran { name, took: began.elapsed(), outcome }
+}
+
+fn output(name: &str, folder: &Path) -> io::Result<File> {
+    fs::create_dir_all(folder)?;
+    File::create(folder.join(file_name(name)))
+}
+
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    format!("{}.txt", name.chars().map(plain).collect::<String>())
+}
+
+fn said(name: &str, folder: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(folder.join(file_name(name))).unwrap_or_default()).into_owned()
+}
+
+fn headline(ran: &Ran, said: &str) -> String {
+    let took = ran.took.as_secs_f64();
+    match &ran.outcome {
+        Ok(()) => format!("passed  {}: {} tests in {took:.1} s", ran.name, count_of_passed(said)),
+        Err(why) => format!("FAILED  {}: {why} after {took:.1} s", ran.name),
+    }
+}
+
+/// Of all the runs that a program has told of: `test result: ok. 12 passed; 0 failed; …`.
+fn count_of_passed(said: &str) -> u32 {
+    let results = said.lines().filter(|line| line.starts_with("test result: "));
+    let passed =
+        results.filter_map(|line| line.split_once(" passed;")?.0.rsplit_once(' ')?.1.parse::<u32>().ok());
+    passed.sum()
+}
+
+/// What is left to read of a program that failed: hundreds of tests that passed would hide the one that did not.
+fn without_passed(said: &str) -> String {
+    let passed = |line: &str| line.starts_with("test ") && line.ends_with(" ok");
+    said.lines().filter(|line| !passed(line)).map(|line| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::{Ran, Times, Work, count_of_passed, headline, run, without_passed};
+    use crate::targets::Lane;
+
+    fn work(name: &str, script: &str, lane: Lane) -> Work {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Work { name: name.to_owned(), command, lane }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn all_are_run_the_longest_first_and_each_says_how_it_ended() {
+        let folder = std::env::temp_dir().join(format!("lock-xtask-beside-{}", std::process::id()));
+        let all = vec![
+            work("short", "echo short >&2; exit 3", Lane::Waits),
+            work("long", "echo long", Lane::Waits),
+            work("b", "exit 0", Lane::Computes),
+            work("gone", "kill -s KILL $$", Lane::Computes),
+        ];
+        let times: Times = [("short", 1), ("long", 9), ("b", 9), ("gone", 1)]
+            .map(|(name, time)| (name.to_owned(), Duration::from_secs(time)))
+            .into();
+        let ran = run(all, 1, &times, &folder);
+        let of = |lane: [&str; 2]| -> Vec<&Ran> {
+            ran.iter().filter(|ran| lane.contains(&ran.name.as_str())).collect()
+        };
+        let [long, short] = of(["long", "short"])[..] else { panic!("{ran:?}") };
+        assert_eq!((long.name.as_str(), &long.outcome), ("long", &Ok(())));
+        assert!(short.outcome.as_ref().is_err_and(|why| why.contains('3')), "{short:?}");
+        let [b, gone] = of(["b", "gone"])[..] else { panic!("{ran:?}") };
+        assert!(b.outcome.is_ok() && gone.name == "gone" && gone.outcome.is_err(), "{ran:?}");
+        assert_eq!(std::fs::read_to_string(folder.join("short.txt")).unwrap(), "short\n");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_program_that_failed_is_shown_without_what_passed() {
+        let said = "test a ... ok\ntest b ... FAILED\nb is wrong\ntest result: FAILED. 1 passed; 1 failed; 0 ignored\n\
+                    test result: ok. 30 passed; 0 failed; 0 ignored\n";
+        assert_eq!(count_of_passed(said), 31);
+        assert_eq!(
+            without_passed(said).lines().take(2).collect::<Vec<_>>(),
+            ["test b ... FAILED", "b is wrong"]
+        );
+        let ran = |outcome| Ran { name: "x".to_owned(), took: Duration::from_secs(2), outcome };
+        assert_eq!(headline(&ran(Ok(())), said), "passed  x: 31 tests in 2.0 s");
+        assert_eq!(
+            headline(&ran(Err("exit status: 1".to_owned())), said),
+            "FAILED  x: exit status: 1 after 2.0 s"
+        );
+    }
+}
