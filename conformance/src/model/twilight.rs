@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lock_core::driver::Revoked;
 
 use super::plan::NAMES;
-use super::side::Said;
+use super::side::{REVOKER, Said};
 
 /// Servers round to the millisecond: what is left, and when it is asked.
 const ROUNDING: Duration = Duration::from_millis(2);
@@ -100,10 +100,20 @@ impl Twilight {
                     let free = began + *left;
                     self.frees[name] = Some(self.frees[name].map_or(free, |before| before.min(free)));
                 }
-                Said::Released { .. } | Said::Revoked(Revoked::Free) => self.frees[name] = None,
+                said if shows_nothing_condemned(said) => self.frees[name] = None,
                 _ => {}
             }
         }
+    }
+}
+
+/// Whether no lock that was revoked is waiting for its holder's deadline. A release alone does not say so: who waits
+/// behind it releases a place, too.
+fn shows_nothing_condemned(said: &Said) -> bool {
+    match said {
+        Said::Granted { .. } | Said::Revoked(Revoked::Free) => true,
+        Said::Shown { holder, .. } => holder.as_ref().and_then(|holder| holder.label.as_deref()) != Some(REVOKER),
+        _ => false,
     }
 }
 
@@ -113,5 +123,47 @@ fn left(said: &Said) -> Option<Duration> {
         Said::Busy(busy) => busy.free_in,
         Said::Revoked(Revoked::FreeIn(left)) => Some(*left),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::side::{Rank, Shown};
+    use super::*;
+
+    const LEFT: Duration = Duration::from_secs(2);
+
+    /// A lock that was revoked at this moment, and is free when its holder's deadline is over.
+    fn condemned(began: Instant) -> Twilight {
+        let mut twilight = Twilight::new(LEFT);
+        let said = Said::Revoked(Revoked::FreeIn(LEFT));
+        twilight.heard_of_a_session(0, [&said, &said], began);
+        twilight
+    }
+
+    #[test]
+    fn a_waiters_release_frees_nothing_that_was_revoked() {
+        let began = Instant::now();
+        let mut twilight = condemned(began);
+        let released = Said::Released { others: None, elsewhere: false };
+        let shown = Shown { label: Some(REVOKER.into()), has_last_token: None, left: None };
+        let shown = Said::Shown { holder: Some(shown), waiters: None };
+        for said in [released, shown, Said::NotHeld] {
+            twilight.heard_of_a_session(0, [&said, &said], began);
+            assert!(!twilight.met(0, began, began + LEFT / 2), "{said:?}");
+            assert!(twilight.met(0, began, began + LEFT), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn what_follows_a_revoke_says_that_its_time_does_not_count() {
+        let granted = Said::Granted { token: Rank::Risen, left: LEFT };
+        let nobody = Said::Shown { holder: None, waiters: None };
+        for said in [granted, nobody, Said::Revoked(Revoked::Free)] {
+            let began = Instant::now();
+            let mut twilight = condemned(began);
+            twilight.heard_of_a_session(0, [&said, &said], began);
+            assert!(!twilight.met(0, began, began + LEFT), "{said:?}");
+        }
     }
 }
