@@ -119,8 +119,9 @@ async fn play(s: &Setting, steps: &[Step]) -> Play {
     let mut end = None;
     for (at, step) in steps.iter().enumerate() {
         end = match stage.step(*step).await {
-            Ok(true) => continue,
-            Ok(false) => Some(Play::Void),
+            Ok(Went::On) => continue,
+            Ok(Went::Over) => None,
+            Ok(Went::Void) => Some(Play::Void),
             Err(what) => Some(Play::Disagreed(at, what)),
         };
         break;
@@ -148,16 +149,26 @@ struct Stage<'a> {
     happened: Happened,
 }
 
+/// What a step did to its play.
+enum Went {
+    On,
+    /// A lock that was revoked may be free on one of the two and not on the other, for as long as its holder's client does
+    /// not ask: nothing that follows can be compared. What was compared before stands.
+    Over,
+    /// It met the end of a lease.
+    Void,
+}
+
 impl Stage<'_> {
-    /// Takes the step on both. Whether it met no end of a lease; `Err` says on what they disagree.
-    async fn step(&mut self, step: Step) -> Result<bool, String> {
+    /// Takes the step on both. `Err` says on what they disagree.
+    async fn step(&mut self, step: Step) -> Result<Went, String> {
         let name = step.name();
         match step {
             Step::Outlive(name) => {
                 if self.twilight.outlive(name).await {
                     self.happened.insert("outlived");
                 }
-                return Ok(true);
+                return Ok(Went::On);
             }
             _ => self.twilight.wait(name).await,
         }
@@ -179,9 +190,12 @@ impl Stage<'_> {
         let longest = (began - self.idle).max(between - began).max(modelled - between);
         self.idle = ended;
         if self.twilight.met(name, began, ended) || !leases && self.twilight.is_long(longest) {
-            return Ok(false);
+            return Ok(Went::Void);
         }
-        let (Some(said), Some(model)) = (said, model) else { return Ok(true) };
+        if self.twilight.may_be_freed(name, ended) {
+            return Ok(Went::Over);
+        }
+        let (Some(said), Some(model)) = (said, model) else { return Ok(Went::On) };
         let apart = self.twilight.apart(name, ended - began);
         if let Some(objection) = judge::objection(self.info, &model, &said, apart) {
             return Err(objection);
@@ -194,7 +208,7 @@ impl Stage<'_> {
         if matches!(said, Said::Released { .. } | Said::Revoked(Revoked::Free)) {
             self.news(name).await?;
         }
-        Ok(true)
+        Ok(Went::On)
     }
 
     /// A release by anybody is heard by all who listen, where the server pushes.

@@ -24,7 +24,7 @@ pub(super) struct Twilight {
     /// Later ends are not waited for.
     soon: Duration,
     ends: [Option<Ends>; NAMES],
-    /// From when on a server of sessions may have taken the lock from one that was revoked.
+    /// From when on a server of sessions may have freed a lock that was revoked.
     frees: [Option<Instant>; NAMES],
     /// The longest step of those that set this lease: so far apart may the two ends lie.
     longest: [Duration; NAMES],
@@ -55,10 +55,14 @@ impl Twilight {
         soon.is_some()
     }
 
+    /// Whether a server of sessions may have freed, by this moment, a lock that was revoked.
+    pub(super) fn may_be_freed(&self, name: usize, ended: Instant) -> bool {
+        self.frees[name].is_some_and(|free| free <= ended)
+    }
+
     /// Whether the lease may have ended between these two.
     pub(super) fn met(&self, name: usize, began: Instant, ended: Instant) -> bool {
-        self.frees[name].is_some_and(|free| free <= ended)
-            || self.ends[name].is_some_and(|ends| ends.earliest <= ended && began < ends.latest)
+        self.ends[name].is_some_and(|ends| ends.earliest <= ended && began < ends.latest)
     }
 
     /// Whether a session may have ended while nothing was heard for so long.
@@ -91,13 +95,14 @@ impl Twilight {
         self.ends[name] = both.or(self.ends[name]);
     }
 
-    /// When a session ends nobody can tell but its server; when a lock that was revoked is free, the two servers see each
-    /// by itself.
+    /// When a session ends only its server can tell; when a lock that was revoked is free, the two servers see each by
+    /// itself. The client of its holder may free it earlier than was said, at the deadline that it knows: its last proof
+    /// may be half a ttl old.
     pub(super) fn heard_of_a_session(&mut self, name: usize, answers: [&Said; 2], began: Instant) {
         for said in answers {
             match said {
                 Said::Revoked(Revoked::FreeIn(left)) => {
-                    let free = began + *left;
+                    let free = began + *left / 2;
                     self.frees[name] = Some(self.frees[name].map_or(free, |before| before.min(free)));
                 }
                 said if shows_nothing_condemned(said) => self.frees[name] = None,
@@ -112,7 +117,9 @@ impl Twilight {
 fn shows_nothing_condemned(said: &Said) -> bool {
     match said {
         Said::Granted { .. } | Said::Revoked(Revoked::Free) => true,
-        Said::Shown { holder, .. } => holder.as_ref().and_then(|holder| holder.label.as_deref()) != Some(REVOKER),
+        Said::Shown { holder, .. } => {
+            holder.as_ref().and_then(|holder| holder.label.as_deref()) != Some(REVOKER)
+        }
         _ => false,
     }
 }
@@ -150,8 +157,8 @@ mod tests {
         let shown = Said::Shown { holder: Some(shown), waiters: None };
         for said in [released, shown, Said::NotHeld] {
             twilight.heard_of_a_session(0, [&said, &said], began);
-            assert!(!twilight.met(0, began, began + LEFT / 2), "{said:?}");
-            assert!(twilight.met(0, began, began + LEFT), "{said:?}");
+            assert!(!twilight.may_be_freed(0, began + LEFT / 3), "{said:?}");
+            assert!(twilight.may_be_freed(0, began + LEFT / 2), "{said:?}");
         }
     }
 
@@ -163,7 +170,7 @@ mod tests {
             let began = Instant::now();
             let mut twilight = condemned(began);
             twilight.heard_of_a_session(0, [&said, &said], began);
-            assert!(!twilight.met(0, began, began + LEFT), "{said:?}");
+            assert!(!twilight.may_be_freed(0, began + LEFT), "{said:?}");
         }
     }
 }
