@@ -31,8 +31,12 @@ pub struct Candidate<N> {
     left_behind: Vec<(Instant, Ask)>,
     /// The lock's token, once it was granted.
     token: Option<FencingToken>,
-    /// How many tries in a row nobody won.
+    /// How many tries in a row no candidate won.
     splits: u32,
+    /// Of the next try.
+    order: Order,
+    /// What the first node held when the last try stood back.
+    stood_behind: Option<Vec<u8>>,
     /// What the nodes have said to releases of the present hold.
     parting: Parting,
 }
@@ -52,6 +56,8 @@ impl<N: Node> Candidate<N> {
             left_behind: Vec::new(),
             token: None,
             splits: 0,
+            order: Order::AllAtOnce,
+            stood_behind: None,
             parting: Parting::default(),
         }
     }
@@ -86,12 +92,10 @@ impl<N: Node> Candidate<N> {
             }
         }
         let began = self.request.clock.now();
-        // Every second try among many: those who always ask the first alone would not see who has a majority.
-        let order = if self.splits % 2 == 1 { Order::FirstAlone } else { Order::AllAtOnce };
-        match self.quorum.attempt(&self.ask, ends, order).await {
+        match self.quorum.attempt(&self.ask, ends, self.order).await {
             Tried::Granted { token, valid_for } => {
                 self.token = Some(token);
-                self.splits = 0;
+                self.is_decided();
                 self.parting = Parting::default();
                 // Votes that the majority did not need were not waited for.
                 self.lingers = true;

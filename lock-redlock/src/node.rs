@@ -13,6 +13,9 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// Takes the lock on this node, if it is free there. It can't take effect after `patience`.
     fn grant(&self, ask: Ask, patience: Duration) -> impl Future<Output = Result<Vote>> + Send;
 
+    /// Whom this node knows to hold the lock. Changes nothing, and is answered without a vote, too.
+    fn look(&self, ask: Ask, patience: Duration) -> impl Future<Output = Result<Option<Held>>> + Send;
+
     /// Raises the token of that very grant (the owner's, with `granted`) to `token`. Whether it stands there now.
     fn raise(
         &self,

@@ -204,6 +204,10 @@ impl Node for RedisNode {
         Err(Error::unavailable(Done::No, "the attempt reached the server too late, and was refused for it"))
     }
 
+    async fn look(&self, ask: Ask, patience: Duration) -> Result<Option<Held>> {
+        self.inspect(&ask.keys, patience).await
+    }
+
     async fn raise(
         &self,
         ask: Ask,

@@ -34,7 +34,7 @@ pub(crate) struct Failure {
     pub(crate) troubles: Vec<(usize, Error)>,
     /// Something of this try's may be left on a node.
     pub(crate) leaves: bool,
-    /// The first node has it for somebody else, and the others were not asked.
+    /// A node that was asked ahead has it for another candidate; the others were looked at only.
     pub(crate) stood_back: bool,
     /// A node was asked to forget this try, and may do so late: another try has to be told from this one.
     pub(crate) undone: bool,
@@ -127,7 +127,7 @@ impl<N: Node> Quorum<N> {
         }
     }
 
-    /// Asks the nodes one by one until one has a word. Fails if that is another owner's. If it is this try's now, or if
+    /// Asks the nodes one by one until one has a word. Fails if that is another owner's, with what the others show. If it is this try's now, or if
     /// none has a word, all are asked then, those that were asked already once more.
     async fn asks_ahead(&self, ask: &Ask, ends: Instant) -> Result<Ahead, Failure> {
         let mut leaves = false;
@@ -135,7 +135,8 @@ impl<N: Node> Quorum<N> {
             match node.grant(ask.clone(), self.patience_for_now(ends)).await {
                 Ok(Vote::Yes { .. }) => return Ok(Ahead { yes: Some(at), leaves }),
                 Ok(Vote::No(held)) => {
-                    return Err(Failure { no: vec![held], leaves, stood_back: true, ..Failure::default() });
+                    let no = self.looks_around(ask, (at, held), ends).await;
+                    return Err(Failure { no, leaves, stood_back: true, ..Failure::default() });
                 }
                 Ok(Vote::SitsOut { .. } | Vote::Disagrees { .. }) => {}
                 // It may have granted it, and the answer was lost.
@@ -143,6 +144,29 @@ impl<N: Node> Quorum<N> {
             }
         }
         Ok(Ahead { yes: None, leaves })
+    }
+}
+
+impl<N: Node> Quorum<N> {
+    /// Behind the one that refused, whom the others know to hold the lock: a majority, or as many as answer. A look takes
+    /// no vote away from a candidate that needs it.
+    async fn looks_around(&self, ask: &Ask, (refused, held): (usize, Held), ends: Instant) -> Vec<Held> {
+        let patience = self.patience_for_now(ends);
+        let others = (0..self.nodes().len()).filter(|at| *at != refused);
+        let mut looks = self.ask_some(others, |node| {
+            let ask = ask.clone();
+            async move { node.look(ask, patience).await }
+        });
+        let mut shown = vec![held];
+        while let Some((_, look)) = looks.recv().await {
+            let Ok(Some(held)) = look else { continue };
+            shown.push(held);
+            let agree = |held: &Held| shown.iter().filter(|other| other.value == held.value).count();
+            if shown.iter().any(|held| agree(held) >= self.majority()) {
+                break;
+            }
+        }
+        shown
     }
 }
 

@@ -8,7 +8,7 @@ use lock_redis::node as redis;
 
 use super::Candidate;
 use crate::node::{Held, Kept, Node};
-use crate::round::Failure;
+use crate::round::{Failure, Order};
 
 /// The longest pause after a try that nobody won.
 const LONGEST_SPLIT: Duration = Duration::from_millis(250);
@@ -32,7 +32,7 @@ impl<N: Node> Candidate<N> {
         }
         Ok(Attempt::Busy(match self.leader(&no) {
             Some(holder) => {
-                self.splits = 0;
+                self.is_decided();
                 Busy {
                     queued: leaves,
                     free_in: free_in(&no, majority.saturating_sub(yes)),
@@ -42,11 +42,27 @@ impl<N: Node> Candidate<N> {
             // Several have had a part each, or somebody has a majority with nodes that can't be asked: nobody knows. Who
             // tries again at once meets the same others again.
             None => {
-                self.splits += 1;
+                self.is_split(if stood_back { no.into_iter().next() } else { None });
                 let pause = took.saturating_mul(1 << self.splits.min(8)).min(LONGEST_SPLIT);
                 Busy { queued: leaves, free_in: Some(pause), holder: None }
             }
         }))
+    }
+
+    /// A candidate has a majority.
+    pub(super) fn is_decided(&mut self) {
+        (self.splits, self.order, self.stood_behind) = (0, Order::AllAtOnce, None);
+    }
+
+    /// None has. From now on the one that has the first node goes on alone: candidates that ask all nodes at once keep
+    /// the others from a majority for as long as there are many of them. Only if the first node is still held for the
+    /// same try when this candidate comes again are all asked, to see whether that try has a majority.
+    fn is_split(&mut self, first: Option<Held>) {
+        self.splits += 1;
+        let first = first.map(|held| held.value);
+        let stays = first.is_some() && first == self.stood_behind;
+        (self.order, self.stood_behind) =
+            if stays { (Order::AllAtOnce, None) } else { (Order::FirstAlone, first) };
     }
 
     /// Who has a majority.

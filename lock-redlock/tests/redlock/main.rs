@@ -67,6 +67,8 @@ rules! {
         what_can_not_be_given_up_keeps_no_lock,
         what_no_node_was_asked_to_forget_is_not_forgotten,
         what_was_asked_ahead_of_the_others_is_not_forgotten,
+        who_stands_back_sees_who_has_a_majority,
+        who_stands_behind_the_same_try_again_asks_all,
         a_majority_that_is_taken_back_is_told_to_waiters,
         a_minority_is_taken_back_in_silence,
     }

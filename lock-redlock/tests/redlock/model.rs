@@ -96,7 +96,11 @@ impl Pair<'_> {
                 let deadline = self.now + TTL;
                 self.compare(&Answer::Refilled(real), Question::Refill { ask, token: granted, deadline })
             }
-            75..92 => {
+            75..80 => {
+                let real = self.real.look(ask.clone(), PATIENCE).await.unwrap();
+                self.compare(&Answer::Shown(real), Question::Look { ask })
+            }
+            80..92 => {
                 let real = self.real.release(ask.clone(), Tells::Nobody, PATIENCE).await.unwrap();
                 self.compare(&Answer::Freed(real), Question::Release { ask, tells: Tells::Nobody })
             }
@@ -179,6 +183,9 @@ fn essence(answer: &Answer) -> String {
             format!("no, {} has {:?}", String::from_utf8_lossy(&held.value), held.token)
         }
         Answer::Vote(Vote::SitsOut { .. }) => "sits out".to_owned(),
+        Answer::Shown(Some(held)) => {
+            format!("{} has {:?}", String::from_utf8_lossy(&held.value), held.token)
+        }
         Answer::Kept(Kept::Yes { .. }) => "kept".to_owned(),
         Answer::Freed(Freed::Yes { .. }) => "freed".to_owned(),
         other => format!("{other:?}"),

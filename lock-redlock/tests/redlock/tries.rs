@@ -34,6 +34,8 @@ struct Scripted {
     given_up: Mutex<Vec<(Arc<str>, Tells)>>,
     /// Of which value no release is answered.
     swallows: Mutex<Option<Arc<str>>>,
+    /// What it shows to a look.
+    shows: Mutex<Option<&'static str>>,
 }
 
 impl Node for Scripted {
@@ -45,12 +47,14 @@ impl Node for Scripted {
         self.asked.lock().unwrap().push(ask.earlier.to_vec());
         match self.votes.lock().unwrap().pop_front().expect("as often as it is asked") {
             Yes(token) => Ok(Vote::Yes { token: FencingToken::new(token).unwrap(), left: TTL }),
-            No(value) => {
-                Ok(Vote::No(Held { value: value.into(), left: Some(TTL), token: Some(1), now: 1_000_000 }))
-            }
+            No(value) => Ok(Vote::No(held(value))),
             Nothing => Err(Error::unavailable(Done::Unknown, "no answer in time")),
             Refused => Err(Error::unavailable(Done::No, "connection refused")),
         }
+    }
+
+    async fn look(&self, _: Ask, _: Duration) -> Result<Option<Held>> {
+        Ok(self.shows.lock().unwrap().map(held))
     }
 
     async fn raise(&self, _: Ask, _: FencingToken, _: FencingToken, _: Duration) -> Result<bool> {
@@ -74,6 +78,10 @@ impl Node for Scripted {
     }
 }
 
+fn held(value: &str) -> Held {
+    Held { value: value.into(), left: Some(TTL), token: Some(1), now: 1_000_000 }
+}
+
 /// Three nodes, and who tries there.
 struct Site {
     nodes: Vec<Arc<Scripted>>,
@@ -91,6 +99,7 @@ impl Site {
                     asked: Mutex::default(),
                     given_up: Mutex::default(),
                     swallows: Mutex::default(),
+                    shows: Mutex::default(),
                 })
             })
             .collect();
@@ -171,7 +180,9 @@ pub(crate) fn what_all_nodes_have_given_up_is_not_given_up_again() {
 
 /// A vote that was not answered may come late. (It met two who have a part each: then the first node is asked alone.)
 pub(crate) fn what_may_come_late_is_given_up_behind_the_lock() {
-    let mut site = Site::of([&[Yes(1), No("other"), Yes(2)], &[Nothing, Yes(2)], &[No("other"), Yes(2)]]);
+    let first_alone = [No("other"), Yes(2), Yes(2)];
+    let mut site =
+        Site::of([&[&[Yes(1)], &first_alone[..]].concat(), &[Nothing, Yes(2)], &[No("other"), Yes(2)]]);
     run(async move {
         let first = site.candidate.value();
         assert!(site.loses().await, "a vote was not answered");
@@ -219,12 +230,12 @@ pub(crate) fn what_no_node_was_asked_to_forget_is_not_forgotten() {
     });
 }
 
-/// Of many who had a part each, every second try asks one node before the others. That one is silent at first, or gone
+/// Of many who had a part each, each asks one node before the others. That one is silent at first, or gone
 /// behind its yes.
 pub(crate) fn what_was_asked_ahead_of_the_others_is_not_forgotten() {
     let third = [No("c"), No("c"), Yes(3)];
     let silent = Site::of([&[Yes(1), Nothing, No("c"), Yes(3)], &[No("b"), Yes(2), Yes(2), Yes(3)], &third]);
-    let gone = Site::of([&[Yes(1), Yes(2), Refused, Yes(3)], &[No("b"), Yes(2), Yes(3)], &third]);
+    let gone = Site::of([&[Yes(1), Yes(2), Refused, Yes(3), Yes(3)], &[No("b"), Yes(2), Yes(3)], &third]);
     for (what, mut site) in [("silent", silent), ("gone", gone)] {
         run(async move {
             assert!(!site.loses().await, "{what}: every node has answered");
@@ -234,6 +245,31 @@ pub(crate) fn what_was_asked_ahead_of_the_others_is_not_forgotten() {
             assert_eq!(site.named(1).last(), Some(&second), "{what}");
         });
     }
+}
+
+/// It takes no vote from a candidate that needs it.
+pub(crate) fn who_stands_back_sees_who_has_a_majority() {
+    let mut site = Site::of([&[Yes(1), No("a")], &[No("b")], &[No("c")]]);
+    run(async move {
+        site.loses().await;
+        site.nodes[1..].iter().for_each(|node| *node.shows.lock().unwrap() = Some("winner"));
+        let outcome = site.candidate.attempt().await;
+        assert!(matches!(outcome, Ok(Attempt::Busy(Busy { holder: Some(_), .. }))), "{outcome:?}");
+        let asked = site.nodes.iter().map(|node| node.asked.lock().unwrap().len());
+        assert_eq!(asked.collect::<Vec<_>>(), [2, 1, 1]);
+    });
+}
+
+/// A client that died during its try may have left the first node to it: the others decide.
+pub(crate) fn who_stands_behind_the_same_try_again_asks_all() {
+    let mut site =
+        Site::of([&[Yes(1), No("a"), No("d"), No("d"), No("d")], &[No("b"), Yes(2)], &[No("c"), Yes(2)]]);
+    run(async move {
+        for _ in 0..4 {
+            site.loses().await;
+        }
+        site.wins().await;
+    });
 }
 
 /// Another candidate that met it took it for a holder's, and waits for word of its release.

@@ -8,7 +8,7 @@ use lock_core::driver::{Call, ServerClock};
 use lock_core::{Clock, Done, Error, FencingToken, Result};
 use lock_memory::ServerTime;
 use lock_memory::wire::{Reply, Wire};
-use lock_redlock::{Ask, Freed, Kept, Node, Tells, Vote};
+use lock_redlock::{Ask, Freed, Held, Kept, Node, Tells, Vote};
 
 use super::node::{Answer, Question};
 use super::{Majority, Request};
@@ -76,6 +76,13 @@ impl Node for SimNode {
             }
         }
         Err(Error::unavailable(Done::No, "too late"))
+    }
+
+    async fn look(&self, ask: Ask, patience: Duration) -> Result<Option<Held>> {
+        match self.ask(Question::Look { ask }, patience).await? {
+            Answer::Shown(shown) => Ok(shown),
+            other => Err(strange(&other)),
+        }
     }
 
     async fn raise(

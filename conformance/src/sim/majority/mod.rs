@@ -118,7 +118,7 @@ impl Family for Majority {
                 _ => Deed::Nothing,
             },
             Question::Renew { .. } => Deed::Proof,
-            Question::Time | Question::Raise { .. } => Deed::Nothing,
+            Question::Time | Question::Look { .. } | Question::Raise { .. } => Deed::Nothing,
         }
     }
 

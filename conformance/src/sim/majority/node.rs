@@ -22,6 +22,11 @@ pub enum Question {
         /// By its own clock.
         deadline: ServerTime,
     },
+    /// Whom it knows to hold the lock.
+    Look {
+        /// Which lock.
+        ask: Ask,
+    },
     /// To raise the token of a grant.
     Raise {
         /// Whose grant.
@@ -63,6 +68,8 @@ pub enum Answer {
     Vote(Vote),
     /// The question came after its deadline.
     Late,
+    /// To a look.
+    Shown(Option<Held>),
     /// Whether the token stands there now.
     Raised(bool),
     /// To a renewal.
@@ -121,6 +128,7 @@ impl NodeServer {
                 None if now > deadline => Answer::Late,
                 None => Answer::Vote(self.grant(now, &ask)),
             },
+            Question::Look { ask } => Answer::Shown(self.shown(now, &ask)),
             Question::Raise { ask, granted, token } => {
                 Answer::Raised(self.sits_out(now).is_none() && self.raise(&ask, granted, token))
             }
@@ -156,18 +164,19 @@ impl NodeServer {
         }
         let token = self.data.tokens.get(&ask.keys.lock).copied();
         if lock.value != ask.value {
-            return Vote::No(Held {
-                value: lock.value.as_bytes().to_vec(),
-                left: Some(lock.until.since(now)),
-                token: token.map(|token| token as i64),
-                now: now.as_micros() as i64,
-            });
+            return Vote::No(held(lock, token, now));
         }
         lock.until = lock.until.max(until);
         let left = lock.until.since(now);
         let token = token.unwrap_or_else(|| self.mint(now, &ask.keys.lock));
         self.has_written();
         Vote::Yes { token: minted(token), left }
+    }
+
+    /// inspect.lua
+    fn shown(&self, now: ServerTime, ask: &Ask) -> Option<Held> {
+        let lock = self.data.locks.get(&ask.keys.lock)?;
+        Some(held(lock, self.data.tokens.get(&ask.keys.lock).copied(), now))
     }
 
     fn take(&mut self, now: ServerTime, ask: &Ask) -> Vote {
@@ -300,6 +309,15 @@ impl NodeServer {
 
     pub(super) fn tokens(&self) -> u64 {
         self.data.tokens.len() as u64
+    }
+}
+
+fn held(lock: &Lock, token: Option<u64>, now: ServerTime) -> Held {
+    Held {
+        value: lock.value.as_bytes().to_vec(),
+        left: Some(lock.until.since(now)),
+        token: token.map(|token| token as i64),
+        now: now.as_micros() as i64,
     }
 }
 
