@@ -127,8 +127,8 @@ impl<N: Node> Quorum<N> {
         }
     }
 
-    /// Asks the nodes one by one until one has a word. Fails if that is another owner's, with what the others show. If it is this try's now, or if
-    /// none has a word, all are asked then, those that were asked already once more.
+    /// Asks the nodes one by one until one has a word. Fails if that is another owner's, with what the others show. If it
+    /// is this try's now, or if none has a word, all are asked then, those that were asked already once more.
     async fn asks_ahead(&self, ask: &Ask, ends: Instant) -> Result<Ahead, Failure> {
         let mut leaves = false;
         for (at, node) in self.nodes().iter().enumerate() {
@@ -148,8 +148,8 @@ impl<N: Node> Quorum<N> {
 }
 
 impl<N: Node> Quorum<N> {
-    /// Behind the one that refused, whom the others know to hold the lock: a majority, or as many as answer. A look takes
-    /// no vote away from a candidate that needs it.
+    /// Whom the nodes know to hold the lock, of which one has refused: until a majority knows the same, or none can any
+    /// more. A look takes no vote away from a candidate that needs it.
     async fn looks_around(&self, ask: &Ask, (refused, held): (usize, Held), ends: Instant) -> Vec<Held> {
         let patience = self.patience_for_now(ends);
         let others = (0..self.nodes().len()).filter(|at| *at != refused);
@@ -157,17 +157,22 @@ impl<N: Node> Quorum<N> {
             let ask = ask.clone();
             async move { node.look(ask, patience).await }
         });
-        let mut shown = vec![held];
-        while let Some((_, look)) = looks.recv().await {
-            let Ok(Some(held)) = look else { continue };
-            shown.push(held);
-            let agree = |held: &Held| shown.iter().filter(|other| other.value == held.value).count();
-            if shown.iter().any(|held| agree(held) >= self.majority()) {
-                break;
+        let (mut shown, mut to_come) = (vec![held], self.nodes().len() - 1);
+        loop {
+            let most = most_that_agree(&shown);
+            if most >= self.majority() || most + to_come < self.majority() {
+                return shown;
             }
+            let Some((_, look)) = looks.recv().await else { return shown };
+            to_come -= 1;
+            shown.extend(look.ok().flatten());
         }
-        shown
     }
+}
+
+fn most_that_agree(shown: &[Held]) -> usize {
+    let agree = |held: &Held| shown.iter().filter(|other| other.value == held.value).count();
+    shown.iter().map(agree).max().unwrap_or(0)
 }
 
 impl<N: Node> Round<'_, N> {
