@@ -15,6 +15,16 @@ pub(crate) fn shown(held: impl Iterator<Item = Held>, majority: usize) -> Inspec
     Inspection { holder, waiters: None }
 }
 
+/// How many nodes show this value.
+pub(crate) fn that_show(shown: &[Held], value: &[u8]) -> usize {
+    shown.iter().filter(|held| held.value == value).count()
+}
+
+/// How many nodes show the value that most of them show.
+pub(crate) fn most_that_agree(shown: &[Held]) -> usize {
+    shown.iter().map(|held| that_show(shown, &held.value)).max().unwrap_or(0)
+}
+
 /// What a majority of the nodes shows of the same holder.
 fn held_by_a_majority(held: impl Iterator<Item = Held>, majority: usize) -> Option<Held> {
     let mut by_value: BTreeMap<Vec<u8>, Vec<Held>> = BTreeMap::new();

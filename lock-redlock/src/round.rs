@@ -11,6 +11,7 @@ use std::time::Duration;
 use lock_core::{Error, FencingToken, Instant};
 use tokio::sync::mpsc;
 
+use crate::inspection::most_that_agree;
 use crate::node::{Ask, Held, Node, Tells, Vote};
 use crate::quorum::{Answer, Quorum, kept_by};
 
@@ -168,11 +169,6 @@ impl<N: Node> Quorum<N> {
             shown.extend(look.ok().flatten());
         }
     }
-}
-
-fn most_that_agree(shown: &[Held]) -> usize {
-    let agree = |held: &Held| shown.iter().filter(|other| other.value == held.value).count();
-    shown.iter().map(agree).max().unwrap_or(0)
 }
 
 impl<N: Node> Round<'_, N> {

@@ -7,6 +7,7 @@ use lock_core::{Done, Error, Result};
 use lock_redis::node as redis;
 
 use super::Candidate;
+use crate::inspection::that_show;
 use crate::node::{Held, Kept, Node};
 use crate::round::{Failure, Order};
 
@@ -67,12 +68,11 @@ impl<N: Node> Candidate<N> {
 
     /// Who has a majority.
     fn leader(&self, no: &[Held]) -> Option<Box<Entry>> {
-        let votes = |value: &[u8]| no.iter().filter(|held| held.value == value).count();
         let agree = |other: &Held| {
             no.iter().filter(|held| (&held.value, held.token) == (&other.value, other.token)).count()
         };
-        let held = no.iter().max_by_key(|held| (votes(&held.value), agree(held), held.token))?;
-        (votes(&held.value) >= self.quorum.majority()).then(|| {
+        let held = no.iter().max_by_key(|held| (that_show(no, &held.value), agree(held), held.token))?;
+        (that_show(no, &held.value) >= self.quorum.majority()).then(|| {
             let Held { value, left, now, .. } = held.clone();
             // The token that a majority has acknowledged: a node that came late to the grant may have another.
             let token = held.token.filter(|_| agree(held) >= self.quorum.majority());

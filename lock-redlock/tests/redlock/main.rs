@@ -68,6 +68,7 @@ rules! {
         what_no_node_was_asked_to_forget_is_not_forgotten,
         what_was_asked_ahead_of_the_others_is_not_forgotten,
         who_stands_back_sees_who_has_a_majority,
+        who_stands_back_waits_for_no_node_that_decides_nothing,
         who_stands_behind_the_same_try_again_asks_all,
         a_majority_that_is_taken_back_is_told_to_waiters,
         a_minority_is_taken_back_in_silence,

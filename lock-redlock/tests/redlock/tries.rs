@@ -34,8 +34,18 @@ struct Scripted {
     given_up: Mutex<Vec<(Arc<str>, Tells)>>,
     /// Of which value no release is answered.
     swallows: Mutex<Option<Arc<str>>>,
-    /// What it shows to a look.
-    shows: Mutex<Option<&'static str>>,
+    /// What it answers to a look.
+    shows: Mutex<Shows>,
+}
+
+/// What a node answers to a look.
+#[derive(Clone, Copy, Debug, Default)]
+enum Shows {
+    #[default]
+    NoHolder,
+    Holder(&'static str),
+    /// It never answers.
+    Silence,
 }
 
 impl Node for Scripted {
@@ -54,7 +64,12 @@ impl Node for Scripted {
     }
 
     async fn look(&self, _: Ask, _: Duration) -> Result<Option<Held>> {
-        Ok(self.shows.lock().unwrap().map(held))
+        let shows = *self.shows.lock().unwrap();
+        match shows {
+            Shows::NoHolder => Ok(None),
+            Shows::Holder(value) => Ok(Some(held(value))),
+            Shows::Silence => std::future::pending().await,
+        }
     }
 
     async fn raise(&self, _: Ask, _: FencingToken, _: FencingToken, _: Duration) -> Result<bool> {
@@ -82,7 +97,7 @@ fn held(value: &str) -> Held {
     Held { value: value.into(), left: Some(TTL), token: Some(1), now: 1_000_000 }
 }
 
-/// Three nodes, and who tries there.
+/// Some nodes, and the candidate that tries there.
 struct Site {
     nodes: Vec<Arc<Scripted>>,
     candidate: Candidate<Scripted>,
@@ -90,7 +105,7 @@ struct Site {
 
 impl Site {
     /// What each node says, one grant after the other.
-    fn of(votes: [&[Said]; 3]) -> Site {
+    fn of<const N: usize>(votes: [&[Said]; N]) -> Site {
         let nodes: Vec<Arc<Scripted>> = votes
             .into_iter()
             .map(|votes| {
@@ -252,12 +267,32 @@ pub(crate) fn who_stands_back_sees_who_has_a_majority() {
     let mut site = Site::of([&[Yes(1), No("a")], &[No("b")], &[No("c")]]);
     run(async move {
         site.loses().await;
-        site.nodes[1..].iter().for_each(|node| *node.shows.lock().unwrap() = Some("winner"));
+        site.nodes[1..].iter().for_each(|node| *node.shows.lock().unwrap() = Shows::Holder("winner"));
         let outcome = site.candidate.attempt().await;
         assert!(matches!(outcome, Ok(Attempt::Busy(Busy { holder: Some(_), .. }))), "{outcome:?}");
         let asked = site.nodes.iter().map(|node| node.asked.lock().unwrap().len());
         assert_eq!(asked.collect::<Vec<_>>(), [2, 1, 1]);
     });
+}
+
+/// Once a majority shows one try, or none can any more, what is missing decides nothing.
+pub(crate) fn who_stands_back_waits_for_no_node_that_decides_nothing() {
+    let decided = Shows::Holder("a");
+    for (shows, sees) in [([decided, decided, Shows::Silence], true), ([Shows::NoHolder; 3], false)] {
+        let mut site = Site::of([&[Yes(1), No("a")], &[No("b")], &[No("c")], &[No("d")], &[No("e")]]);
+        run(async move {
+            site.loses().await;
+            *site.nodes[1].shows.lock().unwrap() = Shows::Silence;
+            for (node, shows) in site.nodes[2..].iter().zip(shows) {
+                *node.shows.lock().unwrap() = shows;
+            }
+            let outcome = tokio::time::timeout(PATIENCE, site.candidate.attempt()).await;
+            let Ok(Ok(Attempt::Busy(busy))) = outcome else {
+                panic!("it waits for silent nodes: {outcome:?}")
+            };
+            assert_eq!(busy.holder.is_some(), sees, "{busy:?}");
+        });
+    }
 }
 
 /// A client that died during its try may have left the first node to it: the others decide.
