@@ -6,13 +6,18 @@ use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Cut, Fault, Proxy, Way};
 use lock_core::driver::{Release, Renewal, Waits};
 use lock_core::{Client, Done, ErrorKind};
+use lock_zk::zookeeper_client::{Acls, CreateMode};
 
 use crate::server::{
     LONG, Server, TTL, busy, children, claim, claim_with, granted, holders_session, open, run, until,
 };
 
-/// A client behind a proxy, with the session for this ttl open, and the lock's directory there.
+/// A client behind a proxy, with the session for this ttl open, and the lock's directory there: one that the server does
+/// not remove while it is empty.
 async fn through(server: &Server, ttl: Duration) -> (Proxy, Client) {
+    let directory = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    // A test's second client finds it there.
+    server.raw().await.create("/a", &[], &directory).await.ok();
     let proxy = Proxy::start(&server.0.address()).await.unwrap();
     let client = open(&server.through(proxy.address())).await;
     let mut first = claim(&client, "a", ttl, Waits::Queued);
