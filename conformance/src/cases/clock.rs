@@ -168,7 +168,7 @@ async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let began = abandon(&s, &*server, &name).await;
     // While nothing is written: a mongod that has a write to acknowledge when its clock is set back may acknowledge none
-    // from then on, whoever asks.
+    // from then on, to any client.
     server.step_clock(Step::Back(HOUR));
     was_set_during_the_lease(&s, began);
     let waiter = tokio::spawn(async move { lock.acquire().await });

@@ -185,7 +185,7 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
         }
     };
     // Sooner than a case hangs: only then is it this that is told, and asked again.
-    within("nobody waits for ever", Duration::from_secs(40), all).await;
+    within("each task has its locks or an error", Duration::from_secs(40), all).await;
 }
 
 async fn the_loss_of_one_is_the_loss_of_all(s: Setting) {

@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn what_follows_a_revoke_says_that_its_time_does_not_count() {
         let granted = Said::Granted { token: Rank::Risen, left: LEFT };
-        let nobody = Said::Shown { holder: None, waiters: None };
-        for said in [granted, nobody, Said::Revoked(Revoked::Free)] {
+        let free = Said::Shown { holder: None, waiters: None };
+        for said in [granted, free, Said::Revoked(Revoked::Free)] {
             let began = Instant::now();
             let mut twilight = condemned(began);
             twilight.heard_of_a_session(0, [&said, &said], began);
