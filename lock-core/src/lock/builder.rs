@@ -67,8 +67,8 @@ impl LockBuilder {
         self
     }
 
-    /// The shortest time that the lock is held, so that whoever does the same work by another clock, which is a little
-    /// behind, finds it taken.
+    /// The shortest time that the lock is held, so that a client that does the same work by another clock, which is a
+    /// little behind, finds it taken.
     ///
     /// An earlier release waits, and so do [`Guard::release`](crate::Guard::release), [`Lock::run`] and
     /// [`Lock::try_run`], which answer when the lock is given back. Where the guard or their future is dropped, that
