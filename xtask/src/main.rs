@@ -6,6 +6,7 @@ mod beside;
 mod catalogue;
 mod ci;
 mod documents;
+mod excuses;
 mod foreign;
 mod git;
 mod install;

@@ -15,8 +15,10 @@ pub(crate) struct Summary {
     not_run: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
     /// Cases that are judged, with the reason: what a test program says of them lies far up in the output.
     failed: BTreeSet<String>,
-    /// Cases that were too late on a machine that was busy or stood still, or void, and were not judged for that.
-    asked_again: BTreeSet<String>,
+    /// Cases that were too late on a machine that stood still meanwhile, and passed by themselves, with the reason.
+    excused: BTreeSet<String>,
+    /// Cases that had shown nothing, and were asked again.
+    void: BTreeSet<String>,
 }
 
 /// Something that was missing.
@@ -40,7 +42,8 @@ impl Summary {
             match kind {
                 "absent" => {}
                 "server" => drop(summary.servers.insert(text.to_owned())),
-                "asked again" => drop(summary.asked_again.insert(text.to_owned())),
+                "excused" => drop(summary.excused.insert(text.to_owned())),
+                "void" => drop(summary.void.insert(text.to_owned())),
                 "failed" => drop(summary.failed.insert(text.to_owned())),
                 _ => summary.not_run(text),
             }
@@ -58,6 +61,12 @@ impl Summary {
                 places.entry(place.to_owned()).or_default().extend(case.map(str::to_owned));
             }
         }
+    }
+
+    /// The cases that were excused: `server: topic::case`.
+    pub(crate) fn excused(&self) -> BTreeSet<String> {
+        let case = |text: &String| text.splitn(3, ": ").take(2).collect::<Vec<_>>().join(": ");
+        self.excused.iter().map(case).collect()
     }
 
     /// Adds something that was missing from the beginning.
@@ -92,7 +101,12 @@ impl fmt::Display for Summary {
             let places: Vec<String> = places.iter().map(|(place, cases)| listed(place, cases)).collect();
             write!(f, "\n  {reason}: {}", places.join("; "))?;
         }
-        list(f, "Asked again, for they were too late on a busy machine, or void:", &self.asked_again)?;
+        list(
+            f,
+            "Excused, for the machine stood still; then they passed three times by themselves:",
+            &self.excused,
+        )?;
+        list(f, "Asked again, for what they are about had not happened:", &self.void)?;
         list(f, "Failed cases:", &self.failed)
     }
 }
@@ -149,9 +163,12 @@ mod tests {
         let said = "Servers that tests ran on:\n  redis 7\nNot run:\n  etcd: install it\n  x y: a";
         assert_eq!(summary.to_string(), said);
         assert_eq!(Summary::read("").to_string(), "Servers that tests ran on:\n  none\nEverything was run.");
-        let said = Summary::read("failed\tb: c\nasked again\td: e\n").to_string();
-        let end =
-            "Asked again, for they were too late on a busy machine, or void:\n  d: e\nFailed cases:\n  b: c";
+        let summary = Summary::read("failed\tb: c\nvoid\td: e\nexcused\tredis 7: f::g: too late by 1s: h\n");
+        assert_eq!(summary.excused().into_iter().collect::<Vec<_>>(), ["redis 7: f::g"]);
+        let said = summary.to_string();
+        let end = "Excused, for the machine stood still; then they passed three times by themselves:\n  \
+                   redis 7: f::g: too late by 1s: h\n\
+                   Asked again, for what they are about had not happened:\n  d: e\nFailed cases:\n  b: c";
         assert!(said.ends_with(&format!("Everything was run.\n{end}")), "{said}");
     }
 

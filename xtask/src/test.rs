@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::beside::{self, Ran, Times, Work};
 use crate::catalogue::{LOCK_BIN, MACHINE, RECORD, REDIS};
+use crate::excuses::Excuses;
 use crate::setup::{Consent, Missing, Plan};
 use crate::steps::Steps;
 use crate::summary::Summary;
@@ -84,8 +85,16 @@ pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
         let failed: Vec<_> = ran.iter().filter(|ran| ran.outcome.is_err()).map(|ran| &*ran.name).collect();
         if failed.is_empty() { Ok(()) } else { Err(failed.join(", ")) }
     });
-    println!("\n{}", noted(missing));
-    println!("Each case that was not run, asked again or failed: {}", notes().display());
+    let summary = noted(missing);
+    println!("\n{summary}");
+    println!("Each case that was not run, excused, asked again or failed: {}", notes().display());
+    steps.step("excuses", || {
+        let mut excuses = Excuses::kept();
+        let judged = excuses.count(&summary.excused());
+        println!("{}", excuses.said());
+        excuses.keep().map_err(|e| format!("the excuses can't be kept: {e}"))?;
+        judged
+    });
     println!("\n{}", times_of(&steps, setup, &ran));
     println!("  in all                {:4.0} s", began.elapsed().as_secs_f64());
     steps.finish()

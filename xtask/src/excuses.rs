@@ -1,0 +1,116 @@
+//! Cases whose lateness the machine excused: counted over the runs of this checkout, beside its target folder.
+//!
+//! One that needs an excuse in two runs in a row, or more than a few in one run, is no matter of the machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How many cases of a run may be excused.
+pub(crate) const MOST: usize = 3;
+
+/// The cases that were excused, by the run before this one and by all together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Excuses {
+    runs: u64,
+    /// How often each was excused, and in which run the last time.
+    cases: BTreeMap<String, (u64, u64)>,
+}
+
+impl Excuses {
+    /// What was kept of earlier runs; nothing of the first.
+    pub(crate) fn kept() -> Excuses {
+        Excuses::parse(&fs::read_to_string(file()).unwrap_or_default())
+    }
+
+    pub(crate) fn keep(&self) -> io::Result<()> {
+        fs::write(file(), self.to_text())
+    }
+
+    /// Counts a run in which these were excused. The error says why that is a failure.
+    pub(crate) fn count(&mut self, excused: &BTreeSet<String>) -> Result<(), String> {
+        self.runs += 1;
+        let mut again = Vec::new();
+        for case in excused {
+            let (times, last) = self.cases.entry(case.clone()).or_default();
+            if *last + 1 == self.runs && *times > 0 {
+                again.push(case.as_str());
+            }
+            (*times, *last) = (*times + 1, self.runs);
+        }
+        if !again.is_empty() {
+            return Err(format!("too late in two runs in a row: {}", again.join(", ")));
+        }
+        match excused.len() {
+            0..=MOST => Ok(()),
+            many => Err(format!("{many} cases were too late; the machine excuses {MOST} of a run at most")),
+        }
+    }
+
+    /// How often each was excused, in a line.
+    pub(crate) fn said(&self) -> String {
+        let cases: Vec<_> = self.cases.iter().map(|(case, (times, _))| format!("{case} {times}")).collect();
+        match cases.is_empty() {
+            true => format!("Excused in {} runs of this checkout: none.", self.runs),
+            false => format!("Excused in {} runs of this checkout: {}.", self.runs, cases.join(", ")),
+        }
+    }
+
+    /// `runs`, then `times<tab>last run<tab>case` for each.
+    fn parse(text: &str) -> Excuses {
+        let mut lines = text.lines();
+        let runs = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
+        let case = |line: &str| {
+            let mut fields = line.splitn(3, '\t');
+            let (times, last) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+            Some((fields.next()?.to_owned(), (times, last)))
+        };
+        Excuses { runs, cases: lines.filter_map(case).collect() }
+    }
+
+    fn to_text(&self) -> String {
+        let case = |(case, (times, last)): (&String, &(u64, u64))| format!("{times}\t{last}\t{case}\n");
+        format!("{}\n{}", self.runs, self.cases.iter().map(case).collect::<String>())
+    }
+}
+
+/// Outlives `cargo clean`.
+fn file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(".test-excuses")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cases(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_few_are_excused_and_no_more() {
+        let mut excuses = Excuses::default();
+        assert_eq!(excuses.count(&cases(&["a", "b", "c"])), Ok(()));
+        let refused = excuses.count(&cases(&["d", "e", "f", "g"])).unwrap_err();
+        assert!(refused.starts_with("4 cases were too late"), "{refused}");
+    }
+
+    #[test]
+    fn no_case_is_excused_in_two_runs_in_a_row() {
+        let mut excuses = Excuses::default();
+        assert_eq!(excuses.count(&cases(&["a"])), Ok(()));
+        assert_eq!(excuses.count(&cases(&[])), Ok(()));
+        assert_eq!(excuses.count(&cases(&["a", "b"])), Ok(()));
+        assert_eq!(excuses.count(&cases(&["b"])).unwrap_err(), "too late in two runs in a row: b");
+        assert_eq!(excuses.said(), "Excused in 4 runs of this checkout: a 2, b 2.");
+    }
+
+    #[test]
+    fn what_is_kept_is_read() {
+        let mut excuses = Excuses::default();
+        assert_eq!(Excuses::parse(""), excuses);
+        excuses.count(&cases(&["redis 7: lease::a", "zk: b"])).unwrap();
+        assert_eq!(Excuses::parse(&excuses.to_text()), excuses);
+    }
+}
