@@ -1,4 +1,4 @@
-//! Blocking calls in the wrong place.
+//! The calls for threads without async: in the wrong place, and those that the suite doesn't make.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,12 +6,126 @@
 #[allow(dead_code, unreachable_pub, reason = "this test needs little of it")]
 mod scripted;
 
-use scripted::{Script, client, granted, held, ms, released};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use lock_core::driver::{Revoked, When};
+use lock_core::{Client, Done, Ending, ErrorKind, Event, MultiLock, Options, OwnerBytes};
+use scripted::{Script, busy, client, client_with, granted, held, ms, released, unknown};
+
+const TTL: Duration = ms(3000);
+
+/// One that waits, to be made once.
+type Call<'a> = Box<dyn FnOnce() + 'a>;
+
+/// A client on a thread of its own.
+fn opened(script: &Arc<Script>) -> Client {
+    opened_with(Options::default().label("the test"), script)
+}
+
+fn opened_with(options: Options, script: &Arc<Script>) -> Client {
+    lock_core::blocking_open(options, async |options| Ok(client_with(script, options).await)).unwrap()
+}
+
+fn calls(script: &Script) -> Vec<String> {
+    script.log().into_iter().map(|(_, call)| call).collect()
+}
 
 #[tokio::test]
-#[should_panic(expected = "runtime")]
 async fn they_refuse_to_stop_async_code() {
-    let script = Script::new([granted(ms(3000))], [held(ms(3000))], [released()]);
-    let lock = client(&script).await.lock("n").build().unwrap();
-    drop(lock.blocking_acquire());
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let client = client(&script).await;
+    let named = |name: &str| client.lock(name).ttl(TTL).build().unwrap();
+    let several = |name: &str| MultiLock::new([named(name)]).unwrap();
+    let (guard, gone) = (named("a").acquire().await.unwrap(), named("b").acquire().await.unwrap());
+    let (both, both_gone) = (several("c").acquire().await.unwrap(), several("d").acquire().await.unwrap());
+    let (lock, several) = (named("e"), several("f"));
+    let holder = OwnerBytes::new(*b"theirs");
+    let calls: [(&str, Call<'_>); 19] = [
+        ("open", Box::new(|| drop(opened(&script)))),
+        ("check", Box::new(|| drop(client.blocking_check()))),
+        ("init", Box::new(|| drop(client.blocking_init()))),
+        ("shutdown", Box::new(|| _ = client.blocking_shutdown(TTL))),
+        ("acquire", Box::new(|| drop(lock.blocking_acquire()))),
+        ("try_acquire", Box::new(|| drop(lock.blocking_try_acquire()))),
+        ("run", Box::new(|| drop(lock.blocking_run(|_| ())))),
+        ("try_run", Box::new(|| drop(lock.blocking_try_run(|_| ())))),
+        ("inspect", Box::new(|| drop(lock.blocking_inspect()))),
+        ("revoke", Box::new(|| drop(lock.blocking_revoke(&holder, When::Now)))),
+        ("lost", Box::new(|| _ = guard.blocking_lost(TTL))),
+        ("renew", Box::new(|| drop(guard.blocking_renew(TTL)))),
+        ("release", Box::new(|| _ = gone.blocking_release())),
+        ("acquire several", Box::new(|| drop(several.blocking_acquire()))),
+        ("try_acquire several", Box::new(|| drop(several.blocking_try_acquire()))),
+        ("run several", Box::new(|| drop(several.blocking_run(|_| ())))),
+        ("lost, of several", Box::new(|| _ = both.blocking_lost(TTL))),
+        ("renew several", Box::new(|| drop(both.blocking_renew(TTL)))),
+        ("release several", Box::new(|| _ = both_gone.blocking_release())),
+    ];
+    for (what, call) in calls {
+        let panic = catch_unwind(AssertUnwindSafe(call)).expect_err(what);
+        let said =
+            panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        assert!(said.is_some_and(|said| said.contains("runtime")), "{what}: {said:?}");
+    }
+}
+
+#[test]
+fn a_revoke_is_the_servers() {
+    let script = Script::new([busy()], [held(TTL)], [released()]);
+    let answers = [(ms(1), Ok(Revoked::FreeIn(ms(700)))), (ms(1), Ok(Revoked::Free)), unknown(ms(1))];
+    script.revokes.lock().unwrap().extend(answers);
+    let client = opened(&script);
+    let lock = client.lock("n").ttl(TTL).build().unwrap();
+    let holder = OwnerBytes::new(*b"theirs");
+    assert_eq!(lock.blocking_revoke(&holder, When::HoldersDeadline).unwrap(), Revoked::FreeIn(ms(700)));
+    assert_eq!(lock.blocking_revoke(&holder, When::Now).unwrap(), Revoked::Free);
+    let error = lock.blocking_revoke(&holder, When::Now).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown });
+    assert!(error.to_string().starts_with("revoke \"n\" on scripted: "), "{error}");
+    let now = "revoke n from theirs Now as the test within 1s";
+    assert_eq!(calls(&script), ["revoke n from theirs HoldersDeadline as the test within 1s", now, now]);
+}
+
+#[test]
+fn an_init_tells_what_the_server_was_given() {
+    let script = Script::new([busy()], [held(TTL)], [released()]);
+    let client = opened(&script);
+    assert_eq!(client.blocking_init().unwrap(), "", "there is nothing to do");
+    script.inits.lock().unwrap().extend([(ms(1), Ok("a table".to_owned())), unknown(ms(1))]);
+    assert_eq!(client.blocking_init().unwrap(), "a table");
+    let error = client.blocking_init().unwrap_err();
+    assert!(error.to_string().starts_with("init on scripted: "), "{error}");
+    assert_eq!(calls(&script), ["init within 5s", "init within 5s"]);
+}
+
+#[test]
+fn a_shutdown_waits_for_what_is_held_and_turns_away_who_waits() {
+    let script = Script::new([granted(TTL), busy()], [held(TTL)], [(ms(50), released().1)]);
+    let (asked, asks) = mpsc::channel();
+    let options = Options::default().observer(move |event| {
+        if matches!(event, Event::Asked { .. }) {
+            asked.send(()).unwrap();
+        }
+    });
+    let client = opened_with(options, &script);
+    let lock = client.lock("n").ttl(TTL).build().unwrap();
+    let guard = lock.blocking_acquire().unwrap();
+    let waiter = std::thread::spawn({
+        let lock = lock.clone();
+        move || lock.blocking_acquire()
+    });
+    asks.iter().take(2).for_each(drop);
+    // Not at once: who waits has to be turned away.
+    assert_eq!(client.blocking_shutdown(ms(20)), 1, "one is held");
+    let turned_away = waiter.join().unwrap().unwrap_err();
+    assert_eq!(turned_away.kind(), ErrorKind::Unavailable { done: Done::No }, "{turned_away}");
+    guard.check().expect("what is held is not taken away");
+    assert!(script.times_of("release").is_empty());
+    let releasing = std::thread::spawn(move || guard.blocking_release());
+    assert_eq!(client.blocking_shutdown(TTL), 0, "it has waited for the release");
+    assert_eq!(script.times_of("release").len(), 1);
+    assert_eq!(releasing.join().unwrap(), Ending::Released);
+    assert_eq!(lock.blocking_acquire().unwrap_err().kind(), ErrorKind::Unavailable { done: Done::No });
 }

@@ -9,20 +9,114 @@ mod scripted;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use lock_core::Ending;
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use lock_core::driver::Renewal;
+use lock_core::{Cause, Ending};
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    SharedString, Unit,
+};
 use scripted::{Script, busy, client, granted, held, ms, pass, released, unknown};
 
 /// Name, kind, label keys.
 type Row = (String, &'static str, Vec<String>);
 
+/// One metric with its labels, and what was recorded of it.
+#[derive(Debug)]
+struct Series {
+    name: String,
+    kind: &'static str,
+    labels: Vec<(String, String)>,
+    /// Every value of a histogram; the one value of what else there is, which began at zero.
+    values: Mutex<Vec<f64>>,
+}
+
+impl Series {
+    fn add(&self, by: f64) {
+        self.values.lock().unwrap()[0] += by;
+    }
+}
+
+impl CounterFn for Series {
+    fn increment(&self, by: u64) {
+        self.add(by as f64);
+    }
+
+    fn absolute(&self, _: u64) {
+        panic!("a counter is counted");
+    }
+}
+
+impl GaugeFn for Series {
+    fn increment(&self, by: f64) {
+        self.add(by);
+    }
+
+    fn decrement(&self, by: f64) {
+        self.add(-by);
+    }
+
+    fn set(&self, _: f64) {
+        panic!("clients of one process share a gauge: none may set it");
+    }
+}
+
+impl HistogramFn for Series {
+    fn record(&self, value: f64) {
+        self.values.lock().unwrap().push(value);
+    }
+}
+
+/// What was recorded.
 #[derive(Clone, Debug, Default)]
-struct Seen(Arc<Mutex<BTreeSet<Row>>>);
+struct Seen(Arc<Mutex<Vec<Arc<Series>>>>);
 
 impl Seen {
-    fn add(&self, key: &Key, kind: &'static str) {
-        let labels = key.labels().map(|label| label.key().to_owned()).collect();
-        self.0.lock().unwrap().insert((key.name().to_owned(), kind, labels));
+    fn series(&self, key: &Key, kind: &'static str) -> Arc<Series> {
+        let labels: Vec<_> =
+            key.labels().map(|label| (label.key().to_owned(), label.value().to_owned())).collect();
+        let mut all = self.0.lock().unwrap();
+        if let Some(known) = all.iter().find(|series| series.name == key.name() && series.labels == labels) {
+            assert_eq!(known.kind, kind);
+            return known.clone();
+        }
+        let values = Mutex::new(if kind == "histogram" { Vec::new() } else { vec![0.0] });
+        let series = Arc::new(Series { name: key.name().to_owned(), kind, labels, values });
+        all.push(series.clone());
+        series
+    }
+
+    fn rows(&self) -> BTreeSet<Row> {
+        let keys = |series: &Series| series.labels.iter().map(|(key, _)| key.clone()).collect();
+        let all = self.0.lock().unwrap();
+        all.iter().map(|series| (series.name.clone(), series.kind, keys(series))).collect()
+    }
+
+    /// What is recorded of the series of this name whose label beside the backend, if it has one, has this value. The
+    /// backend is the script's.
+    fn of(&self, name: &str, value: &str) -> Vec<f64> {
+        let all = self.0.lock().unwrap();
+        let is_it = |series: &&Arc<Series>| {
+            assert_eq!(series.labels[0], ("backend".to_owned(), "scripted".to_owned()));
+            series.name == name && series.labels.get(1).map_or("", |(_, value)| value) == value
+        };
+        all.iter().find(is_it).map(|series| series.values.lock().unwrap().clone()).unwrap_or_default()
+    }
+
+    /// The same in whole milliseconds.
+    fn millis_of(&self, name: &str) -> Vec<u64> {
+        self.of(name, "").into_iter().map(|seconds| (seconds * 1000.0).round() as u64).collect()
+    }
+
+    /// Every value that a label had.
+    fn values_of(&self, label: &str) -> BTreeSet<String> {
+        let all = self.0.lock().unwrap();
+        let labels = all.iter().flat_map(|series| &series.labels);
+        labels.filter(|(key, _)| key == label).map(|(_, value)| value.clone()).collect()
+    }
+
+    /// How many wait, and how many are held.
+    fn gauges(&self) -> (Vec<f64>, Vec<f64>) {
+        (self.of("lock_waiting", ""), self.of("lock_held", ""))
     }
 }
 
@@ -32,18 +126,15 @@ impl Recorder for Seen {
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        self.add(key, "counter");
-        Counter::noop()
+        Counter::from_arc(self.series(key, "counter"))
     }
 
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        self.add(key, "gauge");
-        Gauge::noop()
+        Gauge::from_arc(self.series(key, "gauge"))
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        self.add(key, "histogram");
-        Histogram::noop()
+        Histogram::from_arc(self.series(key, "histogram"))
     }
 }
 
@@ -83,13 +174,147 @@ async fn everything_happens() {
     client.shutdown(ttl).await;
 }
 
-#[test]
-fn the_table_is_what_a_run_emits() {
+/// The values that the document gives a label: - `label`: `value`; `value`, …
+fn documented_values(label: &str) -> BTreeSet<String> {
+    let page = include_str!("../../docs/metrics.md");
+    let (_, after) = page.split_once(&format!("\n- `{label}`:")).unwrap();
+    let item = after.split("\n- ").next().unwrap().split("\n\n").next().unwrap();
+    let code = item.split('`').skip(1).step_by(2).filter(|code| !code.contains("::"));
+    code.map(String::from).collect()
+}
+
+/// Runs this on a virtual clock; what it has recorded. The runtime has ended then.
+fn recorded(run: impl AsyncFnOnce(&Seen)) -> Seen {
     let seen = Seen::default();
     metrics::with_local_recorder(&seen, || {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(everything_happens());
+        runtime.block_on(run(&seen));
     });
-    assert_eq!(*seen.0.lock().unwrap(), documented());
+    seen
+}
+
+#[test]
+fn the_table_is_what_a_run_emits() {
+    assert_eq!(recorded(async |_| everything_happens().await).rows(), documented());
+}
+
+#[test]
+fn the_numbers_are_those_of_what_happened() {
+    let seen = recorded(async |seen| {
+        let ttl = ms(3000);
+        let script = Script::new(
+            [(ms(7), busy().1), (ms(4), granted(ttl).1)],
+            [(ms(3), held(ttl).1)],
+            [(ms(2), released().1)],
+        );
+        let client = client(&script).await;
+        let lock = client.lock("n").ttl(ttl).build().unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        let guard = lock.acquire().await.unwrap();
+        let behind = client.lock("n").ttl(ttl).wait(ms(50)).build().unwrap();
+        let (waited, ()) = tokio::join!(behind.acquire(), async {
+            pass(ms(10)).await;
+            assert_eq!(seen.gauges(), (vec![1.0], vec![1.0]), "one waits and one is held");
+        });
+        waited.unwrap_err();
+        pass(ms(1400)).await;
+        assert_eq!(seen.gauges(), (vec![0.0], vec![1.0]));
+        assert_eq!(guard.release().await, Ending::Released);
+        assert_eq!(seen.gauges(), (vec![0.0], vec![0.0]));
+    });
+    for outcome in ["busy", "granted", "given_up"] {
+        assert_eq!(seen.of("lock_acquisitions_total", outcome), [1.0], "{outcome}");
+    }
+    assert_eq!(seen.millis_of("lock_wait_seconds"), [7, 4, 50]);
+    assert_eq!(
+        (seen.of("lock_renewals_total", ""), seen.millis_of("lock_renewal_seconds")),
+        (vec![1.0], vec![3])
+    );
+    assert_eq!(seen.of("lock_releases_total", "released"), [1.0]);
+    // From the beginning of the attempt that was granted to the end of the release.
+    assert_eq!(seen.millis_of("lock_hold_seconds"), [4 + 50 + 1400 + 2]);
+    for (none, label) in [("lock_lost_total", "cause"), ("lock_errors_total", "operation")] {
+        assert!(seen.rows().iter().all(|(name, ..)| name != none) && seen.values_of(label).is_empty());
+    }
+    assert!(seen.of("lock_clock_jumps_total", "").is_empty());
+}
+
+/// A life that comes to `end`.
+async fn life(end: &'static str) {
+    let ttl = ms(3000);
+    let script = Script::new([granted(ttl)], [held(ttl)], [released()]);
+    let causes = [Cause::Revoked, Cause::Taken, Cause::Gone, Cause::Session];
+    match (end, causes.into_iter().find(|cause| cause.as_str() == end)) {
+        (_, Some(cause)) => script.renewals.lock().unwrap().push_front((ms(1), Ok(Renewal::Lost(cause)))),
+        ("busy" | "given_up" | "listen", _) => {
+            script.attempts.lock().unwrap().extend([busy()]);
+            script.attempts.lock().unwrap().pop_front();
+            script.listens.lock().unwrap().push_front(unknown(ms(20)));
+        }
+        ("error" | "attempt", _) => script.attempts.lock().unwrap().push_front(unknown(ms(20))),
+        ("watch", _) => script.watches.lock().unwrap().push_front(unknown(ms(20))),
+        ("renew", _) => script.renewals.lock().unwrap().push_front(unknown(ms(20))),
+        ("expired", _) => script.renewals.lock().unwrap().push_front(unknown(ttl * 2)),
+        ("release", _) => script.releases.lock().unwrap().push_front(unknown(ms(20))),
+        ("claim", _) => script.panics_in("attempt"),
+        ("runtime_ended", _) => script.panics_in("renew"),
+        _ => {}
+    }
+    let client = client(&script).await;
+    let terms = client.lock("n").ttl(ttl).wait(ms(100));
+    let lock = if end == "max_hold" { terms.max_hold(ms(1500)) } else { terms }.build().unwrap();
+    let guard = match end {
+        "busy" | "error" => lock.try_acquire().await.ok().flatten(),
+        _ => lock.acquire().await.ok(),
+    };
+    pass(ttl).await;
+    if end == "cut off" {
+        // The runtime ends, and its claims with it.
+        return std::mem::forget(guard);
+    }
+    drop(guard);
+    assert_eq!(client.shutdown(ttl * 4).await, 0, "{end}");
+}
+
+const ENDS: [&str; 17] = [
+    "released",
+    "busy",
+    "given_up",
+    "error",
+    "attempt",
+    "listen",
+    "watch",
+    "renew",
+    "release",
+    "claim",
+    "revoked",
+    "taken",
+    "gone",
+    "session",
+    "expired",
+    "max_hold",
+    "runtime_ended",
+];
+
+#[test]
+fn every_value_of_a_label_that_the_page_names_is_seen_and_no_other() {
+    let seen = recorded(async |_| {
+        for end in ENDS {
+            life(end).await;
+        }
+    });
+    for label in ["outcome", "cause", "ending", "operation"] {
+        assert_eq!(seen.values_of(label), documented_values(label), "{label}");
+    }
+}
+
+#[test]
+fn the_gauges_come_back_to_zero_however_it_ends() {
+    for end in ENDS.into_iter().chain(["cut off"]) {
+        let seen = recorded(async |_| life(end).await);
+        let (waiting, held) = seen.gauges();
+        assert_eq!(waiting, [0.0], "{end}");
+        assert!(held.iter().all(|held| *held == 0.0), "{end}: {held:?}");
+    }
 }

@@ -113,7 +113,7 @@ impl Life {
         match self.claim.listen().await {
             Ok(()) => self.listening = Listening::Yes,
             Err(e) if e.kind() == ErrorKind::Unsupported => self.listening = Listening::Never,
-            Err(e) => self.trouble("listen", &e),
+            Err(e) => self.trouble("listen", &self.at("listen", e)),
         }
         self.listening == Listening::Yes
     }

@@ -9,6 +9,7 @@ mod reentrant;
 mod revoked;
 mod scripted;
 mod several;
+mod told;
 mod unanswered;
 
 use std::sync::{Arc, Mutex};

@@ -77,6 +77,12 @@ pub(crate) struct Script {
     /// What the server says to who wants to be told of a revoke; nothing if it can't tell.
     pub(crate) watches: Mutex<VecDeque<Step<Watched>>>,
     pub(crate) change: Notify,
+    /// What it says to who would listen; nothing if it agrees at once.
+    pub(crate) listens: Mutex<VecDeque<Step<()>>>,
+    /// What it says to who revokes; nothing if the holder is not known.
+    pub(crate) revokes: Mutex<VecDeque<Step<Revoked>>>,
+    /// What it says to who prepares it; nothing if there is nothing to do.
+    pub(crate) inits: Mutex<VecDeque<Step<String>>>,
     /// What leases belong to: to each lock, unless the test says otherwise before it opens its client.
     pub(crate) lease: OnceLock<Lease>,
     /// By how much the client's clock is ahead of its timers, in milliseconds.
@@ -150,6 +156,7 @@ impl Script {
 pub(crate) struct Scripted {
     script: Arc<Script>,
     info: Arc<Info>,
+    clock: Clock,
 }
 
 /// A client of the script on a virtual clock that stands at zero.
@@ -172,10 +179,9 @@ pub(crate) async fn client_with(script: &Arc<Script>, options: Options) -> Clien
         data_loss: "nothing is kept".into(),
         requests_per_hand_over: 2,
     });
-    let driver = Scripted { script: script.clone(), info };
-    let options = options
-        .clock(Clock::new(Virtual { start: now(), jumped: script.jumped.clone() }))
-        .random(Random::new(Seeded(AtomicU64::new(1))));
+    let clock = Clock::new(Virtual { start: now(), jumped: script.jumped.clone() });
+    let driver = Scripted { script: script.clone(), info, clock: clock.clone() };
+    let options = options.clock(clock).random(Random::new(Seeded(AtomicU64::new(1))));
     options.open("scripted", "", |_| async { Ok(driver) }).await.expect("a runtime")
 }
 
@@ -193,12 +199,24 @@ impl Driver for Scripted {
         Ok(Inspection::default())
     }
 
-    async fn revoke(&self, _: &Name, _: Revocation) -> Result<Revoked> {
-        Ok(Revoked::NotHeld)
+    async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
+        if self.script.revokes.lock().expect("no panic under it").is_empty() {
+            return Ok(Revoked::NotHeld);
+        }
+        let Revocation { holder, label, when, patience, .. } = revocation;
+        let what = format!("revoke {name} from {holder} {when:?} as {label} within {patience:?}");
+        self.script.step(&self.clock, what, &self.script.revokes).await
     }
 
     async fn check(&self, _: Duration) -> Result<Vec<Finding>> {
         Ok(Vec::new())
+    }
+
+    async fn init(&self, patience: Duration) -> Result<String> {
+        if self.script.inits.lock().expect("no panic under it").is_empty() {
+            return Ok(String::new());
+        }
+        self.script.step(&self.clock, format!("init within {patience:?}"), &self.script.inits).await
     }
 }
 
@@ -212,6 +230,13 @@ struct ScriptedClaim {
 impl Claim for ScriptedClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         self.script.step(&self.clock, "attempt".into(), &self.script.attempts).await
+    }
+
+    async fn listen(&mut self) -> Result<()> {
+        if self.script.listens.lock().expect("no panic under it").is_empty() {
+            return Ok(());
+        }
+        self.script.step(&self.clock, "listen".into(), &self.script.listens).await
     }
 
     async fn changed(&mut self) {

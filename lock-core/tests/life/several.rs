@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::Attempt;
-use lock_core::{Client, Clock, Ending, ErrorKind, LockBuilder, MultiGuard, MultiLock, Result};
+use lock_core::driver::{Attempt, Renewal};
+use lock_core::{Cause, Client, Clock, Ending, ErrorKind, LockBuilder, MultiGuard, MultiLock, Result};
 
 use crate::TTL;
-use crate::scripted::{Script, Step, busy, client, granted, held, ms, released};
+use crate::scripted::{Script, Step, busy, client, granted, held, ms, released, unknown};
 
 async fn server(attempt: Step<Attempt>) -> (Arc<Script>, Client) {
     let script = Script::new([attempt], [held(TTL)], [released()]);
@@ -78,4 +78,56 @@ async fn who_waits_without_end_asks_less_and_less_often() {
     assert!(acquired(&locks).await.is_none());
     let attempts = script.times_of("attempt");
     assert!((30..=70).contains(&attempts.len()), "one a second at last: {} in 30 s", attempts.len());
+}
+
+/// Of these two the second one's server confirms nothing, and the other one's everything.
+async fn one_of_two_at_risk(fixed: bool) -> (Client, MultiGuard) {
+    let (_, a) = server(granted(TTL)).await;
+    let script = Script::new([granted(TTL)], [unknown(ms(100))], [released()]);
+    let b = client(&script).await;
+    let second = b.lock("b").ttl(TTL);
+    let second = if fixed { second.fixed_lease() } else { second };
+    let guard = both(a.lock("a").ttl(TTL), second).acquire().await.unwrap();
+    (b, guard)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_risk_of_one_is_told_with_its_name_before_it_is_lost() {
+    for (before, fixed) in [(ms(500), true), (ms(500), false), (ms(1400), false), (ms(0), false)] {
+        let (b, guard) = one_of_two_at_risk(fixed).await;
+        let deadline = b.clock().now() + guard.guards()[1].valid_for();
+        let (name, cause) =
+            Clock::system().timeout(TTL * 2, guard.at_risk(before)).await.expect("it is not renewed");
+        assert_eq!((name.as_str(), cause), ("b", Cause::Expired), "{before:?}");
+        // The clock's timers have whole milliseconds.
+        let left = deadline.since(b.clock().now());
+        assert!(left <= before && left + ms(1) >= before, "{before:?}: {left:?} are left");
+        assert_eq!(guard.is_held(), before > ms(0), "{before:?}");
+        assert!(guard.guards()[0].is_held());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn none_is_at_risk_while_all_are_renewed() {
+    let ((_, a), (_, b)) = (server(granted(TTL)).await, server(granted(TTL)).await);
+    let guard = both(a.lock("a").ttl(TTL), b.lock("b").ttl(TTL)).acquire().await.unwrap();
+    assert!(Clock::system().timeout(TTL * 20, guard.at_risk(TTL / 2)).await.is_none());
+    assert!(guard.is_held());
+    let (_, cause) = guard.at_risk(TTL).await;
+    assert_eq!(cause, Cause::Expired, "no lease is certain for all of its ttl");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_the_risk_of_what_is_lost_is_told_at_once() {
+    let (_, a) = server(granted(TTL)).await;
+    let script = Script::new([granted(TTL)], [(ms(1), Ok(Renewal::Lost(Cause::Gone)))], [released()]);
+    let b = client(&script).await;
+    let guard = both(a.lock("a").ttl(TTL), b.lock("b").ttl(TTL)).acquire().await.unwrap();
+    // Less than what is left: only the loss can be told.
+    let (name, cause) = guard.at_risk(ms(100)).await;
+    assert_eq!((name.as_str(), cause), ("b", Cause::Gone));
+    let told = b.clock().now();
+    assert_eq!(told.since_origin().as_millis() as u64, script.times_of("renew")[0] + 1);
+    let (name, cause) = guard.at_risk(ms(0)).await;
+    assert_eq!((name.as_str(), cause, b.clock().now()), ("b", Cause::Gone, told));
 }

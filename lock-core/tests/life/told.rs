@@ -1,0 +1,338 @@
+//! What each event holds, and that the events of a claim's life fit together: who asks is answered once, and what was
+//! granted ends once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_core::driver::Renewal;
+use lock_core::{
+    Cause, Client, Clock, Ending, Event, FencingToken, Guard, Name, Options, Owner, Refusal, Result,
+};
+use tokio::task::JoinHandle;
+
+use crate::scripted::{self, Script, busy, client_with, granted, held, ms, pass, released, unknown};
+use crate::{TTL, acquired, lock, lost};
+
+/// An event, as its observer may keep it.
+#[derive(Clone, Debug, PartialEq)]
+enum Told {
+    Asked(String),
+    Granted(String, Owner, FencingToken, Duration),
+    NotGranted(String, Refusal, Duration),
+    Renewed(String, Duration),
+    Lost(String, Owner, Cause, Duration),
+    Ended(String, Owner, Ending, Duration),
+    /// Its error names the lock and the backend, too.
+    Trouble(String, &'static str, Option<String>, Option<&'static str>),
+    Jumped(Duration),
+}
+
+use Told::{Asked, Ended, Granted, Jumped, Lost, NotGranted, Renewed, Trouble};
+
+impl Told {
+    /// Every field of every event: one that is added has to be looked at here.
+    fn of(event: &Event<'_>) -> Told {
+        match *event {
+            Event::Asked { name } => Asked(name.to_string()),
+            Event::Granted { name, owner, token, waited } => Granted(name.to_string(), owner, token, waited),
+            Event::NotGranted { name, why, waited } => NotGranted(name.to_string(), why, waited),
+            Event::Renewed { name, took } => Renewed(name.to_string(), took),
+            Event::Lost { name, owner, cause, held } => Lost(name.to_string(), owner, cause, held),
+            Event::Ended { name, owner, ending, held } => Ended(name.to_string(), owner, ending, held),
+            Event::Trouble { name, operation, error } => {
+                let named = error.name().map(Name::to_string);
+                Trouble(name.to_string(), operation, named, error.backend())
+            }
+            Event::Jumped { by } => Jumped(by),
+            _ => panic!("an event that this test does not know: {event:?}"),
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        match self {
+            Asked(name)
+            | Granted(name, ..)
+            | NotGranted(name, ..)
+            | Renewed(name, ..)
+            | Lost(name, ..)
+            | Ended(name, ..)
+            | Trouble(name, ..) => Some(name),
+            Jumped(_) => None,
+        }
+    }
+}
+
+/// What a client has told, and when, in milliseconds since the test's beginning.
+#[derive(Clone, Debug, Default)]
+struct Account(Arc<Mutex<Vec<(u64, Told)>>>);
+
+impl Account {
+    async fn client(&self, script: &Arc<Script>) -> Client {
+        let (all, began) = (self.0.clone(), scripted::now());
+        let options = Options::default().observer(move |event| {
+            let at = u64::try_from(began.elapsed().as_millis()).unwrap();
+            all.lock().unwrap().push((at, Told::of(event)));
+        });
+        client_with(script, options).await
+    }
+
+    fn all(&self) -> Vec<(u64, Told)> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Without when.
+    fn words(&self) -> Vec<Told> {
+        self.all().into_iter().map(|(_, told)| told).collect()
+    }
+}
+
+fn n() -> String {
+    "n".to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_life_is_told_from_the_asking_to_the_end() {
+    let script =
+        Script::new([busy(), (ms(4), granted(TTL).1)], [(ms(3), held(TTL).1)], [(ms(2), released().1)]);
+    let account = Account::default();
+    let client = account.client(&script).await;
+    pass(ms(10)).await;
+    let guard = acquired(&client).await;
+    let (owner, token) = (guard.owner(), guard.token());
+    pass(ms(1500)).await;
+    assert_eq!(guard.release().await, Ending::Released);
+    let renewed = script.times_of("renew")[0] + 3;
+    let expected = [
+        (10, Asked(n())),
+        // The first attempt took 1 ms, the one after it 4.
+        (15, Granted(n(), owner, token, ms(5))),
+        (renewed, Renewed(n(), ms(3))),
+        // Held since the attempt that was granted began, and until the release was answered.
+        (1517, Ended(n(), owner, Ending::Released, ms(1517 - 11))),
+    ];
+    assert_eq!(account.all(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gets_no_lock_is_told_why_and_after_how_long() {
+    for (what, first, why, waited) in [
+        ("looks and finds it held", (ms(7), busy().1), Refusal::Busy, ms(7)),
+        ("looks and is not answered", unknown(ms(40)), Refusal::Error, ms(40)),
+        ("waits for too long", busy(), Refusal::GivenUp, ms(250)),
+        ("goes away", busy(), Refusal::GivenUp, ms(300)),
+        ("is turned away", busy(), Refusal::Error, ms(350)),
+    ] {
+        let script = Script::new([first], [held(TTL)], [released()]);
+        let account = Account::default();
+        let client = account.client(&script).await;
+        let limited = client.lock("n").ttl(TTL).wait(ms(250)).build().unwrap();
+        match what {
+            "waits for too long" => drop(limited.acquire().await.unwrap_err()),
+            "goes away" => assert!(Clock::system().timeout(waited, acquired(&client)).await.is_none()),
+            "is turned away" => {
+                let waiting = waits(&client, "n");
+                pass(waited).await;
+                client.shutdown(TTL).await;
+                waiting.await.unwrap().unwrap_err();
+            }
+            _ => drop(lock(&client).try_acquire().await),
+        }
+        client.shutdown(TTL).await;
+        let at = u64::try_from(waited.as_millis()).unwrap();
+        assert_eq!(account.all(), [(0, Asked(n())), (at, NotGranted(n(), why, waited))], "{what}");
+    }
+}
+
+/// A caller that waits for this lock.
+fn waits(client: &Client, name: &str) -> JoinHandle<Result<Guard>> {
+    let lock = client.lock(name).ttl(TTL).build().unwrap();
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+/// Behind another task of this process, which holds it.
+#[tokio::test(start_paused = true)]
+async fn who_waits_behind_its_neighbour_is_told_of_too() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let account = Account::default();
+    let client = account.client(&script).await;
+    let guard = acquired(&client).await;
+    let behind = client.lock("n").ttl(TTL).wait(ms(50)).build().unwrap();
+    behind.acquire().await.unwrap_err();
+    // Its server was asked for the first one only.
+    assert_eq!(script.times_of("attempt"), [0]);
+    let behind = &account.all()[2..];
+    assert_eq!(behind, [(1, Asked(n())), (51, NotGranted(n(), Refusal::GivenUp, ms(50)))]);
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_cause_of_a_loss_is_told_with_what_was_lost() {
+    for cause in [
+        Cause::Revoked,
+        Cause::Taken,
+        Cause::Gone,
+        Cause::Session,
+        Cause::Expired,
+        Cause::MaxHold,
+        Cause::RuntimeEnded,
+    ] {
+        let renewal = match cause {
+            Cause::Expired => unknown(TTL * 2),
+            Cause::MaxHold => held(TTL),
+            lost => (ms(1), Ok(Renewal::Lost(lost))),
+        };
+        let script = Script::new([granted(TTL)], [renewal], [released()]);
+        let account = Account::default();
+        let client = account.client(&script).await;
+        let mut terms = client.lock("n").ttl(TTL);
+        if cause == Cause::MaxHold {
+            terms = terms.max_hold(ms(1500));
+        }
+        let guard = terms.build().unwrap().acquire().await.unwrap();
+        if cause == Cause::RuntimeEnded {
+            script.panics_in("renew");
+        }
+        assert_eq!(lost(&guard).await, cause);
+        let told = client.clock().now().since_origin();
+        let owner = guard.owner();
+        drop(guard);
+        assert_eq!(client.shutdown(TTL * 4).await, 0);
+        let mut words = account.all();
+        words.retain(|(_, told)| matches!(told, Lost(..) | Ended(..)));
+        let [(lost_at, loss), (ended_at, end)] = &words[..] else { panic!("{cause:?}: {words:?}") };
+        // It was asked for at 0.
+        assert_eq!((ms(*lost_at), loss), (told, &Lost(n(), owner, cause, told)));
+        assert_eq!(end, &Ended(n(), owner, Ending::Expired, ms(*ended_at)), "{cause:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_does_not_do_is_told_with_the_lock_and_the_call() {
+    for call in ["attempt", "listen", "watch", "renew", "release", "claim"] {
+        let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+        match call {
+            "attempt" => script.attempts.lock().unwrap().push_front(unknown(ms(20))),
+            "listen" => {
+                script.attempts.lock().unwrap().extend([busy(), busy(), granted(TTL)]);
+                script.attempts.lock().unwrap().pop_front();
+                script.listens.lock().unwrap().extend([unknown(ms(20)), (ms(1), Ok(()))]);
+            }
+            "watch" => script.watches.lock().unwrap().push_front(unknown(ms(20))),
+            "renew" => script.renewals.lock().unwrap().push_front(unknown(ms(20))),
+            "release" => script.releases.lock().unwrap().push_front(unknown(ms(20))),
+            _ => script.panics_in("renew"),
+        }
+        let account = Account::default();
+        let client = account.client(&script).await;
+        let guard = acquired(&client).await;
+        pass(ms(1100)).await;
+        drop(guard);
+        assert_eq!(client.shutdown(TTL).await, 0);
+        let mut troubles = account.words();
+        troubles.retain(|told| matches!(told, Trouble(..)));
+        assert_eq!(troubles, [Trouble(n(), call, Some(n()), Some("scripted"))]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_jump_is_told_with_its_length() {
+    let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
+    let account = Account::default();
+    let client = account.client(&script).await;
+    let guard = client.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
+    pass(ms(50)).await;
+    // Less than the lease: it is held still.
+    script.jump(ms(1000));
+    pass(TTL / 5).await;
+    assert!(guard.is_held());
+    let mut words = account.words();
+    words.retain(|told| matches!(told, Jumped(_)));
+    assert_eq!(words, [Jumped(ms(1000))]);
+}
+
+/// Callers that come and go at every moment of a life, whatever the server does: what is told of each name adds up.
+#[tokio::test(start_paused = true)]
+async fn who_asks_is_answered_once_and_what_is_granted_ends_once() {
+    let mut seen = BTreeMap::new();
+    for server in 0..4 {
+        let script = Script::new(
+            [busy(), (ms(20), granted(TTL).1), unknown(ms(30)), granted(TTL), (ms(5), busy().1)],
+            [held(TTL), unknown(ms(40)), (ms(1), Ok(Renewal::Lost(Cause::Gone))), held(TTL)],
+            [released(), unknown(ms(20)), released()],
+        );
+        match server {
+            0 => script.attempts.lock().unwrap().extend([granted(TTL)]),
+            1 => script.panics_in("attempt"),
+            2 => script.panics_in("renew"),
+            _ => script.panics_in("release"),
+        }
+        let account = Account::default();
+        let client = account.client(&script).await;
+        for at in 0..120 {
+            let name = format!("n{at}");
+            let waiting = waits(&client, &name);
+            let looking = client.lock(&name).ttl(TTL).build().unwrap();
+            let looking = tokio::spawn(async move { looking.try_acquire().await });
+            pass(ms(at)).await;
+            waiting.abort();
+            looking.abort();
+        }
+        let holder = waits(&client, "held");
+        pass(TTL * 2).await;
+        drop(holder);
+        assert_eq!(client.shutdown(TTL * 4).await, 0);
+        let mut by_name: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+        for told in account.words() {
+            by_name.entry(told.name().unwrap().to_owned()).or_default().push(told);
+        }
+        for (name, words) in by_name {
+            for (kind, count) in adds_up(&name, &words) {
+                *seen.entry(kind).or_insert(0) += count;
+            }
+        }
+    }
+    for kind in ["asked", "granted", "not granted", "lost", "ended"] {
+        assert!(seen[kind] > 1, "this has shown too little: {seen:?}");
+    }
+}
+
+/// What was told of one name, counted.
+fn adds_up(name: &str, words: &[Told]) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    let mut held: Vec<(Owner, bool)> = Vec::new();
+    let mut waiting = 0_usize;
+    for told in words {
+        let kind = match told {
+            Asked(_) => {
+                waiting += 1;
+                "asked"
+            }
+            Granted(_, owner, ..) => {
+                waiting = waiting.checked_sub(1).expect("who was granted it has asked");
+                held.push((*owner, false));
+                "granted"
+            }
+            NotGranted(..) => {
+                waiting = waiting.checked_sub(1).expect("who was refused has asked");
+                "not granted"
+            }
+            Lost(_, owner, ..) => {
+                let hold =
+                    held.iter_mut().find(|(holder, _)| holder == owner).expect("what is lost was granted");
+                assert!(!std::mem::replace(&mut hold.1, true), "{name}: lost twice: {words:?}");
+                "lost"
+            }
+            Ended(_, owner, ending, _) => {
+                let at = held.iter().position(|(holder, _)| holder == owner).expect("what ends was granted");
+                let (_, lost) = held.swap_remove(at);
+                assert!(!lost || *ending == Ending::Expired, "{name}: {words:?}");
+                "ended"
+            }
+            Renewed(..) | Trouble(..) | Jumped(_) => continue,
+        };
+        *counts.entry(kind).or_insert(0) += 1;
+    }
+    assert_eq!((waiting, &held[..]), (0, &[][..]), "{name}: left over: {words:?}");
+    counts
+}
