@@ -9,7 +9,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_conformance::timing::too_late;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than anything here takes on a busy machine.
@@ -140,7 +139,7 @@ impl Running {
     pub(crate) fn next_line(&self) -> Option<String> {
         match self.stdout.recv_timeout(LIMIT) {
             Ok(line) => Some(line),
-            Err(mpsc::RecvTimeoutError::Timeout) => too_late("the command says nothing"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("the command says nothing"),
             Err(mpsc::RecvTimeoutError::Disconnected) => None,
         }
     }
@@ -149,7 +148,7 @@ impl Running {
     pub(crate) fn complaint(&self) -> String {
         match self.stderr.recv_timeout(LIMIT) {
             Ok(line) => line,
-            Err(mpsc::RecvTimeoutError::Timeout) => too_late("nothing is said on stderr"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("nothing is said on stderr"),
             Err(mpsc::RecvTimeoutError::Disconnected) => panic!("the program ended without a word on stderr"),
         }
     }
@@ -242,7 +241,7 @@ fn rest(lines: &mpsc::Receiver<String>) -> String {
             Ok(line) => text = text + &line + "\n",
             Err(mpsc::RecvTimeoutError::Disconnected) => return text,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                too_late(&format!("somebody lives on and holds the pipe; so far: {text}"))
+                panic!("a process lives on and holds the pipe; so far: {text}")
             }
         }
     }

@@ -51,13 +51,19 @@ fn not_executed(server: &Owned) {
     }
 }
 
+/// The token is the one that the server knows: another client reads it there.
 fn environment(server: &Owned) {
-    let done =
-        run(server.url(), "the environment", &[], "echo \"$LOCK_NAME\"; echo \"$LOCK_TOKEN\"").finish();
-    done.expect(0, &[]);
-    let (name, token) = done.stdout.trim_end().split_once('\n').unwrap();
+    let script = "echo \"$LOCK_NAME\"; echo \"$LOCK_TOKEN\"; exec sleep 100";
+    let holder = run(server.url(), "the environment", &[], script).start();
+    let (name, token) = (holder.line(), holder.line());
+    let seen = lock(["status", "the environment", "--json", "--on", server.url()]).finish();
+    seen.expect(0, &[]);
+    let seen: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
     assert_eq!(name, "the environment");
-    assert!(token.parse::<u64>().unwrap() > 0, "{done:?}");
+    assert_eq!(token.parse().ok(), seen["holder"]["token"].as_u64(), "LOCK_TOKEN is {token}; {seen}");
+    assert!(seen["holder"]["token"].is_u64(), "{seen}");
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
 }
 
 fn streams(server: &Owned) {

@@ -48,6 +48,7 @@ pub(crate) fn main() {
     .concat();
     let on_server = on_server.into_iter().map(|(name, case)| (name, move || case(&redis())));
     let mut trials = rules::judged("lock-cli", without);
+    trials.extend(rules::judged("lock-cli", own_file::BY_SQLITE.iter().copied()));
     trials.extend(rules::on(&Redis, on_server));
     // By unshare(1) of util-linux.
     #[cfg(target_os = "linux")]

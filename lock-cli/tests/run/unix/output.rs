@@ -2,7 +2,6 @@
 
 use std::io::pipe;
 
-use lock_conformance::assert_in_time;
 use lock_conformance::servers::Owned;
 
 use super::OnServer;
@@ -53,8 +52,6 @@ fn stderr_broken(server: &Owned) {
     ] {
         for call in each_broken(call) {
             let done = call.finish();
-            // On its stderr, where it would say that the server was not reached in time, nothing can stand.
-            assert_in_time!(done.status != 69 || status == 69, "{what}: {done:?}");
             assert_eq!(done.status, status, "{what}: {done:?}");
         }
     }

@@ -22,6 +22,13 @@ pub(crate) const CASES: &[Case] = &[
     ("schema prints what the file has, and init finds it there", schema),
 ];
 
+/// A case that says why if it could not be run.
+type WherePossible = (&'static str, fn() -> Result<(), String>);
+
+/// Where SQLite's own program is.
+pub(crate) const BY_SQLITE: &[WherePossible] =
+    &[("sqlite3 takes the printed schema as it is", taken_by_sqlite)];
+
 /// A call of somebody whose home this is.
 fn at_home<'a>(home: &Path, args: impl IntoIterator<Item = &'a str>) -> Call {
     lock(args).env("HOME", home).without("XDG_STATE_HOME")
@@ -133,17 +140,25 @@ fn cron() {
 
 fn schema() {
     let home = TempDir::new().unwrap();
-    let printed = at_home(home.path(), ["schema"]).finish();
-    assert!(printed.status == 0 && printed.stdout.contains("CREATE TABLE"), "{printed:?}");
+    printed_schema(&home);
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0, "it was only to be printed");
     let done = at_home(home.path(), ["init", "--yes"]).finish();
     assert_eq!((done.status, done.stdout.as_str()), (0, "there was nothing to do\n"));
     let check = at_home(home.path(), ["check"]).finish();
     assert!(check.status == 0 && check.stdout.contains("good     writable"), "{check:?}");
-    // SQLite's own program takes it as it is, where there is one.
-    let Ok(mut sqlite) = Command::new("sqlite3").arg(":memory:").stdin(Stdio::piped()).spawn() else {
-        return eprintln!("not run: the printed schema by sqlite3, which is not on the PATH");
-    };
-    std::io::Write::write_all(&mut sqlite.stdin.take().unwrap(), printed.stdout.as_bytes()).unwrap();
+}
+
+fn printed_schema(home: &TempDir) -> String {
+    let printed = at_home(home.path(), ["schema"]).finish();
+    assert!(printed.status == 0 && printed.stdout.contains("CREATE TABLE"), "{printed:?}");
+    printed.stdout
+}
+
+fn taken_by_sqlite() -> Result<(), String> {
+    let program = Command::new("sqlite3").arg(":memory:").stdin(Stdio::piped()).spawn();
+    let mut sqlite = program.map_err(|e| format!("sqlite3 can't be run: {e}"))?;
+    let schema = printed_schema(&TempDir::new().unwrap());
+    std::io::Write::write_all(&mut sqlite.stdin.take().unwrap(), schema.as_bytes()).unwrap();
     assert!(sqlite.wait().unwrap().success());
+    Ok(())
 }

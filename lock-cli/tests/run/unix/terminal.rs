@@ -8,7 +8,6 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 use std::{str, thread};
 
-use lock_conformance::assert_in_time;
 use lock_conformance::servers::Owned;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -92,7 +91,7 @@ impl Session {
                 return;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert_in_time!(!left.is_zero(), "{what:?} is not shown: {:?}", &text[self.seen..]);
+            assert!(!left.is_zero(), "{what:?} is not shown: {:?}", &text[self.seen..]);
             text = self.screen.written.wait_timeout(text, left).unwrap().0;
         }
     }

@@ -42,7 +42,7 @@ fn max_hold(server: &Owned) {
     let (said, lasted, held) = (holder.next_line(), holder.lasts(), began.elapsed());
     let done = holder.finish();
     done.expect(124, &["--max-hold"]);
-    assert_in_time!(said.is_some(), "killed before it could say anything: {done:?}");
+    assert_in_time!(said.is_some(), late by Duration::from_millis(400), "killed before it could say anything: {done:?}");
     assert_eq!(said.as_deref(), Some("terminated"));
     assert!(lasted >= Duration::from_secs(3), "{lasted:?}");
     assert_in_time!(held < Duration::from_millis(3_500), "{held:?}");
@@ -74,7 +74,9 @@ fn min_hold(server: &Owned) {
     let holder = run(server.url(), "min-hold", &["--min-hold", "1500ms"], "echo done").start();
     assert_eq!(holder.line(), "done");
     let other = run(server.url(), "min-hold", &["--no-wait"], "true").finish();
-    assert_in_time!(other.status == 75 || holder.lasts() < LEAST, "{other:?} after {:?}", holder.lasts());
+    if other.status != 75 {
+        assert_in_time!(holder.lasts() < LEAST, "{other:?} after {:?}", holder.lasts());
+    }
     other.expect(75, &[]);
     let done = holder.finish();
     done.expect(0, &[]);
@@ -101,7 +103,9 @@ fn signal_while_lingering(server: &Owned) {
     holder.signal(Signal::TERM);
     assert!(holder.complaint().contains("--min-hold"));
     let other = run(server.url(), "lingers", &["--no-wait"], "true").finish();
-    assert_in_time!(other.status == 75 || holder.lasts() < LEAST, "{other:?} after {:?}", holder.lasts());
+    if other.status != 75 {
+        assert_in_time!(holder.lasts() < LEAST, "{other:?} after {:?}", holder.lasts());
+    }
     other.expect(75, &[]);
     let done = holder.finish();
     assert_eq!(done.status, 143, "{done:?}");
@@ -121,7 +125,9 @@ fn hung_up_while_lingering(server: &Owned) {
     holder.signal(Signal::HUP);
     let apart = began.elapsed();
     let done = holder.finish();
-    assert_in_time!(done.status == 143 || apart < Duration::from_secs(1), "{apart:?}: {done:?}");
+    if done.status != 143 {
+        assert_in_time!(apart < Duration::from_secs(1), "{apart:?}: {done:?}");
+    }
     assert_eq!(done.status, 143, "{done:?}");
     assert!(done.lasted >= LEAST, "{done:?}");
     // Not when the ttl of a minute is over.
@@ -167,7 +173,9 @@ fn signal_at_release(server: &Owned) {
     redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut connection).unwrap();
     let paused = asked.elapsed();
     let done = holder.finish();
-    assert_in_time!(done.status == 3 || paused < Duration::from_secs(1), "{paused:?}: {done:?}");
+    if done.status != 3 {
+        assert_in_time!(paused < Duration::from_secs(1), "{paused:?}: {done:?}");
+    }
     done.expect(3, &[]);
     // And a server that says nothing is not waited for.
     std::fs::remove_file(&end).unwrap();
@@ -202,7 +210,7 @@ fn kill_grace(server: &Owned) {
     done.expect(124, &[]);
     // Behind what the shell says of its `sleep`.
     assert!(done.stderr.contains("--max-hold"), "{done:?}");
-    assert_in_time!(said.is_some(), "killed before it could say anything: {done:?}");
+    assert_in_time!(said.is_some(), late by Duration::from_millis(400), "killed before it could say anything: {done:?}");
     assert!(lasted >= Duration::from_secs(2), "{lasted:?}");
     assert_in_time!(asked < Duration::from_millis(2_350), "{asked:?}");
     // A program that is stopped while it reckons the watcher's deadline tells one that is too early.

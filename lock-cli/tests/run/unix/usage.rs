@@ -45,6 +45,7 @@ fn bad_usage() {
         &["run", "--on", &odd, "--name", "n", "--", "true"],
         &["run", "--on", &file, "--name", "n", "--max-hold", "0s", "--", "true"],
         &["run", "--on", &file, "--name", "n", "--max-hold", "5s", "--min-hold", "6s", "--", "true"],
+        &["run", "--on", &file, "--on-file", "/no/such/file", "--name", "n", "--", "true"],
         &["run", "--on", "gopher://host", "--name", "n", "--", "true"],
         &["run", "--on", "localhost", "--name", "n", "--", "true"],
     ] {
