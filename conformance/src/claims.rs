@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::timing::Answered;
 use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Request, Waits};
 use lock_core::{Client, Label, Name, Owner, Random};
 
@@ -35,7 +36,7 @@ pub fn claim(client: &Client, name: &str, terms: Terms<'_>) -> Box<dyn Claim> {
 
 /// Attempts, and is granted the lock; panics if it isn't.
 pub async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
-    match claim.attempt().await.expect("the server is up") {
+    match claim.attempt().answered().await {
         Attempt::Granted(grant) => grant,
         Attempt::Busy(busy) => panic!("expected a grant, got {busy:?}"),
     }

@@ -9,6 +9,7 @@ mod bounds;
 mod cases;
 pub mod claims;
 mod dice;
+mod failure;
 mod harness;
 #[cfg(feature = "servers")]
 pub mod interop;

@@ -1,80 +1,179 @@
 //! Whether the machine itself kept time while a test ran: what came too late on one that stood still meanwhile, as
 //! virtual ones do, says nothing about a backend.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// With six programs that compute all the time on two processors timers were 18 ms late at most.
-const LATE: Duration = Duration::from_millis(30);
-/// Of all the processors' time, in percent.
-const STOLEN: u64 = 10;
+/// How often the machine is looked at.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Of the shortest limits of cases, which are a hundred milliseconds and more, a few writes take all.
-const SLOW: Duration = Duration::from_millis(30);
 /// A disk is asked so seldom that servers don't notice.
 const SELDOM: Duration = Duration::from_millis(100);
+/// A disk that takes no longer for a byte keeps no server waiting.
+const PROMPT: Duration = Duration::from_millis(5);
+/// No test takes longer than this.
+const REMEMBERED: Duration = Duration::from_secs(660);
 
-/// Watches the machine until it is asked.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    latest: Longest,
-    /// Of writing to where servers write.
-    slowest: Longest,
-    times: Option<Times>,
-    /// Their end ends the threads.
-    _ends: [Sender<()>; 2],
+/// What keeps a test from going on, though it would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// A thread that was to be woken was woken so much later: the machine stood still, or its timers did.
+    Timer,
+    /// Others had the processors.
+    Busy,
+    /// The processors' time was another machine's.
+    Stolen,
+    Disk,
 }
 
-/// The longest of some times.
-#[derive(Clone, Debug, Default)]
-struct Longest(Arc<AtomicU64>);
+impl Reason {
+    const ALL: [Reason; 4] = [Reason::Timer, Reason::Busy, Reason::Stolen, Reason::Disk];
 
-impl Longest {
-    fn was(&self, time: Duration) {
-        self.0.fetch_max(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    fn get(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    fn as_str(self) -> &'static str {
+        match self {
+            Reason::Timer => "no timer came in time",
+            Reason::Busy => "the processors were taken",
+            Reason::Stolen => "the processors' time was another machine's",
+            Reason::Disk => "the disk answered nobody",
+        }
     }
 }
 
-impl Watch {
-    pub(crate) fn start() -> Watch {
-        let (latest, slowest) = (Longest::default(), Longest::default());
-        let mut before = Instant::now();
-        let timer = latest.clone();
-        let timers = every(PAUSE, move || {
-            timer.was(before.elapsed().saturating_sub(PAUSE));
-            before = Instant::now();
-        });
-        let (sync, file) = (slowest.clone(), file());
-        let syncs = every(SELDOM, move || {
-            let Some(mut file) = file.as_ref() else { return };
-            let asked = Instant::now();
-            if file.write_all(b"s").and_then(|()| file.sync_data()).is_ok() {
-                sync.was(asked.elapsed());
+/// For how long the machine stood still within some time, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stall {
+    pub(crate) time: Duration,
+    reason: Reason,
+}
+
+#[cfg(test)]
+impl Stall {
+    pub(crate) fn of(time: Duration) -> Stall {
+        Stall { time, reason: Reason::Timer }
+    }
+}
+
+impl std::fmt::Display for Stall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} for {:.0?}", self.reason.as_str(), self.time)
+    }
+}
+
+/// The longest stall of this machine since `since`, within a time of `span`. The machine is watched from the first call
+/// of [`watch`] on.
+pub(crate) fn stalled(since: Instant, span: Duration) -> Stall {
+    watch().lock().unwrap_or_else(PoisonError::into_inner).longest(since, span)
+}
+
+/// Watches the machine from now on.
+pub(crate) fn watch() -> &'static Mutex<Seen> {
+    static SEEN: OnceLock<Arc<Mutex<Seen>>> = OnceLock::new();
+    SEEN.get_or_init(|| {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (timers, disk) = (seen.clone(), seen.clone());
+        thread::spawn(move || watch_time(&timers));
+        thread::spawn(move || watch_disk(&disk));
+        seen
+    })
+}
+
+/// What was lost of the machine's time, and when: the latest last.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(VecDeque<(Instant, Reason, Duration)>);
+
+impl Seen {
+    fn lost(&mut self, at: Instant, reason: Reason, time: Duration) {
+        while self.0.front().is_some_and(|(then, ..)| at.saturating_duration_since(*then) > REMEMBERED) {
+            self.0.pop_front();
+        }
+        if !time.is_zero() {
+            self.0.push_back((at, reason, time));
+        }
+    }
+
+    fn longest(&self, since: Instant, span: Duration) -> Stall {
+        let of = |reason| Stall { time: self.longest_of(reason, since, span), reason };
+        let worst = |a: Stall, b: Stall| if b.time > a.time { b } else { a };
+        Reason::ALL.into_iter().map(of).reduce(worst).unwrap_or(of(Reason::Timer))
+    }
+
+    /// The most that was lost for this reason within a time of `span`.
+    fn longest_of(&self, reason: Reason, since: Instant, span: Duration) -> Duration {
+        let of_it = || self.0.iter().filter(|(at, why, _)| *why == reason && *at >= since);
+        let (mut first, mut sum, mut longest) = (of_it().peekable(), Duration::ZERO, Duration::ZERO);
+        for (at, _, time) in of_it() {
+            sum += *time;
+            while let Some((_, _, old)) =
+                first.next_if(|(then, ..)| at.saturating_duration_since(*then) > span)
+            {
+                sum -= *old;
             }
-        });
-        Watch { latest, slowest, times: Times::now(), _ends: [timers, syncs] }
+            longest = longest.max(sum);
+        }
+        longest
     }
+}
 
-    /// What it did instead of serving the test, if it did.
-    pub(crate) fn stood_still(&self) -> Option<String> {
-        let (late, slow) = (self.latest.get(), self.slowest.get());
-        if late >= LATE {
-            return Some(format!("a timer was {late:.0?} late"));
+fn watch_time(seen: &Mutex<Seen>) {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let mut stolen = stolen();
+    loop {
+        let asked = Instant::now();
+        thread::sleep(PAUSE);
+        let now = Instant::now();
+        let took = now.saturating_duration_since(asked);
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Below a millisecond is the timer's own slack.
+        let late = took.saturating_sub(PAUSE);
+        seen.lost(now, Reason::Timer, if late > Duration::from_millis(1) { late } else { Duration::ZERO });
+        seen.lost(now, Reason::Busy, taken(took, runnable(), processors));
+        let by_now = self::stolen();
+        let lost = by_now.saturating_sub(stolen) / u32::try_from(processors).unwrap_or(1);
+        seen.lost(now, Reason::Stolen, lost);
+        stolen = by_now;
+    }
+}
+
+/// Of `time`, what a thread had to wait for a processor that so many wanted.
+fn taken(time: Duration, runnable: usize, processors: usize) -> Duration {
+    let without = runnable.saturating_sub(processors);
+    time.mul_f64(without as f64 / runnable.max(1) as f64)
+}
+
+/// How many threads of the machine could run at this moment; this one is not counted. See proc_loadavg(5). Linux only.
+fn runnable() -> usize {
+    let said = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    parse_runnable(&said).unwrap_or(1).saturating_sub(1)
+}
+
+/// `0.20 0.18 0.12 runnable/all last-pid`
+fn parse_runnable(loadavg: &str) -> Option<usize> {
+    loadavg.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
+}
+
+/// Of all processors, since the machine was started: see proc_stat(5). Linux only.
+fn stolen() -> Duration {
+    parse_stolen(&std::fs::read_to_string("/proc/stat").unwrap_or_default()).unwrap_or_default()
+}
+
+/// `cpu user nice system idle iowait irq softirq steal …`, in hundredths of a second.
+fn parse_stolen(stat: &str) -> Option<Duration> {
+    let ticks: u64 = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()?;
+    Some(Duration::from_millis(ticks * 10))
+}
+
+fn watch_disk(seen: &Mutex<Seen>) {
+    let Some(mut file) = file() else { return };
+    loop {
+        thread::sleep(SELDOM);
+        let asked = Instant::now();
+        if file.write_all(b"s").and_then(|()| file.sync_data()).is_ok() {
+            let lost = asked.elapsed().saturating_sub(PROMPT);
+            seen.lock().unwrap_or_else(PoisonError::into_inner).lost(Instant::now(), Reason::Disk, lost);
         }
-        if slow >= SLOW {
-            return Some(format!("the disk took {slow:.0?} for a byte"));
-        }
-        let stolen = Times::now()?.stolen_since(self.times?);
-        (stolen >= STOLEN).then(|| format!("{stolen} % of its processors' time was another machine's"))
     }
 }
 
@@ -90,61 +189,54 @@ fn file() -> Option<File> {
     None
 }
 
-/// Has this done again and again, until what is answered is dropped.
-fn every(pause: Duration, mut work: impl FnMut() + Send + 'static) -> Sender<()> {
-    let (ends, ended) = channel();
-    thread::spawn(move || {
-        while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-            work();
-        }
-    });
-    ends
-}
-
-/// The processors' time since the machine was started, in ticks: see proc_stat(5). Linux only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Times {
-    all: u64,
-    stolen: u64,
-}
-
-impl Times {
-    fn now() -> Option<Times> {
-        Times::parse(&std::fs::read_to_string("/proc/stat").ok()?)
-    }
-
-    /// `cpu user nice system idle iowait irq softirq steal …`; what follows counts a second time.
-    fn parse(stat: &str) -> Option<Times> {
-        let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-        let ticks: Vec<u64> = ticks.take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
-        Some(Times { all: ticks.iter().sum(), stolen: *ticks.get(7)? })
-    }
-
-    /// In percent.
-    fn stolen_since(self, before: Times) -> u64 {
-        let all = self.all.saturating_sub(before.all).max(1);
-        self.stolen.saturating_sub(before.stolen) * 100 / all
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn stolen_time_is_read() {
-        let before = Times::parse("cpu  100 0 50 800 10 5 5 30 7 7\ncpu0 1 2 3\n").expect("well-formed");
-        assert_eq!(before, Times { all: 1000, stolen: 30 });
-        assert_eq!(Times { all: 1200, stolen: 60 }.stolen_since(before), 15);
-        assert_eq!(before.stolen_since(before), 0);
-        assert_eq!(Times::parse("cpu 1 2"), None);
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
     }
 
     #[test]
-    fn a_watch_that_was_kept_from_running_says_so() {
-        let watch = Watch::start();
+    fn what_the_system_says_is_read() {
+        assert_eq!(parse_runnable("0.02 0.33 1.71 3/90 4269\n"), Some(3));
+        assert_eq!(parse_runnable("0.02 0.33"), None);
+        let stat = "cpu  100 0 50 800 10 5 5 30 7 7\ncpu0 1 2 3\n";
+        assert_eq!(parse_stolen(stat), Some(ms(300)));
+        assert_eq!(parse_stolen("cpu 1 2"), None);
+    }
+
+    #[test]
+    fn a_thread_waits_for_a_processor_if_more_want_one_than_there_are() {
+        assert_eq!(taken(ms(6), 2, 2), ms(0));
+        assert_eq!(taken(ms(6), 3, 2), ms(2));
+        assert_eq!(taken(ms(6), 0, 2), ms(0));
+    }
+
+    #[test]
+    fn the_longest_stall_is_of_one_reason_within_the_time() {
+        let began = Instant::now();
+        let mut seen = Seen::default();
+        seen.lost(began, Reason::Timer, ms(900));
+        for n in 1..=9 {
+            seen.lost(began + ms(100 * n), Reason::Busy, ms(10 * n));
+        }
+        seen.lost(began + ms(950), Reason::Disk, ms(250));
+        let since = began + ms(1);
+        // 80 and 90 of one reason, and 250 of another.
+        assert_eq!(seen.longest(since, ms(150)), Stall { time: ms(250), reason: Reason::Disk });
+        assert_eq!(seen.longest(since, ms(400)), Stall { time: ms(350), reason: Reason::Busy });
+        assert_eq!(seen.longest(began, ms(1)).time, ms(900));
+        assert_eq!(seen.longest(began + ms(2000), ms(400)).time, ms(0));
+    }
+
+    #[test]
+    fn a_machine_is_watched() {
+        watch();
+        let asked = Instant::now();
+        let lost = || watch().lock().unwrap().lost(Instant::now(), Reason::Timer, ms(40_000));
+        lost();
         // Longer than any thread of a test waits for its processor.
-        watch.latest.was(Duration::from_secs(40));
-        assert_eq!(watch.stood_still().as_deref(), Some("a timer was 40s late"));
+        assert_eq!(stalled(asked, ms(1)).to_string(), "no timer came in time for 40s");
     }
 }

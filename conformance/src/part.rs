@@ -16,6 +16,7 @@ use lock_core::FencingToken;
 use crate::harness::Harness;
 use crate::runner::Verdict;
 use crate::servers::{Holder, Process, catalogue};
+use crate::timing::Returned;
 
 /// The part, the lock's name, and its ttl in milliseconds.
 const ORDER: &str = "LOCK_TEST_PART";
@@ -116,7 +117,7 @@ impl Player {
     pub(crate) async fn says(&mut self) -> String {
         let holder = self.0.take().expect(HERE);
         let said = tokio::task::spawn_blocking(move || (holder.line(LIMIT), holder)).await;
-        let (line, holder) = said.expect("no panic");
+        let (line, holder) = said.returned();
         match line {
             Ok(line) => {
                 self.0 = Some(holder);

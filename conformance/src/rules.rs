@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::judging::{Judge, Load, panic_message};
+use crate::failure::{Failure, Panics};
+use crate::judging::{Again, Judge, Load};
 use crate::servers::{Absence, Owned, Product, Settings, record};
 
 /// `rules! { fn(); module { test, … } … }` makes `tests()`, which lists `("module::test", module::test)`. The type is
@@ -89,10 +90,7 @@ where
         let name = name.into();
         let what = format!("{of}: {name}");
         Trial::ignorable_test(name, move || {
-            let again = |why: &str| {
-                println!("asked again: {what}: {why}");
-                record::asked_again(&what, why);
-            };
+            let again = |why: &Again| why.note(&what);
             let ran = JUDGE.judge(Load::Light, || in_time(test.clone()), again);
             let ran = ran.inspect_err(|why| record::failed(&what, why))?;
             Ok(match ran {
@@ -108,19 +106,24 @@ where
 }
 
 /// Runs a test on a thread that can be left behind. The error says why it failed.
-fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Result<(), String>, String> {
+fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Result<(), String>, Failure> {
+    let panics = Panics::watch();
     let (told, ended) = mpsc::channel();
-    let thread = thread::spawn(move || {
+    let thread = thread::Builder::new().name(panics.threads().to_owned()).spawn(move || {
         let ran = test().ran();
         // Nobody listens any more to one that has hung.
         let _: Result<(), _> = told.send(ran);
     });
-    match ended.recv_timeout(LONGEST) {
+    let thread = thread.expect("the machine has room for a thread");
+    let outcome = match ended.recv_timeout(LONGEST) {
         Ok(ran) => Ok(ran),
-        Err(RecvTimeoutError::Timeout) => Err(format!("it hangs: not done after {LONGEST:?}")),
+        Err(RecvTimeoutError::Timeout) => {
+            Err(Failure::Wrong(format!("it hangs: not done after {LONGEST:?}")))
+        }
         Err(RecvTimeoutError::Disconnected) => match thread.join() {
-            Err(panic) => Err(panic_message(&*panic)),
-            Ok(()) => Err("it ended without a word".into()),
+            Err(panic) => Err(Failure::of(&*panic)),
+            Ok(()) => Err(Failure::wrong("it ended without a word")),
         },
-    }
+    };
+    panics.judge(outcome)
 }

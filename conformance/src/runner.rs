@@ -10,8 +10,9 @@ use libtest_mimic::{Failed, Trial};
 use lock_core::{Info, Options};
 
 use crate::cases;
+use crate::failure::{Failure, Panics};
 use crate::harness::{Harness, Need};
-use crate::judging::{Judge, Load, panic_message};
+use crate::judging::{Again, Judge, Load};
 use crate::selection::Selection;
 use crate::setting::{Setting, is_full_run};
 
@@ -148,7 +149,7 @@ fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<Played>>>) 
     let (setting, ran) = (setting.clone(), ran.clone());
     Trial::test(format!("{}::{}", case.topic, case.name), move || {
         let began = Instant::now();
-        let again = |why: &str| note_again(case, &setting, why);
+        let again = |why: &Again| note_again(case, &setting, why);
         let outcome = JUDGE.judge(case.load, || outcome_of(case, &setting), again);
         ran.lock().expect("no case panics under this lock").push((case, began.elapsed()));
         #[cfg(feature = "servers")]
@@ -163,31 +164,29 @@ fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<Played>>>) 
 /// Of all suites of this program.
 static JUDGE: Judge = Judge::new();
 
-fn note_again(case: &Case, setting: &Setting, why: &str) {
-    let what = format!("{}: {}::{}", setting.harness.name(), case.topic, case.name);
-    println!("asked again: {what}: {why}");
-    #[cfg(feature = "servers")]
-    crate::servers::record::asked_again(&what, why);
+fn note_again(case: &Case, setting: &Setting, why: &Again) {
+    why.note(&format!("{}: {}::{}", setting.harness.name(), case.topic, case.name));
 }
 
 /// The error says why it failed.
-fn outcome_of(case: &'static Case, setting: &Setting) -> Result<(), String> {
-    let (played, ended) = block_on_and_end(play(case, setting.clone()));
-    played.and(ended)
+fn outcome_of(case: &'static Case, setting: &Setting) -> Result<(), Failure> {
+    let panics = Panics::watch();
+    let (played, ended) = block_on_and_end(panics.threads(), play(case, setting.clone()));
+    panics.judge(played.and(ended))
 }
 
 /// The error says why it failed.
-async fn play(case: &'static Case, setting: Setting) -> Result<(), String> {
+async fn play(case: &'static Case, setting: Setting) -> Result<(), Failure> {
     // In a task: a current-thread part of the runtime would see other wake-up orders than users do.
     let body = tokio::spawn((case.run)(setting));
     let limit = longest_case();
     match tokio::time::timeout(limit, body).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(e)) => Err(match e.try_into_panic() {
-            Ok(panic) => panic_message(&*panic),
-            Err(_) => "its task was cancelled".into(),
+            Ok(panic) => Failure::of(&*panic),
+            Err(_) => Failure::wrong("its task was cancelled"),
         }),
-        Err(_) => Err(format!("it hangs: not done after {limit:?}")),
+        Err(_) => Err(Failure::Wrong(format!("it hangs: not done after {limit:?}"))),
     }
 }
 
@@ -209,20 +208,25 @@ fn per_class(ran: &[Played]) -> String {
 }
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    block_on_and_end(future).0
+    block_on_and_end("beside the cases", future).0
 }
 
 /// Also says whether everything that was left in the runtime could be ended: what waits for something can be, what keeps
 /// a thread can't.
-fn block_on_and_end<T>(future: impl Future<Output = T>) -> (T, Result<(), String>) {
+fn block_on_and_end<T>(threads: &str, future: impl Future<Output = T>) -> (T, Result<(), Failure>) {
     const LONGEST: Duration = Duration::from_secs(3);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).thread_name(threads).enable_all().build();
     let runtime = runtime.expect("the machine has room for two threads");
     let out = runtime.block_on(future);
     let asked = Instant::now();
     runtime.shutdown_timeout(LONGEST);
     let hangs = asked.elapsed() >= LONGEST;
-    (out, if hangs { Err(format!("what it left behind has not ended after {LONGEST:?}")) } else { Ok(()) })
+    let ended = match hangs {
+        true => Err(Failure::Wrong(format!("what it left behind has not ended after {LONGEST:?}"))),
+        false => Ok(()),
+    };
+    (out, ended)
 }
 
 #[cfg(test)]
@@ -234,11 +238,11 @@ mod tests {
         let waits = async {
             drop(tokio::spawn(std::future::pending::<()>()));
         };
-        assert_eq!(block_on_and_end(waits).1, Ok(()));
+        assert_eq!(block_on_and_end("waits", waits).1, Ok(()));
         let keeps = async {
             drop(tokio::spawn(async { std::thread::sleep(Duration::from_secs(5)) }));
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
-        assert!(block_on_and_end(keeps).1.is_err());
+        assert!(block_on_and_end("keeps", keeps).1.is_err());
     }
 }

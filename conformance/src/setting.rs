@@ -11,7 +11,7 @@ use lock_core::{Cause, Client, Guard, Info, Lock, LockBuilder, Name, Options, Ow
 use crate::claims::{self, Terms};
 use crate::harness::Harness;
 use crate::proxy::Proxy;
-use crate::timing::{assert_in_time, until, within};
+use crate::timing::{Answered, assert_in_time, still_held, until, within};
 
 /// The setting of one case.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl Setting {
     }
 
     pub(crate) async fn client_with(&self, options: Options) -> Client {
-        self.harness.open(options).await.expect("the server under test is up")
+        self.harness.open(options).answered().await
     }
 
     /// A network of the case's own between its clients and the server.
@@ -93,7 +93,7 @@ impl Setting {
     pub(crate) async fn is_free(&self, name: &Name) -> bool {
         let client = self.client().await;
         let lock = self.lock(&client, name).build().expect("the case's terms are fine");
-        match lock.try_acquire().await.expect("the server is up") {
+        match lock.try_acquire().answered().await {
             Some(guard) => {
                 let _: lock_core::Ending = guard.release().await;
                 true
@@ -105,16 +105,16 @@ impl Setting {
     /// Fails the case if anybody else can have what this guard holds.
     pub(crate) async fn is_kept(&self, guard: &Guard, name: &Name) {
         if self.is_free(name).await {
-            guard.check().expect("it is free");
+            still_held(guard);
             panic!("it is free, and its guard holds it");
         }
     }
 
     /// Who is seen to hold what this guard holds; fails the case if nobody does.
     pub(crate) async fn seen(&self, lock: &Lock, guard: &Guard) -> Entry {
-        let seen = lock.inspect().await.expect("the server is up").holder;
+        let seen = lock.inspect().answered().await.holder;
         seen.unwrap_or_else(|| {
-            guard.check().expect("nobody holds it");
+            still_held(guard);
             panic!("nobody is seen to hold it, and its guard does");
         })
     }
@@ -131,7 +131,7 @@ impl Setting {
 
 async fn hold(lock: LockBuilder) -> Guard {
     let lock = lock.build().expect("the case's terms are fine");
-    lock.try_acquire().await.expect("the server is up").expect("nobody else has this name")
+    lock.try_acquire().answered().await.expect("nobody else has this name")
 }
 
 /// Whether cases do all that they are sized for.

@@ -1,72 +1,124 @@
-//! What a case says when something took too long: that the reason is time alone, so that it is asked again on a machine
-//! that has time for it. What is wrong whenever it happens (two holders, a token twice) never says so.
+//! What a test says when something took too long: by how much, so that a machine which stood still for that long can be
+//! told from a backend that was late. What is wrong whenever it happens (two holders, a token twice, a wake-up that was
+//! lost) never says so.
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use lock_core::{Cause, Ending};
+use lock_core::{Cause, Ending, Error, ErrorKind, Guard};
+use tokio::task::JoinError;
 
-/// What the reason of a failure begins with if it is about time alone.
-const TOO_LATE: &str = "too late: ";
-/// What it begins with if what the case is about has not happened.
-const VOID: &str = "void: ";
-/// What an error says if a call, or a wait, had not enough of it: a case that expected an answer didn't wait for long
-/// enough.
-const UNANSWERED: &str = "the server did not answer within ";
-const UNANSWERED_WAIT: &str = "the server has not answered within the wait";
-/// The same of the program `lock`, whose wait is for the server and the lock together.
-const UNREACHED_WAIT: &str = "the server was not reachable within the wait";
-/// What backends say of a call that had not enough of it, or whose message came too late.
-const OUT_OF_TIME: &[&str] = &[
-    "too late, and was refused",
-    "reached the server after its deadline",
-    "came too late, and was undone",
-    "took all of its time",
-    "until the call's time was over",
-    "kept the file locked for too long",
-    "kept the lock's row for too long",
-    "no connection was free in time",
-    "no connection could be opened within",
-    "could be reached within",
-    "no session could be opened in time",
-    "no stream of watches within",
-    "no subscription within",
-    "connection for wake-ups within",
-    "no subscription connection within",
-    "no change stream within",
-    "did not agree in time",
-    "did not say in time",
-    "took longer than the lease",
-    "expired before its release",
-];
-/// What is said of a lock that is renewed and expires all the same: by its guard, and by the program `lock`.
-const NOT_RENEWED: &str = "could not be renewed";
+use crate::failure::{TooLate, Void};
 
-/// Fails a case because of time alone, if the condition doesn't hold.
+/// What doesn't come for so long after its time is not late: it is lost.
+const LOST: Duration = Duration::from_secs(5);
+/// A call that was refused sooner was not refused for its time.
+const SHORTEST_CALL: Duration = Duration::from_millis(50);
+/// Of all that tests hold.
+const SHORTEST_LEASE: Duration = Duration::from_millis(300);
+
+/// Fails a test because of time alone, if the comparison doesn't hold.
+///
+/// Of two durations or two instants: what came, and when it was due; or what is left, and what had to be. A condition of
+/// another kind says by how much it was missed.
 ///
 /// ```
 /// # use std::time::{Duration, Instant};
 /// # use lock_conformance::assert_in_time;
 /// # let (asked, limit) = (Instant::now(), Duration::from_secs(1));
 /// assert_in_time!(asked.elapsed() < limit, "answered after {:?}", asked.elapsed());
+/// # let looks = 9;
+/// assert_in_time!(looks == 9, late by Duration::from_secs(1), "{looks} looks in 9 s");
 /// ```
 #[macro_export]
 macro_rules! assert_in_time {
-    ($condition:expr, $($reason:tt)+) => {
-        if !$condition {
-            $crate::timing::too_late(&format!($($reason)+));
+    (@ [$($came:tt)+] < $due:expr, $($reason:tt)+) => {
+        $crate::timing::at_most($($came)+, $due, || format!($($reason)+))
+    };
+    (@ [$($came:tt)+] <= $due:expr, $($reason:tt)+) => {
+        $crate::timing::at_most($($came)+, $due, || format!($($reason)+))
+    };
+    (@ [$($left:tt)+] > $least:expr, $($reason:tt)+) => {
+        $crate::timing::at_least($($left)+, $least, || format!($($reason)+))
+    };
+    (@ [$($left:tt)+] >= $least:expr, $($reason:tt)+) => {
+        $crate::timing::at_least($($left)+, $least, || format!($($reason)+))
+    };
+    (@ [$($condition:tt)+] , late by $by:expr, $($reason:tt)+) => {
+        if !($($condition)+) {
+            $crate::timing::too_late($by, &format!($($reason)+));
         }
+    };
+    (@ [$($before:tt)*] $next:tt $($rest:tt)+) => {
+        $crate::assert_in_time!(@ [$($before)* $next] $($rest)+)
+    };
+    (@ $($none:tt)*) => {
+        compile_error!("a comparison by <, <=, > or >=, or `late by` a duration")
+    };
+    ($($all:tt)+) => {
+        $crate::assert_in_time!(@ [] $($all)+)
     };
 }
 pub(crate) use assert_in_time;
 
-/// Fails a case because of time alone.
-pub fn too_late(reason: &str) -> ! {
-    panic!("{TOO_LATE}{reason}")
+/// A time that can be missed: how long something took, or when it came.
+pub trait Due: Copy {
+    /// By how much `self` is beyond `due`; zero if it isn't.
+    fn beyond(self, due: Self) -> Duration;
+
+    /// Within how much time it was missed by so much.
+    fn within(self, missed_by: Duration) -> Duration;
 }
 
-/// Ends a case that has shown nothing: what it is about, a fault of the network for one, has not happened this time.
+impl Due for Duration {
+    fn beyond(self, due: Duration) -> Duration {
+        self.saturating_sub(due)
+    }
+
+    fn within(self, missed_by: Duration) -> Duration {
+        self.max(missed_by)
+    }
+}
+
+impl Due for Instant {
+    fn beyond(self, due: Instant) -> Duration {
+        self.saturating_duration_since(due)
+    }
+
+    fn within(self, missed_by: Duration) -> Duration {
+        missed_by * 2
+    }
+}
+
+/// Fails a test that something came too late for.
+#[track_caller]
+pub fn at_most<T: Due>(came: T, due: T, reason: impl FnOnce() -> String) {
+    let by = came.beyond(due);
+    if !by.is_zero() {
+        TooLate { by, during: came.within(by), what: reason() }.panic();
+    }
+}
+
+/// Fails a test that has too little left: it was too slow itself.
+#[track_caller]
+pub fn at_least<T: Due>(left: T, least: T, reason: impl FnOnce() -> String) {
+    let by = least.beyond(left);
+    if !by.is_zero() {
+        TooLate { by, during: by * 2, what: reason() }.panic();
+    }
+}
+
+/// Fails a test because of time alone: something was late by so much, at least.
+#[track_caller]
+pub fn too_late(by: Duration, reason: &str) -> ! {
+    TooLate { by, during: by * 2, what: reason.to_owned() }.panic()
+}
+
+/// Ends a test that has shown nothing: what it is about, a fault of the network for one, has not happened this time.
+#[track_caller]
 pub fn void(reason: &str) -> ! {
-    panic!("{VOID}{reason}")
+    Void(reason.to_owned()).panic()
 }
 
 /// Panics as work may that has a bug: on purpose, and so without a word on stderr, where it would look like a failure.
@@ -74,24 +126,13 @@ pub fn panic_on_purpose(what: &'static str) -> ! {
     std::panic::resume_unwind(Box::new(what))
 }
 
-/// Whether a case has shown nothing.
-pub(crate) fn is_void(reason: &str) -> bool {
-    // Also as a task says it that has ended by it.
-    reason.starts_with(VOID) || reason.contains(&format!("\"{VOID}"))
-}
-
-/// Whether a case failed for that, itself or in one of its tasks.
-pub(crate) fn is_about_time(reason: &str) -> bool {
-    let found_at_the_release = format!("left: {:?}", Ending::Expired);
-    let found_instead_of_no_loss = format!("left: {:?}", Some(Cause::Expired));
-    let found = [found_at_the_release.as_str(), &found_instead_of_no_loss];
-    let said = [TOO_LATE, UNANSWERED, UNANSWERED_WAIT, UNREACHED_WAIT, NOT_RENEWED];
-    said.iter().chain(&found).chain(OUT_OF_TIME).any(|text| reason.contains(text))
-}
-
-/// Waits until `there` says so; fails the case with `what` after `limit`.
+/// Waits until `there` says so; a test that has to wait for longer than `limit` fails with `what`.
 pub async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, there: impl FnMut() -> F) {
-    assert_in_time!(comes_true(limit, there).await, "{what}: not within {limit:?}");
+    let asked = Instant::now();
+    if !comes_true(patience(limit), there).await {
+        panic!("{what}: not within {:?}", patience(limit));
+    }
+    in_time(what, limit, asked);
 }
 
 /// Waits until `there` says so, or for `limit`; answers whether it did.
@@ -109,34 +150,146 @@ pub(crate) async fn comes_true<F: Future<Output = bool>>(
     true
 }
 
-/// What `future` answers; fails the case with `what` if it takes longer than `limit`.
+/// What `future` answers; a test that has to wait for longer than `limit` fails with `what`.
 pub async fn within<F: Future>(what: &str, limit: Duration, future: F) -> F::Output {
-    match tokio::time::timeout(limit, future).await {
-        Ok(out) => out,
-        Err(_) => too_late(&format!("{what}: not within {limit:?}")),
+    let asked = Instant::now();
+    let Ok(out) = tokio::time::timeout(patience(limit), future).await else {
+        panic!("{what}: not within {:?}", patience(limit));
+    };
+    in_time(what, limit, asked);
+    out
+}
+
+/// What is late has until then to come, and to show by how much it is; what has not come then is lost.
+fn patience(limit: Duration) -> Duration {
+    limit + LOST.max(limit)
+}
+
+#[track_caller]
+fn in_time(what: &str, limit: Duration, asked: Instant) {
+    at_most(asked.elapsed(), limit, || format!("{what}: after {:?}, not within {limit:?}", asked.elapsed()));
+}
+
+/// A call of a server that is up.
+pub trait Answered<T>: Future<Output = Result<T, Error>> + Sized {
+    /// What it answers. Where the server had not answered in the call's time, that is lateness.
+    fn answered(self) -> impl Future<Output = T>;
+}
+
+impl<T, F: Future<Output = Result<T, Error>>> Answered<T> for F {
+    async fn answered(self) -> T {
+        let asked = Instant::now();
+        let error = match self.await {
+            Ok(answer) => return answer,
+            Err(error) => error,
+        };
+        let took = asked.elapsed();
+        if matches!(error.kind(), ErrorKind::Unavailable { .. }) && took >= SHORTEST_CALL {
+            TooLate { by: took, during: took, what: format!("the server is up: {error:?}") }.panic();
+        }
+        panic!("the server is up: {error:?}")
     }
+}
+
+/// What a task came to; it panics with the task's own words.
+pub trait Returned<T> {
+    /// Panics if the task did.
+    fn returned(self) -> T;
+}
+
+impl<T> Returned<T> for Result<T, JoinError> {
+    fn returned(self) -> T {
+        self.unwrap_or_else(|e| match e.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(e) => panic!("{e}"),
+        })
+    }
+}
+
+/// Releases a lock that was held until then. One that had expired before, for it could not be renewed, is lateness; one
+/// that was certainly held and had expired at the server is wrong.
+pub async fn released(guard: Guard) {
+    still_held(&guard);
+    let (name, left) = (guard.name().clone(), guard.valid_for());
+    match guard.release().await {
+        Ending::Released => {}
+        Ending::Expired if left.is_zero() => expired(&format!("{name:?} had expired before its release")),
+        Ending::Expired => panic!("{name:?} was certainly held for {left:?} more, and had expired"),
+    }
+}
+
+/// Fails a test whose lock is lost. One that could not be renewed in time is lateness.
+#[track_caller]
+pub fn still_held(guard: &Guard) {
+    let Err(lost) = guard.check() else { return };
+    match pin!(guard.lost()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Cause::Expired) => expired(&format!("it is renewed: {lost}")),
+        _ => panic!("{lost:?}"),
+    }
+}
+
+/// A lease is renewed when a third of it is over: one that expires was not renewed for two thirds.
+#[track_caller]
+fn expired(what: &str) -> ! {
+    TooLate { by: SHORTEST_LEASE * 2 / 3, during: SHORTEST_LEASE, what: what.to_owned() }.panic()
 }
 
 #[cfg(test)]
 mod tests {
-    use lock_core::driver::Call;
-    use lock_core::{Clock, Done};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
+    use crate::failure::Failure;
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn failure(test: impl FnOnce()) -> Option<Failure> {
+        catch_unwind(AssertUnwindSafe(test)).err().map(|panic| Failure::of(&*panic))
+    }
+
+    fn late_by(test: impl FnOnce()) -> Option<Duration> {
+        match failure(test)? {
+            Failure::Late(TooLate { by, .. }) => Some(by),
+            other => panic!("{other}"),
+        }
+    }
 
     #[test]
-    fn only_what_is_about_time_says_so() {
-        let failure = std::panic::catch_unwind(|| assert_in_time!(1 + 1 > 2, "{} of {}", 1, 2)).unwrap_err();
-        assert!(is_about_time(failure.downcast_ref::<String>().expect("a text")));
-        let call = Call::begin(&Clock::system(), Duration::from_secs(1));
-        assert!(is_about_time(&format!("it is renewed: {}", Cause::Expired)));
-        assert!(is_about_time(&format!("the server is up: {:?}", call.out_of_time(Done::Unknown))));
-        let about_time = |found: Ending, expected: Ending| {
-            let failure = std::panic::catch_unwind(|| assert_eq!(found, expected)).unwrap_err();
-            is_about_time(failure.downcast_ref::<String>().expect("a text"))
+    fn lateness_says_by_how_much() {
+        assert_eq!(late_by(|| assert_in_time!(ms(7) <= ms(7), "in time")), None);
+        assert_eq!(late_by(|| assert_in_time!(ms(9) < ms(4) + ms(3), "{}", 9)), Some(ms(2)));
+        assert_eq!(late_by(|| assert_in_time!(ms(1) > ms(4), "little is left")), Some(ms(3)));
+        let due = Instant::now();
+        assert_eq!(late_by(|| assert_in_time!(due + ms(5) < due, "an instant")), Some(ms(5)));
+        assert_eq!(late_by(|| assert_in_time!(1 + 1 == 3, late by ms(8), "a count")), Some(ms(8)));
+        assert!(matches!(failure(|| assert_eq!(Ending::Expired, Ending::Released)), Some(Failure::Wrong(_))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_comes_is_not_late() {
+        let started = tokio::time::Instant::now();
+        let sleeps = |time: Duration| async move {
+            let waits = tokio::spawn(within("it", ms(100), tokio::time::sleep(time)));
+            waits.await.err().map(|e| Failure::of(&*e.into_panic()))
         };
-        assert!(about_time(Ending::Expired, Ending::Released));
-        assert!(!about_time(Ending::Released, Ending::Expired));
-        assert!(!is_about_time("two at a time"));
+        assert!(matches!(sleeps(LOST + ms(200)).await, Some(Failure::Wrong(_))));
+        assert!(started.elapsed() >= LOST + ms(100));
+    }
+
+    #[tokio::test]
+    async fn only_a_call_that_took_its_time_was_late() {
+        let asked = |takes: Duration, error: Error| async move {
+            let call = async move {
+                tokio::time::sleep(takes).await;
+                Err::<(), _>(error)
+            };
+            tokio::spawn(call.answered()).await.err().map(|e| Failure::of(&*e.into_panic()))
+        };
+        let unavailable = || Error::unavailable(lock_core::Done::Unknown, "no answer");
+        assert!(matches!(asked(SHORTEST_CALL, unavailable()).await, Some(Failure::Late(_))));
+        assert!(matches!(asked(Duration::ZERO, unavailable()).await, Some(Failure::Wrong(_))));
+        assert!(matches!(asked(SHORTEST_CALL, Error::rejected("no")).await, Some(Failure::Wrong(_))));
     }
 }

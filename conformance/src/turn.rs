@@ -21,11 +21,6 @@ pub(crate) struct Turn {
     _gate: Option<Locked>,
 }
 
-/// Whether the machine is shared with other test programs.
-pub(crate) fn is_shared() -> bool {
-    path().is_some()
-}
-
 /// Waits for a turn; at once where no other program runs.
 pub(crate) fn take(company: Company) -> Option<Turn> {
     let path = path()?;

@@ -121,7 +121,7 @@ async fn raw(url: &str) -> etcd_client::Client {
 async fn metrics(address: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    let mut stream = tokio::net::TcpStream::connect(address).await.expect("it is up");
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("up");
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.expect("it takes requests");
     let mut answer = Vec::new();

@@ -122,7 +122,7 @@ async fn admin(url: &str) -> MultiplexedConnection {
     let client = redis::Client::open(url).expect("a URL that was used before");
     // The driver gives up after half a second, which a busy machine may take.
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
-    client.get_multiplexed_async_connection_with_config(&config).await.expect("the server is up")
+    client.get_multiplexed_async_connection_with_config(&config).await.expect("up")
 }
 
 async fn info(url: &str) -> String {

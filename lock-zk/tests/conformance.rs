@@ -83,7 +83,7 @@ impl Backend for ZooKeeper {
         let (_, host, after) = split(url);
         let folder = after.split('?').next().unwrap_or_default();
         let connector = Client::connector().with_session_timeout(Duration::from_secs(10)).with_fail_eagerly();
-        let client = connector.connect(host).await.expect("it is up");
+        let client = connector.connect(host).await.expect("up");
         let directory = format!("{folder}/{name}");
         let mut nodes = client.list_children(&directory).await.unwrap_or_default();
         nodes.sort_by_key(|node| node[node.len() - 10..].to_owned());
@@ -118,7 +118,7 @@ impl Backend for ZooKeeper {
 
 /// What the server answers to a word of four letters.
 async fn word(host: &str, word: &str) -> String {
-    let mut stream = TcpStream::connect(host).await.expect("it is up");
+    let mut stream = TcpStream::connect(host).await.expect("up");
     stream.write_all(word.as_bytes()).await.expect("it listens");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("it answers");

@@ -8,7 +8,7 @@ use super::cancellation::takes_less_than_the_last_wait;
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::{too_late, until};
+use crate::timing::{Answered, still_held, too_late, until};
 
 pub(crate) const CASES: &[Case] = &[
     case!(threads_without_async_hold_locks, [B19]),
@@ -33,7 +33,7 @@ async fn threads_without_async_hold_locks(s: Setting) {
     let first = lock.clone();
     on_a_plain_thread(move || {
         let guard = lock.blocking_acquire().expect("free");
-        guard.check().expect("held");
+        still_held(&guard);
         guard.blocking_renew(Duration::from_secs(5)).expect("held");
         assert!(lock.blocking_try_acquire().expect("up").is_none());
         let error = lock.blocking_acquire().expect_err("held");
@@ -53,7 +53,7 @@ async fn threads_without_async_hold_locks(s: Setting) {
         drop(both.blocking_acquire().expect("free"));
     })
     .await;
-    let free = || async { first.try_acquire().await.expect("up").is_some() && s.is_free(&other).await };
+    let free = || async { first.try_acquire().answered().await.is_some() && s.is_free(&other).await };
     until("free after the drop", Duration::from_secs(5), free).await;
     assert_eq!(client.shutdown(Duration::from_secs(5)).await, 0);
 }
@@ -83,7 +83,7 @@ async fn a_blocking_holder_is_told_of_its_loss(s: Setting) {
     on_a_plain_thread(move || {
         let lost = lock.blocking_run(|guard| {
             runtime.block_on(harness.forget(&name));
-            let Some(cause) = guard.blocking_lost(limit) else { too_late("the loss") };
+            let Some(cause) = guard.blocking_lost(limit) else { too_late(limit, "the loss") };
             assert!(matches!(cause, Cause::Gone | Cause::Session), "{cause}");
             assert_eq!(guard.check().expect_err("lost").kind(), ErrorKind::Lost);
         });

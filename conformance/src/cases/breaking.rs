@@ -8,7 +8,7 @@ use lock_core::{Cause, Ending, ErrorKind, Guard, Lock, Name, OwnerBytes};
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::{assert_in_time, until, within};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(inspect_shows_the_holder, []),
@@ -25,20 +25,20 @@ pub(crate) const CASES: &[Case] = &[
 async fn inspect_shows_the_holder(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
     let lock = s.lock(&b, &name).build().expect("fine terms");
-    assert!(lock.inspect().await.expect("up").holder.is_none());
+    assert!(lock.inspect().answered().await.holder.is_none());
     let held = a.lock(name.as_str()).ttl(s.ttl() * 10).label("somebody pid 7").build().expect("fine terms");
     let asked = Instant::now();
-    let guard = held.acquire().await.expect("up");
+    let guard = held.acquire().answered().await;
     tokio::time::sleep(ms(20)).await;
-    let holder = lock.inspect().await.expect("up").holder.expect("it is held");
+    let holder = lock.inspect().answered().await.holder.expect("it is held");
     assert_eq!(holder.label.as_deref(), Some("somebody pid 7"));
     assert!(holder.token.is_none_or(|token| token == guard.token()), "{holder:?}");
     // Servers round to the millisecond.
     let longest = asked.elapsed() + ms(2);
     assert!(holder.since.is_none_or(|since| since >= ms(15) && since <= longest), "{holder:?}, {longest:?}");
     assert!(holder.expires_in.is_none_or(|left| !left.is_zero() && left <= s.ttl() * 10), "{holder:?}");
-    assert_eq!(guard.release().await, Ending::Released);
-    assert!(lock.inspect().await.expect("up").holder.is_none());
+    released(guard).await;
+    assert!(lock.inspect().answered().await.holder.is_none());
 }
 
 async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
@@ -46,39 +46,39 @@ async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
     let guard = s.hold(&name).await;
     let lock = s.lock(&other, &name).build().expect("fine terms");
     let holder = s.seen(&lock, &guard).await;
-    match lock.revoke(&holder.owner, When::HoldersDeadline).await.expect("up") {
+    match lock.revoke(&holder.owner, When::HoldersDeadline).answered().await {
         Revoked::FreeIn(left) => assert!(left <= s.ttl() * 2, "{left:?}"),
         other => {
-            guard.check().expect("it is not held any more");
+            still_held(&guard);
             panic!("{other:?}");
         }
     }
     // From now on: whenever it is free, its holder has been told.
-    let taken = within("it comes free", s.ttl() * 4 + ms(1000), lock.acquire()).await.expect("up");
+    let taken = within("it comes free", s.ttl() * 4 + ms(1000), lock.acquire()).answered().await;
     assert!(!guard.is_held(), "somebody else holds it and the holder was not told");
     assert_eq!(within("told", ms(1000), guard.lost()).await, Cause::Revoked);
     assert_eq!(guard.release().await, Ending::Expired);
-    taken.check().expect("held");
+    still_held(&taken);
 }
 
 async fn a_lock_broken_now_is_free_at_once(s: Setting) {
     let (name, other) = (s.name(), s.client().await);
     let client = s.client().await;
     let held = client.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
-    let guard = held.acquire().await.expect("up");
+    let guard = held.acquire().answered().await;
     let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
     let waiter = tokio::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await }
     });
     tokio::time::sleep(ms(50)).await;
-    let holder = lock.inspect().await.expect("up").holder.expect("it is held");
-    assert_eq!(lock.revoke(&holder.owner, When::Now).await.expect("up"), Revoked::Free);
-    let successor = within("the waiter has it", ms(1000), waiter).await.expect("no panic").expect("up");
+    let holder = lock.inspect().answered().await.holder.expect("it is held");
+    assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
+    let successor = within("the waiter has it", ms(1000), waiter).await.returned().expect("up");
     assert!(successor.token() > guard.token(), "only the token is between them");
     within("the holder is told at its next renewal", s.ttl() * 12, guard.lost()).await;
     assert_eq!(guard.release().await, Ending::Expired);
-    successor.check().expect("held");
+    still_held(&successor);
 }
 
 /// Takes a lock from its holder at its deadline, which is far: nothing in these cases waits for it. Answers when it is,
@@ -86,7 +86,7 @@ async fn a_lock_broken_now_is_free_at_once(s: Setting) {
 async fn revoke(s: &Setting, lock: &Lock, guard: &Guard) -> Instant {
     let holder = s.seen(lock, guard).await;
     let asked = Instant::now();
-    match lock.revoke(&holder.owner, When::HoldersDeadline).await.expect("up") {
+    match lock.revoke(&holder.owner, When::HoldersDeadline).answered().await {
         Revoked::FreeIn(left) => {
             assert_in_time!(left > ms(3000), "{left:?} are left");
             asked + left
@@ -110,7 +110,7 @@ async fn held_for_long(s: &Setting, name: &Name) -> Guard {
         Wakes::Polled => ms(6_000).max(s.info.min_ttl),
     };
     let held = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = held.acquire().await.expect("up");
+    let guard = held.acquire().answered().await;
     // As any lock that an operator breaks: it takes a look to see that it is held.
     tokio::time::sleep(ms(600)).await;
     guard
@@ -132,12 +132,12 @@ async fn a_revoked_holder_is_told_at_once(s: Setting) {
     revoke(&s, &lock, &guard).await;
     assert_eq!(within("it is told", told_within(&s), guard.lost()).await, Cause::Revoked);
     assert_eq!(guard.check().expect_err("it is lost").kind(), ErrorKind::Lost);
-    bystander.check().expect("that was another's");
+    still_held(&bystander);
     drop(guard);
     let again = held_for_long(&s, &name).await;
     let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
     let holder = s.seen(&lock, &again).await;
-    assert_eq!(lock.revoke(&holder.owner, When::Now).await.expect("up"), Revoked::Free);
+    assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
     within("so it is of a lock that is broken now", told_within(&s), again.lost()).await;
 }
 
@@ -159,21 +159,21 @@ async fn a_revoked_holder_that_has_stopped_frees_the_name(s: Setting) {
     }
     let ended = Instant::now();
     assert_eq!(guard.release().await, Ending::Expired);
-    let taken = within("the waiter has it", ms(1000), waiter).await.expect("no panic").expect("up");
+    let taken = within("the waiter has it", ms(1000), waiter).await.returned().expect("up");
     assert_in_time!(ended.elapsed() < ms(1000), "after {:?}", ended.elapsed());
-    taken.check().expect("held");
+    still_held(&taken);
 }
 
 async fn a_holder_that_releases_unaware_of_a_revoke_frees_the_name(s: Setting) {
     let (name, other) = (s.name(), s.client().await);
     let client = s.client().await;
     let held = client.lock(name.as_str()).ttl(ms(60_000).min(s.info.max_ttl)).build().expect("fine terms");
-    let guard = held.acquire().await.expect("up");
+    let guard = held.acquire().answered().await;
     let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
     revoke(&s, &lock, &guard).await;
     let _: Ending = guard.release().await;
-    let taken = within("it is free", ms(1000), lock.acquire()).await.expect("up");
-    taken.check().expect("held");
+    let taken = within("it is free", ms(1000), lock.acquire()).answered().await;
+    still_held(&taken);
 }
 
 async fn a_lock_that_is_revoked_twice_is_its_first_holders_to_give_back(s: Setting) {
@@ -187,40 +187,40 @@ async fn a_lock_that_is_revoked_twice_is_its_first_holders_to_give_back(s: Setti
         freed_early(deadline);
     }
     drop(guard);
-    let taken = within("it is free", ms(1000), lock.acquire()).await.expect("up");
-    taken.check().expect("held");
+    let taken = within("it is free", ms(1000), lock.acquire()).answered().await;
+    still_held(&taken);
 }
 
 async fn only_the_holder_that_was_seen_is_revoked(s: Setting) {
     let (name, other) = (s.name(), s.client().await);
     let lock = s.lock(&other, &name).build().expect("fine terms");
     let first = s.hold_long(&name).await;
-    let seen = lock.inspect().await.expect("up").holder.expect("it is held");
-    assert_eq!(first.release().await, Ending::Released);
+    let seen = lock.inspect().answered().await.holder.expect("it is held");
+    released(first).await;
     let nobody = OwnerBytes::new(b"nobody".to_vec());
     for when in [When::HoldersDeadline, When::Now] {
-        assert_eq!(lock.revoke(&seen.owner, when).await.expect("up"), Revoked::NotHeld, "it is free");
+        assert_eq!(lock.revoke(&seen.owner, when).answered().await, Revoked::NotHeld, "it is free");
     }
     let second = s.hold(&name).await;
     for holder in [&seen.owner, &nobody] {
         for when in [When::HoldersDeadline, When::Now] {
-            assert_eq!(lock.revoke(holder, when).await.expect("up"), Revoked::NotHeld, "it is another's");
+            assert_eq!(lock.revoke(holder, when).answered().await, Revoked::NotHeld, "it is another's");
         }
     }
     until("its holder renews on", s.ttl() * 4, || async { second.valid_for() > s.ttl() * 3 / 4 }).await;
-    assert_eq!(second.release().await, Ending::Released);
+    released(second).await;
 
     // Revoked already: what stands in its place since then keeps its deadline.
     let third = held_for_long(&s, &name).await;
     let seen = s.seen(&lock, &third).await;
     revoke(&s, &lock, &third).await;
-    assert_eq!(lock.revoke(&seen.owner, When::Now).await.expect("up"), Revoked::NotHeld, "it is revoked");
+    assert_eq!(lock.revoke(&seen.owner, When::Now).answered().await, Revoked::NotHeld, "it is revoked");
     assert!(!s.is_free(&name).await, "its deadline is far, and its guard lives");
     drop(third);
 }
 
 async fn check_finds_the_server_in_order(s: Setting) {
-    let findings = s.client().await.check().await.expect("up");
+    let findings = s.client().await.check().answered().await;
     assert!(!findings.is_empty());
     for finding in findings {
         assert_ne!(finding.level, lock_core::driver::Level::Bad, "{finding:?}");

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,9 @@ use lock_core::{Client, Ending, ErrorKind, Name, Options};
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, joined, ms};
-use crate::timing::{assert_in_time, panic_on_purpose, until, within};
+use crate::timing::{
+    Answered, Returned, assert_in_time, panic_on_purpose, released, still_held, until, within,
+};
 
 pub(crate) const CASES: &[Case] = &[
     case!(acquire_dropped_at_every_await_leaves_nothing, [B1, B2, B17, B18]),
@@ -50,22 +53,60 @@ async fn poll_times(future: impl Future, times: usize) -> bool {
     .await
 }
 
+/// More polls than any of these futures takes.
+const MANY: usize = 100;
+
+/// Of a free lock, and of one that comes free when whoever asks for it has met its holder, a process or another task of
+/// its own: then there is a place in a queue to leave, and something that is listened to.
 async fn acquire_dropped_at_every_await_leaves_nothing(s: Setting) {
-    let (client, ttl) = (s.client().await, Duration::from_secs(25));
+    let (client, other) = (s.client().await, s.client().await);
     for waits in [Waits::No, Waits::Queued] {
-        for times in 0..20 {
-            let name = s.name();
-            let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-            let done = match waits {
-                Waits::No => poll_times(lock.try_acquire(), times).await,
-                Waits::Queued => poll_times(lock.acquire(), times).await,
-            };
-            comes_free(&s, &name).await;
-            if done {
-                break;
+        for holder in [None, Some(&other), Some(&client)] {
+            let mut times = 0;
+            while !dropped_after(&s, &client, times, waits, holder).await {
+                times += 1;
+                assert!(times < MANY, "not at every await: it has more than {MANY}");
             }
         }
     }
+}
+
+/// Whether it was done by then.
+async fn dropped_after(
+    s: &Setting,
+    client: &Client,
+    times: usize,
+    waits: Waits,
+    holder: Option<&Client>,
+) -> bool {
+    let (name, ttl) = (s.name(), Duration::from_secs(25));
+    let lock = |client: &Client| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let held = match holder {
+        Some(holder) => Some(lock(holder).acquire().await.expect("up")),
+        None => None,
+    };
+    let is_held = AtomicBool::new(held.is_some());
+    let asking = async {
+        let lock = lock(client);
+        let done = match waits {
+            Waits::No => poll_times(lock.try_acquire(), times).await,
+            Waits::Queued => poll_times(lock.acquire(), times).await,
+        };
+        let granted = done && waits == Waits::Queued;
+        assert!(!granted || !is_held.load(Ordering::SeqCst), "two at a time");
+        done
+    };
+    let coming_free = async {
+        if let Some(held) = held {
+            // By then whoever asks waits to be told, or for its next look.
+            tokio::time::sleep(s.ttl() / 8).await;
+            is_held.store(false, Ordering::SeqCst);
+            assert_eq!(held.release().await, Ending::Released);
+        }
+    };
+    let (done, ()) = tokio::join!(asking, coming_free);
+    comes_free(s, &name).await;
+    done
 }
 
 async fn acquire_dropped_at_any_time_leaves_nothing(s: Setting) {
@@ -79,12 +120,28 @@ async fn acquire_dropped_at_any_time_leaves_nothing(s: Setting) {
         let _: Result<_, _> = task.await;
         comes_free(&s, &name).await;
     }
+    // Who waits goes while the lock is handed over to it.
+    let holder = s.client().await;
+    for micros in (0..20).map(|n| n * n * 10) {
+        let name = s.name();
+        let lock = |client: &Client| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+        let (held, lock) = (lock(&holder).acquire().await.expect("up"), lock(&client));
+        let task = tokio::spawn(async move { lock.acquire().await });
+        tokio::time::sleep(s.ttl() / 8).await;
+        assert!(!task.is_finished());
+        let released = tokio::spawn(held.release());
+        tokio::time::sleep(Duration::from_micros(micros)).await;
+        task.abort();
+        let _: Result<_, _> = task.await;
+        assert_eq!(released.await.expect("no panic"), Ending::Released);
+        comes_free(&s, &name).await;
+    }
 }
 
 async fn a_dropped_waiter_leaves_nothing(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let guard =
-        client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine").acquire().await.expect("up");
+        client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine").acquire().answered().await;
     let waiter = s.client().await;
     for n in 0..30 {
         let lock = waiter.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
@@ -92,25 +149,26 @@ async fn a_dropped_waiter_leaves_nothing(s: Setting) {
     }
     let lock = s.lock(&client, &name).build().expect("fine terms");
     until("no waiter is left", ms(1000), || async {
-        lock.inspect().await.expect("up").waiters.is_none_or(|waiters| waiters.is_empty())
+        lock.inspect().answered().await.waiters.is_none_or(|waiters| waiters.is_empty())
     })
     .await;
-    assert_eq!(guard.release().await, Ending::Released);
+    released(guard).await;
     comes_free(&s, &name).await;
 }
 
 async fn release_dropped_at_every_await_still_releases(s: Setting) {
     let client = s.client().await;
-    for times in 0..20 {
+    for times in 0..MANY {
         let name = s.name();
         let lock = client.lock(name.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
-        let guard = lock.acquire().await.expect("up");
+        let guard = lock.acquire().answered().await;
         let done = poll_times(guard.release(), times).await;
         comes_free(&s, &name).await;
         if done {
-            break;
+            return;
         }
     }
+    panic!("not at every await: it has more than {MANY}");
 }
 
 async fn a_guard_dropped_on_a_thread_without_runtime_releases(s: Setting) {
@@ -118,7 +176,7 @@ async fn a_guard_dropped_on_a_thread_without_runtime_releases(s: Setting) {
         let (name, client) = (s.name(), s.client_with(options).await);
         let guard = s.hold_by(&client, &name).await;
         let thread = std::thread::spawn(move || drop(guard));
-        tokio::task::spawn_blocking(move || joined(thread)).await.expect("no panic");
+        tokio::task::spawn_blocking(move || joined(thread)).await.returned();
         comes_free(&s, &name).await;
     }
 }
@@ -147,7 +205,7 @@ fn on_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T> + Sen
 }
 
 async fn in_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
-    tokio::task::spawn_blocking(move || on_a_runtime_that_ends(work)).await.expect("no panic")
+    tokio::task::spawn_blocking(move || on_a_runtime_that_ends(work)).await.returned()
 }
 
 async fn a_guard_dropped_after_its_runtime_ends_with_the_ttl(s: Setting) {
@@ -189,7 +247,7 @@ async fn a_guard_dropped_as_the_last_act_of_a_dedicated_program_releases(s: Sett
     in_a_runtime_that_ends(async move {
         let client = setting.client_with(Options::default().dedicated()).await;
         let lock = client.lock(held.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
-        let guard = lock.acquire().await.expect("up");
+        let guard = lock.acquire().answered().await;
         drop((client, lock));
         takes_less_than_the_last_wait(|| drop(guard));
     })
@@ -208,19 +266,19 @@ async fn a_shut_down_client_leaves_nothing(s: Setting) {
             .build()
             .expect("fine")
             .acquire()
-            .await
-            .expect("up"),
+            .answered()
+            .await,
     );
     let lock = client.lock(busy.as_str()).ttl(Duration::from_secs(25)).build().expect("fine terms");
     let waiter = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(ms(50)).await;
     assert_eq!(within("the shutdown", ms(2000), client.shutdown(ms(1500))).await, 0);
-    let turned_away = waiter.await.expect("no panic").expect_err("it was waiting");
+    let turned_away = waiter.await.returned().expect_err("it was waiting");
     assert!(matches!(turned_away.kind(), ErrorKind::Unavailable { .. }), "{turned_away:?}");
     assert!(s.is_free(&held).await, "shut down means released");
     let late = s.lock(&client, &held).build().expect("fine terms");
     assert!(late.acquire().await.is_err() && late.try_acquire().await.is_err());
-    assert_eq!(other.release().await, Ending::Released);
+    released(other).await;
     comes_free(&s, &busy).await;
 }
 
@@ -229,8 +287,8 @@ async fn shutdown_does_not_take_a_lock_from_its_guard(s: Setting) {
     let guard = s.hold_by(&client, &name).await;
     assert_eq!(client.shutdown(ms(50)).await, 1);
     tokio::time::sleep(s.ttl() * 2).await;
-    guard.check().expect("and it is renewed");
-    assert_eq!(guard.release().await, Ending::Released);
+    still_held(&guard);
+    released(guard).await;
     assert_eq!(client.shutdown(ms(1000)).await, 0);
 }
 
@@ -248,14 +306,14 @@ async fn names_leave_no_residue(s: Setting) {
                 tasks.spawn(async move {
                     match (round + n) % 3 {
                         0 => drop(tokio::time::timeout(ms(n % 7), lock.acquire()).await),
-                        1 => drop(lock.acquire().await.expect("up")),
-                        _ => assert_eq!(lock.acquire().await.expect("up").release().await, Ending::Released),
+                        1 => drop(lock.acquire().answered().await),
+                        _ => assert_eq!(lock.acquire().answered().await.release().await, Ending::Released),
                     }
                 });
             }
         }
         while let Some(outcome) = tasks.join_next().await {
-            outcome.expect("no task panics");
+            outcome.returned();
         }
     }
     until("everything is gone", ms(5000), || async { s.harness.residue().await <= before }).await;

@@ -14,7 +14,7 @@ use crate::proxy::{Fault, Proxy, Way};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::suspendable::Suspendable;
-use crate::timing::{assert_in_time, until, within};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(set_forward_it_ends_leases_and_holders_are_told, [B11, B13, B32]; needs [ServerClock]),
@@ -36,7 +36,7 @@ fn next_renewal(s: &Setting) -> Duration {
 }
 
 async fn open(server: &dyn OwnServer) -> Client {
-    server.open(Options::default()).await.expect("it is up")
+    server.open(Options::default()).answered().await
 }
 
 async fn hold(s: &Setting, server: &dyn OwnServer, name: &Name) -> Guard {
@@ -46,7 +46,7 @@ async fn hold(s: &Setting, server: &dyn OwnServer, name: &Name) -> Guard {
 /// Whether the lock can be had at once by this client; gives it back.
 async fn is_free(s: &Setting, client: &Client, name: &Name) -> bool {
     let lock = s.lock(client, name).build().expect("fine terms");
-    match lock.try_acquire().await.expect("up") {
+    match lock.try_acquire().answered().await {
         Some(guard) => {
             let _: Ending = guard.release().await;
             true
@@ -70,7 +70,7 @@ async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting) {
     assert!(first.renew(s.ttl()).await.is_err());
     assert_eq!(first.release().await, Ending::Expired);
     stays_held(&s, &*server, &second).await;
-    assert_eq!(second.release().await, Ending::Released);
+    released(second).await;
     assert!(is_free(&s, &open(&*server).await, &name).await);
 }
 
@@ -80,10 +80,10 @@ async fn stays_held(s: &Setting, server: &dyn OwnServer, guard: &Guard) {
     let lock = s.lock(&client, guard.name()).build().expect("fine terms");
     let end = Instant::now() + s.ttl() * 2;
     while Instant::now() < end {
-        guard.check().expect("it is renewed");
+        still_held(guard);
         assert!(guard.valid_for() <= s.ttl(), "{:?}: more than it asked for", guard.valid_for());
-        if lock.try_acquire().await.expect("up").is_some() {
-            guard.check().expect("somebody else has it");
+        if lock.try_acquire().answered().await.is_some() {
+            still_held(guard);
             panic!("two at a time");
         }
         tokio::time::sleep(s.ttl() / 8).await;
@@ -99,10 +99,10 @@ async fn set_forward_it_frees_the_lock_for_who_waits(s: Setting) {
     let waiter = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(s.ttl() / 2).await;
     server.step_clock(Step::Forward(HOUR));
-    let second = within("the waiter has it", s.ttl() * 2, waiter).await.expect("no panic").expect("up");
+    let second = within("the waiter has it", s.ttl() * 2, waiter).await.returned().expect("up");
     assert!(second.token() > first.token());
     within("the first is told", next_renewal(&s), first.lost()).await;
-    assert_eq!(second.release().await, Ending::Released);
+    released(second).await;
 }
 
 /// Set right later, it ends the lease that it would have ended all the time: nobody may count on the hour.
@@ -156,9 +156,9 @@ async fn set_back_it_keeps_a_dead_holders_lock_for_so_much_longer(s: Setting) {
     tokio::time::sleep(s.ttl() / 4).await;
     server.step_clock(Step::Back(back));
     was_set_during_the_lease(&s, began);
-    let guard = within("the lease ends", back + s.ttl() + ms(400), waiter).await.expect("no panic");
+    let guard = within("the lease ends", back + s.ttl() + ms(400), waiter).await.returned();
     assert!(asked.elapsed() >= back, "after {:?}: its clock was not set back", asked.elapsed());
-    assert_eq!(guard.expect("up").release().await, Ending::Released);
+    released(guard.expect("up")).await;
 }
 
 async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
@@ -176,8 +176,8 @@ async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
     tokio::time::sleep(s.ttl() * 2).await;
     assert!(!waiter.is_finished());
     server.step_clock(Step::Forward(HOUR));
-    let guard = within("its next look", Duration::from_secs(6), waiter).await.expect("no panic");
-    assert_eq!(guard.expect("up").release().await, Ending::Released);
+    let guard = within("its next look", Duration::from_secs(6), waiter).await.returned();
+    released(guard.expect("up")).await;
 }
 
 /// As far as `Info` says, from a reading that it has shown to one that is lower.
@@ -200,15 +200,15 @@ async fn tokens_rise_however_it_is_set(s: Setting) {
         &[],
     ] {
         for _ in 0..3 {
-            let guard = lock.try_acquire().await.expect("up").expect("nobody else has it");
+            let guard = lock.try_acquire().answered().await.expect("nobody else has it");
             assert!(last < Some(guard.token()), "{last:?}, then {:?}, before {steps:?}", guard.token());
             last = Some(guard.token());
-            assert_eq!(guard.release().await, Ending::Released);
+            released(guard).await;
         }
         for step in steps {
             server.step_clock(*step);
             // Somebody looks, so that whatever is over by this reading is forgotten.
-            assert!(lock.inspect().await.expect("up").holder.is_none());
+            assert!(lock.inspect().answered().await.holder.is_none());
         }
     }
 }
@@ -227,8 +227,8 @@ async fn through_by(
 ) -> (Proxy, Client) {
     let proxy = Proxy::start_all(&server.addresses()).await.expect("a port is free");
     let options = Options::default().patience(patience).clock(clock);
-    let client = server.open_through(proxy.addresses(), options).await.expect("it is up");
-    assert_eq!(s.hold_by(&client, &s.name()).await.release().await, Ending::Released);
+    let client = server.open_through(proxy.addresses(), options).answered().await;
+    released(s.hold_by(&client, &s.name()).await).await;
     (proxy, client)
 }
 
@@ -245,11 +245,11 @@ async fn set_while_an_attempt_is_under_way_it_costs_nothing(s: Setting) {
             .await;
         server.step_clock(step);
         proxy.deliver(Way::ToServer);
-        let guard = within("an answer", ms(1000), attempt).await.expect("no panic").expect("in time");
+        let guard = within("an answer", ms(1000), attempt).await.returned().expect("in time");
         let guard = guard.unwrap_or_else(|| panic!("{step:?}: free, and not had"));
-        guard.check().expect("held");
+        still_held(&guard);
         assert!(guard.valid_for() <= s.ttl());
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         assert!(is_free(&s, &open(&*server).await, &name).await);
     }
 }
@@ -273,7 +273,7 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
     until("its ttl ends it", s.ttl() + ms(300), || is_free(&s, &looking, &name)).await;
     let guard = hold(&s, &*server, &name).await;
     stays_held(&s, &*server, &guard).await;
-    assert_eq!(guard.release().await, Ending::Released);
+    released(guard).await;
 }
 
 /// An hour passes on our clock, and 1 % less on the server's, which has told its time before that: what the next attempt
@@ -297,14 +297,14 @@ async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(s: S
     }
     // Its second release, after the patience, has been, too.
     let left = client.shutdown(patience * 2 + ms(300)).await;
-    assert_in_time!(left == 0, "what it may have left was not released within {:?}", patience * 2);
+    assert_in_time!(left == 0, late by patience * 2, "what it may have left was not released within {:?}", patience * 2);
     let looking = s.lock(&looking, &name).build().expect("fine terms");
-    assert!(looking.inspect().await.expect("up").holder.is_none());
+    assert!(looking.inspect().answered().await.holder.is_none());
     proxy.deliver(Way::ToServer);
     // Looked at all the time: a grant that is undone at once is a grant, too.
     let end = Instant::now() + s.ttl();
     while Instant::now() < end {
-        let holder = looking.inspect().await.expect("up").holder;
+        let holder = looking.inspect().answered().await.holder;
         assert!(holder.is_none(), "after its patience it took the lock: {holder:?}");
     }
 }

@@ -1,15 +1,15 @@
 //! The five calls of a claim, spoken directly: each clause of `lock_core::driver` with its own words.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lock_core::driver::{Attempt, Claim, Grant, Lease, Release, Renewal, Waits, Wakes};
-use lock_core::{Cause, ErrorKind};
+use lock_core::{Cause, ErrorKind, Name};
 
 use super::case;
 use crate::claims::{busy, granted};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::within;
+use crate::timing::{Answered, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(info_is_consistent, []),
@@ -29,12 +29,12 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_release_between_look_and_listen_is_seen_by_the_next_look, [B4]),
 ];
 
-async fn renew(claim: &mut Box<dyn Claim>, ttl: std::time::Duration) -> Renewal {
-    claim.renew(ttl).await.expect("the server is up")
+async fn renew(claim: &mut Box<dyn Claim>, ttl: Duration) -> Renewal {
+    claim.renew(ttl).answered().await
 }
 
 async fn release(claim: &mut Box<dyn Claim>) -> Release {
-    claim.release().await.expect("the server is up")
+    claim.release().answered().await
 }
 
 async fn info_is_consistent(s: Setting) {
@@ -56,7 +56,7 @@ async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
     assert!(seen.free_in.is_none_or(|free_in| free_in <= valid_for), "{seen:?}");
     if let Some(shown) = seen.holder {
         let lock = s.lock(&b, &name).build().expect("fine terms");
-        let holder = lock.inspect().await.expect("the server is up").holder.expect("it is held");
+        let holder = lock.inspect().answered().await.holder.expect("it is held");
         assert_eq!((shown.owner, shown.label, shown.token), (holder.owner, holder.label, holder.token));
     }
     release(&mut holder).await;
@@ -79,16 +79,29 @@ async fn granted_again_with_the_same_token_and_what_is_left(s: Setting) {
 
 async fn a_repeated_attempt_never_shortens(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, s.ttl() * 5, Waits::No);
+    let mut claim = s.claim(&client, &name, s.ttl(), Waits::No);
     granted(&mut claim).await;
     let renewed = Instant::now();
     let Renewal::Held { valid_for, .. } = renew(&mut claim, s.ttl() * 20).await else { panic!("it is held") };
     assert!(valid_for > s.ttl() * 10 || s.info.lease == Lease::Session);
     let again = granted(&mut claim).await;
-    // What passed between the two, on clocks that count in milliseconds.
-    let least = valid_for.saturating_sub(renewed.elapsed() + ms(2));
-    assert!(again.valid_for >= least, "{:?} after {valid_for:?}", again.valid_for);
+    lasts(valid_for, renewed, again.valid_for);
+    stays_held(&s, &name, s.ttl()).await;
     release(&mut claim).await;
+}
+
+/// What was answered after something that may not shorten a lease, for one of which so much was left then.
+fn lasts(left: Duration, then: Instant, answered: Duration) {
+    // What passed between the two, on clocks that count in milliseconds.
+    let least = left.saturating_sub(then.elapsed() + ms(2));
+    assert!(answered >= least, "{answered:?} are left, of {left:?} before");
+}
+
+/// Whatever was answered: a lease that was cut short, to no more than this, would have ended meanwhile.
+async fn stays_held(s: &Setting, name: &Name, short: Duration) {
+    tokio::time::sleep(short * 2).await;
+    let other = s.client().await;
+    busy(&mut s.claim(&other, name, s.ttl(), Waits::No)).await;
 }
 
 async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
@@ -98,14 +111,15 @@ async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
     granted(&mut holder).await;
     let mut other = s.claim(&b, &name, s.ttl(), Waits::No);
     busy(&mut other).await;
-    // A server may write for reasons of its own, as when it forgets what has expired: but not at every look.
-    let mut least = u64::MAX;
-    for _ in 0..20 {
+    // A server may write for reasons of its own, as when it forgets what has expired: but not at every other look.
+    let mut written = Vec::new();
+    for _ in 0..21 {
         let before = s.harness.counters().await.writes;
         busy(&mut other).await;
-        least = least.min(s.harness.counters().await.writes - before);
+        written.push(s.harness.counters().await.writes - before);
     }
-    assert_eq!(least, 0);
+    written.sort_unstable();
+    assert_eq!(written[written.len() / 2], 0, "half of the looks wrote: {written:?}");
     release(&mut holder).await;
 }
 
@@ -140,11 +154,13 @@ async fn what_is_left_of_a_lease_says_how_old_it_is(s: Setting) {
 async fn renew_never_shortens(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let mut claim = s.claim(&client, &name, s.ttl() * 20, Waits::No);
+    let asked = Instant::now();
     let first = granted(&mut claim).await;
     let Renewal::Held { valid_for, .. } = renew(&mut claim, s.info.min_ttl).await else {
         panic!("it is held")
     };
-    assert!(valid_for + s.ttl() * 5 >= first.valid_for, "{valid_for:?} left of {:?}", first.valid_for);
+    lasts(first.valid_for, asked, valid_for);
+    stays_held(&s, &name, s.info.min_ttl).await;
     release(&mut claim).await;
 }
 

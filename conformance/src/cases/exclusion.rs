@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, is_full_run, joined, ms};
+use crate::timing::{Answered, Returned, still_held};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_held_lock_is_not_given_to_another, [B15, B26]),
@@ -25,7 +26,7 @@ async fn a_held_lock_is_not_given_to_another(s: Setting) {
     for _ in 0..3 {
         s.is_kept(&guard, &name).await;
     }
-    guard.check().expect("held");
+    still_held(&guard);
     assert_eq!(guard.release().await, lock_core::Ending::Released);
     assert!(s.is_free(&name).await);
 }
@@ -34,22 +35,22 @@ async fn two_tasks_of_one_client_exclude_each_other(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let guard = s.hold_long_by(&client, &name).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
-    assert!(lock.try_acquire().await.expect("up").is_none(), "the client is not the owner");
+    assert!(lock.try_acquire().answered().await.is_none(), "the client is not the owner");
     let waiter = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(ms(30)).await;
     assert!(!waiter.is_finished());
     drop(guard);
-    drop(waiter.await.expect("no panic").expect("granted after the release"));
+    drop(waiter.await.returned().expect("granted after the release"));
 }
 
 async fn a_guard_can_move_between_threads(s: Setting) {
     let name = s.name();
     let guard = s.hold(&name).await;
     let guard = std::thread::spawn(move || {
-        guard.check().expect("held");
+        still_held(&guard);
         guard
     });
-    let guard = tokio::task::spawn_blocking(move || joined(guard)).await.expect("no panic");
+    let guard = tokio::task::spawn_blocking(move || joined(guard)).await.returned();
     assert_eq!(guard.release().await, lock_core::Ending::Released);
 }
 
@@ -109,7 +110,7 @@ async fn an_unprotected_counter_survives_a_storm(s: Setting) {
                     let seen = counter.load(Ordering::SeqCst);
                     tokio::task::yield_now().await;
                     counter.store(seen + 1, Ordering::SeqCst);
-                    guard.check().expect("held");
+                    still_held(&guard);
                     inside.fetch_sub(1, Ordering::SeqCst);
                     let _: lock_core::Ending = guard.release().await;
                 }
@@ -117,7 +118,7 @@ async fn an_unprotected_counter_survives_a_storm(s: Setting) {
         }
     }
     while let Some(outcome) = tasks.join_next().await {
-        outcome.expect("no task panics");
+        outcome.returned();
     }
     assert_eq!(counter.load(Ordering::SeqCst), 16 * TURNS);
 }

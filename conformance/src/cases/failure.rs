@@ -10,7 +10,7 @@ use super::fencing::outlives_the_data;
 use crate::harness::Data;
 use crate::runner::Case;
 use crate::setting::{Setting, lost_in_time, ms};
-use crate::timing::{assert_in_time, comes_true, within};
+use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, still_held, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_dead_server_is_an_error_and_no_contention, [B15]; needs [OwnServer]),
@@ -24,8 +24,8 @@ pub(crate) const CASES: &[Case] = &[
 async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server().await;
-    let client = server.open(Options::default()).await.expect("it is up");
-    assert_eq!(s.hold_by(&client, &name).await.release().await, Ending::Released);
+    let client = server.open(Options::default()).answered().await;
+    released(s.hold_by(&client, &name).await).await;
     server.kill();
     let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(ms(300)).build().expect("fine terms");
     let looked = lock.try_acquire().await.map(drop).expect_err("the server is dead");
@@ -40,13 +40,13 @@ async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
     server.start(Data::Lost);
     let wait = server.recovers_in() + Duration::from_secs(5);
     let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(wait).build().expect("fine terms");
-    assert_eq!(lock.acquire().await.expect("it is back").release().await, Ending::Released);
+    released(lock.acquire().await.expect("it is back")).await;
 }
 
 async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server().await;
-    let client = server.open(Options::default()).await.expect("it is up");
+    let client = server.open(Options::default()).answered().await;
     server.pause();
     let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(ms(200)).build().expect("fine terms");
     let started = Instant::now();
@@ -59,18 +59,18 @@ async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
     assert_in_time!(started.elapsed() < ms(100).max(s.ttl() / 3) + ms(400), "{:?}", started.elapsed());
     server.resume();
     // Whatever those attempts may have done in the meantime is undone.
-    let other = server.open(Options::default()).await.expect("it is up");
+    let other = server.open(Options::default()).answered().await;
     let lock = s.lock(&other, &name).build().expect("fine terms");
-    drop(within("nothing was left behind", s.ttl() / 2 + ms(600), lock.acquire()).await.expect("up"));
+    drop(within("nothing was left behind", s.ttl() / 2 + ms(600), lock.acquire()).answered().await);
 }
 
 /// It neither answers nor forgets; its clock goes on.
 async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Setting) {
     let (name, free) = (s.name(), s.name());
     let mut server = s.harness.own_server().await;
-    let holder = server.open(Options::default()).await.expect("it is up");
+    let holder = server.open(Options::default()).answered().await;
     let guard = Arc::new(s.hold_by(&holder, &name).await);
-    let other = server.open(Options::default()).await.expect("it is up");
+    let other = server.open(Options::default()).answered().await;
     let (lock, held) = (s.lock(&other, &name).build().expect("fine terms"), guard.clone());
     let waiter = tokio::spawn(async move {
         let next = lock.acquire().await.expect("a server that stands still is no reason to give up");
@@ -79,7 +79,7 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Se
     });
     tokio::time::sleep(s.ttl() / 2).await;
     server.pause();
-    guard.check().expect("held");
+    still_held(&guard);
     let asked = s.lock(&other, &free).wait(s.ttl() * 10).build().expect("fine terms");
     let asked = tokio::spawn(async move { asked.acquire().await.and_then(|guard| guard.check()) });
     lost_in_time(&guard, &s.info, s.ttl()).await;
@@ -87,9 +87,9 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Se
     assert!(!waiter.is_finished() && !asked.is_finished());
     server.resume();
     let next = within("the waiter has it", s.ttl() * 4 + ms(2000), waiter).await;
-    assert_eq!(next.expect("no panic"), Ending::Released);
+    assert_eq!(next.returned(), Ending::Released);
     let asked = within("an attempt that nobody answered is repeated", s.ttl() * 4 + ms(2000), asked).await;
-    asked.expect("no panic").expect("it answers again");
+    asked.returned().expect("it answers again");
 }
 
 async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting) {
@@ -98,7 +98,7 @@ async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting) {
     for _ in 0..10 {
         let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
         s.harness.interrupt().await;
-        guard.check().expect("a cut is no loss");
+        still_held(&guard);
         guard.renew(Duration::from_secs(3)).await.ok(); // may be cut: then it is repeated by itself
         s.harness.interrupt().await;
         assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
@@ -133,12 +133,12 @@ async fn is_an_interruption(s: &Setting) {
 async fn waiters_and_holders_survive_restarts_with_data(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server().await;
-    let holder = server.open(Options::default()).await.expect("it is up");
+    let holder = server.open(Options::default()).answered().await;
     // A database on a busy disk takes seconds to start again.
     let ttl = Duration::from_secs(12).min(holder.info().max_ttl);
     let lock = holder.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().await.expect("up");
-    let other = server.open(Options::default()).await.expect("it is up");
+    let guard = lock.acquire().answered().await;
+    let other = server.open(Options::default()).answered().await;
     let lock = other.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     let waiter = tokio::spawn(async move { lock.acquire().await });
     for _ in 0..5 {
@@ -149,23 +149,22 @@ async fn waiters_and_holders_survive_restarts_with_data(s: Setting) {
         server.start(Data::Kept);
         assert_in_time!(killed.elapsed() < ttl / 2, "the restart took {:?}", killed.elapsed());
         guard.renew(ttl).await.ok();
-        guard.check().expect("a restart shorter than the lease costs no lock");
+        still_held(&guard);
         assert!(!waiter.is_finished());
     }
     assert_eq!(within("release", ms(4500), guard.release()).await, Ending::Released);
     // The wake-up may fall into a gap: then the safety poll finds it.
-    let guard = within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter)
-        .await
-        .expect("no panic");
+    let guard =
+        within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter).await.returned();
     drop(guard.expect("a restart is no reason to give up"));
 }
 
 async fn waiters_survive_restarts_without_data(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server().await;
-    let holder = server.open(Options::default()).await.expect("it is up");
+    let holder = server.open(Options::default()).answered().await;
     let guard = s.hold_by(&holder, &name).await;
-    let other = server.open(Options::default()).await.expect("it is up");
+    let other = server.open(Options::default()).answered().await;
     let lock = s.lock(&other, &name).build().expect("fine terms");
     let waiter = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(ms(100)).await;
@@ -173,9 +172,8 @@ async fn waiters_survive_restarts_without_data(s: Setting) {
     // Long enough for the holder to know: a server that forgets gives the lock to the next one who asks.
     guard.lost().await;
     server.start(Data::Lost);
-    let next = within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter)
-        .await
-        .expect("no panic");
+    let next =
+        within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter).await.returned();
     let next = next.expect("a restart is no reason to give up");
     assert!(next.token() > guard.token() || !outlives_the_data(&s.info));
 }

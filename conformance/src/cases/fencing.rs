@@ -7,7 +7,7 @@ use super::case;
 use crate::harness::{Data, OwnServer};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::{until, within};
+use crate::timing::{Answered, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(tokens_rise_over_all_holders, [B13]),
@@ -45,7 +45,7 @@ async fn tokens_rise_over_all_holders(s: Setting) {
 async fn tokens_rise_after_expiry(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
-    let guard = lock.acquire().await.expect("up");
+    let guard = lock.acquire().answered().await;
     let first = guard.token();
     guard.lost().await;
     let next = client.lock(name.as_str()).ttl(s.ttl()).wait(s.ttl() * 20).build().expect("fine terms");
@@ -80,7 +80,7 @@ async fn tokens_rise_over(s: Setting, data: Data) {
     let mut last = None;
     for _ in 0..3 {
         // A burst drives the token ahead of a clock that only counts milliseconds.
-        let client = server.open(Options::default()).await.expect("it is up");
+        let client = server.open(Options::default()).answered().await;
         for _ in 0..20 {
             let guard = s.hold_by(&client, &name).await;
             assert!(last < Some(guard.token()), "{last:?}, then {:?}", guard.token());
@@ -95,7 +95,7 @@ async fn tokens_rise_over(s: Setting, data: Data) {
 
 /// Waits until it grants locks again.
 async fn recovered(s: &Setting, server: &dyn OwnServer) {
-    let client = server.open(Options::default()).await.expect("it is up");
+    let client = server.open(Options::default()).answered().await;
     let lock = s.lock(&client, &s.name()).build().expect("fine terms");
     let guard = within("it grants again", server.recovers_in() + ms(3000), lock.acquire()).await;
     assert_eq!(guard.expect("up").release().await, lock_core::Ending::Released);

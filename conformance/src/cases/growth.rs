@@ -11,7 +11,7 @@ use super::case;
 use super::names::pass_through;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::{assert_in_time, until};
+use crate::timing::{assert_in_time, released, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
     case!(names_that_are_used_once_leave_their_tokens_only, [B27, B28]; needs [Residue, Age]; load Heavy),
@@ -42,7 +42,7 @@ async fn names_that_are_used_once_leave_their_tokens_only(s: Setting) {
     let lock = s.lock(&client, &s.name()).build().expect("fine terms");
     for _ in 0..names / ROUND {
         for _ in 0..ROUND {
-            assert_eq!(lock.acquire().await.expect("nobody else has it").release().await, Ending::Released);
+            released(lock.acquire().await.expect("nobody else has it")).await;
         }
         if s.harness.kept().await <= before + 1 {
             return;
@@ -61,10 +61,10 @@ async fn locks_of_one_session_share_its_heartbeats(s: Setting) {
     let one = asked(&s).await;
     held.extend(hold(&s, &client, locks).await);
     let many = asked(&s).await;
-    held.iter().for_each(|guard| guard.check().expect("it is renewed"));
+    held.iter().for_each(|guard| still_held(guard));
     let most = 2 * one * (1 + locks / s.harness.proven_at_once());
     // On a slow machine what is counted takes longer.
-    assert_in_time!(many <= most, "{many} requests while {locks} locks are held, {one} while one is");
+    assert_in_time!((many <= most), late by ms(1000), "{many} requests while {locks} locks are held, {one} while one is");
     while !held.is_empty() {
         let some: JoinSet<_> = held.drain(..held.len().min(AT_ONCE)).map(Guard::release).collect();
         some.join_all().await.into_iter().for_each(|ending| assert_eq!(ending, Ending::Released));

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use lock_core::{Ending, Name};
+use lock_core::Name;
 
 use super::case;
 use crate::part::{Order, Part, Player};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::assert_in_time;
+use crate::timing::{Returned, assert_in_time, released};
 
 pub(crate) const CASES: &[Case] = &[
     // Elsewhere a process's files can't be seen.
@@ -24,7 +24,7 @@ async fn sockets_of_a_child() -> BTreeSet<String> {
     let list = "for fd in /proc/$$/fd/*; do readlink $fd; done; true";
     let listed =
         tokio::task::spawn_blocking(move || std::process::Command::new("sh").args(["-c", list]).output());
-    let listed = listed.await.expect("no panic").expect("there is a shell");
+    let listed = listed.await.returned().expect("there is a shell");
     let links = String::from_utf8(listed.stdout).expect("plain");
     assert!(links.contains('/') || links.contains(':'), "no files at all: {links:?}");
     links.lines().filter(|link| link.starts_with("socket:")).map(str::to_owned).collect()
@@ -51,9 +51,9 @@ async fn a_program_that_is_started_has_no_connection(s: Setting) {
     assert!(connections >= 3, "{connections} connections of three clients");
     let inherited: Vec<_> = sockets_of_a_child().await.difference(&before).cloned().collect();
     assert!(inherited.is_empty(), "a child has {inherited:?}");
-    assert_eq!(other.release().await, Ending::Released);
-    assert_eq!(waiter.await.expect("no panic").expect("up").release().await, Ending::Released);
-    assert_eq!(guard.release().await, Ending::Released);
+    released(other).await;
+    released(waiter.await.returned().expect("up")).await;
+    released(guard).await;
 }
 
 /// A process that holds the lock and forks.
@@ -69,20 +69,20 @@ async fn the_parent_keeps_it(s: &Setting, name: &Name, mut player: Player) {
     let end = Instant::now() + s.ttl() * 3;
     while Instant::now() < end {
         if s.is_free(name).await {
-            let said = parents_ending(&mut player).await;
-            assert_in_time!(said != "parent: Released", "asked when the parent had released it");
+            let said = parents_ending(s, &mut player).await;
+            assert_in_time!(said != "parent: Released", late by s.ttl(), "asked when the parent had released it");
             panic!("the child has released its parent's lock, or this: {said}");
         }
         tokio::time::sleep(s.ttl() / 8).await;
     }
-    assert_eq!(parents_ending(&mut player).await, "parent: Released");
+    assert_eq!(parents_ending(s, &mut player).await, "parent: Released");
     assert!(s.is_free(name).await);
 }
 
 /// What it says last. It holds until it releases, so that only the server's answer can have been too late.
-async fn parents_ending(player: &mut Player) -> String {
+async fn parents_ending(s: &Setting, player: &mut Player) -> String {
     let said = player.says().await;
-    assert_in_time!(said != "parent: Expired", "{said}");
+    assert_in_time!(said != "parent: Expired", late by s.ttl(), "{said}");
     said
 }
 

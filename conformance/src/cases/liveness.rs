@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::{Ending, Options};
+use lock_core::Options;
 
 use super::case;
 use super::processes::{Lease, REPEATS, TTL, dies_while_another_waits, is_not_renewed, start_on, started};
@@ -12,7 +12,7 @@ use crate::part::{Order, Part, Player};
 use crate::runner::Case;
 use crate::servers::{Program, Wait};
 use crate::setting::{Setting, ms};
-use crate::timing::{assert_in_time, within};
+use crate::timing::{Answered, Returned, assert_in_time, released, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_killed_holder_frees_the_lock_though_the_server_restarts, [B5, B31]; needs [OwnServer, Durable, OwnProgram]; load Medium),
@@ -28,9 +28,9 @@ async fn a_killed_holder_frees_the_lock_though_the_server_restarts(s: Setting) {
     let program = Program::find().expect("asked before");
     let holder = start_on(&program, &server.url(), &name, Wait::No, REPEATS);
     let holder = started(holder).await;
-    let client = server.open(Options::default()).await.expect("it is up");
+    let client = server.open(Options::default()).answered().await;
     let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
-    if lock.try_acquire().await.expect("up").is_some() {
+    if lock.try_acquire().answered().await.is_some() {
         is_not_renewed(holder).await;
     }
     let looking = lock.clone();
@@ -42,7 +42,7 @@ async fn a_killed_holder_frees_the_lock_though_the_server_restarts(s: Setting) {
     tokio::time::sleep(ms(200)).await;
     server.start(Data::Kept);
     let down = died.elapsed();
-    let (granted, guard) = within("the lease ends", LONG, waiter).await.expect("no panic").expect("it waits");
+    let (granted, guard) = within("the lease ends", LONG, waiter).await.returned().expect("it waits");
     let (took, bound) =
         (granted - killed, bounds::after_a_death_and_a_restart(&s.info, TTL, down) + server.recovers_in());
     assert_in_time!(
@@ -78,15 +78,15 @@ async fn dead_and_stopped_waiters_keep_nobody_waiting(s: Setting) {
     given_up.abort();
     let survivor = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(ms(100)).await;
-    let released = Instant::now();
-    assert_eq!(guard.release().await, Ending::Released);
-    let next = within("who came last has it", LONG, survivor).await.expect("no panic").expect("up");
+    let freed = Instant::now();
+    released(guard).await;
+    let next = within("who came last has it", LONG, survivor).await.returned().expect("up");
     // The stopped one may have been granted it before it could hear of that.
-    let (took, bound) = (released.elapsed(), bounds::after_a_death(&s.info, TTL));
+    let (took, bound) = (freed.elapsed(), bounds::after_a_death(&s.info, TTL));
     assert_in_time!(took <= bound, "{took:?} after the release: no more than {bound:?} was promised");
     stopped.process().resume().expect("it was stopped");
     let token = next.token();
-    assert_eq!(next.release().await, Ending::Released);
+    released(next).await;
     assert!(stopped.holds().await > token, "it goes on waiting when it runs again");
 }
 

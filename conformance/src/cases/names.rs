@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, is_full_run, ms};
-use crate::timing::{too_late, until, within};
+use crate::timing::{Answered, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(distinct_names_are_all_held_at_once, [B23, B27]; load Heavy),
@@ -129,12 +129,12 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
     for name in &names {
         // Everybody has these names: a run that failed just now may have left them held.
         let lock = b.lock(name).build().expect("a fine name");
-        let free = || async { lock.inspect().await.expect("up").holder.is_none() };
+        let free = || async { lock.inspect().answered().await.holder.is_none() };
         until("nobody has it from before", ttl + ms(5000), free).await;
     }
     for name in &names {
         let lock = a.lock(name).ttl(ttl).build().expect("a fine name");
-        acquiring.spawn(async move { (lock.name().clone(), lock.try_acquire().await.expect("up")) });
+        acquiring.spawn(async move { (lock.name().clone(), lock.try_acquire().answered().await) });
     }
     let mut guards = Vec::new();
     for (name, guard) in acquiring.join_all().await {
@@ -143,7 +143,7 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
     for name in &names {
         let lock = b.lock(name).ttl(ttl).build().expect("a fine name");
         assert!(
-            lock.try_acquire().await.expect("up").is_none(),
+            lock.try_acquire().answered().await.is_none(),
             "{name:?} is not the same name to another client"
         );
     }
@@ -189,9 +189,9 @@ async fn a_client_remembers_no_name_that_it_is_done_with(s: Setting) {
     for (guards, elsewhere) in [(ours, &other), (theirs, &client)] {
         for guard in guards {
             let lock = s.lock(elsewhere, guard.name()).build().expect("fine terms");
-            guard.check().expect("held");
-            assert!(lock.try_acquire().await.expect("up").is_none());
-            assert_eq!(guard.release().await, Ending::Released);
+            still_held(&guard);
+            assert!(lock.try_acquire().answered().await.is_none());
+            released(guard).await;
         }
     }
 }
@@ -227,7 +227,7 @@ pub(super) async fn pass_through(s: &Setting, client: &Client, run: &Name, names
         tasks.spawn(async move {
             for lock in locks {
                 let guard = lock.acquire().await.expect("nobody else has it");
-                assert_eq!(guard.release().await, Ending::Released);
+                released(guard).await;
             }
         });
     }
@@ -270,7 +270,7 @@ async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
     let default = client.lock(s.name().as_str()).build().expect("the default is inside, whatever the bounds");
     assert_eq!(default.ttl(), DEFAULT_TTL.clamp(s.info.min_ttl, s.info.max_ttl));
     let guard = default.try_acquire().await.expect("and the server takes it").expect("free");
-    assert_eq!(guard.release().await, Ending::Released);
+    released(guard).await;
 }
 
 /// The server has 100 ms for its first answer: not beside others who keep it busy.
@@ -280,12 +280,7 @@ async fn a_wait_of_any_length_is_fine(s: Setting) {
     {
         let (name, client) = (s.name(), s.client().await);
         let lock = s.lock(&client, &name).wait(wait).build().expect("any wait");
-        let guard = match lock.acquire().await {
-            Ok(guard) => guard,
-            Err(e) if e.is_transient() => too_late(&format!("a free lock is granted: {e}")),
-            Err(e) => panic!("a free lock is granted, however short the wait: {e:?}"),
-        };
-        assert_eq!(guard.release().await, Ending::Released);
+        released(lock.acquire().answered().await).await;
     }
 }
 
@@ -294,7 +289,7 @@ async fn the_shortest_ttl_is_held_and_ends(s: Setting) {
     for odd in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999)] {
         let lock =
             client.lock(name.as_str()).ttl(s.info.min_ttl + odd).fixed_lease().build().expect("inside");
-        let guard = lock.acquire().await.expect("up");
+        let guard = lock.acquire().answered().await;
         within("it ends", s.info.min_ttl * 2 + ms(500), guard.lost()).await;
         assert!(!guard.is_held());
         drop(guard);

@@ -9,7 +9,7 @@ use super::case;
 use crate::proxy::{Fault, Proxy, Way};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::{assert_in_time, until, within};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]; needs [Proxy, OneTrip]),
@@ -37,10 +37,10 @@ async fn warm_client(s: &Setting, proxy: &Proxy) -> Client {
     let client = s.client_through(proxy, Options::default().patience(patience(s))).await;
     let guard = s.hold_by(&client, &s.name()).await;
     guard.renew(s.ttl()).await.expect("it is held");
-    assert_eq!(guard.release().await, Ending::Released);
+    released(guard).await;
     // A session of its own, where locks belong to sessions.
-    let guard = long(&client, &s.name()).acquire().await.expect("up");
-    assert_eq!(guard.release().await, Ending::Released);
+    let guard = long(&client, &s.name()).acquire().answered().await;
+    released(guard).await;
     client
 }
 
@@ -61,21 +61,21 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting) {
     let client = warm_client(&s, &proxy).await;
     let (lock, seen) = (long(&client, &name), long(&direct, &name));
     // A name that was used before is granted by the first answer.
-    assert_eq!(s.hold_by(&direct, &name).await.release().await, Ending::Released);
+    released(s.hold_by(&direct, &name).await).await;
     lose_an_answer(&s, &proxy);
     let asked = Instant::now();
     let attempt = tokio::spawn(async move { lock.try_acquire().await.map(|guard| guard.is_some()) });
     until("the server granted it", patience(&s), || async {
-        seen.inspect().await.expect("up").holder.is_some()
+        seen.inspect().answered().await.holder.is_some()
     })
     .await;
-    let error = attempt.await.expect("no panic").expect_err("no answer came");
+    let error = attempt.await.returned().expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
     assert_in_time!(asked.elapsed() < patience(&s) + ms(150), "it was told after {:?}", asked.elapsed());
-    let other = within("it is undone", patience(&s) + ms(300), seen.acquire()).await.expect("up");
+    let other = within("it is undone", patience(&s) + ms(300), seen.acquire()).answered().await;
     // The second release, after the attempt's patience, is not the other's.
     tokio::time::sleep(patience(&s)).await;
-    assert_eq!(other.release().await, Ending::Released);
+    released(other).await;
 }
 
 async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
@@ -91,15 +91,15 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
         assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
         // Its release has been answered.
         let left = client.shutdown(patience(&s)).await;
-        assert_in_time!(left == 0, "the release took {:?}", patience(&s));
+        assert_in_time!(left == 0, late by patience(&s), "the release took {:?}", patience(&s));
         tokio::time::sleep(late).await;
         let looking = long(&direct, &name);
-        assert!(looking.inspect().await.expect("up").holder.is_none());
+        assert!(looking.inspect().answered().await.holder.is_none());
         proxy.deliver(Way::ToServer);
         // Looked at all the time: a grant that is undone at once is a grant, too.
         let end = Instant::now() + patience(&s);
         while Instant::now() < end {
-            let holder = looking.inspect().await.expect("up").holder;
+            let holder = looking.inspect().answered().await.holder;
             assert!(holder.is_none(), "{late:?} after its patience it took the lock: {holder:?}");
         }
         assert!(s.is_free(&name).await);
@@ -123,7 +123,7 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
                 let release = tokio::spawn(guard.expect("no other claim has this name").release());
                 until("a request is held", LONG, || std::future::ready(held())).await;
                 proxy.deliver(Way::ToServer);
-                let _: Ending = release.await.expect("no panic");
+                let _: Ending = release.await.returned();
                 return;
             }
             Err(error) => error,
@@ -131,7 +131,7 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
         assert!(error.is_transient() && held(), "{error:?}");
         // What it has, it gives back by another connection.
         let looking = long(&direct, &name);
-        let holder = || async { looking.inspect().await.expect("up").holder };
+        let holder = || async { looking.inspect().answered().await.holder };
         until("it is free", patience(&s) * 2, || async { holder().await.is_none() }).await;
         tokio::time::sleep(patience(&s)).await;
         proxy.deliver(Way::ToServer);
@@ -156,7 +156,7 @@ async fn a_release_held_up_between_its_requests_wakes_who_waits(s: Setting) {
         let (name, proxy) = (s.name(), s.proxy().await);
         let client = warm_client(&s, &proxy).await;
         let held = || proxy.count(Fault::Held(Way::ToServer)) > 0;
-        let guard = long(&client, &name).acquire().await.expect("up");
+        let guard = long(&client, &name).acquire().answered().await;
         let waiter = long(&direct, &name);
         let waiter = tokio::spawn(async move { waiter.acquire().await });
         tokio::time::sleep(s.ttl()).await;
@@ -179,9 +179,9 @@ async fn a_release_held_up_between_its_requests_wakes_who_waits(s: Setting) {
         let Ok(next) = tokio::time::timeout(LONG / 2, waiter).await else {
             panic!("its request {} came after the waiter was told, and it was not told again", sent + 1)
         };
-        let next = next.expect("no panic").expect("up");
-        let _: Ending = release.await.expect("no panic");
-        assert_eq!(next.release().await, Ending::Released);
+        let next = next.returned().expect("up");
+        let _: Ending = release.await.returned();
+        released(next).await;
         if is_done {
             return;
         }
@@ -193,7 +193,7 @@ async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting) {
     let (name, proxy) = (s.name(), s.proxy().await);
     let (client, ttl) = (s.client_through(&proxy, Options::default()).await, s.ttl() * 2);
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().await.expect("up");
+    let guard = lock.acquire().answered().await;
     guard.renew(ttl).await.expect("it is held");
     for _ in 0..2 {
         let before = proxy.count(Fault::Swallowed(Way::ToClient));
@@ -204,32 +204,32 @@ async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting) {
         .await;
         let end = Instant::now() + ttl * 5 / 4;
         while Instant::now() < end {
-            guard.check().expect("one answer of several was lost");
+            still_held(&guard);
             s.is_kept(&guard, &name).await;
             tokio::time::sleep(ttl / 8).await;
         }
     }
-    assert_eq!(guard.release().await, Ending::Released);
+    released(guard).await;
     assert!(s.is_free(&name).await);
 }
 
 async fn a_release_whose_answer_is_lost_is_one(s: Setting) {
     let (name, proxy) = (s.name(), s.proxy().await);
     let client = warm_client(&s, &proxy).await;
-    let guard = long(&client, &name).acquire().await.expect("up");
+    let guard = long(&client, &name).acquire().answered().await;
     lose_an_answer(&s, &proxy);
     let asked = Instant::now();
     let release = tokio::spawn(guard.release());
     let successor = s.client().await;
     let successor = long(&successor, &name);
-    let next = within("it is free", patience(&s), successor.acquire()).await.expect("up");
+    let next = within("it is free", patience(&s), successor.acquire()).answered().await;
     // Whether the first release was in time, the repeated one can't tell: either answer is honest.
-    let _: Ending = release.await.expect("no panic");
+    let _: Ending = release.await.returned();
     let took = asked.elapsed();
     assert!(took >= patience(&s), "{took:?}");
     assert_in_time!(took < patience(&s) * 2 + ms(200), "{took:?}");
-    next.check().expect("held");
-    assert_eq!(next.release().await, Ending::Released, "the repeated release took nothing from it");
+    still_held(&next);
+    released(next).await;
 }
 
 /// A client that says everything twice hands the lock to one that doesn't, again and again.
@@ -241,10 +241,10 @@ async fn what_arrives_twice_counts_once(s: Setting) {
     let (doubled, direct) = (lock(&doubled), lock(&direct));
     let mut last = None;
     for _ in 0..25 {
-        let guard = doubled.acquire().await.expect("up");
+        let guard = doubled.acquire().answered().await;
         assert!(last < Some(guard.token()), "{last:?}, then {}", guard.token());
         let left = guard.renew(ttl).await.expect("it is held");
-        guard.check().expect("held");
+        still_held(&guard);
         assert!(left <= ttl);
         let (token, next) = (guard.token(), direct.clone());
         let next = tokio::spawn(async move { next.acquire().await });
@@ -254,13 +254,13 @@ async fn what_arrives_twice_counts_once(s: Setting) {
         if !s.harness.multiplexes() {
             assert_eq!(ending, Ending::Released);
         }
-        let next = within("one release frees it", ms(1000), next).await.expect("no panic").expect("up");
+        let next = within("one release frees it", ms(1000), next).await.returned().expect("up");
         until("the release has arrived twice", ms(1000), || async { proxy.count(Fault::Doubled) > before })
             .await;
         last = Some(next.token());
         assert!(last > Some(token), "{token}, then {last:?}");
         next.renew(ttl).await.expect("the second release took nothing from it");
-        assert_eq!(next.release().await, Ending::Released);
+        released(next).await;
     }
     until("each request was asked twice", ms(1000), || async { proxy.count(Fault::Doubled) >= 75 }).await;
 }
@@ -271,9 +271,9 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
     let (ttl, slow) = (s.ttl() * 3, s.ttl() / 2);
     let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
     // Whatever is done for the first time is done: each call is one answer.
-    let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().await.expect("up");
+    let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().answered().await;
     guard.renew(ttl).await.expect("it is held");
-    assert_eq!(guard.release().await, Ending::Released);
+    released(guard).await;
     proxy.delay(Way::ToClient, slow);
     let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().build().expect("fine terms");
     let asked = Instant::now();
@@ -281,10 +281,10 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
     let left = guard.valid_for();
     assert!(asked.elapsed() >= slow);
     assert!(left <= ttl - slow, "{left:?} of {ttl:?}");
-    guard.check().expect("held");
+    still_held(&guard);
     let left = guard.renew(ttl).await.expect("it is held");
     assert!(left <= ttl - slow, "{left:?} of {ttl:?}");
-    guard.check().expect("held");
+    still_held(&guard);
     proxy.delay(Way::ToClient, Duration::ZERO);
     guard.lost().await;
     until("the server agrees", s.ttl(), || s.is_free(&name)).await;
@@ -298,19 +298,19 @@ async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
     let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     for pause in [Duration::ZERO, ms(1)] {
-        assert_eq!(lock.acquire().await.expect("up").release().await, Ending::Released);
+        released(lock.acquire().answered().await).await;
         proxy.trickle(Way::ToClient, Duration::ZERO);
         proxy.trickle(Way::ToServer, pause);
         let asked = Instant::now();
         let guard = lock.acquire().await.expect("it is slow, but in time");
         let took = asked.elapsed();
         assert!(took >= pause * 40, "{took:?}: requests are longer");
-        guard.check().expect("held");
+        still_held(&guard);
         // A session may have been proven meanwhile.
         assert!(guard.valid_for() + took <= ttl || s.info.lease == Lease::Session, "{took:?} of {ttl:?}");
         guard.renew(ttl).await.expect("it is held");
         s.is_kept(&guard, &name).await;
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         assert!(s.is_free(&name).await);
     }
 }
@@ -322,7 +322,7 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
     let mut held = Vec::new();
     for _ in 0..6 {
         let name = s.name();
-        held.push((long(&client, &name), long(&direct, &name).acquire().await.expect("up")));
+        held.push((long(&client, &name), long(&direct, &name).acquire().answered().await));
     }
     for round in 0..8 {
         // Too late for calls with the short ttl's patience, a third of it; not for the others, asked together with them.
@@ -344,7 +344,7 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
     for (lock, guard) in held {
         until("it answers again", ms(1000), || async { lock.inspect().await.is_ok() }).await;
         ask(lock.clone(), guard.token(), 0).await;
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         // Those whose wait was cancelled may be leaving yet.
         until("it is free", ms(1000), || s.is_free(lock.name())).await;
     }

@@ -13,7 +13,7 @@ use crate::bounds;
 use crate::proxy::{Cut, Fault, Proxy, Way};
 use crate::runner::Case;
 use crate::setting::{Setting, lost_in_time, ms, renewed};
-use crate::timing::{assert_in_time, until, void, within};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(loss_is_told_in_time_with_a_dead_network, [B11, B12, B20]; needs [Proxy]; load Medium),
@@ -62,7 +62,7 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
         let (held, direct) = (guard.clone(), s.client().await);
         let next = s.lock(&direct, &name).build().expect("fine terms");
         let next = tokio::spawn(async move {
-            let next = next.acquire().await.expect("its network works");
+            let next = next.acquire().answered().await;
             assert!(!held.is_held(), "two at a time");
             next.release().await
         });
@@ -77,7 +77,7 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
         assert!(!guard.is_held() && guard.valid_for().is_zero());
         // The server may have heard the last renewal.
         let next = within("the next has it", s.ttl() * 3, next).await;
-        assert_eq!(next.expect("no panic"), Ending::Released, "{dead:?}");
+        assert_eq!(next.returned(), Ending::Released, "{dead:?}");
     })
     .await;
 }
@@ -100,7 +100,7 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
         let client = s.client_through(&proxy, options()).await;
         let lock = s.lock(&client, &s.name()).wait(ms(200)).build().expect("fine terms");
         let ttl = s.ttl() * 2;
-        let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine").acquire().await.expect("up");
+        let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine").acquire().answered().await;
         dead.happens(&proxy);
         let died = Instant::now();
         if s.info.lease == Lease::Session {
@@ -136,7 +136,7 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
 async fn stays_held(s: &Setting, guard: &Guard, ttl: Duration) {
     let end = Instant::now() + ttl * 5 / 4;
     while Instant::now() < end {
-        guard.check().expect("it is renewed");
+        still_held(guard);
         s.is_kept(guard, guard.name()).await;
         tokio::time::sleep(ttl / 8).await;
     }
@@ -146,12 +146,12 @@ async fn a_half_open_connection_costs_no_lock(s: Setting) {
     let (name, proxy, ttl) = (s.name(), s.proxy().await, s.ttl() * 2);
     let client = s.client_through(&proxy, Options::default()).await;
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().await.expect("up");
+    let guard = lock.acquire().answered().await;
     for _ in 0..2 {
         proxy.cut(Cut::HalfOpen);
         stays_held(&s, &guard, ttl).await;
     }
-    assert_eq!(guard.release().await, Ending::Released);
+    released(guard).await;
     assert!(s.is_free(&name).await);
 }
 
@@ -159,7 +159,7 @@ async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting) {
     let (name, proxy, ttl) = (s.name(), s.proxy().await, s.ttl() * 2);
     let client = s.client_through(&proxy, Options::default()).await;
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-    let guard = lock.acquire().await.expect("up");
+    let guard = lock.acquire().answered().await;
     for _ in 0..2 {
         proxy.refuse();
         let refused = proxy.count(Fault::Refused);
@@ -176,7 +176,7 @@ async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting) {
         proxy.accept();
         stays_held(&s, &guard, ttl).await;
     }
-    assert_eq!(guard.release().await, Ending::Released);
+    released(guard).await;
     assert!(s.is_free(&name).await);
 }
 
@@ -188,10 +188,10 @@ async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting) {
     let waiter = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(s.ttl()).await;
     proxy.cut(Cut::HalfOpen);
-    assert_eq!(guard.release().await, Ending::Released);
+    released(guard).await;
     // It has not heard of the release. It looks when the lease that it saw would end.
-    let guard = within("the waiter has it", s.ttl() * 2 + ms(1000), waiter).await.expect("no panic");
-    assert_eq!(guard.expect("a dead connection is no reason to give up").release().await, Ending::Released);
+    let guard = within("the waiter has it", s.ttl() * 2 + ms(1000), waiter).await.returned();
+    released(guard.expect("a dead connection is no reason to give up")).await;
 }
 
 async fn a_waiter_that_lost_its_place_is_woken_in_the_next(s: Setting) {
@@ -207,7 +207,7 @@ async fn waits_in_two_places(s: Setting) {
     let (name, proxy, client) = (s.name(), s.proxy().await, s.client().await);
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
     let guard = lock.acquire().await.expect("nobody else has it");
-    let waiters = || async { lock.inspect().await.expect("up").waiters.map_or(0, |waiters| waiters.len()) };
+    let waiters = || async { lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len()) };
     let waiting = s.client_through(&proxy, Options::default()).await;
     let waiting = s.lock(&waiting, &name).build().expect("fine terms");
     let waiter = tokio::spawn(async move { waiting.acquire().await });
@@ -219,9 +219,9 @@ async fn waits_in_two_places(s: Setting) {
     until("it waits again", LONG, || async { waiters().await == 1 }).await;
     // Whatever it was woken for before, it is at rest by then.
     tokio::time::sleep(s.ttl()).await;
-    assert_eq!(guard.release().await, Ending::Released);
-    let next = within("the hand-over", ms(1000), waiter).await.expect("no panic");
-    assert_eq!(next.expect("it goes on waiting").release().await, Ending::Released);
+    released(guard).await;
+    let next = within("the hand-over", ms(1000), waiter).await.returned();
+    released(next.expect("it goes on waiting")).await;
 }
 
 async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting) {
@@ -237,7 +237,7 @@ async fn waits_behind(s: Setting, dead: usize) {
     let (name, proxy, client, last) = (s.name(), s.proxy().await, s.client().await, s.client().await);
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 10).build().expect("fine terms");
     let guard = lock.acquire().await.expect("nobody else has it");
-    let waiters = || async { lock.inspect().await.expect("up").waiters.map_or(0, |waiters| waiters.len()) };
+    let waiters = || async { lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len()) };
     let mut in_front = JoinSet::new();
     for _ in 0..dead {
         let client = s.client_through(&proxy, Options::default()).await;
@@ -250,11 +250,11 @@ async fn waits_behind(s: Setting, dead: usize) {
     until("it waits", LONG, || async { waiters().await == dead + 1 }).await;
     proxy.hold_all();
     let died = Instant::now();
-    assert_eq!(guard.release().await, Ending::Released);
-    let next = within("who came last has it", LONG, survivor).await.expect("no panic").expect("up");
+    released(guard).await;
+    let next = within("who came last has it", LONG, survivor).await.returned().expect("up");
     let (took, bound) = (died.elapsed(), bounds::after_a_death(&s.info, s.ttl()));
     assert_in_time!(took <= bound, "{took:?} behind {dead} dead: no more than {bound:?} was promised");
-    assert_eq!(next.release().await, Ending::Released);
+    released(next).await;
     in_front.abort_all();
 }
 
@@ -265,7 +265,7 @@ async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
     let mut tasks = JoinSet::new();
     let asked = Instant::now();
     let first = s.client_through(&proxy, Options::default()).await;
-    assert_eq!(s.hold_by(&first, &s.name()).await.release().await, Ending::Released);
+    released(s.hold_by(&first, &s.name()).await).await;
     // Cut sooner than a lock can be had on a new connection, the network would never be there.
     let connecting = asked.elapsed();
     for _ in 0..2 {
@@ -275,10 +275,12 @@ async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
     let cutting = tokio::spawn(cut_again_and_again(proxy.clone(), ms(15) + connecting));
     let mut held = 0;
     while let Some(outcome) = tasks.join_next().await {
-        held += outcome.expect("no task panics");
+        held += outcome.returned();
     }
     cutting.abort();
-    assert_in_time!(held > 10, "held {held} times of {}: the network was hardly there", 2 * ROUNDS);
+    if held <= 10 {
+        void(&format!("held {held} times of {}: the network was hardly there", 2 * ROUNDS));
+    }
     until("nothing is left", s.ttl() * 2, || s.is_free(&name)).await;
 }
 
@@ -310,7 +312,7 @@ async fn hold_again_and_again(s: Setting, client: Client, name: Name, entries: A
         }
         // Whoever came in until then came while this was held, if it is held now.
         let came = entries.load(Ordering::SeqCst) - before - 1;
-        guard.check().expect("a cut is no loss");
+        still_held(&guard);
         assert_eq!(came, 0, "two are inside");
         // A release that was cut may have been done: the repeated one can't tell.
         let _: Ending = within("release", s.ttl() * 5, guard.release()).await;

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::{until, within};
+use crate::timing::{Answered, Returned, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(an_owner_enters_again_and_leaves_as_often, [B26]),
@@ -30,17 +30,17 @@ async fn an_owner_enters_again_and_leaves_as_often(s: Setting) {
     let lock = lock(&s, &client, &name, &owner);
     let first = lock.acquire().await.expect("free");
     let second = lock.acquire().await.expect("its own");
-    let third = lock.try_acquire().await.expect("up").expect("its own");
+    let third = lock.try_acquire().answered().await.expect("its own");
     assert_eq!((first.token(), first.owner()), (third.token(), third.owner()));
-    assert_eq!(first.release().await, Ending::Released);
+    released(first).await;
     drop(third);
-    second.check().expect("one entry is left");
+    still_held(&second);
     s.is_kept(&second, &name).await;
-    assert_eq!(second.release().await, Ending::Released);
+    released(second).await;
     assert!(s.is_free(&name).await);
     // What comes now is another acquisition.
     let again = lock.acquire().await.expect("free");
-    again.check().expect("held");
+    still_held(&again);
 }
 
 async fn entering_again_asks_nobody(s: Setting) {
@@ -71,7 +71,7 @@ async fn whoever_is_another_owner_waits(s: Setting) {
         lock(&s, &s.client().await, &name, &owner),
     ];
     for stranger in &strangers {
-        assert!(stranger.try_acquire().await.expect("up").is_none());
+        assert!(stranger.try_acquire().answered().await.is_none());
     }
     // One name says nothing of another.
     let other = lock(&s, &client, &s.name(), &owner).acquire().await.expect("free");
@@ -102,7 +102,7 @@ async fn a_partial_release_renews(s: Setting) {
     let outer = fixed.acquire().await.expect("free");
     tokio::time::sleep(ttl / 10).await;
     let inner = fixed.acquire().await.expect("its own");
-    assert_eq!(inner.release().await, Ending::Released);
+    released(inner).await;
     assert!(outer.valid_for() < ttl * 9 / 10, "{:?}", outer.valid_for());
 }
 
@@ -122,7 +122,7 @@ async fn tasks_of_one_owner_enter_together(s: Setting) {
     let guards = within("all have entered", Duration::from_secs(10), waiting.join_all()).await;
     assert_eq!(guards.len(), TASKS);
     for guard in &guards {
-        guard.check().expect("held");
+        still_held(guard);
         assert_eq!(guard.token(), guards[0].token());
     }
     drop(guards);
@@ -146,7 +146,7 @@ async fn a_lost_lock_is_not_entered_again(s: Setting) {
     assert_eq!(inner.release().await, Ending::Expired);
     assert_eq!(outer.release().await, Ending::Expired);
     let again = lock.acquire().await.expect("nobody holds it");
-    again.check().expect("held");
+    still_held(&again);
 }
 
 /// Entries that are dropped, released and given up at random moments, by many tasks of one owner.
@@ -160,7 +160,7 @@ async fn an_owner_that_leaves_at_any_time_leaves_nothing(s: Setting) {
                 let patience = Duration::from_micros((task * 37 + turn * 131) % 2500);
                 let Ok(entered) = tokio::time::timeout(patience, lock.acquire()).await else { continue };
                 let guard = entered.expect("its own, or free");
-                guard.check().expect("held");
+                still_held(&guard);
                 match turn % 3 {
                     0 => assert_eq!(guard.release().await, Ending::Released),
                     1 => drop(guard),
@@ -170,7 +170,7 @@ async fn an_owner_that_leaves_at_any_time_leaves_nothing(s: Setting) {
         });
     }
     while let Some(outcome) = tasks.join_next().await {
-        outcome.expect("no task panics");
+        outcome.returned();
     }
     let free = || async { s.is_free(&name).await };
     until("free when all have left", Duration::from_secs(5), free).await;

@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::{assert_in_time, until, within};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(all_are_held_and_all_are_released, [B25]),
@@ -86,12 +86,12 @@ async fn all_or_none(s: Setting) {
     let several = multi_for(s.long(), &client, &names);
     for taken in &names {
         let guard = s.hold_long(taken).await;
-        assert!(several.try_acquire().await.expect("up").is_none());
+        assert!(several.try_acquire().answered().await.is_none());
         let others: Vec<Name> = names.iter().filter(|name| *name != taken).cloned().collect();
         all_are_free(&s, &others).await;
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
     }
-    assert!(several.try_acquire().await.expect("up").is_some());
+    assert!(several.try_acquire().answered().await.is_some());
     let twice =
         [&names[0], &names[1], &names[0]].map(|name| s.lock(&client, name).build().expect("fine terms"));
     assert_eq!(MultiLock::new(twice).expect_err("it would wait for itself").kind(), ErrorKind::Invalid);
@@ -137,7 +137,7 @@ async fn a_wait_for_all_ends_in_time_and_leaves_none(s: Setting) {
     assert!(took >= ms(290), "{took:?}");
     assert_in_time!(took < ms(1500), "{took:?}");
     all_are_free(&s, &sorted[..2]).await;
-    last.check().expect("held");
+    still_held(&last);
 }
 
 async fn whoever_gives_up_leaves_none(s: Setting) {
@@ -181,7 +181,7 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
     }
     let all = async {
         while let Some(outcome) = tasks.join_next().await {
-            outcome.expect("no task panics");
+            outcome.returned();
         }
     };
     // Sooner than a case hangs: only then is it this that is told, and asked again.
@@ -213,16 +213,16 @@ async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting)
     let holder_of_last = s.hold_long(&last).await;
     let waiting = waiting(&s, &client, [&last, &first]);
     let holder = s.lock(&client, &first).build().expect("fine terms");
-    let taken = || async { holder.inspect().await.expect("up").holder.is_some() };
+    let taken = || async { holder.inspect().answered().await.holder.is_some() };
     until("it has the first", Duration::from_secs(5), taken).await;
-    let token = holder.inspect().await.expect("up").holder.and_then(|holder| holder.token);
+    let token = holder.inspect().answered().await.holder.and_then(|holder| holder.token);
     s.harness.forget(&first).await;
     let again = || async {
-        let now = holder.inspect().await.expect("up").holder.and_then(|holder| holder.token);
+        let now = holder.inspect().answered().await.holder.and_then(|holder| holder.token);
         now.is_some() && now != token
     };
     until("it has the first again", s.ttl() * 3, again).await;
     drop(holder_of_last);
-    let guard = within("both", Duration::from_secs(5), waiting).await.expect("no panic").expect("waits");
+    let guard = within("both", Duration::from_secs(5), waiting).await.returned().expect("waits");
     guard.check().expect("held");
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::LIMIT;
 use super::speaker::Speaker;
 use crate::servers::Ended;
+use crate::timing::Returned;
 
 /// Adds one to the number in the file that its argument names, with a pause between reading and writing.
 const INCREMENT: &str = r#"read -r n <"$1" && sleep 0.001 && printf '%10d\n' $((n + 1)) 1<>"$1""#;
@@ -89,5 +90,5 @@ impl Etcdctl {
 
 /// What takes its thread for a while.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("no panic")
+    tokio::task::spawn_blocking(work).await.returned()
 }

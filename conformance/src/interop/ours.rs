@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use lock_core::{Client, Ending, Guard, Lock, Result};
+use lock_core::{Client, Guard, Lock, Result};
 use tokio::task::JoinHandle;
 
 use super::contender::Contender;
 use super::counter::increment;
-use crate::timing::within;
+use crate::timing::{Answered, released, within};
 
 /// Our client.
 #[derive(Debug)]
@@ -55,13 +55,13 @@ impl Contender for Ours {
     }
 
     async fn attempt(&mut self, name: &str) -> Option<bool> {
-        self.guard = self.lock(name).try_acquire().await.expect("the server is up");
+        self.guard = self.lock(name).try_acquire().answered().await;
         Some(self.guard.is_some())
     }
 
     async fn release(&mut self, _: &str) {
         let guard = self.guard.take().expect("it is held");
-        assert_eq!(guard.release().await, Ending::Released, "our lock was lost before it was released");
+        released(guard).await;
     }
 
     async fn storm(&mut self, name: &str, file: &Path, length: Duration) -> u64 {
@@ -70,7 +70,7 @@ impl Contender for Ours {
         while Instant::now() < end {
             let guard = within("our turn", super::LIMIT, lock.acquire()).await.expect("our lock is acquired");
             increment(file).await.expect("our turn at the counter");
-            assert_eq!(guard.release().await, Ending::Released, "our lock was lost in the storm");
+            released(guard).await;
             turns += 1;
         }
         turns

@@ -21,7 +21,7 @@ use self::plan::{NAMES, Step};
 use self::side::{Said, Side, Terms};
 use self::twilight::Twilight;
 use crate::setting::Setting;
-use crate::timing::too_late;
+use crate::timing::void;
 
 /// How often a play may be void.
 const PLAYS: usize = 5;
@@ -71,7 +71,7 @@ pub(crate) async fn compare(s: &Setting, seed: u64, steps: usize) -> Result<Happ
             Play::Void => {}
         }
     }
-    too_late(&format!("{PLAYS} plays of seed {seed} are void: leases end in the middle of them"))
+    void(&format!("{PLAYS} plays of seed {seed} are void: leases end in the middle of them"))
 }
 
 /// Leaves out whatever can be left out: what is about another name, then halves, quarters, single steps.

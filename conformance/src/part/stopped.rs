@@ -9,6 +9,7 @@ use lock_core::{Client, ErrorKind, Guard, Options};
 
 use super::{HOLDS, Order};
 use crate::harness::Harness;
+use crate::timing::Answered;
 
 /// Works under the lock until it is lost; then says what it is told, and tries what comes too late.
 pub(super) async fn late(order: &Order, harness: &impl Harness) {
@@ -47,9 +48,9 @@ async fn works_until_lost(client: &Client, guard: &Guard) -> (ErrorKind, bool) {
 pub(super) async fn waits(order: &Order, harness: &impl Harness) {
     let client = harness.open(Options::default()).await.expect("the case has reached it");
     let lock = client.lock(order.name.as_str()).ttl(order.ttl).build().expect("fine terms");
-    assert!(lock.try_acquire().await.expect("up").is_none(), "somebody else holds it");
+    assert!(lock.try_acquire().answered().await.is_none(), "somebody else holds it");
     println!("waits");
-    let guard = lock.acquire().await.expect("up");
+    let guard = lock.acquire().answered().await;
     println!("{HOLDS}{}", guard.token());
     guard.lost().await;
 }
@@ -59,7 +60,7 @@ impl Order {
     pub(super) async fn hold(&self, harness: &impl Harness) -> (Client, Guard) {
         let client = harness.open(Options::default()).await.expect("the case has reached it");
         let lock = client.lock(self.name.as_str()).ttl(self.ttl).build().expect("fine terms");
-        let guard = lock.acquire().await.expect("up");
+        let guard = lock.acquire().answered().await;
         println!("{HOLDS}{}", guard.token());
         (client, guard)
     }

@@ -23,9 +23,14 @@ pub fn not_run(what: &str, why: &str) {
     note("not run", &format!("{what}: {why}"));
 }
 
-/// Notes a case that was not judged but asked again, and why.
-pub(crate) fn asked_again(what: &str, why: &str) {
-    note("asked again", &format!("{what}: {why}"));
+/// Notes a case whose lateness the machine excuses, and why.
+pub(crate) fn excused(what: &str, why: &str) {
+    note("excused", &format!("{what}: {why}"));
+}
+
+/// Notes a case that has shown nothing and is asked again, and why.
+pub(crate) fn void(what: &str, why: &str) {
+    note("void", &format!("{what}: {why}"));
 }
 
 /// Notes a case that failed, and why.

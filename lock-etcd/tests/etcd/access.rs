@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use lock_conformance::servers::{Port, Process};
 use lock_core::driver::{Finding, Level};
-use lock_core::{Cause, Client, Ending, ErrorKind, Options};
+use lock_core::{Cause, Client, ErrorKind, Options};
 use lock_etcd::etcd_client::{self, ConnectOptions, Permission, PermissionType, RoleRevokePermissionOptions};
 
 use crate::server::{
     LONG, PATIENCE, SOON, Server, busy, claim, granted, open, queue, run, until, wait_for, within,
 };
+use lock_conformance::timing::{released, still_held};
 
 /// A server that wants passwords, and a user whose role has this right; who administers it, and the user's URL.
 async fn restricted(server: &Server, right: Option<Permission>) -> (etcd_client::Client, String) {
@@ -87,8 +88,8 @@ pub(crate) fn a_right_to_one_name_is_enough_for_it() -> Result<(), String> {
         let lock = client.lock("job").ttl(ttl).build().unwrap();
         let guard = lock.acquire().await.unwrap();
         tokio::time::sleep(ttl * 2).await;
-        guard.check().expect("held");
-        assert_eq!(guard.release().await, Ending::Released);
+        still_held(&guard);
+        released(guard).await;
         let error = claim(&client, "another", LONG).attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
     })
@@ -127,10 +128,10 @@ pub(crate) fn rights_that_change_cost_no_lock() -> Result<(), String> {
         for n in 0..3 {
             raw.role_grant_permission("locks", readwrite(&format!("b{n}")).unwrap()).await.unwrap();
             tokio::time::sleep(ttl).await;
-            guard.check().expect("held");
+            still_held(&guard);
             granted(&mut claim(&client, &format!("b{n}"), LONG)).await;
         }
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         drop(within("it has it", Duration::from_secs(8), waiting).await.unwrap().unwrap());
         let whole = Some(RoleRevokePermissionOptions::new().with_prefix());
         raw.role_revoke_permission("locks", "b0", whole).await.unwrap();

@@ -13,6 +13,7 @@ use lock_core::{Cause, Client, Ending, FencingToken, Options};
 use lock_etcd::etcd_client;
 
 use crate::server::{LONG, blocking, busy, claim, granted, open, queue, raw, run, until, wait_for};
+use lock_conformance::timing::{Answered, released, still_held};
 
 /// A cluster, and its network if its members have hosts of their own.
 #[derive(Clone)]
@@ -39,7 +40,7 @@ impl Cluster {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        lock_etcd::connect_with(&self.0.url(), Options::default()).await.expect("it is up")
+        lock_etcd::connect_with(&self.0.url(), Options::default()).answered().await
     }
 
     pub(crate) async fn raw(&self, member: usize) -> etcd_client::Client {
@@ -89,7 +90,7 @@ pub(crate) fn a_keep_alive_without_a_majority_does_not_count() -> Result<(), Str
         let lease = raw.lease_grant(60, None).await.unwrap().id();
         let guard = client.lock("a").ttl(ttl).build().unwrap().acquire().await.unwrap();
         tokio::time::sleep(ttl / 2).await;
-        guard.check().expect("held");
+        still_held(&guard);
         network.hosts()[leader].cut_off().unwrap();
         // What was under way has been answered, or never will be.
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -249,9 +250,9 @@ async fn under_load<F: Future<Output = ()>>(cluster: &Cluster, times: usize, hur
             assert_in_time!(asked.elapsed() < Duration::from_secs(20), "nobody is granted anything");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        long.check().expect("shorter than the lease, it costs no lock");
+        still_held(&long);
     }
-    assert_eq!(long.release().await, Ending::Released);
+    released(long).await;
     stop.store(true, Ordering::SeqCst);
     while let Some(task) = tasks.join_next().await {
         task.unwrap();
@@ -302,10 +303,10 @@ pub(crate) fn a_member_that_is_cut_off_is_left() -> Result<(), String> {
         network.hosts()[0].cut_off().unwrap();
         let end = Instant::now() + ttl * 2;
         while Instant::now() < end {
-            guard.check().expect("two members are a majority");
+            still_held(&guard);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         network.hosts()[0].reconnect().unwrap();
         let mut again = claim(&client, "a", LONG);
         granted(&mut again).await;

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use lock_conformance::assert_in_time;
 use lock_conformance::claims::{self, Terms};
 pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{Etcd, Owned, Settings};
-use lock_conformance::timing::too_late;
+use lock_conformance::timing::Answered;
 pub(crate) use lock_conformance::timing::{until, within};
 use lock_core::driver::{Attempt, Claim, Grant, Renewal, Waits};
 use lock_core::{Client, Name, Options};
@@ -70,7 +71,7 @@ pub(crate) async fn raw(address: &str) -> etcd_client::Client {
 }
 
 pub(crate) async fn open(url: &str) -> Client {
-    lock_etcd::connect_with(url, Options::default().patience(PATIENCE)).await.expect("it is up")
+    lock_etcd::connect_with(url, Options::default().patience(PATIENCE)).answered().await
 }
 
 pub(crate) fn name(name: &str) -> Name {
@@ -124,12 +125,12 @@ pub(crate) fn claim_with(
 
 /// Waits as the core does: look, listen, look, wait.
 pub(crate) async fn wait_for(claim: &mut Box<dyn Claim>) -> Grant {
-    if let Attempt::Granted(grant) = claim.attempt().await.expect("up") {
+    if let Attempt::Granted(grant) = claim.attempt().answered().await {
         return grant;
     }
     claim.listen().await.unwrap();
     loop {
-        if let Attempt::Granted(grant) = claim.attempt().await.expect("up") {
+        if let Attempt::Granted(grant) = claim.attempt().answered().await {
             return grant;
         }
         claim.changed().await;
@@ -138,8 +139,11 @@ pub(crate) async fn wait_for(claim: &mut Box<dyn Claim>) -> Grant {
 
 /// What has become of its lock, which is told in time.
 pub(crate) async fn is_told(claim: &mut Box<dyn Claim>, limit: Duration) -> lock_core::Cause {
-    let cause = told(claim, limit).await;
-    cause.unwrap_or_else(|| too_late(&format!("nothing was told within {limit:?}")))
+    let asked = Instant::now();
+    let cause =
+        told(claim, limit * 2).await.unwrap_or_else(|| panic!("nothing was told within {:?}", limit * 2));
+    assert_in_time!(asked.elapsed() <= limit, "told after {:?}", asked.elapsed());
+    cause
 }
 
 /// Waits for the claim to be woken, and asks what has become of its lock.
@@ -149,7 +153,7 @@ pub(crate) async fn told(claim: &mut Box<dyn Claim>, limit: Duration) -> Option<
         if tokio::time::timeout(left, claim.changed()).await.is_err() {
             return None;
         }
-        if let Renewal::Lost(cause) = claim.renew(LONG).await.expect("up") {
+        if let Renewal::Lost(cause) = claim.renew(LONG).answered().await {
             return Some(cause);
         }
     }

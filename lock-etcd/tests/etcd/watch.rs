@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Cut, Proxy};
-use lock_conformance::timing::too_late;
+use lock_conformance::timing::{released, void};
+use lock_core::Client;
 use lock_core::driver::{Claim, Renewal};
-use lock_core::{Client, Ending};
 use lock_etcd::etcd_client::{self, CompactionOptions, PutOptions};
 
 use crate::grant::transactions;
@@ -178,7 +178,7 @@ async fn compacted(server: &Server, client: &Client, raw: &mut etcd_client::Clie
         }
         holder.release().await.unwrap();
     }
-    too_late("each of 20 watches was there before its beginning was compacted");
+    void("each of 20 watches was there before its beginning was compacted");
 }
 
 /// Leaves the server with nothing but its newest revision, which is two later than it was.
@@ -208,7 +208,7 @@ pub(crate) fn a_connection_that_breaks_costs_no_wake_up() -> Result<(), String> 
             holder.release().await.unwrap();
             // Sooner than the core looks by itself.
             let guard = within("it has it", Duration::from_secs(2), waiting).await.unwrap();
-            assert_eq!(guard.unwrap().release().await, Ending::Released);
+            released(guard.unwrap()).await;
         }
     })
 }

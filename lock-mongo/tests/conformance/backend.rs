@@ -82,7 +82,7 @@ impl Backend for MongoDb {
             true => {
                 let stats = stats.deserialize_current().expect("a document");
                 let calls = |what: &str| number(&stats, &["storageStats", "wiredTiger", "cursor", what]);
-                ["insert calls", "update calls", "modify calls", "remove calls"].map(calls).iter().sum()
+                ["insert calls", "update calls", "modify", "remove calls"].map(calls).iter().sum()
             }
             false => 0,
         };
@@ -140,7 +140,7 @@ async fn admin(url: &str, command: Document) -> Document {
     client(url).await.database("admin").run_command(command).await.expect("an answer")
 }
 
-/// The number at `path`, zero if it isn't there.
+/// The number at `path`. A statistic that has another name now would count nothing, and what is counted would pass.
 fn number(document: &Document, path: &[&str]) -> u64 {
     let (field, folders) = path.split_last().expect("a path");
     let folder = folders.iter().try_fold(document, |at, folder| at.get_document(folder).ok());
@@ -148,7 +148,7 @@ fn number(document: &Document, path: &[&str]) -> u64 {
         Some(Bson::Int64(n)) => n.unsigned_abs(),
         Some(Bson::Int32(n)) => u64::from(n.unsigned_abs()),
         Some(Bson::Double(n)) => *n as u64,
-        _ => 0,
+        other => panic!("the server counts no {path:?}: {other:?}"),
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::server::{LONG, Server, claim, claim_with, granted, open, run, until};
+use lock_conformance::timing::Returned;
 
 /// As when a firewall forgets all that it has let through: the driver's pool would hand out one after the other.
 pub(crate) fn connections_that_died_together_cost_one_patience() {
@@ -94,7 +95,7 @@ pub(crate) fn an_answer_at_a_calls_beginning_keeps_no_dead_link() {
         // Its connection is the only one that is open: this one is answered on another, which dies after that.
         granted(&mut claim(&client, "another", LONG)).await;
         die();
-        let (renewed, mut holder) = renewal.await.expect("no panic");
+        let (renewed, mut holder) = renewal.await.returned();
         let error = renewed.expect_err("its connection is dead");
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
         assert!(matches!(holder.renew(LONG).await.expect("on a new one"), Renewal::Held { .. }));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_conformance::claims::{self, Terms};
 pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{Clock, Owned, Product, Settings};
-pub(crate) use lock_conformance::timing::until;
+pub(crate) use lock_conformance::timing::{Answered, until};
 use lock_core::driver::{Claim, Waits};
 use lock_core::{Client, Name, Options};
 use lock_mongo::mongodb::bson::spec::BinarySubtype;
@@ -56,7 +56,7 @@ pub(crate) fn locks(client: &mongodb::Client) -> Collection<Document> {
 }
 
 pub(crate) async fn open(url: &str) -> Client {
-    lock_mongo::connect_with(url, Options::default().patience(PATIENCE)).await.expect("it is up")
+    lock_mongo::connect_with(url, Options::default().patience(PATIENCE)).answered().await
 }
 
 pub(crate) fn name(name: &str) -> Name {

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::proxy::{Proxy, Way};
-use lock_conformance::timing::within;
+use lock_conformance::timing::{released, still_held, within};
 use lock_core::{Cause, Client, Done, Ending, ErrorKind, Fence, Guard, Lock};
 
 use crate::access::restricted;
@@ -35,7 +35,7 @@ async fn is_lost_in_time(guard: Guard) {
 async fn stays_held(guard: &Guard) {
     let end = Instant::now() + TTL * 2;
     while Instant::now() < end {
-        guard.check().expect("held");
+        still_held(guard);
         tokio::time::sleep(TTL / 20).await;
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn a_server_that_cannot_write_takes_no_locks_and_its_holders_know() {
         save(&mut raw, "ok").await;
         let next = within("it has it", Duration::from_secs(6), waiter).await.unwrap().unwrap();
         assert!(next.token() > token);
-        assert_eq!(next.release().await, Ending::Released);
+        released(next).await;
     });
 }
 
@@ -95,10 +95,10 @@ pub(crate) fn a_server_without_memory_keeps_what_is_held_and_frees_it() {
         stays_held(&guard).await;
         let error = lock(&other, "free").try_acquire().await.map(drop).unwrap_err();
         assert_eq!(error.kind(), NOT_DONE, "{error}");
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         assert_eq!(raw.ask::<u32>(&["EXISTS", "held"]).await, 0);
         let _: () = raw.ask(&["CONFIG", "SET", "maxmemory", "0"]).await;
-        assert_eq!(hold(&other, "held").await.release().await, Ending::Released);
+        released(hold(&other, "held").await).await;
     });
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there(
         // Why, the server says on its way out: not everybody hears it.
         assert_eq!(error.kind(), NOT_DONE, "{error}");
         stays_held(&guard).await;
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         drop(others);
         until("there is room again", async || lock_redis::connect(&server.url("")).await.is_ok()).await;
     });
@@ -140,7 +140,7 @@ pub(crate) fn who_loses_the_right_to_its_lock_knows_in_time() {
             if given_back {
                 let _other = restricted(&server, &mut raw, &["~*", "&*", "+@all"]).await;
                 stays_held(&guard).await;
-                assert_eq!(guard.release().await, Ending::Released);
+                released(guard).await;
             } else {
                 is_lost_in_time(guard).await;
             }
@@ -156,11 +156,11 @@ pub(crate) fn a_lock_whose_end_an_administrator_took_away_has_one_again() {
         let client = server.client("").await;
         let guard = hold(&client, "held").await;
         let persisted = raw.ask::<u32>(&["PERSIST", "held"]).await;
-        guard.check().expect("held");
+        still_held(&guard);
         assert_eq!(persisted, 1);
         until("the next renewal gives it one", async || raw.ask::<i64>(&["PTTL", "held"]).await > 0).await;
         stays_held(&guard).await;
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
     });
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn a_look_gives_back_a_whole_lease_whose_end_was_taken_away() {
             i128::from(left) >= i128::try_from(believed.as_millis()).unwrap(),
             "{left} ms of {believed:?}"
         );
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
     });
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token() 
         let mut raw = replica.raw().await;
         until("it follows", async || raw.info("replication", "master_link_status").await == "up").await;
         let client = primary.client("").await;
-        assert_eq!(hold(&client, "held").await.release().await, Ending::Released);
+        released(hold(&client, "held").await).await;
         until("it has the token", async || raw.keys().await.len() == 1).await;
         // From here on it hears of nothing.
         between.hold(Way::ToClient);
@@ -214,6 +214,6 @@ pub(crate) fn a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token() 
         resource.accept(second.token()).unwrap();
         assert!(resource.accept(first.token()).is_err(), "{} after {}", first.token(), second.token());
         is_lost_in_time(first).await;
-        assert_eq!(second.release().await, Ending::Released);
+        released(second).await;
     });
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use lock_conformance::servers::Port;
 use lock_core::driver::{Revocation, Revoked, When};
-use lock_core::{Ending, Label, Owner, Random};
+use lock_core::{Label, Owner, Random};
 
 use crate::server::{Server, claim, granted, name, run};
+use lock_conformance::timing::released;
 
 pub(crate) fn a_lock_is_its_name_and_a_token_beside_it() {
     run(async {
@@ -35,7 +36,7 @@ pub(crate) fn a_lock_is_its_name_and_a_token_beside_it() {
         let forgotten: u64 = raw.ask(&["PEXPIRETIME", &keys[1]]).await;
         assert_eq!(forgotten, token / 1000 + 3_600_000);
 
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         assert_eq!(raw.keys().await, keys[1..]);
     });
 }

@@ -241,7 +241,7 @@ pub(crate) async fn admin(url: &str) -> MultiplexedConnection {
     let client = redis::Client::open(url).expect("a URL that was used before");
     // The driver gives up after half a second, which a busy machine may take.
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
-    client.get_multiplexed_async_connection_with_config(&config).await.expect("the server is up")
+    client.get_multiplexed_async_connection_with_config(&config).await.expect("up")
 }
 
 /// The number behind `label`, zero if it isn't there.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
+use lock_conformance::claims::{self, Terms};
 use lock_conformance::servers::Settings;
-use lock_conformance::timing::{too_late, until};
-use lock_core::driver::Level;
-use lock_core::{Client, ErrorKind, Options};
+use lock_conformance::timing::{still_held, too_late, until, void};
+use lock_core::driver::{Claim, Level, Waits};
+use lock_core::{Client, ErrorKind, FencingToken, Options};
 use lock_redlock::{Node, Tells, Vote};
 
 use super::nodes::{FIVE, Nodes, admin, node_at};
@@ -49,16 +50,26 @@ async fn votes(client: &Client) -> Vec<Level> {
     findings.into_iter().filter(|finding| finding.subject == "votes").map(|finding| finding.level).collect()
 }
 
+/// What a holder has that was told nothing since its grant: its lock, and until when it believes in that. (A guard
+/// looks again when a node goes that it listens to.)
+async fn held(holder: &Client, ttl: Duration) -> (Box<dyn Claim>, FencingToken, Instant) {
+    let terms = Terms { ttl, patience: PATIENCE, waits: Waits::No, label: "holder" };
+    let mut claim = claims::claim(holder, "a", terms);
+    let began = Instant::now();
+    let grant = claims::granted(&mut claim).await;
+    (claim, grant.token, began + grant.valid_for)
+}
+
 pub(crate) fn a_node_that_was_flushed_has_no_vote() {
     run(async {
         let nodes = five(ms(1500));
         let (holder, other) = (nodes.open(options()).await.unwrap(), nodes.open(options()).await.unwrap());
-        let guard = holder.lock("a").ttl(ms(1500)).fixed_lease().build().unwrap().acquire().await.unwrap();
+        let (_claim, token, ends) = held(&holder, ms(1500)).await;
         nodes.each(&redis::cmd("FLUSHALL")).await;
         let lock = other.lock("a").ttl(ms(600)).build().unwrap();
         let next = lock.acquire().await.unwrap();
-        assert!(!guard.is_held(), "two hold it");
-        assert!(next.token() > guard.token());
+        assert!(Instant::now() >= ends, "two hold it: {token} and {}", next.token());
+        assert!(next.token() > token);
     });
 }
 
@@ -67,11 +78,11 @@ pub(crate) fn a_restarted_node_grants_nothing_that_it_has_forgotten() {
     run(async {
         let nodes = five(ms(3000));
         let (holder, other) = (nodes.open(options()).await.unwrap(), nodes.open(options()).await.unwrap());
-        let [_, _, c, d, e] = nodes.servers() else { unreachable!("five") };
+        let [a, b, c, d, e] = nodes.servers() else { unreachable!("five") };
         // D and E are not there when it is granted.
         d.pause().unwrap();
         e.pause().unwrap();
-        let guard = holder.lock("a").ttl(ms(3000)).fixed_lease().build().unwrap().acquire().await.unwrap();
+        let (_claim, token, ends) = held(&holder, ms(3000)).await;
         c.kill().unwrap();
         c.restart(Data::Lost).unwrap();
         // What D and E were asked meanwhile can't take effect any more.
@@ -84,14 +95,31 @@ pub(crate) fn a_restarted_node_grants_nothing_that_it_has_forgotten() {
             assert_eq!(there, 0, "a majority knows nothing of it");
         }
         let lock = other.lock("a").ttl(ms(600)).build().unwrap();
-        while guard.is_held() {
-            // Whatever the answer is, it must not be the lock.
-            if let Ok(Some(second)) = lock.try_acquire().await {
-                assert!(!guard.is_held(), "two hold it: {} and {}", guard.token(), second.token());
-            }
+        assert!(
+            lock.try_acquire().await.unwrap().is_none(),
+            "two know of it, two do not, and one has no vote"
+        );
+        // And those that know of it are not there any more.
+        a.pause().unwrap();
+        b.pause().unwrap();
+        let mut refused = 0;
+        while Instant::now() < ends {
+            let error = match lock.try_acquire().await {
+                Ok(second) => panic!("held until {:?} from now, then {second:?}", ends - Instant::now()),
+                Err(error) => error,
+            };
+            assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
+            assert!(error.to_string().contains("vote again"), "{error}");
+            assert!(error.retry_in().is_some_and(|left| left <= ms(3000)), "{error:?}");
+            refused += 1;
         }
+        if refused == 0 {
+            void("the lease ended before another client could ask");
+        }
+        a.resume().unwrap();
+        b.resume().unwrap();
         let next = lock.acquire().await.unwrap();
-        assert!(next.token() > guard.token());
+        assert!(next.token() > token);
     });
 }
 
@@ -186,7 +214,10 @@ pub(crate) fn one_server_under_two_names_is_refused() {
             for (before, after) in [(&first, again), (again, &first)] {
                 let urls = vec![before.clone(), b.url().to_owned(), after.clone()];
                 let error = match Nodes::at(urls).open(Options::default()).await {
-                    Ok(_) => too_late("a node was not asked for its server while the others were waited for"),
+                    Ok(_) => too_late(
+                        ms(500),
+                        "a node was not asked for its server while the others were waited for",
+                    ),
                     Err(error) => error,
                 };
                 assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
@@ -253,8 +284,9 @@ pub(crate) fn a_rolling_restart_of_all_costs_no_holder_the_lock() {
             for _ in 0..2 {
                 guard.renew(TTL).await.unwrap();
             }
-            assert!(lock.try_acquire().await.is_ok_and(|taken| taken.is_none()) || guard.is_held());
-            guard.check().expect("held");
+            let second = lock.try_acquire().await;
+            assert!(!matches!(second, Ok(Some(_))), "two hold it: {second:?}");
+            still_held(&guard);
         }
         released(guard).await;
     });

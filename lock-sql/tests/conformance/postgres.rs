@@ -110,7 +110,7 @@ impl Backend for Tested {
 }
 
 async fn admin(url: &str) -> PgConnection {
-    options_of(url).disable_statement_logging().connect().await.expect("the server is up")
+    options_of(url).disable_statement_logging().connect().await.expect("up")
 }
 
 fn options_of(url: &str) -> PgConnectOptions {

@@ -35,7 +35,7 @@ pub(crate) fn a_log_that_was_removed_makes_no_second_holder() -> Outcome {
                 holder.process().kill().unwrap();
             }
             if !is_granted_soon {
-                assert_in_time!(is_granted(&mut second, LIMIT).await, "{removed:?}: free after a ttl");
+                assert!(is_granted(&mut second, LIMIT).await, "{removed:?}: free after a ttl");
             }
             assert!(matches!(second.renew(LIMIT).await.unwrap(), Renewal::Held { .. }), "{removed:?}");
         });
@@ -60,7 +60,7 @@ pub(crate) fn an_index_whose_log_was_removed_is_not_gone_by() -> Outcome {
         holder.process().kill().unwrap();
         let client = opened(&url).await;
         let mut second = claim(&client, "a");
-        assert_in_time!(is_granted(&mut second, LIMIT).await, "free after a ttl");
+        assert!(is_granted(&mut second, LIMIT).await, "free after a ttl");
         assert!(matches!(second.renew(LIMIT).await.unwrap(), Renewal::Held { .. }));
     });
     Ok(())

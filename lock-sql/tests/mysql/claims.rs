@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
+use lock_core::ErrorKind;
 use lock_core::driver::{Attempt, Cause, Release, Renewal};
-use lock_core::{Ending, ErrorKind};
 
 use crate::On;
 use crate::server::{
     PATIENCE, Server, TTL, claim, claim_for, execute, free_row, granted, is_busy, run, until,
 };
+use lock_conformance::timing::released;
 
 const SHORT: Duration = Duration::from_millis(400);
 
@@ -184,7 +185,7 @@ pub(crate) fn a_process_that_waits_for_long_asks_five_times_a_second_at_most(on:
         let asked = statements().await - before;
         let most = (began.elapsed().as_secs_f64() * 5.0).ceil();
         assert!((asked as f64) <= most && asked > 10, "{asked} in {:?}", began.elapsed());
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         until("the waiter has it", async || waiting.is_finished()).await;
     });
 }

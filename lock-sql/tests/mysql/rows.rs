@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_core::{Ending, Options};
+use lock_core::Options;
 use lock_sql::mysql;
 
 use crate::On;
 use crate::server::{PATIENCE, Server, claim, granted, run};
+use lock_conformance::timing::released;
 
 pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name(on: On) {
     run(async {
@@ -20,7 +21,7 @@ pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name(on: On) {
         assert_eq!(server.number(held).await, 1);
         let token = server.number("SELECT token FROM onelock_locks").await;
         assert_eq!(guard.token().get(), token.unsigned_abs());
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         let left = "SELECT token FROM onelock_locks WHERE owner = '' AND label = '' AND expires = 0";
         assert_eq!(server.number(left).await, token);
     });
@@ -47,7 +48,7 @@ pub(crate) fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay(on:
         let server = Server::shared(on).await;
         let client = server.client().await;
         let first = client.lock("first").build().unwrap();
-        assert_eq!(first.acquire().await.unwrap().release().await, Ending::Released);
+        released(first.acquire().await.unwrap()).await;
         let hour = "3600 * 1000000";
         let now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
         let old: Vec<String> =
@@ -64,13 +65,10 @@ pub(crate) fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay(on:
         let old = "SELECT COUNT(*) FROM onelock_locks WHERE name LIKE 'old%'";
         let began = Instant::now();
         while server.number(old).await > 0 {
-            assert_in_time!(
-                began.elapsed() < Duration::from_secs(40),
-                "{} are left",
-                server.number(old).await
-            );
+            let left = server.number(old).await;
+            assert_in_time!(began.elapsed() < Duration::from_secs(40), "{left} are left");
             for _ in 0..100 {
-                assert_eq!(first.try_acquire().await.unwrap().unwrap().release().await, Ending::Released);
+                released(first.try_acquire().await.unwrap().unwrap()).await;
             }
         }
         let left = "SELECT COUNT(*) FROM onelock_locks WHERE name IN ('first', 'held', 'young')";

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use lock_core::ErrorKind;
 use lock_core::driver::Release;
-use lock_core::{Ending, ErrorKind};
 use lock_sql::mysql;
 
 use crate::On;
 use crate::server::{PATIENCE, Server, TTL, claim, execute, free_row, granted, is_busy, run};
+use lock_conformance::timing::{released, still_held};
 
 const MODES: &str = "--sql-mode=ANSI,ONLY_FULL_GROUP_BY,NO_BACKSLASH_ESCAPES,NO_UNSIGNED_SUBTRACTION,NO_ZERO_DATE,\
     PAD_CHAR_TO_FULL_LENGTH";
@@ -125,10 +126,10 @@ pub(crate) fn a_users_transaction_that_stays_open_costs_no_lock(on: On) {
         let guard = client.lock("a").ttl(ttl).build().unwrap().acquire().await.unwrap();
         tokio::time::sleep(ttl * 3).await;
         let other = client.lock("a").build().unwrap().try_acquire().await.unwrap();
-        guard.check().expect("held");
+        still_held(&guard);
         assert!(other.is_none(), "{other:?}");
         execute(&mut users, "ROLLBACK").await;
-        guard.check().expect("the lock was part of the user's transaction");
-        assert_eq!(guard.release().await, Ending::Released);
+        still_held(&guard);
+        released(guard).await;
     });
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lock_conformance::servers::{Absence, PgBouncer, Settings};
-use lock_conformance::timing::within;
+use lock_conformance::timing::{released, within};
+use lock_core::Options;
 use lock_core::driver::{Level, Wakes};
-use lock_core::{Ending, Options};
 
 use crate::Outcome;
 use crate::server::{Site, TTL, claim, granted, run, start};
@@ -41,7 +41,7 @@ pub(crate) fn behind_a_transaction_pooler_locks_work_and_waiters_look() -> Outco
                     tokio::time::sleep(Duration::from_millis(2)).await;
                     counter.store(before + 1, std::sync::atomic::Ordering::SeqCst);
                     guard.renew(TTL).await.unwrap();
-                    assert_eq!(guard.release().await, Ending::Released);
+                    released(guard).await;
                 }
             });
         }

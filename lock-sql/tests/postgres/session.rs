@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lock_conformance::timing::within;
+use lock_conformance::timing::{released, still_held, within};
 use lock_core::driver::{Attempt, Renewal, Wakes};
-use lock_core::{Client, Ending, Guard, Options};
+use lock_core::{Client, Guard, Options};
 use sqlx::Executor;
 use sqlx::postgres::PgPoolOptions;
 
@@ -46,7 +46,7 @@ pub(crate) fn whatever_a_role_sets_changes_nothing() -> Outcome {
                 for _ in 0..25 {
                     let guard = lock.acquire().await.unwrap();
                     guard.renew(TTL).await.unwrap();
-                    assert_eq!(guard.release().await, Ending::Released);
+                    released(guard).await;
                 }
                 client
             });
@@ -71,7 +71,7 @@ pub(crate) fn whatever_a_role_sets_changes_nothing() -> Outcome {
 /// Nobody of this client's can have the lock `a`, which the guard holds.
 async fn is_kept(guard: &Guard, client: &Client) {
     let attempt = claim(client, "a").attempt().await.unwrap();
-    guard.check().expect("held");
+    still_held(guard);
     assert!(matches!(attempt, Attempt::Busy(_)), "{attempt:?}");
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn a_user_whose_own_transaction_is_open_keeps_its_locks() -> Outcome 
         // What it takes back doesn't take back the lock.
         transaction.rollback().await.unwrap();
         is_kept(&guard, &client).await;
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
     })
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn an_index_that_was_removed_is_made_anew_under_load() {
         tasks.shutdown().await;
         // A few: some connection is in use while another is to be opened anew, until its next call.
         let errors = answers.borrow().errors;
-        assert_in_time!(errors < CLIENTS * 20, "{errors} errors, as the index was not let go of");
+        assert_in_time!((errors < CLIENTS * 20), late by Duration::from_secs(1), "{errors} errors, as the index was not let go of");
     });
 }
 

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_core::{Ending, Options};
+use lock_core::Options;
 use lock_sql::sqlite::Sqlite;
 
 use super::{File, claim, granted, run};
+use lock_conformance::timing::released;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -24,7 +25,7 @@ pub(crate) fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay() {
         let file = File::new();
         let client = file.client().await;
         let first = client.lock("first").build().unwrap();
-        assert_eq!(first.acquire().await.unwrap().release().await, Ending::Released);
+        released(first.acquire().await.unwrap()).await;
         let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT 'old' || i AS name FROM n";
         file.execute(&insert(many, "boot", "-1")).await;
         file.execute(&insert("SELECT 'held' AS name", "boot", "9e18")).await;
@@ -36,7 +37,7 @@ pub(crate) fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay() {
             let left = file.number(old).await;
             assert_in_time!(started.elapsed() < Duration::from_secs(30), "{left} are left");
             for _ in 0..100 {
-                assert_eq!(first.try_acquire().await.unwrap().unwrap().release().await, Ending::Released);
+                released(first.try_acquire().await.unwrap().unwrap()).await;
             }
         }
         let left =
@@ -58,7 +59,7 @@ pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() {
         assert_eq!(file.number(held).await, 1);
         let token = file.number("SELECT token FROM onelock_locks").await;
         assert_eq!(guard.token().get(), token as u64);
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         assert_eq!(
             file.number("SELECT token FROM onelock_locks WHERE owner = x'' AND label = ''").await,
             token

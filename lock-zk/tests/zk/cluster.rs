@@ -9,13 +9,14 @@ use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Fault, Proxy, Way};
 use lock_conformance::servers::{Ensemble, Network, Owned, Settings};
 use lock_core::driver::{Release, Waits};
-use lock_core::{Client, Done, Ending, ErrorKind, Guard};
+use lock_core::{Client, Done, ErrorKind, Guard};
 use lock_zk::zookeeper_client::EventType;
 
 use crate::common;
 use crate::server::{
     LONG, PATIENCE, blocking, children, claim, claim_with, granted, not_run, open, run_or_not, until, within,
 };
+use lock_conformance::timing::{released, still_held};
 
 const TICK: Duration = Duration::from_millis(200);
 const TTL: Duration = Duration::from_secs(2);
@@ -74,14 +75,14 @@ pub(crate) fn a_follower_cut_off_from_its_leader_costs_no_exclusion() -> Result<
         for _ in 0..2 {
             let guard = Arc::new(holder.lock("a").ttl(TTL).build().unwrap().acquire().await.unwrap());
             tokio::time::sleep(TTL).await;
-            guard.check().expect("held");
+            still_held(&guard);
             network.hosts()[cut].cut_off().unwrap();
             let asked = Instant::now();
             let (overlap, next) = hand_over(guard.clone(), successor.clone()).await;
             assert!(!overlap, "two holders, {:?} after the cut", asked.elapsed());
             assert!(next.token() > guard.token());
             network.hosts()[cut].reconnect().unwrap();
-            assert_eq!(next.release().await, Ending::Released);
+            released(next).await;
             drop(guard);
             let whole = ensemble.clone();
             blocking(move || whole.become_whole().unwrap()).await;
@@ -167,13 +168,13 @@ pub(crate) fn a_lost_leader_costs_no_lock() -> Result<(), String> {
             .await;
             let asked = Instant::now();
             while guard.renew(LONG).await.is_err() {
-                guard.check().expect("a failover shorter than the lease costs no lock");
+                still_held(&guard);
                 assert_in_time!(asked.elapsed() < FAILOVER, "it is not renewed after a failover");
             }
             assert!(!waiting.is_finished());
         }
         let token = guard.token();
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
         let next = within("it has it", FAILOVER, waiting).await.unwrap().unwrap();
         assert!(next.token() > token);
         Ok(())

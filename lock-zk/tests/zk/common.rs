@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 /// Another client, of nobody's.
 pub(crate) async fn raw(host: &str) -> Client {
     let connector = Client::connector().with_session_timeout(Duration::from_secs(10)).with_fail_eagerly();
-    connector.connect(host).await.expect("it is up")
+    connector.connect(host).await.expect("up")
 }
 
 /// Ends a session by taking its place and closing it, until the server says that it is over: its client takes it back.
@@ -27,7 +27,7 @@ pub(crate) async fn end_session(host: &str, id: i64) {
     let (length, number, close) = (8_i32, 1_i32, -11_i32);
     message.extend([length, number, close].iter().flat_map(|n| n.to_be_bytes()));
     loop {
-        let mut stream = TcpStream::connect(host).await.expect("it is up");
+        let mut stream = TcpStream::connect(host).await.expect("up");
         // Who is thrown out again may find the connection reset.
         stream.write_all(&message).await.ok();
         let mut answer = Vec::new();

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use lock_conformance::assert_in_time;
 use lock_core::ErrorKind;
 use lock_core::driver::{Claim, Entry, Inspection, Release, Renewal, Revocation, Revoked, Waits, When};
-use lock_core::{Cause, Client, Ending, Label, Owner, OwnerBytes, Random, Result};
+use lock_core::{Cause, Client, Label, Owner, OwnerBytes, Random, Result};
 use lock_zk::zookeeper_client::{self, Acl, Acls, AuthId, CreateMode, Permission};
 
 use crate::server::{
     LONG, PATIENCE, Server, TTL, busy, children, claim, driver, granted, name, run, until, within,
 };
+use lock_conformance::timing::released;
 
 const CURATORS: &str = "_c_6d1a2f0c-7a3e-4a57-9c2f-0b1e2d3c4f5a-lock-";
 const KAZOOS: &str = "6d1a2f0c7a3e4a579c2f0b1e2d3c4f5a__lock__";
@@ -87,7 +88,7 @@ pub(crate) fn a_node_that_is_not_ours_to_read_is_waited_for() -> Result<(), Stri
         granted(&mut waiter).await;
         waiter.release().await.unwrap();
         let guard = within("it is its turn", LONG, acquiring).await.unwrap().unwrap();
-        assert_eq!(guard.release().await, Ending::Released);
+        released(guard).await;
     })
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use lock_conformance::claims::{self, Terms};
 pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{Absence, Owned, Settings, ZooKeeper};
-use lock_conformance::timing::too_late;
+use lock_conformance::timing::Answered;
 pub(crate) use lock_conformance::timing::{until, within};
 use lock_core::driver::{Claim, Driver, Waits};
-use lock_core::{Client, ErrorKind, Name, Options};
+use lock_core::{Client, Name, Options};
 use lock_zk::zookeeper_client;
 
 use crate::common;
@@ -46,12 +46,7 @@ impl Server {
 }
 
 pub(crate) async fn open(url: &str) -> Client {
-    match lock_zk::connect_with(url, Options::default().patience(PATIENCE)).await {
-        Ok(client) => client,
-        // It is up: it was too slow.
-        Err(e) if matches!(e.kind(), ErrorKind::Unavailable { .. }) => too_late(&e.to_string()),
-        Err(e) => panic!("{e}"),
-    }
+    lock_zk::connect_with(url, Options::default().patience(PATIENCE)).answered().await
 }
 
 pub(crate) fn name(name: &str) -> Name {

@@ -1,0 +1,180 @@
+//! Why a test failed, and what else of it did: a panic is noted wherever it happens in the test's threads.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::Duration;
+
+/// What a test panics with if something took too long, and nothing else is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TooLate {
+    pub(crate) by: Duration,
+    /// The time in which it was missed by so much.
+    pub(crate) during: Duration,
+    pub(crate) what: String,
+}
+
+impl TooLate {
+    #[track_caller]
+    pub(crate) fn panic(self) -> ! {
+        std::panic::panic_any(self)
+    }
+}
+
+/// What a test panics with if what it is about has not happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Void(pub(crate) String);
+
+impl Void {
+    #[track_caller]
+    pub(crate) fn panic(self) -> ! {
+        std::panic::panic_any(self)
+    }
+}
+
+/// Why a test failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Whenever it happens, and whatever the machine did meanwhile.
+    Wrong(String),
+    Late(TooLate),
+    Void(String),
+}
+
+impl Failure {
+    /// What a panic says.
+    pub(crate) fn of(payload: &(dyn Any + Send)) -> Failure {
+        if let Some(late) = payload.downcast_ref::<TooLate>() {
+            return Failure::Late(late.clone());
+        }
+        if let Some(Void(what)) = payload.downcast_ref::<Void>() {
+            return Failure::Void(what.clone());
+        }
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        Failure::Wrong(text.unwrap_or("it panicked").to_owned())
+    }
+
+    pub(crate) fn wrong(what: impl Into<String>) -> Failure {
+        Failure::Wrong(what.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Wrong(what) => f.write_str(what),
+            Failure::Late(TooLate { by, what, .. }) => write!(f, "too late by {by:.0?}: {what}"),
+            Failure::Void(what) => write!(f, "void: {what}"),
+        }
+    }
+}
+
+/// The panics of one test, in all threads that have its name: of its tasks, also of those that it doesn't wait for. What
+/// is wrong in one of them is not hidden by another that was late.
+#[derive(Debug)]
+pub(crate) struct Panics {
+    threads: String,
+}
+
+/// By the name of their threads.
+static NOTED: Mutex<Option<HashMap<String, Vec<Failure>>>> = Mutex::new(None);
+
+impl Panics {
+    /// Of threads that are yet to be started.
+    pub(crate) fn watch() -> Panics {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        hook();
+        let threads = format!("test {}", NEXT.fetch_add(1, Ordering::Relaxed));
+        with_noted(|noted| noted.insert(threads.clone(), Vec::new()));
+        Panics { threads }
+    }
+
+    /// What the test's threads are to be called.
+    pub(crate) fn threads(&self) -> &str {
+        &self.threads
+    }
+
+    /// What the test came to: the worst of its own outcome and of all panics.
+    pub(crate) fn judge<T>(self, outcome: Result<T, Failure>) -> Result<T, Failure> {
+        let noted = with_noted(|noted| noted.get_mut(&self.threads).map(std::mem::take)).unwrap_or_default();
+        let worse = noted.into_iter().filter(|failure| match (&outcome, failure) {
+            (Ok(_), _) => true,
+            (Err(Failure::Wrong(_)), _) => false,
+            (Err(_), failure) => matches!(failure, Failure::Wrong(_)),
+        });
+        match worse.reduce(|worst, other| if matches!(worst, Failure::Wrong(_)) { worst } else { other }) {
+            Some(worse) => Err(worse),
+            None => outcome,
+        }
+    }
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        with_noted(|noted| noted.remove(&self.threads));
+    }
+}
+
+fn with_noted<T>(work: impl FnOnce(&mut HashMap<String, Vec<Failure>>) -> T) -> T {
+    work(NOTED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+/// Notes each panic of a watched thread. What is no text is printed as one.
+fn hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let failure = Failure::of(panic.payload());
+            if let Some(thread) = std::thread::current().name() {
+                with_noted(|noted| noted.get_mut(thread).map(|noted| noted.push(failure.clone())));
+            }
+            match (failure, panic.location()) {
+                (Failure::Wrong(_), _) | (_, None) => print(panic),
+                (failure, Some(at)) => eprintln!("at {at}: {failure}"),
+            }
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn late() -> TooLate {
+        TooLate { by: Duration::from_secs(1), during: Duration::from_secs(2), what: "an answer".into() }
+    }
+
+    fn in_its_thread(panics: &Panics, work: impl FnOnce() + Send + 'static) -> Option<Failure> {
+        let thread = std::thread::Builder::new().name(panics.threads().to_owned()).spawn(work);
+        thread.expect("there is room for a thread").join().err().map(|panic| Failure::of(&*panic))
+    }
+
+    #[test]
+    fn what_is_wrong_beside_what_is_late_is_wrong() {
+        let panics = Panics::watch();
+        assert_eq!(in_its_thread(&panics, || late().panic()), Some(Failure::Late(late())));
+        in_its_thread(&panics, || panic!("two at a time"));
+        let judged = panics.judge(Err::<(), _>(Failure::Late(late())));
+        assert_eq!(judged, Err(Failure::wrong("two at a time")));
+    }
+
+    #[test]
+    fn a_task_that_no_test_waits_for_fails_it() {
+        let panics = Panics::watch();
+        in_its_thread(&panics, || late().panic());
+        assert_eq!(panics.judge(Ok(())), Err(Failure::Late(late())));
+        let panics = Panics::watch();
+        assert_eq!(panics.judge(Ok(())), Ok(()));
+    }
+
+    #[test]
+    fn a_panic_of_another_test_is_not_this_ones() {
+        let (panics, others) = (Panics::watch(), Panics::watch());
+        in_its_thread(&others, || panic!("two at a time"));
+        assert_eq!(panics.judge(Ok(())), Ok(()));
+    }
+}
