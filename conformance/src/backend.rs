@@ -124,7 +124,7 @@ impl<B: Backend> Harness for OnServer<B> {
     }
 
     fn can(&self, need: Need) -> Result<(), String> {
-        let program = || Program::find().map(drop).map_err(|absence| absence.to_string());
+        let program = || Program::find().map(drop).map_err(Absence::reason);
         match need {
             Need::Forget | Need::Counters | Need::Residue | Need::Age => self.backend.can(need, &self.server),
             Need::Replay | Need::OneTrip | Need::IdleConnection => self.backend.can(need, &self.server),

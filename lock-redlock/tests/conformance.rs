@@ -56,9 +56,7 @@ impl Harness for Redlock {
         match need {
             Need::Process if cfg!(unix) => Ok(()),
             Need::Process => Err("another process is started on Unix only".to_owned()),
-            Need::Program | Need::OwnProgram => {
-                Program::find().map(drop).map_err(|absence| absence.to_string())
-            }
+            Need::Program | Need::OwnProgram => Program::find().map(drop).map_err(Absence::reason),
             Need::ServerClock => servers::clock::can_be_set(),
             _ => Ok(()),
         }

@@ -10,7 +10,7 @@ mod statements;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::servers::Program;
+use lock_conformance::servers::{Absence, Program};
 use lock_conformance::{Counters, Harness, Need, OwnServer, Verdict};
 use lock_core::{Client, Name, Options, Result};
 
@@ -40,9 +40,7 @@ impl Harness for Sqlite {
         match need {
             Need::Forget | Need::Counters | Need::Residue | Need::Age => Ok(()),
             Need::OwnServer | Need::Durable => Ok(()),
-            Need::Program | Need::OwnProgram => {
-                Program::find().map(drop).map_err(|absence| absence.to_string())
-            }
+            Need::Program | Need::OwnProgram => Program::find().map(drop).map_err(Absence::reason),
             Need::Process if cfg!(unix) => Ok(()),
             Need::Process => Err("another process is started on Unix only".to_owned()),
             Need::ServerClock if cfg!(target_os = "linux") => {

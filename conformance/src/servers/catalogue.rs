@@ -221,6 +221,17 @@ pub const TOOLS: &[Tool] =
 #[cfg(not(target_os = "linux"))]
 pub const TOOLS: &[Tool] = &[];
 
+/// Networks of a test's own, of hosts that can be cut off from each other: that takes root, `ip`, `unshare` and `nsenter`.
+pub const NETWORKS: &str = "networks";
+/// Clocks of servers that tests set: that takes Linux and a C compiler.
+pub const CLOCKS: &str = "clocks";
+/// What a machine can or can't do, beside the servers that it has.
+#[allow(dead_code, reason = "this file is also xtask's, which installs none of them")]
+pub const ABILITIES: &[&str] = &[NETWORKS, CLOCKS];
+
+/// The environment variable with which cases that have sizes do all of it.
+pub const FULL: &str = "LOCK_TEST_FULL";
+
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";
 

@@ -7,8 +7,10 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use super::catalogue::CLOCKS;
 use super::executable::Executable;
 use super::folder::Folder;
+use super::requirement::Requirement;
 use crate::harness::Step;
 
 const SOURCE: &str = include_str!("clock/shim.c");
@@ -16,8 +18,15 @@ const SOURCE: &str = include_str!("clock/shim.c");
 const OFFSET: &str = "LOCK_TEST_CLOCK";
 
 /// Whether servers that are started here can have a clock to be set; if not, why.
+///
+/// # Panics
+///
+/// Where that is required of the machine: then it is no reason for *not run*.
 pub fn can_be_set() -> Result<(), String> {
-    library().map(drop)
+    let Err(why) = library() else { return Ok(()) };
+    let absence =
+        Requirement::from_env().map_or_else(|failure| failure, |required| required.absent(CLOCKS, &why));
+    Err(absence.reason())
 }
 
 /// The wall clock of one server and of its children.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::catalogue::NETWORKS;
 use super::process::Process;
 use super::requirement::{Absence, Requirement};
 
@@ -39,14 +40,13 @@ struct Namespace(Process);
 impl Network {
     /// Makes so many hosts. Absent where that takes rights or programs that are not there.
     pub fn of(hosts: u8) -> Result<Network, Absence> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(Absence::NotRun("networks of a case's own take root".to_owned()));
-        }
         let required = Requirement::from_env()?;
+        if !rustix::process::geteuid().is_root() {
+            return Err(required.absent(NETWORKS, "networks of a case's own take root"));
+        }
         Network::make(hosts).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => {
-                required.absent("ip", "networks of a case's own take ip (of iproute2), unshare and nsenter")
-            }
+            io::ErrorKind::NotFound => required
+                .absent(NETWORKS, "networks of a case's own take ip (of iproute2), unshare and nsenter"),
             _ => Absence::Failure(format!("no network of a case's own: {e}")),
         })
     }

@@ -8,8 +8,8 @@ use super::catalogue::Listing;
 use super::record;
 use crate::interop;
 
-/// The environment variable that names the servers, clients of other libraries and tools that must be there, separated
-/// by commas.
+/// The environment variable that names the servers, clients of other libraries and abilities of the machine that must be
+/// there, separated by commas.
 const REQUIRE: &str = "LOCK_TEST_REQUIRE";
 
 /// Why something that a case needs is not there.
@@ -25,6 +25,21 @@ impl fmt::Display for Absence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Absence::NotRun(why) | Absence::Failure(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Absence {
+    /// The reason for *not run*.
+    ///
+    /// # Panics
+    ///
+    /// If it is a failure.
+    #[track_caller]
+    pub fn reason(self) -> String {
+        match self {
+            Absence::NotRun(why) => why,
+            Absence::Failure(why) => panic!("{why}"),
         }
     }
 }
@@ -102,7 +117,7 @@ impl Requirement {
 fn known() -> impl Iterator<Item = &'static str> {
     let servers = catalogue::ALL.iter().map(|listing| listing.name);
     let clients = interop::catalogue::ALL.iter().map(|listing| listing.name);
-    servers.chain(clients).chain(catalogue::TOOLS.iter().map(|tool| tool.program))
+    servers.chain(clients).chain(catalogue::ABILITIES.iter().copied())
 }
 
 #[cfg(test)]
@@ -131,6 +146,13 @@ mod tests {
         let required = Requirement::parse("kazoo,etcdctl").unwrap();
         assert!(matches!(required.judge_name("kazoo", "there is none"), Absence::Failure(_)));
         assert!(matches!(required.judge_name("curator", "there is none"), Absence::NotRun(_)));
+    }
+
+    #[test]
+    fn abilities_of_the_machine_can_be_required() {
+        let required = Requirement::parse("networks,clocks").unwrap();
+        assert!(matches!(required.judge_name("clocks", "there is no compiler"), Absence::Failure(_)));
+        assert!(matches!(required.judge_name("networks", "that takes root"), Absence::Failure(_)));
     }
 
     #[test]

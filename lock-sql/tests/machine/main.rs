@@ -16,7 +16,7 @@ use std::time::Duration;
 use libtest_mimic::Arguments;
 use lock_conformance::claims::{self, Terms};
 use lock_conformance::rules;
-use lock_conformance::servers::{self, Holder, Program, Wait};
+use lock_conformance::servers::{self, Absence, Holder, Program, Wait};
 use lock_core::Client;
 use lock_core::driver::{Claim, Waits};
 
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn program() -> Result<Program, NotRun> {
-    Program::find().map_err(|absence| absence.to_string())
+    Program::find().map_err(Absence::reason)
 }
 
 fn url(path: &Path) -> String {
