@@ -42,7 +42,10 @@ fn path() -> Option<PathBuf> {
 
 /// A file that is locked.
 #[derive(Debug)]
-struct Locked(File);
+struct Locked(
+    #[cfg_attr(not(all(unix, feature = "servers")), expect(dead_code, reason = "no file is locked there"))]
+    File,
+);
 
 #[cfg(all(unix, feature = "servers"))]
 impl Locked {
