@@ -14,6 +14,7 @@ mod install;
 #[path = "../../conformance/src/interop/catalogue.rs"]
 mod interop;
 mod mutants;
+mod nightly;
 mod setup;
 mod steps;
 mod summary;
@@ -35,6 +36,9 @@ Commands:
                  Run every test, on real servers too. Servers that are missing are installed,
                  and drivers of other libraries' clients built, after asking; --yes does it
                  without asking. --quick runs those of memory, SQLite and Redis only.
+  nightly [--yes]
+                 All of it in its full size, and 100,000 histories of the simulation a family: an
+                 hour or more. What it printed last, with its date, is written to docs/nightly.md.
   servers [--yes]
                  Only that: install the servers that are missing, build the drivers.
   ci             Check formatting, lints, documentation and every feature by itself.
@@ -50,6 +54,7 @@ Commands:
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Test(Extent, Consent),
+    Nightly(Consent),
     Servers(Consent),
     Ci,
     Mutants(Choice, Record),
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match parse(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
         Ok(Task::Test(extent, consent)) => test::run(extent, consent),
+        Ok(Task::Nightly(consent)) => nightly::run(consent),
         Ok(Task::Servers(consent)) => setup::run(consent),
         Ok(Task::Ci) => ci::run(),
         Ok(Task::Mutants(choice, record)) => mutants::run(&choice, record),
@@ -81,9 +87,11 @@ fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
         ["test", flags @ ..] => parse_test(flags),
         ["servers"] => Ok(Task::Servers(Consent::Asked)),
         ["servers", "--yes"] => Ok(Task::Servers(Consent::Given)),
+        ["nightly"] => Ok(Task::Nightly(Consent::Asked)),
+        ["nightly", "--yes"] => Ok(Task::Nightly(Consent::Given)),
         ["ci"] => Ok(Task::Ci),
         ["mutants", arguments @ ..] => parse_mutants(arguments),
-        ["servers" | "ci", .., wrong] | [wrong, ..] => Err(wrong),
+        ["servers" | "nightly" | "ci", .., wrong] | [wrong, ..] => Err(wrong),
     }
 }
 
@@ -127,6 +135,7 @@ mod tests {
         assert_eq!(parse(&["test", "--yes"]), Ok(Task::Test(Extent::Everything, Consent::Given)));
         assert_eq!(parse(&["test", "--yes", "--quick"]), Ok(Task::Test(Extent::Quick, Consent::Given)));
         assert_eq!(parse(&["servers", "--yes"]), Ok(Task::Servers(Consent::Given)));
+        assert_eq!(parse(&["nightly", "--yes"]), Ok(Task::Nightly(Consent::Given)));
         assert_eq!(parse(&["ci"]), Ok(Task::Ci));
         assert_eq!(parse(&[]), Ok(Task::Usage));
     }

@@ -37,14 +37,18 @@ impl Steps {
         self.took.iter().filter(|(step, _)| step == name).map(|(_, took)| *took).sum()
     }
 
+    /// How it went, in a line.
+    pub(crate) fn outcome(&self) -> String {
+        match self.failed.as_slice() {
+            [] => "Every step is done.".to_owned(),
+            failed => format!("Failed: {}", failed.join(", ")),
+        }
+    }
+
     /// Says how it went.
     pub(crate) fn finish(self) -> ExitCode {
-        if self.all_well() {
-            println!("\nEvery step is done.");
-            return ExitCode::SUCCESS;
-        }
-        println!("\nFailed: {}", self.failed.join(", "));
-        ExitCode::FAILURE
+        println!("\n{}", self.outcome());
+        if self.all_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 

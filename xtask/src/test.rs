@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::beside::{self, Ran, Times, Work};
-use crate::catalogue::{LOCK_BIN, MACHINE, RECORD, REDIS};
+use crate::catalogue::{FULL, LOCK_BIN, MACHINE, RECORD, REDIS};
 use crate::excuses::Excuses;
 use crate::setup::{Consent, Missing, Plan};
 use crate::steps::Steps;
@@ -20,6 +20,8 @@ use crate::workspace::{cargo, programs};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Everything,
+    /// Everything, and cases that have sizes do all of it.
+    Nightly,
     /// The core, and the backends that need no server or the one that every machine has: memory, SQLite and Redis.
     Quick,
 }
@@ -37,7 +39,7 @@ impl Extent {
     /// What cargo builds.
     fn selection(self) -> Vec<&'static str> {
         match self {
-            Extent::Everything => EVERYTHING.to_vec(),
+            Extent::Everything | Extent::Nightly => EVERYTHING.to_vec(),
             Extent::Quick => {
                 let packages = ["lock-core", "lock-memory", "lock-redis", "lock-sql", "lock-cli"];
                 // Of SQL's, those of SQLite.
@@ -52,7 +54,7 @@ impl Extent {
 
     fn plan(self, consent: Consent) -> Plan {
         match self {
-            Extent::Everything => Plan::everything(consent),
+            Extent::Everything | Extent::Nightly => Plan::everything(consent),
             Extent::Quick => Plan::of(&[&REDIS], consent),
         }
     }
@@ -60,9 +62,15 @@ impl Extent {
 
 /// `cargo xtask test`
 pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
+    let mut steps = Steps::default();
+    tested(extent, consent, &mut steps);
+    steps.finish()
+}
+
+/// Runs them as steps; answers what they ran on and where the time went, in words, unless they can't be built.
+pub(crate) fn tested(extent: Extent, consent: Consent, steps: &mut Steps) -> Option<String> {
     let began = Instant::now();
     let plan = extent.plan(consent);
-    let mut steps = Steps::default();
     let (mut built, mut missing, mut setup) = (Vec::new(), Vec::new(), Duration::ZERO);
     // Servers are mostly waited for, and a compiler mostly computes.
     thread::scope(|scope| {
@@ -77,7 +85,7 @@ pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
         (missing, setup) = carrying_out.join().expect("a job that fails says so, and does not panic");
     });
     if !steps.all_well() {
-        return steps.finish();
+        return None;
     }
     let mut ran = Vec::new();
     steps.step("tests", || {
@@ -88,16 +96,18 @@ pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
     let summary = noted(missing);
     println!("\n{summary}");
     println!("Each case that was not run, excused, asked again or failed: {}", notes().display());
+    let mut excused = String::new();
     steps.step("excuses", || {
         let mut excuses = Excuses::kept();
         let judged = excuses.count(&summary.excused());
-        println!("{}", excuses.said());
+        excused = excuses.said();
+        println!("{excused}");
         excuses.keep().map_err(|e| format!("the excuses can't be kept: {e}"))?;
         judged
     });
-    println!("\n{}", times_of(&steps, setup, &ran));
-    println!("  in all                {:4.0} s", began.elapsed().as_secs_f64());
-    steps.finish()
+    let times = times_of(steps, setup, &ran, began.elapsed());
+    println!("\n{times}");
+    Some(format!("{summary}\n{excused}\n\n{times}"))
 }
 
 /// Builds every test program, and the program `lock`, which tests start.
@@ -124,7 +134,7 @@ fn tests(extent: Extent, built: Vec<Target>) -> Result<Vec<Ran>, String> {
             Work { name: target.name, command, lane: target.lane }
         })
         .collect();
-    if extent == Extent::Everything {
+    if extent != Extent::Quick {
         let mut examples = cargo("test", &EVERYTHING);
         examples.args(["--doc", "--no-fail-fast"]);
         work.push(Work { name: EXAMPLES.to_owned(), command: examples, lane: Lane::Computes });
@@ -136,10 +146,12 @@ fn tests(extent: Extent, built: Vec<Target>) -> Result<Vec<Ran>, String> {
         if name != EXAMPLES {
             command.env(RECORD, notes());
         }
+        if extent == Extent::Nightly {
+            command.env(FULL, "1");
+        }
     }
-    let output = programs().join("xtask-test-output");
-    println!("What each prints is kept in {}.", output.display());
-    let ran = beside::run(work, waiting(), &last_times(), &output);
+    println!("What each prints is kept in {}.", output().display());
+    let ran = beside::run(work, waiting(), &last_times(), &output());
     keep(&ran).map_err(|e| format!("{}: {e}", times_file().display()))?;
     Ok(ran)
 }
@@ -148,6 +160,11 @@ fn tests(extent: Extent, built: Vec<Target>) -> Result<Vec<Ran>, String> {
 fn waiting() -> usize {
     let said = std::env::var(BESIDE).ok().and_then(|said| said.parse().ok()).filter(|said| *said > 0);
     said.unwrap_or_else(|| thread::available_parallelism().map_or(2, usize::from) + 1)
+}
+
+/// The folder with what each program printed.
+pub(crate) fn output() -> PathBuf {
+    programs().join("xtask-test-output")
 }
 
 fn notes() -> PathBuf {
@@ -183,7 +200,7 @@ fn keep(ran: &[Ran]) -> io::Result<()> {
 }
 
 /// Where the time went.
-fn times_of(steps: &Steps, setup: Duration, ran: &[Ran]) -> String {
+fn times_of(steps: &Steps, setup: Duration, ran: &[Ran], all: Duration) -> String {
     let [build, tests] = ["build", "tests"].map(|step| steps.took(step).as_secs_f64());
     let alone: Duration = ran.iter().map(|ran| ran.took).sum();
     let mut longest: Vec<&Ran> = ran.iter().collect();
@@ -193,10 +210,12 @@ fn times_of(steps: &Steps, setup: Duration, ran: &[Ran]) -> String {
         "Where the time went:\n  \
          servers and drivers   {:4.0} s, beside the build\n  \
          build                 {build:4.0} s\n  \
-         tests                 {tests:4.0} s for {} programs, which took {:.0} s one by one: {}",
+         tests                 {tests:4.0} s for {} programs, which took {:.0} s one by one: {}\n  \
+         in all                {:4.0} s",
         setup.as_secs_f64(),
         ran.len(),
         alone.as_secs_f64(),
         longest.collect::<Vec<_>>().join(", "),
+        all.as_secs_f64(),
     )
 }

@@ -1,0 +1,146 @@
+//! `cargo xtask nightly`: everything in its full size, and what came of it, with its date, in a document.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, SystemTime};
+
+use crate::catalogue::FULL;
+use crate::git::git;
+use crate::setup::Consent;
+use crate::steps::Steps;
+use crate::test::{self, Extent};
+use crate::workspace::{cargo, root};
+
+const DOCUMENT: &str = "docs/nightly.md";
+const FAMILIES: [&str; 3] = ["lease", "queue", "redlock"];
+/// Of each family, from a seed that no other day has, behind those that `cargo xtask test` plays on this day.
+const HISTORIES: u64 = 100_000;
+const SEEDS_A_DAY: u64 = 1_000_000;
+const SEEDS_OF_TESTS: u64 = 100_000;
+
+/// `cargo xtask nightly`
+pub(crate) fn run(consent: Consent) -> ExitCode {
+    let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut steps = Steps::default();
+    let tests = test::tested(Extent::Nightly, consent, &mut steps);
+    let histories: Vec<_> = FAMILIES.iter().map(|family| simulate(family, days(began), &mut steps)).collect();
+    let document = document(began, &tests, &sizes(), &histories, &steps);
+    steps.step(DOCUMENT, || fs::write(root().join(DOCUMENT), document).map_err(|e| e.to_string()));
+    steps.finish()
+}
+
+/// What the simulation says of a family.
+fn simulate(family: &str, day: u64, steps: &mut Steps) -> String {
+    let seed = day * SEEDS_A_DAY + SEEDS_OF_TESTS;
+    let (histories, seed) = (HISTORIES.to_string(), seed.to_string());
+    let program = ["--quiet", "--release", "-p", "lock-conformance", "--features", "sim", "--"];
+    let asked = ["sim", "--histories", &histories, "--seed", &seed, "--family", family];
+    let mut said = format!("$ {}\n", asked.join(" "));
+    steps.step(&format!("simulation: {family}"), || {
+        let mut cargo = cargo("run", &[&program[..], &asked].concat());
+        let output = cargo.stderr(Stdio::inherit()).output().map_err(|e| format!("cargo: {e}"))?;
+        said += &String::from_utf8_lossy(&output.stdout);
+        println!("{said}");
+        if output.status.success() { Ok(()) } else { Err(output.status.to_string()) }
+    });
+    said
+}
+
+/// How much each case with a size did, as the cases said it.
+fn sizes() -> BTreeSet<String> {
+    let files = fs::read_dir(test::output()).into_iter().flatten().flatten();
+    let texts: Vec<String> = files.filter_map(|file| fs::read_to_string(file.path()).ok()).collect();
+    let mark = format!(" with {FULL}=1");
+    let lines = texts.iter().flat_map(|text| text.lines());
+    lines
+        .filter_map(|line| line.strip_suffix(&mark)?.rsplit_once(';'))
+        .map(|(size, _)| size.to_owned())
+        .collect()
+}
+
+fn document(
+    began: Duration,
+    tests: &Option<String>,
+    sizes: &BTreeSet<String>,
+    histories: &[String],
+    steps: &Steps,
+) -> String {
+    let tests = tests.as_deref().unwrap_or("The tests could not be built.");
+    let sizes: String = sizes.iter().map(|size| format!("{size}\n")).collect();
+    format!(
+        "# The last nightly run\n\n\
+         Written by `cargo xtask nightly`: every test in its full size (`{FULL}=1`), and histories of the simulation on\n\
+         seeds that no run before has played.\n\n\
+         - Date: {}\n- Code: {}\n- Machine: {}\n- Outcome: {}\n\n\
+         ## Tests\n\n```text\n{tests}\n```\n\n\
+         ## Sizes\n\n```text\n{sizes}```\n\n\
+         ## Simulation\n\n```text\n{}```\n",
+        date(days(began)),
+        code(),
+        machine(),
+        steps.outcome(),
+        histories.join("\n"),
+    )
+}
+
+/// The commit, and whether the work tree has more than that.
+fn code() -> String {
+    let commit = git(root(), &["rev-parse", "--short", "HEAD"]);
+    let changed = git(root(), &["status", "--porcelain", "--untracked-files=no"]);
+    match (commit, changed) {
+        (Ok(commit), Ok(changed)) if changed.trim().is_empty() => commit.trim().to_owned(),
+        (Ok(commit), _) => format!("{}, with changes", commit.trim()),
+        (Err(why), _) => format!("unknown: {why}"),
+    }
+}
+
+fn machine() -> String {
+    let processors = std::thread::available_parallelism().map_or(0, usize::from);
+    let kernel = Command::new("uname").arg("-srm").output().map(|said| said.stdout).unwrap_or_default();
+    format!("{processors} processors, {}", String::from_utf8_lossy(&kernel).trim())
+}
+
+fn days(since_1970: Duration) -> u64 {
+    since_1970.as_secs() / (24 * 3600)
+}
+
+/// The date of a day since 1970, in the calendar of today (H. Hinnant, `civil_from_days`).
+fn date(day: u64) -> String {
+    let shifted = day + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_dates() {
+        let dates =
+            [(0, "1970-01-01"), (11_016, "2000-02-29"), (20_780, "2026-11-23"), (20_819, "2027-01-01")];
+        for (day, said) in dates {
+            assert_eq!(date(day), said);
+        }
+    }
+
+    #[test]
+    fn the_document_says_how_it_went() {
+        let mut steps = Steps::default();
+        steps.step("tests", || Err("two at a time".to_owned()));
+        let sizes = BTreeSet::from(["redis 7: 1000 rounds of 1000 contenders".to_owned()]);
+        let day = Duration::from_secs(20_780 * 24 * 3600);
+        let said =
+            document(day, &Some("Everything was run.".to_owned()), &sizes, &["$ sim\n".to_owned()], &steps);
+        for part in ["2026-11-23", "Failed: tests", "Everything was run.", "1000 rounds", "$ sim\n"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+    }
+}
