@@ -40,6 +40,8 @@ pub(crate) enum Symptom {
     Failure,
     /// The program doesn't end.
     Hang,
+    /// A case fails now and then: one run of the judge's cases has to show it.
+    Sometimes,
 }
 
 /// Every planted bug, in the order of their names.
@@ -68,7 +70,10 @@ impl Mutant {
         let symptom = match field("Symptom:") {
             None => Symptom::Failure,
             Some("hang") => Symptom::Hang,
-            Some(other) => return Err(format!("the symptom is \"hang\" or not said, and not {other:?}")),
+            Some("sometimes") => Symptom::Sometimes,
+            Some(other) => {
+                return Err(format!("the symptom is \"hang\", \"sometimes\" or not said, and not {other:?}"));
+            }
         };
         let files: Vec<String> =
             text.lines().filter_map(|line| line.strip_prefix("+++ b/")).map(str::to_owned).collect();
@@ -155,6 +160,8 @@ mod tests {
         assert!(why(&PATCH.replace("redis suite", "rides suite")).contains("redis suite"));
         assert!(why(&PATCH.replace("+++ b/", "+++ ")).contains("+++ b/"));
         assert!(why(&format!("Symptom: pain\n{PATCH}")).contains("hang"));
+        let sometimes = Mutant::parse("01-x", &format!("Symptom: sometimes\n{PATCH}")).unwrap();
+        assert_eq!(sometimes.symptom, Symptom::Sometimes);
     }
 
     #[test]

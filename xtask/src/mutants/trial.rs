@@ -94,6 +94,11 @@ impl Trial {
             let program = probe.judge.build(&self.scratch)?;
             match probe.ask(&self.scratch, &program)? {
                 Finding::Broken(what) => return Ok(Judged::Noticed(probe, what)),
+                // It need not fail again: that these cases pass when nothing is planted was seen.
+                Finding::Failed(cases) if mutant.symptom == Symptom::Sometimes && !cases.is_empty() => {
+                    let what = in_words(&cases[0], cases.len() - 1);
+                    return Ok(Judged::Noticed(probe, what));
+                }
                 Finding::Failed(cases) => match self.failing(probe.judge, &program, cases)? {
                     Ok((probe, what)) => return Ok(Judged::Noticed(probe, what)),
                     Err(once) => unnoticed.push(format!("{once} failed once only")),
@@ -117,14 +122,11 @@ impl Trial {
         program: &Path,
         cases: Vec<String>,
     ) -> Result<Result<(Probe, String), String>, String> {
-        let others = match cases.len() {
-            0 | 1 => String::new(),
-            more => format!(" and {} more", more - 1),
-        };
+        let more = cases.len().saturating_sub(1);
         for case in cases.iter().take(MOST_ASKED_AGAIN) {
             let probe = Probe { judge, case: Some(case.clone()) };
             if let Finding::Failed(_) = probe.ask(&self.scratch, program)? {
-                return Ok(Ok((probe, format!("`{case}`{others}"))));
+                return Ok(Ok((probe, in_words(case, more))));
             }
         }
         Ok(Err(cases.into_iter().next().unwrap_or_default()))
@@ -151,6 +153,14 @@ impl Trial {
             Err(why) => why,
         };
         Err(format!("while nothing is planted, {probe}: {why}"))
+    }
+}
+
+/// A case that failed, and how many others did.
+fn in_words(case: &str, others: usize) -> String {
+    match others {
+        0 => format!("`{case}`"),
+        _ => format!("`{case}` and {others} more"),
     }
 }
 
