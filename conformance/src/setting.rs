@@ -1,5 +1,6 @@
 //! What a case works with: clients, locks and names of its own.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -154,14 +155,24 @@ pub(crate) async fn renewed(guard: &Guard, ttl: Duration) {
     .await;
 }
 
+/// How long after its end a loss may be told: a runtime's timers, and a task's turn on a busy machine.
+const TOLD: Duration = ms(150);
+
+/// Why a lock is lost that nothing prolongs any more; panics if that isn't told when the guard's time is over.
+pub(crate) async fn lost_at_its_end(guard: &Guard) -> Cause {
+    within("the loss, at the end of what was certain", guard.valid_for() + TOLD, guard.lost()).await
+}
+
 /// Why a lock is lost whose server answers nobody from now on; panics if that isn't told when the guard's time is over.
 pub(crate) async fn lost_in_time(guard: &Guard, info: &Info, ttl: Duration) -> Cause {
     // What was under way has arrived by then.
     tokio::time::sleep(ms(5)).await;
     let mut end = Instant::now() + guard.valid_for();
-    let lost = within("the loss", ttl + ms(150), async {
+    let lost = within("the loss", ttl + TOLD, async {
+        // One future for the whole wait, as users have: what it would be told late is late here, too.
+        let mut lost = pin!(guard.lost());
         loop {
-            if let Ok(cause) = tokio::time::timeout(ms(5), guard.lost()).await {
+            if let Ok(cause) = tokio::time::timeout(ms(5), &mut lost).await {
                 return cause;
             }
             // A session may have been proven for longer than the guard had heard; nothing prolongs a lock's own lease.
@@ -171,7 +182,7 @@ pub(crate) async fn lost_in_time(guard: &Guard, info: &Info, ttl: Duration) -> C
         }
     });
     let cause = lost.await;
-    assert_in_time!(end.elapsed() < ms(150), "the loss was told {:?} after the end", end.elapsed());
+    assert_in_time!(end.elapsed() < TOLD, "the loss was told {:?} after the end", end.elapsed());
     cause
 }
 

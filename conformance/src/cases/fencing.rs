@@ -6,7 +6,7 @@ use lock_core::{Fence, FencingToken, Info, Options};
 use super::case;
 use crate::harness::{Data, OwnServer};
 use crate::runner::Case;
-use crate::setting::{Setting, ms};
+use crate::setting::{Setting, lost_at_its_end, ms};
 use crate::timing::{Answered, until, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -47,7 +47,7 @@ async fn tokens_rise_after_expiry(s: Setting) {
     let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
     let guard = lock.acquire().answered().await;
     let first = guard.token();
-    guard.lost().await;
+    lost_at_its_end(&guard).await;
     let next = client.lock(name.as_str()).ttl(s.ttl()).wait(s.ttl() * 20).build().expect("fine terms");
     let guard = next.acquire().await.expect("free one ttl later");
     assert!(guard.token() > first);

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::case;
 use crate::runner::Case;
-use crate::setting::{Setting, is_full_run, ms};
+use crate::setting::{Setting, is_full_run, lost_at_its_end, ms};
 use crate::timing::{Answered, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -290,7 +290,7 @@ async fn the_shortest_ttl_is_held_and_ends(s: Setting) {
         let lock =
             client.lock(name.as_str()).ttl(s.info.min_ttl + odd).fixed_lease().build().expect("inside");
         let guard = lock.acquire().answered().await;
-        within("it ends", s.info.min_ttl * 2 + ms(500), guard.lost()).await;
+        lost_at_its_end(&guard).await;
         assert!(!guard.is_held());
         drop(guard);
     }
