@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, is_full_run, lost_at_its_end, ms};
-use crate::timing::{Answered, released, still_held, until, within};
+use crate::timing::{Answered, released, still_held, until};
 
 pub(crate) const CASES: &[Case] = &[
     case!(distinct_names_are_all_held_at_once, [B23, B27]; load Heavy),
