@@ -37,8 +37,8 @@ Commands:
                  and drivers of other libraries' clients built, after asking; --yes does it
                  without asking. --quick runs those of memory, SQLite and Redis only.
   nightly [--yes]
-                 All of it in its full size, and 100,000 histories of the simulation a family: an
-                 hour or more. What it printed last, with its date, is written to docs/nightly.md.
+                 All of it in its full size, and histories of the simulation by the hundred thousand:
+                 an hour or more. What it printed last, with its date, is written to docs/nightly.md.
   servers [--yes]
                  Only that: install the servers that are missing, build the drivers.
   ci             Check formatting, lints, documentation and every feature by itself.
