@@ -68,7 +68,7 @@ fn processes(server: &Owned) {
         loop {
             for what in seen_by_others {
                 let seen = std::fs::read(format!("/proc/{process}/{what}")).unwrap();
-                let seen = String::from_utf8_lossy(&seen);
+                let seen = String::from_utf8_lossy(&seen).replace('\0', " ");
                 assert!(
                     !seen.is_empty() && !seen.contains(SECRET),
                     "{what} of the process {looked_at}: {seen}"
