@@ -68,11 +68,11 @@ fn processes(server: &Owned) {
         loop {
             for what in seen_by_others {
                 let seen = std::fs::read(format!("/proc/{process}/{what}")).unwrap();
-                let seen = String::from_utf8_lossy(&seen).replace('\0', " ");
-                assert!(
-                    !seen.is_empty() && !seen.contains(SECRET),
-                    "{what} of the process {looked_at}: {seen}"
-                );
+                let seen = String::from_utf8_lossy(&seen);
+                assert!(!seen.is_empty(), "{what} of the process {looked_at}");
+                // Not all of it is shown: the machine may have secrets of its own there.
+                let told = seen.split('\0').find(|word| word.contains(SECRET));
+                assert_eq!(told, None, "{what} of the process {looked_at}");
             }
             if process == holder.id() {
                 break;
