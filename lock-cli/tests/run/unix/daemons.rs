@@ -1,4 +1,4 @@
-//! Daemons of the command, and other orphans of it: they end with the lock, in whatever group or session they are.
+//! Daemons of the command, and other orphans of it: they end with the lock, whatever their group and session.
 
 use std::fs::File;
 
@@ -26,8 +26,8 @@ pub(crate) const CASES: &[OnServer] = &[
     ("orphans that a real-time signal killed are buried", buried_realtime_death),
 ];
 
-/// The start of a script: has left behind a process in a session of its own, which SIGTERM doesn't end, and which holds
-/// stdout.
+/// The start of a script: has left behind a process in a session of its own, which SIGTERM doesn't end, and
+/// which holds stdout.
 pub(crate) const DAEMON: &str =
     "(setsid sh -c \"trap '' TERM HUP; echo daemon; while :; do sleep 0.05; done\" &);";
 
