@@ -235,7 +235,8 @@ impl Judge {
     fn ask_tests(&self, scratch: &Scratch, program: &Path, case: Option<&str>) -> Result<Finding, String> {
         let mut command = scratch.program(program);
         let exactly = case.map(|case| format!("{}{case}", self.within));
-        command.args(exactly.iter().flat_map(|case| ["--exact", case]));
+        // A case may be called by an option of ours: "--no-wait gives 75 …".
+        command.args(exactly.iter().flat_map(|case| ["--exact", "--", case]));
         let limit = match case {
             Some(_) => LONGEST_CASE,
             None if self.kind == Kind::Suite => LONGEST_SUITE,

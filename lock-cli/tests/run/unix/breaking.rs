@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use super::OnServer;
 use super::call::{Done, lock, run};
-use super::waits::hold;
+use super::waits::{hold, next_finds_it_unchanged};
 
 /// After this long a holder is told of what happens to its lock, and a waiter waits.
 const A_MOMENT: Duration = Duration::from_millis(700);
@@ -84,12 +84,7 @@ fn stubborn(server: &Owned) {
     let holder = run(server.url(), "stubborn", &["--ttl", "3s"], &script).start();
     assert_eq!(holder.line(), "held");
     assert_eq!(break_lock(server, &["stubborn", "--yes"]).status, 0);
-    // What the next holder finds stays as it is.
-    let script = format!("wc -l <{file}; sleep 0.3; wc -l <{file}");
-    let next = run(server.url(), "stubborn", &["--wait", "10s"], &script).finish();
-    next.expect(0, &[]);
-    let lines: Vec<u32> = next.stdout.lines().map(|line| line.trim().parse().unwrap()).collect();
-    assert!(lines.len() == 2 && lines[0] > 1 && lines[0] == lines[1], "{lines:?}");
+    next_finds_it_unchanged(server, "stubborn", &file);
     holder.finish().expect(74, &["\"stubborn\" was lost (it was revoked): the command was killed"]);
 }
 

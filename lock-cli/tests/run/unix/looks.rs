@@ -3,13 +3,13 @@
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
 
-use lock_conformance::servers::Owned;
+use lock_conformance::servers::{Absence, Etcd, Owned, Settings};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::call::{Done, lock};
-use super::waits::hold;
-use super::{Case, OnServer};
+use super::call::{Done, eventually, lock, run};
+use super::waits::{connection, hold};
+use super::{Case, OnServer, WherePossible, redis};
 
 pub(crate) const CASES: &[Case] = &[
     ("completions and the manual page are printed", installation),
@@ -23,8 +23,13 @@ pub(crate) const ON_SERVER: &[OnServer] = &[
     ("status as JSON", status_json),
     ("info says what the server guarantees", info),
     ("check says what is good and bad", check),
+    ("check ends with 69 where locks will not work", check_unfit),
     ("a server that needs nothing says so", schema),
+    ("init makes what is missing, and says what that was", init_of_new_nodes),
 ];
+
+/// A server that knows who waits.
+pub(crate) const ON_ETCD: &[WherePossible] = &[("status says who waits, in their order", waiters)];
 
 fn on(server: &Owned, args: &[&str]) -> Done {
     lock(args).env("LOCK_URL", server.url()).finish()
@@ -79,6 +84,66 @@ fn check(server: &Owned) {
     assert!(text.stdout.contains("good     reachable: "), "{text:?}");
     let findings = json(&on(server, &["check", "--json"]));
     assert!(findings.len() > 3 && findings.iter().all(|f| f["level"] != "bad"), "{findings:?}");
+}
+
+fn check_unfit(server: &Owned) {
+    let denied = ["SETUSER", "unfit", "on", "nopass", "~*", "&*", "+@all", "-set"];
+    redis::cmd("ACL").arg(&denied).exec(&mut connection(server)).unwrap();
+    let url = server.url().replace("redis://", "redis://unfit:any@");
+    let text = lock(["check", "--on", &url]).finish();
+    assert_eq!((text.status, text.stderr.as_str()), (69, ""), "{text:?}");
+    assert!(text.stdout.contains("\nbad      rights: "), "{text:?}");
+    let done = lock(["check", "--json", "--on", &url]).finish();
+    assert_eq!(done.status, 69, "{done:?}");
+    let findings = json(&done);
+    let bad: Vec<&Value> = findings.iter().filter(|finding| finding["level"] == "bad").collect();
+    assert!(bad.len() == 1 && bad[0]["subject"] == "rights", "{findings:?}");
+    // So it is.
+    run(&url, "unfit", &["--no-wait"], "true").finish().expect(69, &[]);
+}
+
+/// Of Redlock's nodes: until its operator says that they are new, none has a vote.
+fn init_of_new_nodes(first: &Owned) {
+    let (second, third) = (redis(), redis());
+    let nodes = [first, &second, &third].map(Owned::address);
+    let url = format!("redlock://{}", nodes.join(","));
+    run(&url, "new", &["--no-wait"], "true").finish().expect(69, &["lock init"]);
+    let done = lock(["init", "--yes", "--on", &url]).finish();
+    done.expect(0, &[]);
+    let mut made: Vec<&str> = done.stdout.lines().collect();
+    made.sort_unstable();
+    let mut votes = nodes.map(|node| format!("{node} votes now"));
+    votes.sort_unstable();
+    assert_eq!(made, votes);
+    run(&url, "new", &["--no-wait"], "true").finish().expect(0, &[]);
+    let again = lock(["init", "--yes", "--on", &url]).finish();
+    assert_eq!((again.status, again.stdout.as_str()), (0, "there was nothing to do\n"));
+}
+
+fn waiters() -> Result<(), String> {
+    let server = match Owned::start(&Etcd, &Settings::default()) {
+        Ok(server) => server,
+        Err(Absence::NotRun(why)) => return Err(why),
+        Err(Absence::Failure(why)) => panic!("{why}"),
+    };
+    let status = || on(&server, &["status", "queue"]);
+    assert!(status().stdout.ends_with("\nwaiters 0\n"), "{:?}", status());
+    let holder = hold(&server, "queue", &["--label", "the holder"]);
+    let waiter = |label| run(server.url(), "queue", &["--label", label], "true").start();
+    let first = waiter("the first");
+    eventually("the first waits", || status().stdout.ends_with("\nwaiters 1\n  the first\n"));
+    let second = waiter("the second");
+    eventually("the second waits", || status().stdout.ends_with("\nwaiters 2\n  the first\n  the second\n"));
+    let seen = &json(&on(&server, &["status", "queue", "--json"]))[0];
+    let labels = seen["waiters"].as_array().unwrap().iter().map(|waiter| waiter["label"].as_str());
+    assert!(labels.eq([Some("the first"), Some("the second")]), "{seen}");
+    assert_eq!(seen["holder"]["label"], "the holder", "{seen}");
+    holder.signal(Signal::TERM);
+    for waiter in [first, second] {
+        waiter.finish().expect(0, &[]);
+    }
+    assert!(status().stdout.ends_with("\nwaiters 0\n"), "{:?}", status());
+    Ok(())
 }
 
 fn schema(server: &Owned) {

@@ -2,6 +2,8 @@
 
 mod breaking;
 mod call;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod daemons;
 mod ends;
 mod looks;
 mod loss;
@@ -9,6 +11,7 @@ mod loss;
 mod namespace;
 mod output;
 mod own_file;
+mod secrecy;
 mod signals;
 #[cfg(target_os = "linux")]
 mod terminal;
@@ -23,14 +26,16 @@ use lock_conformance::servers::{Owned, Redis, Settings};
 
 /// A case that needs no server.
 type Case = (&'static str, fn());
+/// A case that says why if this machine lacks what it needs.
+type WherePossible = (&'static str, fn() -> Result<(), String>);
 /// A case on a server of its own.
 type OnServer = (&'static str, fn(&Owned));
-/// The same, which says why if this machine doesn't let it run.
+/// The same, where this machine lets it run.
 #[cfg(target_os = "linux")]
 type WhereAllowed = (&'static str, fn(&Owned) -> Result<(), String>);
 
 pub(crate) fn main() {
-    let without = [usage::CASES, looks::CASES, own_file::CASES].concat();
+    let without = [usage::CASES, secrecy::CASES, looks::CASES, own_file::CASES].concat();
     let on_server = [
         ends::CASES,
         waits::CASES,
@@ -38,17 +43,21 @@ pub(crate) fn main() {
         loss::CASES,
         breaking::CASES,
         watch::CASES,
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        daemons::CASES,
         signals::CASES,
         // By setsid(1) of util-linux.
         #[cfg(target_os = "linux")]
         terminal::CASES,
         looks::ON_SERVER,
         output::CASES,
+        secrecy::ON_SERVER,
     ]
     .concat();
     let on_server = on_server.into_iter().map(|(name, case)| (name, move || case(&redis())));
     let mut trials = rules::judged("lock-cli", without);
     trials.extend(rules::judged("lock-cli", own_file::BY_SQLITE.iter().copied()));
+    trials.extend(rules::judged("lock-cli", looks::ON_ETCD.iter().copied()));
     trials.extend(rules::on(&Redis, on_server));
     // By unshare(1) of util-linux.
     #[cfg(target_os = "linux")]

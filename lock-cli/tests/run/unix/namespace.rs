@@ -8,8 +8,9 @@ use lock_conformance::servers::Owned;
 
 use super::WhereAllowed;
 use super::call::{Call, run};
+use super::daemons::DAEMON;
 use super::waits::connection;
-use super::watch::{DAEMON, LEAVES, SOON};
+use super::watch::{LEAVES, SOON};
 
 pub(crate) const CASES: &[WhereAllowed] = &[
     ("the first process of a namespace runs its command", runs),

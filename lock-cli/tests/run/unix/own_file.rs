@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use lock_conformance::assert_in_time;
 use tempfile::TempDir;
 
-use super::Case;
 use super::call::{Call, Running, lock};
+use super::{Case, WherePossible};
 
 pub(crate) const CASES: &[Case] = &[
     ("without a server the locks are in a file of the user's", made),
@@ -21,9 +21,6 @@ pub(crate) const CASES: &[Case] = &[
     ("of twelve that start in the same second and don't wait one runs", cron),
     ("schema prints what the file has, and init finds it there", schema),
 ];
-
-/// A case that says why if it could not be run.
-type WherePossible = (&'static str, fn() -> Result<(), String>);
 
 /// Where SQLite's own program is.
 pub(crate) const BY_SQLITE: &[WherePossible] =

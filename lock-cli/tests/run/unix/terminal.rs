@@ -39,6 +39,19 @@ struct Screen {
     written: Condvar,
 }
 
+impl Screen {
+    /// What the terminal was sent. The end of a line is one character here; another `\r` goes back to its beginning.
+    fn show(&self, sent: &str) {
+        let mut text = self.text.lock().unwrap();
+        for c in sent.chars() {
+            if c == '\n' && text.ends_with('\r') {
+                text.pop();
+            }
+            text.push(c);
+        }
+    }
+}
+
 impl Session {
     fn start(server: &Owned) -> Session {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -119,8 +132,7 @@ fn watch(mut terminal: File, screen: Arc<Screen>) {
         let mut bytes = [0; 4096];
         // An error is the end of the session.
         while let Ok(read @ 1..) = terminal.read(&mut bytes) {
-            let text = String::from_utf8_lossy(&bytes[..read]).replace('\r', "");
-            screen.text.lock().unwrap().push_str(&text);
+            screen.show(&String::from_utf8_lossy(&bytes[..read]));
             screen.written.notify_all();
         }
     });
@@ -193,6 +205,7 @@ fn waiting(server: &Owned) {
     session.shows(" s, ends in ");
     session.shows(" s, by the nightly build");
     holder.signal(rustix::process::Signal::TERM);
-    session.shows("\x1b[Kmine\n");
+    // That line is gone when the command has the terminal.
+    session.shows("\r\x1b[Kmine\n");
     session.status(0);
 }

@@ -28,7 +28,7 @@ pub(crate) const CASES: &[OnServer] = &[
 fn conflict(server: &Owned) {
     let _holder = hold(server, "conflict", &[]);
     run(server.url(), "conflict", &["--no-wait", "-E", "7"], "true").finish().expect(7, &["not acquired"]);
-    run(server.url(), "conflict", &["--wait", "2s", "--conflict-exit-code", "0"], "exit 9")
+    run(server.url(), "conflict", &["--wait", "300ms", "--conflict-exit-code", "0"], "exit 9")
         .finish()
         .expect(0, &["not acquired"]);
 }

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use lock_conformance::assert_in_time;
+use rustix::process::Signal;
 
 use super::Case;
 use super::call::{lock, run};
@@ -20,7 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     ("help and version go to stdout", help),
     ("an unreachable server ends with 69 at once", unreachable),
     ("with --wait an unreachable server is tried until then", unreachable_for_a_while),
-    ("a password is not shown", password),
+    ("a signal ends the wait for a server", withdrawn),
     ("calls of the program by itself are not for people", inner_calls),
 ];
 
@@ -149,9 +150,7 @@ fn unreachable() {
 }
 
 fn unreachable_for_a_while() {
-    // Listens, and never says anything.
-    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let its_url = format!("redis://{}", silent.local_addr().unwrap());
+    let (_silent, its_url) = silent();
     for url in [NOWHERE, &its_url] {
         let done = run(url, "n", &["--wait", "800ms"], "echo ran").finish();
         done.expect(69, &["within the wait"]);
@@ -162,13 +161,22 @@ fn unreachable_for_a_while() {
     }
 }
 
-fn password() {
-    let url = NOWHERE.replace("redis://", "redis://deploy:s3cr3t@");
-    for url in [&url, &url.replace("redis", "gopher"), &format!("{url}?colour=red")] {
-        for flags in [&["--no-wait"] as &[&str], &["--wait", "300ms"]] {
-            let done = run(url, "n", flags, "true").finish();
-            assert!([64, 69].contains(&done.status) && !done.stderr.contains("s3cr3t"), "{url}: {done:?}");
-        }
+/// Listens, and never says anything.
+fn silent() -> (TcpListener, String) {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    (silent, url)
+}
+
+fn withdrawn() {
+    let (server, url) = silent();
+    for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let waiter = run(&url, "n", &["--wait", "15s"], "echo ran").start();
+        let _asked = server.accept().unwrap();
+        waiter.signal(signal);
+        let done = waiter.finish();
+        assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (status, "", ""));
+        assert_in_time!(done.took < Duration::from_secs(2), "{done:?}");
     }
 }
 

@@ -26,6 +26,16 @@ pub(crate) fn hold(server: &Owned, name: &str, flags: &[&str]) -> Running {
     holder
 }
 
+/// The next holder finds the file as the last one has left it: no part of that one's command writes any more.
+#[track_caller]
+pub(crate) fn next_finds_it_unchanged(server: &Owned, name: &str, file: &str) {
+    let script = format!("wc -l <{file}; sleep 0.3; wc -l <{file}");
+    let next = run(server.url(), name, &["--wait", "20s"], &script).finish();
+    next.expect(0, &[]);
+    let lines: Vec<u32> = next.stdout.lines().map(|line| line.trim().parse().unwrap()).collect();
+    assert!(lines.len() == 2 && lines[0] > 1 && lines[0] == lines[1], "{lines:?}");
+}
+
 fn no_wait(server: &Owned) {
     let holder = hold(server, "no-wait", &[]);
     let done = run(server.url(), "no-wait", &["--no-wait"], "echo ran").finish();
@@ -44,6 +54,8 @@ fn wait_over(server: &Owned) {
     let holder = hold(server, "wait-over", &[]);
     let done = run(server.url(), "wait-over", &["--wait", "2s"], "echo ran").finish();
     done.expect(75, &["\"wait-over\" not acquired within 2s: held by", &format!(" pid {} sh", holder.id())]);
+    // Nothing while it waited: what is said to no terminal becomes mail.
+    assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
     assert_eq!(done.stdout, "");
     assert!(done.lasted >= Duration::from_secs(2), "{done:?}");
     assert_in_time!(done.took < Duration::from_secs(6), "{done:?}");

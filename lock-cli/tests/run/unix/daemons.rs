@@ -1,0 +1,153 @@
+//! Daemons of the command, and other orphans of it: they end with the lock, whatever their group and session.
+
+use std::fs::File;
+
+use lock_conformance::assert_in_time;
+use lock_conformance::servers::Owned;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::OnServer;
+use super::call::{Running, eventually, run};
+use super::waits::{connection, next_finds_it_unchanged};
+use super::watch::SOON;
+
+pub(crate) const CASES: &[OnServer] = &[
+    ("a program that is killed takes daemons of the command with it", daemon_of_a_killed_program),
+    ("a lock that is gone kills daemons of the command", daemon_of_a_lost_lock),
+    ("a program that is stopped has no daemons when its lease has ended", daemon_of_a_stopped_program),
+    ("the end of the command is that of its daemons", daemon_of_an_ended_command),
+    (
+        "a watcher that is killed takes daemons of the command with it and nothing else",
+        daemon_of_a_killed_watcher,
+    ),
+    ("a daemon is found whatever its name", daemon_with_half_a_letter),
+    ("a daemon beside a child that a real-time signal killed is ended", daemon_beside_a_realtime_death),
+    ("orphans that end are buried", buried),
+    ("orphans that a real-time signal killed are buried", buried_realtime_death),
+];
+
+/// The start of a script: has left behind a process in a session of its own, which SIGTERM doesn't end, and
+/// which holds stdout.
+pub(crate) const DAEMON: &str =
+    "(setsid sh -c \"trap '' TERM HUP; echo daemon; while :; do sleep 0.05; done\" &);";
+
+/// Holds the lock with a command that has left a daemon behind.
+fn hold_with_daemon(server: &Owned, name: &str, ttl: &str) -> Running {
+    let script = format!("{DAEMON} exec sleep 100");
+    let holder = run(server.url(), name, &["--ttl", ttl], &script).start();
+    assert_eq!(holder.line(), "daemon");
+    holder
+}
+
+// In most of these `finish` waits for every process that holds stdout.
+
+fn daemon_of_a_killed_program(server: &Owned) {
+    let holder = hold_with_daemon(server, "daemon-killed", "30s");
+    holder.signal(Signal::KILL);
+    let done = holder.finish();
+    assert_eq!(done.status, -9, "{done:?}");
+    assert_in_time!(done.took < SOON, "{done:?}");
+}
+
+fn daemon_of_a_lost_lock(server: &Owned) {
+    let holder = hold_with_daemon(server, "daemon-lost", "2s");
+    redis::cmd("DEL").arg("daemon-lost").exec(&mut connection(server)).unwrap();
+    let done = holder.finish();
+    done.expect(74, &["\"daemon-lost\" was lost", "killed"]);
+    assert_in_time!(done.took < SOON, "{done:?}");
+}
+
+/// The program can't end them: it is stopped until another has the lock.
+fn daemon_of_a_stopped_program(server: &Owned) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("written").display().to_string();
+    let daemon = format!("trap '' TERM HUP; while :; do echo >>{file}; sleep 0.02; done");
+    let written = format!("until [ -s {file} ]; do sleep 0.02; done");
+    let script = format!("(setsid sh -c \"{daemon}\" &); {written}; echo held; exec sleep 100");
+    let holder = run(server.url(), "daemon-stopped", &["--ttl", "1s"], &script).start();
+    assert_eq!(holder.line(), "held");
+    holder.signal(Signal::STOP);
+    next_finds_it_unchanged(server, "daemon-stopped", &file);
+    holder.signal(Signal::CONT);
+    holder.finish().expect(74, &["\"daemon-stopped\" was lost", "killed"]);
+}
+
+fn daemon_of_an_ended_command(server: &Owned) {
+    let script = format!("{DAEMON} exit 4");
+    let done = run(server.url(), "daemon-ended", &[], &script).finish();
+    done.expect(4, &[]);
+    assert_in_time!(done.took < SOON, "{done:?}");
+}
+
+fn daemon_of_a_killed_watcher(server: &Owned) {
+    let script = format!("echo $PPID; {DAEMON} exec sleep 100");
+    // A child of what became lock by exec(2) is a child of lock, and not the command's.
+    let folder = tempfile::tempdir().unwrap();
+    let (alive, there) = (folder.path().join("alive"), folder.path().display().to_string());
+    let stranger = format!(
+        "(while [ -d {there} ]; do [ -e {there}/end ] && >{there}/alive; sleep 0.02; done) >&- 2>&- &"
+    );
+    let call = run(server.url(), "daemon-watcher", &[], &script);
+    let holder = call.after(&format!("{stranger} :")).start();
+    let watcher = Pid::from_raw(holder.line().parse().unwrap()).unwrap();
+    assert_eq!(holder.line(), "daemon");
+    kill_process(watcher, Signal::KILL).unwrap();
+    let done = holder.finish();
+    done.expect(71, &["the watcher of the command has ended"]);
+    assert_in_time!(done.took < SOON, "{done:?}");
+    File::create(folder.path().join("end")).unwrap();
+    eventually("the stranger goes on", || alive.exists());
+    run(server.url(), "daemon-watcher", &["--no-wait"], "true").finish().expect(0, &[]);
+}
+
+/// The kernel cuts names at 15 bytes, which may be in the middle of a letter.
+fn daemon_with_half_a_letter(server: &Owned) {
+    let daemon = "(setsid perl -e '$| = 1; $0 = \"демонночной\"; print \"daemon\\n\"; sleep 1 while 1' &);";
+    let script = format!("{daemon} exec sleep 100");
+    let holder = run(server.url(), "daemon-name", &[], &script).start();
+    assert_eq!(holder.line(), "daemon");
+    holder.signal(Signal::TERM);
+    let done = holder.finish();
+    done.expect(143, &[]);
+    assert_in_time!(done.took < SOON, "{done:?}");
+}
+
+/// A child of the command that it has not buried comes to the watcher with the command's end.
+fn daemon_beside_a_realtime_death(server: &Owned) {
+    let child = "$child = fork; if (!$child) { kill 34, $$; sleep 100 } $| = 1";
+    let dead = "sub dead { open F, \"/proc/$child/status\"; local $/; <F> =~ /State:\tZ/ }";
+    let command =
+        format!("{child}; {dead} select undef, undef, undef, 0.02 until dead; print \"dead\\n\"; sleep 100");
+    let script = format!("{DAEMON} exec perl -e '{command}'");
+    let holder = run(server.url(), "daemon-realtime", &[], &script).start();
+    let mut lines = [holder.line(), holder.line()];
+    lines.sort();
+    assert_eq!(lines, ["daemon", "dead"]);
+    holder.signal(Signal::TERM);
+    let done = holder.finish();
+    done.expect(143, &[]);
+    assert_in_time!(done.took < SOON, "{done:?}");
+}
+
+fn buried(server: &Owned) {
+    let folder = tempfile::tempdir().unwrap();
+    let counted = folder.path().join("counted").display().to_string();
+    // The watcher's children are the command and two orphans, until those have ended and are buried.
+    let children = "$(grep -lsx \"PPid:.$PPID\" /proc/[0-9]*/status | wc -l)";
+    let orphan = format!("until [ -e {counted} ]; do sleep 0.02; done &");
+    let script = format!(
+        "({orphan} {orphan}); [ {children} = 3 ] || exit 5; >{counted}; until [ {children} = 1 ]; do sleep 0.02; done"
+    );
+    run(server.url(), "buried", &[], &script).finish().expect(0, &[]);
+}
+
+fn buried_realtime_death(server: &Owned) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("number").display().to_string();
+    let orphan = format!("(setsid sh -c 'echo $$ >{file}; kill -34 $$' &)");
+    let buried = format!("[ -s {file} ] && [ ! -e /proc/$(cat {file}) ]");
+    let script = format!("{orphan}; until {buried}; do sleep 0.02; done");
+    let done = run(server.url(), "buried-realtime", &[], &script).finish();
+    done.expect(0, &[]);
+    assert_in_time!(done.took < SOON, "{done:?}");
+}

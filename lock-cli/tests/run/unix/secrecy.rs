@@ -1,0 +1,112 @@
+//! What others must not see: a server's password, and what a command is called with.
+
+use lock_conformance::servers::Owned;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::call::{lock, run};
+use super::usage::NOWHERE;
+use super::{Case, OnServer};
+
+pub(crate) const CASES: &[Case] = &[("a password is not shown", complaints)];
+
+pub(crate) const ON_SERVER: &[OnServer] = &[
+    // By /proc.
+    #[cfg(target_os = "linux")]
+    ("a password shows neither in ps nor in the command's environment", processes),
+    ("others are shown the holder's command without its arguments", labels),
+];
+
+const SECRET: &str = "s3cr3t";
+
+fn with_password(url: &str) -> String {
+    url.replace("redis://", &format!("redis://default:{SECRET}@"))
+}
+
+/// Wherever on the command line the URL stands, and whatever is wrong with it.
+fn complaints() {
+    let url = with_password(NOWHERE);
+    for url in [&url, &url.replace("redis", "gopher"), &format!("{url}?colour=red")] {
+        for flags in [&["--no-wait"] as &[&str], &["--wait", "300ms"]] {
+            let done = run(url, "n", flags, "true").finish();
+            assert!([64, 69].contains(&done.status) && !done.stderr.contains(SECRET), "{url}: {done:?}");
+        }
+    }
+    let unknown = format!("--onn={url}");
+    for args in [
+        &["check", &url] as &[&str],
+        &["fly", &url],
+        &["run", &url, "--", "true"],
+        &["run", "--name", "n", "--wait", &url, "--", "true"],
+        &["run", "--name", "n", &unknown, "--", "true"],
+    ] {
+        let done = lock(args).finish();
+        done.expect(64, &[]);
+        assert!(!done.stderr.contains(SECRET), "{args:?}: {done:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn processes(server: &Owned) {
+    let url = with_password(server.url());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("url");
+    std::fs::write(&file, &url).unwrap();
+    let by_file = ["--on-file", file.to_str().unwrap()];
+    let call = |on: &[&str]| {
+        let start = ["run", "--name", "secret", "--verbose"].iter().chain(on).copied();
+        lock(start.chain(["--", "sh", "-c", "echo $$; sleep 100; exit 1"]))
+    };
+    // LOCK_URL is in the environment already, and the command inherits that.
+    let calls =
+        [(call(&by_file), &["cmdline", "environ"] as &[_]), (call(&[]).env("LOCK_URL", &url), &["cmdline"])];
+    for (call, seen_by_others) in calls {
+        let holder = call.start();
+        // The command, its watcher, and the program.
+        let mut process: u32 = holder.line().parse().unwrap();
+        let mut looked_at = 1;
+        loop {
+            for what in seen_by_others {
+                let seen = std::fs::read(format!("/proc/{process}/{what}")).unwrap();
+                let seen = String::from_utf8_lossy(&seen);
+                assert!(!seen.is_empty(), "{what} of the process {looked_at}");
+                // Not all of it is shown: the machine may have secrets of its own there.
+                let told = seen.split('\0').find(|word| word.contains(SECRET));
+                assert_eq!(told, None, "{what} of the process {looked_at}");
+            }
+            if process == holder.id() {
+                break;
+            }
+            (process, looked_at) = (parent(process), looked_at + 1);
+        }
+        assert_eq!(looked_at, 3);
+        for look in ["status", "info", "check"] {
+            let name = ["secret"].into_iter().filter(|_| look == "status");
+            let done = lock([look].into_iter().chain(name).chain(by_file)).finish();
+            done.expect(0, &[]);
+            assert!(!done.stdout.is_empty() && !format!("{done:?}").contains(SECRET), "{done:?}");
+        }
+        holder.signal(Signal::TERM);
+        let done = holder.finish();
+        done.expect(143, &["acquired"]);
+        assert!(!done.stderr.contains(SECRET), "{done:?}");
+    }
+}
+
+/// From proc_pid_status(5).
+#[cfg(target_os = "linux")]
+fn parent(process: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap()
+}
+
+fn labels(server: &Owned) {
+    let holder = run(server.url(), "labels", &[], &format!("echo held; exec sleep 100 # {SECRET}")).start();
+    assert_eq!(holder.line(), "held");
+    let seen = lock(["status", "labels", "--json", "--on", server.url()]).finish();
+    let seen: Value = serde_json::from_str(&seen.stdout).unwrap();
+    let label = seen["holder"]["label"].as_str().unwrap();
+    assert!(label.ends_with(&format!(" pid {} sh", holder.id())), "{label}");
+    holder.signal(Signal::TERM);
+    holder.finish().expect(143, &[]);
+}
