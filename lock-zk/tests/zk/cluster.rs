@@ -16,7 +16,7 @@ use crate::common;
 use crate::server::{
     LONG, PATIENCE, blocking, children, claim, claim_with, granted, not_run, open, run_or_not, until, within,
 };
-use lock_conformance::timing::{released, still_held};
+use lock_conformance::timing::{released, still_held, void};
 
 const TICK: Duration = Duration::from_millis(200);
 const TTL: Duration = Duration::from_secs(2);
@@ -96,6 +96,7 @@ pub(crate) fn a_follower_cut_off_from_its_leader_costs_no_exclusion() -> Result<
 pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), String> {
     run_or_not(async {
         let ensemble = ensemble().await?;
+        let (mut ended, mut went_on) = (0, 0);
         for stopped in [TTL * 7 / 8, TTL, TTL * 9 / 8] {
             let leads = leader(&ensemble).await;
             let followers: Vec<&Owned> = ensemble
@@ -143,8 +144,14 @@ pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), Stri
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
+            let gone = watched.iter().filter(|(_, _, gone)| gone.load(Ordering::SeqCst)).count();
+            (ended, went_on) = (ended + gone, went_on + watched.len() - gone);
             let whole = ensemble.clone();
             blocking(move || whole.become_whole().unwrap()).await;
+        }
+        println!("{ended} sessions ended, {went_on} did not");
+        if ended == 0 {
+            void("the leader stood still and ended no session");
         }
         Ok(())
     })
