@@ -6,21 +6,15 @@ use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Cut, Fault, Proxy, Way};
 use lock_core::driver::{Attempt, Release, Renewal, Waits};
 use lock_core::{Cause, Ending, ErrorKind};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use crate::common::end_session;
+use crate::common::{self, end_session};
 use crate::server::{
     LONG, Server, TTL, busy, children, claim, claim_with, granted, holders_session, open, run, until, within,
 };
 use lock_conformance::timing::{released, still_held};
 
 async fn word(server: &Server, word: &str) -> String {
-    let mut stream = TcpStream::connect(server.0.address()).await.unwrap();
-    stream.write_all(word.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
+    common::word(&server.0.address(), word).await
 }
 
 async fn zxid(server: &Server) -> u64 {
