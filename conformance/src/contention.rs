@@ -251,3 +251,6 @@ fn pop_beyond(kept: &Mutex<VecDeque<Guard>>, most: usize) -> Option<Guard> {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! Sessions: how they are kept, and what becomes of locks when they end.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
@@ -275,11 +277,22 @@ pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
         assert_in_time!(certain > ttl / 2, "{certain:?} is certain at the beginning");
         proxy.delay(Way::ToClient, ttl * 13 / 50);
         // Others are answered all the time.
+        let (guard, answered) = (Arc::new(guard), Arc::new(AtomicUsize::new(0)));
         for n in 0..6 {
             let mut other = claim(&client, "a", ttl, Waits::No);
+            let (guard, answered) = (guard.clone(), answered.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(ttl * n / 20).await;
-                while let Ok(Attempt::Busy(_)) = other.attempt().await {}
+                loop {
+                    match other.attempt().await {
+                        Ok(Attempt::Busy(_)) => _ = answered.fetch_add(1, Ordering::SeqCst),
+                        Ok(Attempt::Granted(_)) => {
+                            assert!(!guard.is_held(), "two holders");
+                            return;
+                        }
+                        Err(error) => assert!(error.is_transient(), "{error:?}"),
+                    }
+                }
             });
         }
         let slow = Instant::now();
@@ -287,5 +300,7 @@ pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
             guard.check().unwrap_or_else(|lost| panic!("after {:?}: {lost}", slow.elapsed()));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        let answered = answered.load(Ordering::SeqCst);
+        assert!(answered >= 6, "each of six others was to be answered: {answered} answers");
     })
 }
