@@ -15,19 +15,15 @@ use crate::server::{
 };
 use lock_conformance::timing::{released, still_held};
 
-async fn word(server: &Server, word: &str) -> String {
-    common::word(&server.0.address(), word).await
-}
-
 async fn zxid(server: &Server) -> u64 {
-    let answer = word(server, "srvr").await;
+    let answer = common::word(&server.0.address(), "srvr").await;
     let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).unwrap();
     u64::from_str_radix(zxid, 16).unwrap()
 }
 
 /// How many sessions have a connection.
 async fn connections(server: &Server) -> usize {
-    word(server, "cons").await.lines().filter(|line| line.contains("sid=0x")).count()
+    common::word(&server.0.address(), "cons").await.lines().filter(|line| line.contains("sid=0x")).count()
 }
 
 pub(crate) fn a_heartbeat_is_one_write_for_all_locks_of_a_session() -> Result<(), String> {
@@ -276,7 +272,6 @@ pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
         let certain = guard.renew(ttl).await.unwrap();
         assert_in_time!(certain > ttl / 2, "{certain:?} is certain at the beginning");
         proxy.delay(Way::ToClient, ttl * 13 / 50);
-        // Others are answered all the time.
         let (guard, answered) = (Arc::new(guard), Arc::new(AtomicUsize::new(0)));
         for n in 0..6 {
             let mut other = claim(&client, "a", ttl, Waits::No);
@@ -300,7 +295,6 @@ pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
             guard.check().unwrap_or_else(|lost| panic!("after {:?}: {lost}", slow.elapsed()));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let answered = answered.load(Ordering::SeqCst);
-        assert!(answered >= 6, "each of six others was to be answered: {answered} answers");
+        assert!(answered.load(Ordering::SeqCst) >= 6, "others are answered all the time");
     })
 }
