@@ -8,6 +8,7 @@ mod backend;
 mod bounds;
 mod cases;
 pub mod claims;
+pub mod contention;
 mod dice;
 mod failure;
 mod harness;

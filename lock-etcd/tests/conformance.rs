@@ -76,27 +76,29 @@ impl Backend for Etcd {
         let first =
             GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
         let found = raw.get(queue, Some(first)).await.expect("an answer");
-        for kv in found.kvs() {
-            raw.delete(kv.key(), Some(DeleteOptions::new())).await.expect("an answer");
-        }
+        let holder = found.kvs().first().expect("it is held");
+        raw.delete(holder.key(), Some(DeleteOptions::new())).await.expect("an answer");
     }
 
-    /// What clients sent, without keep-alives and watches, which are no requests of a lock's; what was written to the store.
+    /// What clients sent, keep-alives and what is said on streams of watches among it; what was written to the store.
     async fn counters(&self, url: &str) -> Counters {
         let metrics = metrics(hosts(url)).await;
-        let handled = |method: &str| {
-            let started = "grpc_server_handled_total{".to_owned();
+        let received = |method: &&str| {
             let of_it = format!("grpc_method=\"{method}\"");
-            sum(&metrics, |line| line.starts_with(&started) && line.contains(&of_it))
+            sum(&metrics, "grpc_server_msg_received_total{", &of_it)
+                .expect("the server counts what it is sent")
         };
-        let requests = ["Range", "Put", "DeleteRange", "Txn"].map(handled).iter().sum();
-        let written = |line: &str| {
-            line.starts_with("etcd_mvcc_put_total ")
-                || line.starts_with("etcd_mvcc_delete_total ")
-                || line.starts_with("etcd_debugging_mvcc_put_total ")
-                || line.starts_with("etcd_debugging_mvcc_delete_total ")
+        let written = |what: &&str| {
+            // As the metric has been called since 3.5, and before.
+            let [now, before] = ["etcd_mvcc", "etcd_debugging_mvcc"].map(|of| format!("{of}_{what}_total "));
+            sum(&metrics, &now, "")
+                .or_else(|| sum(&metrics, &before, ""))
+                .expect("the server counts its writes")
         };
-        Counters { requests, writes: sum(&metrics, written) }
+        Counters {
+            requests: SENT.iter().map(received).sum(),
+            writes: ["put", "delete"].iter().map(written).sum(),
+        }
     }
 
     /// Every key. A lease is its client's, not a lock's.
@@ -106,6 +108,10 @@ impl Backend for Etcd {
         found.count().unsigned_abs()
     }
 }
+
+/// Whatever a client sends for its locks.
+const SENT: [&str; 8] =
+    ["Range", "Put", "DeleteRange", "Txn", "LeaseGrant", "LeaseRevoke", "LeaseKeepAlive", "Watch"];
 
 fn hosts(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -129,7 +135,9 @@ async fn metrics(address: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-fn sum(metrics: &str, which: impl Fn(&str) -> bool) -> u64 {
-    let numbers = metrics.lines().filter(|line| which(line)).filter_map(|line| line.rsplit(' ').next());
-    numbers.filter_map(|number| number.trim().parse::<f64>().ok()).map(|number| number as u64).sum()
+/// The sum of all lines that begin like this and hold that, if there are any.
+fn sum(metrics: &str, name: &str, with: &str) -> Option<u64> {
+    let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(with));
+    let number = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok());
+    lines.map(|line| number(line).unwrap_or_else(|| panic!("no number: {line}")) as u64).reduce(|a, b| a + b)
 }

@@ -45,17 +45,21 @@ impl Backend for Redis {
     }
 
     async fn forget(&self, url: &str, name: &Name) {
-        redis::cmd("DEL").arg(name.as_str()).exec_async(&mut admin(url).await).await.expect("DEL");
+        let mut forget = redis::cmd("DEL");
+        let forgot: u64 = forget.arg(name.as_str()).query_async(&mut admin(url).await).await.expect("DEL");
+        assert_eq!(forgot, 1, "{name} was held");
     }
 
     async fn counters(&self, url: &str) -> Counters {
         let info = info(url).await;
         // What clients send. Scripts ask for PTTL too, which makes the sum an upper bound.
-        let sent = ["evalsha", "eval", "subscribe", "unsubscribe", "pttl"];
-        let calls = |command: &str| number(&info, &format!("cmdstat_{command}:calls="));
+        let sent = ["eval", "subscribe", "unsubscribe", "pttl"];
+        let calls = |command: &str| find(&info, &format!("cmdstat_{command}:calls="));
+        // A command that was never sent has no line; a lock was granted before anything is counted.
+        let granted = calls("evalsha").expect("the server counts calls of evalsha");
         Counters {
-            requests: sent.iter().map(|command| calls(command)).sum(),
-            writes: number(&info, "rdb_changes_since_last_save:"),
+            requests: granted + sent.iter().filter_map(|command| calls(command)).sum::<u64>(),
+            writes: find(&info, "rdb_changes_since_last_save:").expect("the server counts changes"),
         }
     }
 
@@ -141,9 +145,9 @@ fn split(url: &str) -> Option<(&str, &str, &str)> {
     Some((&url[..before], &rest[start..end], &rest[end..]))
 }
 
-/// The number behind `label`, zero if it isn't there.
-fn number(info: &str, label: &str) -> u64 {
-    let found = info.lines().find_map(|line| line.strip_prefix(label));
-    let digits = found.unwrap_or("0").split(|c: char| !c.is_ascii_digit()).next();
-    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+/// The number behind `label`, if it is there.
+fn find(info: &str, label: &str) -> Option<u64> {
+    let found = info.lines().find_map(|line| line.strip_prefix(label))?;
+    let digits = found.split(|c: char| !c.is_ascii_digit()).next()?;
+    Some(digits.parse().unwrap_or_else(|_| panic!("no number behind {label}: {found}")))
 }

@@ -71,7 +71,7 @@ impl Harness for Redlock {
     }
 
     async fn forget(&self, name: &Name) {
-        self.nodes.each(redis::cmd("DEL").arg(name.as_str())).await;
+        self.nodes.forget(name.as_str()).await;
     }
 
     async fn counters(&self) -> Counters {

@@ -62,9 +62,11 @@ impl Harness for Sqlite {
     }
 
     async fn forget(&self, name: &Name) {
-        let forget = "UPDATE onelock_locks SET owner = x'', expires = 0 WHERE name = ?";
+        let forget = "UPDATE onelock_locks SET owner = x'', expires = 0 WHERE name = ? AND owner <> x''";
         let mut admin = self.database.admin().await;
-        sqlx::query(forget).bind(name.as_str().as_bytes()).execute(&mut admin).await.expect("UPDATE");
+        let forget = sqlx::query(forget).bind(name.as_str().as_bytes());
+        let forgot = forget.execute(&mut admin).await.expect("UPDATE");
+        assert_eq!(forgot.rows_affected(), 1, "{name} was held");
     }
 
     async fn counters(&self) -> Counters {

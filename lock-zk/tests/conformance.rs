@@ -85,18 +85,18 @@ impl Backend for ZooKeeper {
         let connector = Client::connector().with_session_timeout(Duration::from_secs(10)).with_fail_eagerly();
         let client = connector.connect(host).await.expect("up");
         let directory = format!("{folder}/{name}");
-        let mut nodes = client.list_children(&directory).await.unwrap_or_default();
+        let mut nodes = client.list_children(&directory).await.expect("it is held");
         nodes.sort_by_key(|node| node[node.len() - 10..].to_owned());
-        let Some(first) = nodes.first() else { return };
+        let first = nodes.first().expect("it is held");
         client.delete(&format!("{directory}/{first}"), None).await.expect("it is held");
     }
 
     /// What clients send, pings and heartbeats among it; every write has a zxid of its own.
     async fn counters(&self, url: &str) -> Counters {
         let (_, host, _) = split(url);
-        let number = |text: &str| text.trim().parse().unwrap_or_default();
-        let requests = find(&word(host, "mntr").await, "zk_packets_received").map_or(0, |text| number(&text));
-        let zxid = find(&word(host, "srvr").await, "Zxid:").expect("it has one");
+        let received = found(&word(host, "mntr").await, "zk_packets_received");
+        let requests = received.trim().parse().expect("a number");
+        let zxid = found(&word(host, "srvr").await, "Zxid:");
         let writes = u64::from_str_radix(zxid.trim().trim_start_matches("0x"), 16).expect("a number");
         Counters { requests, writes }
     }
@@ -104,7 +104,7 @@ impl Backend for ZooKeeper {
     /// All nodes: those of owners, and the directories.
     async fn residue(&self, url: &str) -> u64 {
         let (_, host, _) = split(url);
-        let count = find(&word(host, "mntr").await, "zk_znode_count").expect("it counts them");
+        let count = found(&word(host, "mntr").await, "zk_znode_count");
         count.trim().parse().expect("a number")
     }
 
@@ -125,8 +125,11 @@ async fn word(host: &str, word: &str) -> String {
     answer
 }
 
-fn find(answer: &str, what: &str) -> Option<String> {
-    answer.lines().find_map(|line| line.strip_prefix(what)).map(str::to_owned)
+/// What stands behind these words. A statistic that has another name now would count nothing, and what is counted would
+/// pass.
+fn found(answer: &str, what: &str) -> String {
+    let found = answer.lines().find_map(|line| line.strip_prefix(what));
+    found.unwrap_or_else(|| panic!("the server tells no {what}: {answer}")).to_owned()
 }
 
 /// What stands before the hosts, these, and what follows.

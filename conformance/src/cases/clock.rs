@@ -14,7 +14,9 @@ use crate::proxy::{Fault, Proxy, Way};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::suspendable::Suspendable;
-use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
+use crate::timing::{
+    Answered, Returned, assert_in_time, comes_true, released, still_held, until, void, within,
+};
 
 pub(crate) const CASES: &[Case] = &[
     case!(set_forward_it_ends_leases_and_holders_are_told, [B11, B13, B32]; needs [ServerClock]),
@@ -266,14 +268,23 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
     // Its second release, after the patience, has been, too.
     tokio::time::sleep(patience).await;
     server.step_clock(Step::Back(HOUR));
-    proxy.deliver(Way::ToServer);
-    // Time to be seen, if it takes the lock: else this would be no late attempt.
+    delivered_late(&proxy).await;
+    // Time to be seen, if it takes the lock.
     tokio::time::sleep(ms(50)).await;
     let looking = open(&*server).await;
     until("its ttl ends it", s.ttl() + ms(300), || is_free(&s, &looking, &name)).await;
     let guard = hold(&s, &*server, &name).await;
     stays_held(&s, &*server, &guard).await;
     released(guard).await;
+}
+
+/// What was held goes on, and reaches the server: else it would be no late attempt.
+async fn delivered_late(proxy: &Proxy) {
+    let before = proxy.count(Fault::Late(Way::ToServer));
+    proxy.deliver(Way::ToServer);
+    if !comes_true(ms(1000), || async { proxy.count(Fault::Late(Way::ToServer)) > before }).await {
+        void("the late attempt has not reached the server");
+    }
 }
 
 /// An hour passes on our clock, and 1 % less on the server's, which has told its time before that: what the next attempt
@@ -300,7 +311,7 @@ async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(s: S
     assert_in_time!(left == 0, late by patience * 2, "what it may have left was not released within {:?}", patience * 2);
     let looking = s.lock(&looking, &name).build().expect("fine terms");
     assert!(looking.inspect().answered().await.holder.is_none());
-    proxy.deliver(Way::ToServer);
+    delivered_late(&proxy).await;
     // Looked at all the time: a grant that is undone at once is a grant, too.
     let end = Instant::now() + s.ttl();
     while Instant::now() < end {

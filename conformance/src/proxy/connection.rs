@@ -153,18 +153,21 @@ async fn hand_on(
     mut double: Option<Double>,
 ) {
     while let Some(chunk) = arriving.recv().await {
-        let arrives = arrives(&chunk, line).await;
+        let arrival = arrives(&chunk, line).await;
         if chunk.bytes.is_empty() {
             // After what was sent before it, held or not. Who has gone need not be told.
             to.shutdown().await.ok();
             return;
         }
-        if !arrives {
+        if arrival == Arrival::Never {
             continue;
         }
         let mut answers = line.answered.subscribe();
         if deliver(&chunk.bytes, &mut to, line).await.is_err() {
             return;
+        }
+        if arrival == Arrival::Late {
+            line.log.happened(Fault::Late(line.lane.way));
         }
         if line.lane.way == Way::ToClient {
             line.answered.send_replace(());
@@ -190,8 +193,17 @@ async fn deliver(bytes: &[u8], mut to: impl AsyncWrite + Unpin, line: Line<'_>) 
     Ok(())
 }
 
+/// Whether a chunk goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    InTime,
+    /// It was held.
+    Late,
+    Never,
+}
+
 /// Waits until the chunk may go on; whether it does.
-async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
+async fn arrives(chunk: &Chunk, line: Line<'_>) -> Arrival {
     let Line { connection, lane, log, .. } = line;
     let mut state = lane.state.subscribe();
     let (carries, now) = (!chunk.bytes.is_empty(), *state.borrow());
@@ -209,11 +221,11 @@ async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
         state.wait_for(|state| !holds(state)).await.ok();
     }
     if !carries {
-        return true;
+        return Arrival::InTime;
     }
     if chunk.number < state.borrow().lost_below {
         log.happened(Fault::Lost(lane.way));
-        return false;
+        return Arrival::Never;
     }
     let swallowed = lane.state.send_if_modified(|state| {
         let swallows = state.swallow > 0;
@@ -223,7 +235,11 @@ async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
     if swallowed {
         log.happened(Fault::Swallowed(lane.way));
     }
-    !swallowed
+    match (swallowed, is_held) {
+        (true, _) => Arrival::Never,
+        (false, true) => Arrival::Late,
+        (false, false) => Arrival::InTime,
+    }
 }
 
 /// The connection on which everything is asked a second time.

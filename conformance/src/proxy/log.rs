@@ -26,6 +26,8 @@ pub enum Fault {
     Trickled(Way),
     /// A connection's chunk had to stop; those behind it on the same connection are not counted.
     Held(Way),
+    /// A chunk that was held has gone on since, and its receiver was there to take it.
+    Late(Way),
     /// A chunk that was held is lost.
     Lost(Way),
     /// A chunk was lost.

@@ -74,8 +74,9 @@ async fn what_is_held_arrives_later_or_is_lost() {
         happens(&proxy, Fault::Swallowed(way), 1).await;
         assert_eq!(ask(&mut stream, "five").await.as_deref(), Some("five"));
         assert_eq!(
-            [Fault::Held(way), Fault::Lost(way), Fault::Swallowed(way)].map(|f| proxy.count(f)),
-            [2, 1, 1]
+            [Fault::Held(way), Fault::Late(way), Fault::Lost(way), Fault::Swallowed(way)]
+                .map(|f| proxy.count(f)),
+            [2, 1, 1, 1]
         );
     }
 }

@@ -1,18 +1,20 @@
 //! Clusters of three that lose their leader, or a member.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
 use lock_conformance::assert_in_time;
+use lock_conformance::contention::{Contenders, Hoard};
 use lock_conformance::servers::{Absence, EtcdCluster, Network, Settings};
-use lock_core::driver::{Release, Renewal};
-use lock_core::{Cause, Client, Ending, FencingToken, Options};
+use lock_core::driver::{Release, Renewal, Waits};
+use lock_core::{Cause, Client, ErrorKind, Options};
 use lock_etcd::etcd_client;
 
-use crate::server::{LONG, blocking, busy, claim, granted, open, queue, raw, run, until, wait_for};
+use crate::server::{
+    LONG, blocking, busy, claim, claim_with, granted, open, queue, raw, run, until, wait_for,
+};
 use lock_conformance::timing::{Answered, released, still_held};
 
 /// A cluster, and its network if its members have hosts of their own.
@@ -183,81 +185,25 @@ pub(crate) fn one_lost_key_does_not_stop_a_batch_of_moves() -> Result<(), String
     })
 }
 
-/// When somebody was certain of a name, and with which token.
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    from: Instant,
-    to: Instant,
-    token: FencingToken,
-}
-
-type History = Arc<Mutex<HashMap<String, Vec<Held>>>>;
-
-/// Takes and gives back the name until told to stop.
-async fn work(client: Client, name: String, history: History, stop: Arc<AtomicBool>) {
-    let ttl = Duration::from_secs(5);
-    let lock = client.lock(name.as_str()).ttl(ttl).wait(Duration::from_secs(30)).build().unwrap();
-    while !stop.load(Ordering::SeqCst) {
-        let guard = match lock.acquire().await {
-            Ok(guard) => guard,
-            Err(e) => {
-                assert!(e.is_transient() || e.kind() == lock_core::ErrorKind::Timeout, "{e:?}");
-                continue;
-            }
-        };
-        let from = Instant::now();
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        let sure = guard.valid_for();
-        let to = Instant::now().min(Instant::now() + sure);
-        if guard.is_held() {
-            let held = Held { from, to, token: guard.token() };
-            history.lock().unwrap().entry(name.clone()).or_default().push(held);
-        }
-        let _: Ending = guard.release().await;
-    }
-}
-
-/// No two were certain at once, and tokens rise in the order in which they held.
-fn check(history: &History) -> usize {
-    let history = history.lock().unwrap();
-    for (name, held) in history.iter() {
-        let mut held = held.clone();
-        held.sort_by_key(|held| held.from);
-        for pair in held.windows(2) {
-            assert!(pair[0].to <= pair[1].from, "{name}: two holders: {pair:?}");
-            assert!(pair[0].token < pair[1].token, "{name}: a token that does not rise: {pair:?}");
-        }
-    }
-    history.values().map(Vec::len).sum()
-}
-
-/// Workers go on while this is done to the cluster; nobody who holds throughout loses anything.
+/// Clients go on while this is done to the cluster; one that holds a lock throughout loses nothing.
 async fn under_load<F: Future<Output = ()>>(cluster: &Cluster, times: usize, hurt: impl Fn() -> F) {
-    let (history, stop) = (History::default(), Arc::new(AtomicBool::new(false)));
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut contenders = Contenders::new(Duration::from_secs(5), Duration::from_secs(30));
     for n in 0..6 {
-        let (client, name) = (cluster.client().await, format!("name {}", n % 2));
-        tasks.spawn(work(client, name, history.clone(), stop.clone()));
+        contenders.take_turns(&cluster.client().await, &format!("name {}", n % 2));
     }
-    let holder = cluster.client().await;
+    let (holder, other) = (cluster.client().await, cluster.client().await);
     let long = holder.lock("held throughout").ttl(Duration::from_secs(10)).build().unwrap();
-    let long = long.acquire().await.unwrap();
-    for _ in 0..times {
-        let before = check(&history);
+    let long = Arc::new(long.acquire().await.unwrap());
+    contenders.contest(&other, &long);
+    for time in 0..times {
+        let hoard = Hoard::begin(cluster.client().await, &format!("time {time}")).await;
         hurt().await;
-        let asked = Instant::now();
-        while check(&history) < before + 10 {
-            assert_in_time!(asked.elapsed() < Duration::from_secs(20), "nobody is granted anything");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        contenders.go_on(10, Duration::from_secs(20)).await;
+        hoard.is_kept(&other).await;
         still_held(&long);
     }
-    released(long).await;
-    stop.store(true, Ordering::SeqCst);
-    while let Some(task) = tasks.join_next().await {
-        task.unwrap();
-    }
-    println!("{} grants, disjoint", check(&history));
+    contenders.end().await;
+    released(Arc::into_inner(long).expect("its contender has ended")).await;
 }
 
 /// Attempts are under way while their session moves.
@@ -272,7 +218,7 @@ pub(crate) fn a_killed_member_costs_no_lock() -> Result<(), String> {
     run(async {
         let cluster = Cluster::start().await;
         // Twice the leader, and once the member that all clients ask first.
-        let next = std::sync::atomic::AtomicUsize::new(0);
+        let next = AtomicUsize::new(0);
         under_load(&cluster, 3, || async {
             let gone = match next.fetch_add(1, Ordering::SeqCst) {
                 1 => 0,
@@ -291,21 +237,32 @@ pub(crate) fn a_killed_member_costs_no_lock() -> Result<(), String> {
     })
 }
 
-/// It answers, and says that it knows no leader; or it does not answer.
+/// It answers, and says that it knows no leader; or it does not answer. What it has seen last says nothing of what is
+/// held.
 pub(crate) fn a_member_that_is_cut_off_is_left() -> Result<(), String> {
     let cluster = Cluster::start_apart(&[])?;
     run(async {
         let network = cluster.1.clone().unwrap();
-        let client = cluster.client().await;
+        let (client, stays) = (cluster.client().await, cluster.client_of(0).await);
         let ttl = Duration::from_secs(6);
         let guard = client.lock("a").ttl(ttl).build().unwrap().acquire().await.unwrap();
+        // It has a session, as one that can be refused nothing but the lock.
+        granted(&mut claim(&stays, "its own", LONG)).await;
         // The one that clients ask first.
         network.hosts()[0].cut_off().unwrap();
-        let end = Instant::now() + ttl * 2;
+        let (mut refused, end) = (0, Instant::now() + ttl * 2);
         while Instant::now() < end {
+            for name in ["a", "free"] {
+                let waits = if refused % 2 == 0 { Waits::No } else { Waits::Queued };
+                let mut claim = claim_with(&stays, name, LONG, Duration::from_millis(500), waits);
+                let answer = claim.attempt().await;
+                let error = answer.expect_err("a member without a majority knows nothing of a lock");
+                assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{name}: {error:?}");
+            }
+            refused += 1;
             still_held(&guard);
-            tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        assert!(refused > 0);
         released(guard).await;
         network.hosts()[0].reconnect().unwrap();
         let mut again = claim(&client, "a", LONG);

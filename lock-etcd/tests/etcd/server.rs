@@ -63,7 +63,9 @@ pub(crate) async fn metric(address: &str, name: &str, with: &str) -> u64 {
     stream.read_to_end(&mut answer).await.unwrap();
     let answer = String::from_utf8_lossy(&answer);
     let lines = answer.lines().filter(|line| line.starts_with(name) && line.contains(with));
-    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64
+    let numbers: Vec<f64> = lines.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
+    assert!(!numbers.is_empty(), "the server tells no {name} of {with}");
+    numbers.iter().sum::<f64>() as u64
 }
 
 pub(crate) async fn raw(address: &str) -> etcd_client::Client {

@@ -69,7 +69,9 @@ impl Backend for MongoDb {
     async fn forget(&self, url: &str, name: &Name) {
         let gone =
             doc! { "$set": { "expires": mongodb::bson::DateTime::from_millis(1) }, "$unset": { "owner": 1 } };
-        locks(url).await.update_one(doc! { "_id": key(name) }, gone).await.expect("an update");
+        let held = doc! { "_id": key(name), "owner": { "$exists": true } };
+        let forgot = locks(url).await.update_one(held, gone).await.expect("an update");
+        assert_eq!(forgot.modified_count, 1, "{name} was held");
     }
 
     /// What clients send, as the server counts commands; what the storage engine has written to the collection.
@@ -78,14 +80,13 @@ impl Backend for MongoDb {
         let calls = |command: &str| number(&status, &["metrics", "commands", command, "total"]);
         let stages = [doc! { "$collStats": { "storageStats": {} } }];
         let mut stats = locks(url).await.aggregate(stages).await.expect("statistics");
-        let writes = match stats.advance().await.expect("an answer") {
-            true => {
-                let stats = stats.deserialize_current().expect("a document");
-                let calls = |what: &str| number(&stats, &["storageStats", "wiredTiger", "cursor", what]);
-                ["insert calls", "update calls", "modify", "remove calls"].map(calls).iter().sum()
-            }
-            false => 0,
-        };
+        assert!(
+            stats.advance().await.expect("an answer"),
+            "a lock was granted before: there is a collection"
+        );
+        let stats = stats.deserialize_current().expect("a document");
+        let written = |what: &str| number(&stats, &["storageStats", "wiredTiger", "cursor", what]);
+        let writes = ["insert calls", "update calls", "modify", "remove calls"].map(written).iter().sum();
         Counters { requests: ["findAndModify", "find", "update"].map(calls).iter().sum(), writes }
     }
 

@@ -69,9 +69,11 @@ pub(crate) fn a_server_that_never_answered_costs_a_call_its_own_patience_and_few
         let mut others = tokio::task::JoinSet::new();
         for n in 0..50 {
             let mut claim = claim_with(&client, &format!("another {n}"), LONG, Duration::from_secs(1));
-            others.spawn(async move { claim.attempt().await.is_err() });
+            others.spawn(async move { claim.attempt().await.expect_err("the server is silent") });
         }
-        assert!(others.join_all().await.into_iter().all(|failed| failed));
+        for error in others.join_all().await {
+            assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error}");
+        }
         first.await.unwrap().expect_err("the server is silent");
         // A link that has answered nothing is made anew, by one call at a time.
         let connections = *connections.borrow();

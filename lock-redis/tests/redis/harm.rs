@@ -111,6 +111,7 @@ pub(crate) fn a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there(
         while let Ok(raw) = server.try_raw().await {
             others.push(raw);
         }
+        assert!(!others.is_empty(), "they have filled it");
         let error = lock_redis::connect(&server.url("")).await.map(drop).unwrap_err();
         // Why, the server says on its way out: not everybody hears it.
         assert_eq!(error.kind(), NOT_DONE, "{error}");
@@ -129,7 +130,7 @@ pub(crate) fn who_loses_the_right_to_its_lock_knows_in_time() {
         for given_back in [true, false] {
             let guard = hold(&client, "held").await;
             // That ends its connections, too.
-            let _: u32 = raw.ask(&["ACL", "DELUSER", "u"]).await;
+            assert_eq!(raw.ask::<u32>(&["ACL", "DELUSER", "u"]).await, 1);
             // The connection that was cut may cost one call.
             let error = match lock(&client, "free").try_acquire().await.map(drop).unwrap_err() {
                 cut if cut.is_transient() => lock(&client, "free").try_acquire().await.map(drop).unwrap_err(),

@@ -117,11 +117,14 @@ impl Raw {
         keys
     }
 
-    /// A line of INFO.
+    /// A line of INFO, which has to be there.
     pub(crate) async fn info(&mut self, section: &str, key: &str) -> String {
+        self.try_info(section, key).await.unwrap_or_else(|| panic!("the server tells no {key}"))
+    }
+
+    async fn try_info(&mut self, section: &str, key: &str) -> Option<String> {
         let info: String = self.ask(&["INFO", section]).await;
-        let line = info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':').map(str::to_owned));
-        line.unwrap_or_default()
+        info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':').map(str::to_owned))
     }
 
     /// How many connections the server has taken so far.
@@ -131,8 +134,10 @@ impl Raw {
 
     /// How often a command was called since CONFIG RESETSTAT.
     pub(crate) async fn calls(&mut self, command: &str) -> u32 {
-        let line = self.info("commandstats", &format!("cmdstat_{command}")).await;
-        line.strip_prefix("calls=").and_then(|l| l.split(',').next()?.parse().ok()).unwrap_or(0)
+        // A command that was never called has no line.
+        let Some(line) = self.try_info("commandstats", &format!("cmdstat_{command}")).await else { return 0 };
+        let calls = line.strip_prefix("calls=").and_then(|calls| calls.split(',').next()?.parse().ok());
+        calls.unwrap_or_else(|| panic!("no number of calls of {command}: {line}"))
     }
 }
 

@@ -99,7 +99,8 @@ pub(crate) fn a_connection_that_was_cut_is_replaced() {
         let mut claim = claim(&client, "a", 20_000);
         let before = granted(&mut claim).await;
         for _ in 0..3 {
-            let _: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+            let killed: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+            assert_eq!(killed, 1, "it has a connection");
             // Its end came before the answer to this. Idle when it was cut: noticed, so that not even one call is
             // lost on it.
             let _: String = raw.ask(&["PING"]).await;

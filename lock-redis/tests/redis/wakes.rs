@@ -173,7 +173,8 @@ pub(crate) fn a_subscription_that_broke_is_restored_and_everybody_looks() {
             // The gap lasts until the first wake-up was taken: two that nobody took yet are one.
             let refused = proxy.count(Fault::Refused);
             proxy.refuse();
-            let _: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+            let killed: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+            assert_eq!(killed, 1, "it has a feed");
             woken("what was told meanwhile is lost", &mut waiter).await;
             until("it tries again", async || proxy.count(Fault::Refused) > refused).await;
             proxy.accept();
@@ -197,7 +198,8 @@ pub(crate) fn an_order_in_a_gap_does_not_hide_the_gap() {
         holder.watch().await.unwrap();
         let refused = proxy.count(Fault::Refused);
         proxy.refuse();
-        let _: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        let killed: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        assert_eq!(killed, 1, "it has a feed");
         woken("what was told meanwhile is lost", &mut holder).await;
         // It rests for longer each time, and orders what the next connection has to subscribe.
         until("it rests for long", async || proxy.count(Fault::Refused) >= refused + 4).await;

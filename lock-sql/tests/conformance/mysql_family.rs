@@ -64,9 +64,10 @@ impl Backend for Tested {
     }
 
     async fn forget(&self, url: &str, name: &Name) {
-        let forget = "UPDATE onelock_locks SET owner = '', expires = 0 WHERE name = ?";
+        let forget = "UPDATE onelock_locks SET owner = '', expires = 0 WHERE name = ? AND owner <> ''";
         let forget = sqlx::query(forget).bind(name.as_str().as_bytes());
-        forget.execute(&mut admin(url).await).await.expect("UPDATE");
+        let forgot = forget.execute(&mut admin(url).await).await.expect("UPDATE");
+        assert_eq!(forgot.rows_affected(), 1, "{name} was held");
     }
 
     /// Statements as sqlx tells them, and rows as the server counts them.
@@ -74,6 +75,7 @@ impl Backend for Tested {
         let changed = "SHOW GLOBAL STATUS WHERE Variable_name IN
             ('Innodb_rows_inserted', 'Innodb_rows_updated', 'Innodb_rows_deleted')";
         let rows = admin(url).await.fetch_all(changed).await.expect("SHOW STATUS");
+        assert_eq!(rows.len(), 3, "the server counts all three");
         let count = |row: &sqlx::mysql::MySqlRow| row.get::<String, _>(1).parse::<u64>().expect("a number");
         Counters { requests: statements::counted().requests, writes: rows.iter().map(count).sum() }
     }

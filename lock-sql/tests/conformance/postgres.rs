@@ -69,9 +69,10 @@ impl Backend for Tested {
     }
 
     async fn forget(&self, url: &str, name: &Name) {
-        let forget = "UPDATE onelock_locks SET owner = '', expires = 0 WHERE name = $1";
+        let forget = "UPDATE onelock_locks SET owner = '', expires = 0 WHERE name = $1 AND owner <> ''";
         let forget = sqlx::query(forget).bind(name.as_str().as_bytes().to_vec());
-        forget.execute(&mut admin(url).await).await.expect("UPDATE");
+        let forgot = forget.execute(&mut admin(url).await).await.expect("UPDATE");
+        assert_eq!(forgot.rows_affected(), 1, "{name} was held");
     }
 
     /// Each transaction that writes has a number; the next one is known.

@@ -16,8 +16,11 @@ pub(crate) fn count() {
     tracing::subscriber::set_global_default(Count).expect("nobody else subscribes");
 }
 
+/// A lock was granted before: if nothing was counted, sqlx tells its statements in another way now.
 pub(crate) fn counted() -> Counters {
-    Counters { requests: REQUESTS.load(Ordering::SeqCst), writes: WRITES.load(Ordering::SeqCst) }
+    let (requests, writes) = (REQUESTS.load(Ordering::SeqCst), WRITES.load(Ordering::SeqCst));
+    assert!(requests > 0 && writes > 0, "sqlx tells of {requests} statements, {writes} of them writes");
+    Counters { requests, writes }
 }
 
 struct Count;

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod disk;
+#[cfg(target_os = "linux")]
+mod killed;
 mod log;
 mod mounts;
 mod processes;
@@ -38,9 +40,10 @@ const TESTS: &[Named] = &[
     ("a_read_only_disk_is_said_to_be_one", disk::a_read_only_disk_is_said_to_be_one),
     ("a_log_that_was_removed_makes_no_second_holder", log::a_log_that_was_removed_makes_no_second_holder),
     ("an_index_whose_log_was_removed_is_not_gone_by", log::an_index_whose_log_was_removed_is_not_gone_by),
+    #[cfg(target_os = "linux")]
     (
         "processes_killed_at_any_moment_leave_a_sound_file",
-        processes::processes_killed_at_any_moment_leave_a_sound_file,
+        killed::processes_killed_at_any_moment_leave_a_sound_file,
     ),
     (
         "a_release_knows_whether_another_process_waits",

@@ -10,39 +10,6 @@ use tempfile::TempDir;
 use super::{LIMIT, Outcome, block_on, claim, hold, hold_for, program, url};
 use lock_conformance::timing::still_held;
 
-/// With the lock in hand, in the middle of a statement, while they wait, before they have opened anything.
-pub(crate) fn processes_killed_at_any_moment_leave_a_sound_file() -> Outcome {
-    const PROCESSES: u64 = 12;
-    let program = program()?;
-    let folder = TempDir::new().unwrap();
-    let file = folder.path().join("locks.db");
-    let url = url(&file);
-    for round in 0..4 {
-        let holders: Vec<_> =
-            (0..PROCESSES).map(|_| hold(&program, &url, "a", Wait::Forever, "sleep 0.01")).collect();
-        for (n, holder) in holders.iter().enumerate() {
-            std::thread::sleep(Duration::from_millis((n as u64 * 7 + round * 3) % 25));
-            // It may have come to its end already.
-            holder.process().kill().ok();
-        }
-        block_on(async {
-            let client = lock_sql::sqlite::connect(&url).await.unwrap();
-            let lock = client.lock("a").wait(Duration::from_secs(5)).build().unwrap();
-            let started = Instant::now();
-            drop(lock.acquire().await.expect("free after a ttl at most"));
-            assert_in_time!(started.elapsed() < Duration::from_millis(1700), "{:?}", started.elapsed());
-            client.shutdown(Duration::from_secs(1)).await;
-        });
-    }
-    let sound = block_on(async {
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
-        let mut admin = sqlx::ConnectOptions::connect(&options).await.unwrap();
-        sqlx::query_scalar::<_, String>("PRAGMA integrity_check").fetch_one(&mut admin).await.unwrap()
-    });
-    assert_eq!(sound, "ok");
-    Ok(())
-}
-
 pub(crate) fn processes_that_come_at_once_create_one_table() -> Outcome {
     // Twelve programs start, and eleven wait for the one that writes: a third of the ttl is all the time that they have.
     const TTL: Duration = Duration::from_secs(10);

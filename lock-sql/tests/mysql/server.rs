@@ -133,7 +133,7 @@ impl Server {
         until("the statements run", async || number(&mut raw, &count).await == how_many).await;
     }
 
-    /// Ends all connections but the one that asks.
+    /// Ends all connections but the one that asks, of which there is one at least, and waits until they are gone.
     pub(crate) async fn kill_connections(&self) {
         let mut raw = self.raw().await;
         let others = format!(
@@ -142,9 +142,16 @@ impl Server {
             self.database()
         );
         let others: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(others)).fetch_all(&mut raw).await.unwrap();
-        for id in others {
+        assert!(!others.is_empty(), "no client has a connection");
+        for id in &others {
+            // It may have gone by itself.
             raw.execute(AssertSqlSafe(format!("KILL {id}"))).await.ok();
         }
+        let ids = others.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
+        let left = format!(
+            "SELECT CAST(COUNT(*) AS SIGNED) FROM information_schema.processlist WHERE id IN ({ids})"
+        );
+        until("they are gone", async || number(&mut raw, &left).await == 0).await;
     }
 }
 

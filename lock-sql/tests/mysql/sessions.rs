@@ -1,14 +1,14 @@
 //! What a session is, whatever the server's defaults are; and what else goes on beside it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use lock_core::ErrorKind;
-use lock_core::driver::Release;
+use lock_core::driver::{Claim, Release};
+use lock_core::{Client, ErrorKind};
 use lock_sql::mysql;
 
 use crate::On;
-use crate::server::{PATIENCE, Server, TTL, claim, execute, free_row, granted, is_busy, run};
-use lock_conformance::timing::{released, still_held};
+use crate::server::{PATIENCE, Server, TTL, claim, claim_for, execute, free_row, granted, is_busy, run};
+use lock_conformance::timing::{released, still_held, within};
 
 const MODES: &str = "--sql-mode=ANSI,ONLY_FULL_GROUP_BY,NO_BACKSLASH_ESCAPES,NO_UNSIGNED_SUBTRACTION,NO_ZERO_DATE,\
     PAD_CHAR_TO_FULL_LENGTH";
@@ -49,8 +49,30 @@ pub(crate) fn whatever_the_servers_time_zone_is(on: On) {
             let held = "SELECT COUNT(*) FROM onelock_locks WHERE owner <> ''";
             assert_eq!(server.number(held).await, 0, "{zone}");
             granted(&mut claim(&client, "a", PATIENCE)).await;
+            a_lease_ends_at_its_time(&client, &server.client().await, zone).await;
         }
     });
+}
+
+/// Not hours before, and not hours later.
+async fn a_lease_ends_at_its_time(holder: &Client, other: &Client, zone: &str) {
+    let ttl = Duration::from_millis(1500);
+    let (mut held, mut next) = (claim_for(holder, "b", ttl, PATIENCE), claim(other, "b", PATIENCE));
+    let asked = Instant::now();
+    let grant = granted(&mut held).await;
+    assert!(grant.valid_for <= ttl && grant.valid_for + asked.elapsed() >= ttl, "{zone}: {grant:?}");
+    until_granted("its ttl ends it", &mut next, ttl + Duration::from_millis(300)).await;
+    // What passed between the grant and the answer of the second is its whole ttl.
+    assert!(asked.elapsed() >= ttl - Duration::from_millis(2), "{zone}: free after {:?}", asked.elapsed());
+}
+
+async fn until_granted(what: &str, next: &mut Box<dyn Claim>, limit: Duration) {
+    within(what, limit, async {
+        while is_busy(next).await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
 }
 
 /// A server on which sessions of this user begin with these statements, as behind a proxy that others have used before.

@@ -138,14 +138,22 @@ impl Site {
         self.number(waiting).await
     }
 
-    /// Kills every connection but the one that kills.
+    /// Kills every connection that asked for the table, of which there is one at least, and waits until they are gone.
     pub(crate) async fn kill_connections(&self) {
-        let kill = format!(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-             WHERE pid <> pg_backend_pid() AND query LIKE '%{}\"%'",
+        let others = format!(
+            "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%{}\"%'",
             self.table
         );
-        self.execute(&kill).await;
+        let mut admin = self.admin().await;
+        let killed: Vec<i32> = sqlx::query_scalar(AssertSqlSafe(others)).fetch_all(&mut admin).await.unwrap();
+        assert!(!killed.is_empty(), "no client has a connection");
+        let kill = sqlx::query("SELECT pg_terminate_backend(pid) FROM unnest($1) AS of (pid)");
+        kill.bind(&killed).execute(&mut admin).await.unwrap();
+        until("they are gone", async || {
+            let left = sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE pid = ANY($1)");
+            left.bind(&killed).fetch_one(&mut admin).await.is_ok_and(|left: i64| left == 0)
+        })
+        .await;
     }
 }
 

@@ -16,7 +16,7 @@ use crate::common;
 use crate::server::{
     LONG, PATIENCE, blocking, children, claim, claim_with, granted, not_run, open, run_or_not, until, within,
 };
-use lock_conformance::timing::{released, still_held};
+use lock_conformance::timing::{released, still_held, void};
 
 const TICK: Duration = Duration::from_millis(200);
 const TTL: Duration = Duration::from_secs(2);
@@ -96,6 +96,7 @@ pub(crate) fn a_follower_cut_off_from_its_leader_costs_no_exclusion() -> Result<
 pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), String> {
     run_or_not(async {
         let ensemble = ensemble().await?;
+        let ended = ended_sessions(&ensemble).await?;
         for stopped in [TTL * 7 / 8, TTL, TTL * 9 / 8] {
             let leads = leader(&ensemble).await;
             let followers: Vec<&Owned> = ensemble
@@ -146,8 +147,26 @@ pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), Stri
             let whole = ensemble.clone();
             blocking(move || whole.become_whole().unwrap()).await;
         }
+        let ended = ended_sessions(&ensemble).await? - ended;
+        println!("{ended} sessions were ended");
+        // Holders that gave up first have deleted their nodes themselves.
+        if ended == 0 {
+            void("the leader stood still and ended no session");
+        }
         Ok(())
     })
+}
+
+/// How many sessions the servers have ended because they heard nothing of them, as they count them since 3.6.
+async fn ended_sessions(ensemble: &Ensemble) -> Result<u64, String> {
+    let mut ended = 0;
+    for member in ensemble.members() {
+        let counted = common::word(&member.address(), "mntr").await;
+        let number = counted.lines().find_map(|line| line.strip_prefix("zk_stale_sessions_expired"));
+        let number = number.ok_or("this ZooKeeper does not count the sessions that it ends")?;
+        ended += number.trim().parse::<u64>().expect("a number");
+    }
+    Ok(ended)
 }
 
 pub(crate) fn a_lost_leader_costs_no_lock() -> Result<(), String> {
@@ -205,7 +224,9 @@ pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(
             assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
             until("it is on its way", TTL, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
             assert_eq!(late.release().await.unwrap(), Release::NotHeld);
+            let before = proxy.count(Fault::Late(Way::ToServer));
             proxy.deliver(Way::ToServer);
+            until("it is sent", TTL, || async { proxy.count(Fault::Late(Way::ToServer)) > before }).await;
             let end = Instant::now() + Duration::from_millis(800);
             while Instant::now() < end {
                 raw.sync("/").await.unwrap();

@@ -12,6 +12,15 @@ pub(crate) async fn raw(host: &str) -> Client {
     connector.connect(host).await.expect("up")
 }
 
+/// What a server answers to a word of four letters.
+pub(crate) async fn word(host: &str, word: &str) -> String {
+    let mut stream = TcpStream::connect(host).await.expect("up");
+    stream.write_all(word.as_bytes()).await.expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("it answers");
+    answer
+}
+
 /// Ends a session by taking its place and closing it, until the server says that it is over: its client takes it back.
 /// The server makes a session's password of its number.
 pub(crate) async fn end_session(host: &str, id: i64) {

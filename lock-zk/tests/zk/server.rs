@@ -73,7 +73,11 @@ pub(crate) fn claim_with(
 
 /// Who is in a directory, by what the names end in; nobody if it is not there.
 pub(crate) async fn children(client: &zookeeper_client::Client, directory: &str) -> Vec<String> {
-    let mut children = client.list_children(directory).await.unwrap_or_default();
+    let mut children = match client.list_children(directory).await {
+        Ok(children) => children,
+        Err(zookeeper_client::Error::NoNode) => Vec::new(),
+        Err(error) => panic!("{directory}: {error}"),
+    };
     children.sort_by_key(|child| child[child.len().saturating_sub(10)..].to_owned());
     children
 }

@@ -1,37 +1,29 @@
 //! Sessions: how they are kept, and what becomes of locks when they end.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Cut, Fault, Proxy, Way};
 use lock_core::driver::{Attempt, Release, Renewal, Waits};
 use lock_core::{Cause, Ending, ErrorKind};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use crate::common::end_session;
+use crate::common::{self, end_session};
 use crate::server::{
     LONG, Server, TTL, busy, children, claim, claim_with, granted, holders_session, open, run, until, within,
 };
 use lock_conformance::timing::{released, still_held};
 
-async fn word(server: &Server, word: &str) -> String {
-    let mut stream = TcpStream::connect(server.0.address()).await.unwrap();
-    stream.write_all(word.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
-}
-
 async fn zxid(server: &Server) -> u64 {
-    let answer = word(server, "srvr").await;
+    let answer = common::word(&server.0.address(), "srvr").await;
     let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).unwrap();
     u64::from_str_radix(zxid, 16).unwrap()
 }
 
 /// How many sessions have a connection.
 async fn connections(server: &Server) -> usize {
-    word(server, "cons").await.lines().filter(|line| line.contains("sid=0x")).count()
+    common::word(&server.0.address(), "cons").await.lines().filter(|line| line.contains("sid=0x")).count()
 }
 
 pub(crate) fn a_heartbeat_is_one_write_for_all_locks_of_a_session() -> Result<(), String> {
@@ -280,12 +272,22 @@ pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
         let certain = guard.renew(ttl).await.unwrap();
         assert_in_time!(certain > ttl / 2, "{certain:?} is certain at the beginning");
         proxy.delay(Way::ToClient, ttl * 13 / 50);
-        // Others are answered all the time.
+        let (guard, answered) = (Arc::new(guard), Arc::new(AtomicUsize::new(0)));
         for n in 0..6 {
             let mut other = claim(&client, "a", ttl, Waits::No);
+            let (guard, answered) = (guard.clone(), answered.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(ttl * n / 20).await;
-                while let Ok(Attempt::Busy(_)) = other.attempt().await {}
+                loop {
+                    match other.attempt().await {
+                        Ok(Attempt::Busy(_)) => _ = answered.fetch_add(1, Ordering::SeqCst),
+                        Ok(Attempt::Granted(_)) => {
+                            assert!(!guard.is_held(), "two holders");
+                            return;
+                        }
+                        Err(error) => assert!(error.is_transient(), "{error:?}"),
+                    }
+                }
             });
         }
         let slow = Instant::now();
@@ -293,5 +295,6 @@ pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
             guard.check().unwrap_or_else(|lost| panic!("after {:?}: {lost}", slow.elapsed()));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        assert!(answered.load(Ordering::SeqCst) >= 6, "others are answered all the time");
     })
 }

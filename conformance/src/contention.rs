@@ -1,0 +1,256 @@
+//! Clients that contend while something is done to their servers: for a backend's own tests of servers that are several.
+//!
+//! A name never has two holders at once, and its tokens rise in the order of its holders. What a client holds all the
+//! time no other client can have, however often it asks; nor what was granted just before the servers were hurt.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lock_core::{Client, Ending, Error, ErrorKind, FencingToken, Guard, Lock};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::timing::{Returned, assert_in_time, until, void};
+
+/// How long a holder holds, most of the time; and once in so many turns, so that it may be through a failover.
+const TURN: Duration = Duration::from_millis(5);
+const LONG_TURN: Duration = Duration::from_millis(800);
+const SELDOM: usize = 12;
+/// Between two tries for what another client holds.
+const PAUSE: Duration = Duration::from_millis(3);
+
+/// Clients that go on, whatever is done to their servers.
+#[derive(Debug)]
+pub struct Contenders {
+    ttl: Duration,
+    wait: Duration,
+    held: Arc<Mutex<History>>,
+    /// How often another client was refused what a guard held, for each [`contest`](Contenders::contest).
+    refused: Vec<Arc<AtomicUsize>>,
+    stop: Arc<AtomicBool>,
+    tasks: JoinSet<()>,
+}
+
+/// By name.
+type History = HashMap<String, Vec<Held>>;
+
+/// When a client was certain of a name, and with which token.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    from: Instant,
+    to: Instant,
+    token: FencingToken,
+}
+
+impl Contenders {
+    /// Their leases, and how long they wait for one.
+    pub fn new(ttl: Duration, wait: Duration) -> Contenders {
+        let (held, refused, stop, tasks) = Default::default();
+        Contenders { ttl, wait, held, refused, stop, tasks }
+    }
+
+    /// This client takes and gives back the name from now on.
+    pub fn take_turns(&mut self, client: &Client, name: &str) {
+        let lock = client.lock(name).ttl(self.ttl).wait(self.wait).build().expect("fine terms");
+        self.tasks.spawn(take_turns(lock, self.held.clone(), self.stop.clone()));
+    }
+
+    /// This client tries all the time to have what the guard holds: it must not get it while the guard is held.
+    pub fn contest(&mut self, client: &Client, guard: &Arc<Guard>) {
+        let lock = client.lock(guard.name().as_str()).ttl(self.ttl).build().expect("fine terms");
+        let refused = Arc::default();
+        self.refused.push(Arc::clone(&refused));
+        self.tasks.spawn(contest(lock, guard.clone(), refused, self.stop.clone()));
+    }
+
+    /// Waits until so many more turns were taken.
+    pub async fn go_on(&self, turns: usize, limit: Duration) {
+        let before = self.turns();
+        until("they are granted their locks again", limit, || async { self.turns() >= before + turns }).await;
+    }
+
+    /// How many turns were taken. Fails the test if two were certain of a name at once, or if a token did not rise.
+    fn turns(&self) -> usize {
+        let held = locked(&self.held);
+        held.iter().for_each(|(name, held)| one_after_the_other(name, held));
+        held.values().map(Vec::len).sum()
+    }
+
+    /// Ends, when all have given back what they had. Answers how many turns were taken.
+    pub async fn end(mut self) -> usize {
+        self.stop.store(true, Ordering::SeqCst);
+        while let Some(task) = self.tasks.join_next().await {
+            task.returned();
+        }
+        let refused: Vec<usize> = self.refused.iter().map(|refused| refused.load(Ordering::SeqCst)).collect();
+        if refused.contains(&0) {
+            void(&format!("a client was never refused what another one held: {refused:?}"));
+        }
+        let turns = self.turns();
+        println!("{turns} turns, one after the other; refused what another client held: {refused:?}");
+        turns
+    }
+}
+
+async fn take_turns(lock: Lock, held: Arc<Mutex<History>>, stop: Arc<AtomicBool>) {
+    for turn in 1.. {
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let guard = match lock.acquire().await {
+            Ok(guard) => guard,
+            Err(error) => {
+                is_passing(&error);
+                continue;
+            }
+        };
+        let from = Instant::now();
+        let length = if turn % SELDOM == 0 { LONG_TURN } else { TURN };
+        if let Some(to) = certain(&guard, length).await {
+            let (name, token) = (guard.name().as_str().to_owned(), guard.token());
+            locked(&held).entry(name).or_default().push(Held { from, to, token });
+        }
+        let _: Ending = guard.release().await;
+    }
+}
+
+/// Holds the lock for so long; answers until when it was certainly held.
+async fn certain(guard: &Guard, length: Duration) -> Option<Instant> {
+    let began = Instant::now();
+    let mut certain = None;
+    loop {
+        // In this order: what is held after a moment was held at it.
+        let now = Instant::now();
+        if !guard.is_held() {
+            return certain;
+        }
+        certain = Some(now);
+        if began.elapsed() >= length {
+            return certain;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+fn one_after_the_other(name: &str, held: &[Held]) {
+    let mut held = held.to_vec();
+    held.sort_by_key(|held| held.from);
+    for pair in held.windows(2) {
+        assert!(pair[0].to <= pair[1].from, "{name}: two holders: {pair:?}");
+        assert!(pair[0].token < pair[1].token, "{name}: a token that does not rise: {pair:?}");
+    }
+}
+
+async fn contest(lock: Lock, guard: Arc<Guard>, refused: Arc<AtomicUsize>, stop: Arc<AtomicBool>) {
+    while !stop.load(Ordering::SeqCst) {
+        if is_refused(&lock, &guard).await {
+            refused.fetch_add(1, Ordering::SeqCst);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// One try for what the guard holds: whether it was refused. Fails the test if the lock was granted while the guard was
+/// held.
+async fn is_refused(lock: &Lock, guard: &Guard) -> bool {
+    match lock.try_acquire().await {
+        Ok(None) => true,
+        Ok(Some(second)) => {
+            // Asked first: what is held after the grant was held at it.
+            let is_held = guard.is_held();
+            let (name, first, second) = (guard.name(), guard.token(), second.token());
+            assert!(!is_held, "{name}: two holders: {second} was granted while {first} was held");
+            false
+        }
+        Err(error) => {
+            is_passing(&error);
+            false
+        }
+    }
+}
+
+/// Servers that are hurt may refuse, for a while.
+fn is_passing(error: &Error) {
+    assert!(error.is_transient() || error.kind() == ErrorKind::Timeout, "{error:?}");
+}
+
+/// Locks that a client takes one after the other, while its servers are hurt, and keeps: what servers that are several
+/// forget is what they have granted last.
+#[derive(Debug)]
+pub struct Hoard {
+    kept: Arc<Mutex<VecDeque<Guard>>>,
+    stop: Arc<AtomicBool>,
+    taking: JoinHandle<()>,
+}
+
+/// They are held for longer than any failover takes, and not renewed: a renewal would tell their holder of a loss.
+const HOARDED: Duration = Duration::from_secs(60);
+/// As many as are looked at in a second or two: the newest ones.
+const MOST: usize = 200;
+
+impl Hoard {
+    /// Begins to take locks whose names begin like this, and waits until a few are held.
+    pub async fn begin(client: Client, names: &str) -> Hoard {
+        let (kept, stop): (Arc<Mutex<VecDeque<Guard>>>, Arc<AtomicBool>) = Default::default();
+        let taking = tokio::spawn(take(client, names.to_owned(), kept.clone(), stop.clone()));
+        until("a few are held", Duration::from_secs(20), || async { locked(&kept).len() >= 5 }).await;
+        Hoard { kept, stop, taking }
+    }
+
+    /// Takes no more; then no other client can have any of those that are held. The servers answer again.
+    pub async fn is_kept(self, other: &Client) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.taking.await.returned();
+        let kept = std::mem::take(&mut *locked(&self.kept));
+        let mut contested = 0;
+        // Those that were granted last have most of their time left.
+        for guard in kept.iter().rev() {
+            let lock = other.lock(guard.name().as_str()).build().expect("fine terms");
+            let asked = Instant::now();
+            while guard.is_held() {
+                if is_refused(&lock, guard).await {
+                    contested += 1;
+                    break;
+                }
+                assert_in_time!(asked.elapsed() < HOARDED / 2, "the servers do not answer");
+            }
+        }
+        if contested == 0 {
+            void("no lock was held any more when another client asked for it");
+        }
+        println!("{contested} of {} locks were kept", kept.len());
+        kept.into_iter().map(Guard::release).collect::<JoinSet<_>>().join_all().await;
+    }
+}
+
+/// Of free names, so that each costs one attempt.
+async fn take(client: Client, names: String, kept: Arc<Mutex<VecDeque<Guard>>>, stop: Arc<AtomicBool>) {
+    let mut number = 0;
+    while !stop.load(Ordering::SeqCst) {
+        number += 1;
+        let lock = client.lock(format!("{names} {number}")).ttl(HOARDED).fixed_lease().build();
+        match lock.expect("fine terms").try_acquire().await {
+            Ok(Some(guard)) => locked(&kept).push_back(guard),
+            Ok(None) => panic!("no other client wants {names} {number}"),
+            Err(error) => is_passing(&error),
+        }
+        if let Some(guard) = pop_beyond(&kept, MOST) {
+            let _: Ending = guard.release().await;
+        }
+    }
+}
+
+/// The oldest, if there are more than so many.
+fn pop_beyond(kept: &Mutex<VecDeque<Guard>>, most: usize) -> Option<Guard> {
+    let mut kept = locked(kept);
+    if kept.len() > most { kept.pop_front() } else { None }
+}
+
+/// No code panics that has the lock, but for a test that fails.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
