@@ -95,7 +95,7 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
         tokio::time::sleep(late).await;
         let looking = long(&direct, &name);
         assert!(looking.inspect().answered().await.holder.is_none());
-        proxy.deliver(Way::ToServer);
+        proxy.deliver_late(Way::ToServer).await;
         // Looked at all the time: a grant that is undone at once is a grant, too.
         let end = Instant::now() + patience(&s);
         while Instant::now() < end {
@@ -134,7 +134,7 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
         let holder = || async { looking.inspect().answered().await.holder };
         until("it is free", patience(&s) * 2, || async { holder().await.is_none() }).await;
         tokio::time::sleep(patience(&s)).await;
-        proxy.deliver(Way::ToServer);
+        proxy.deliver_late(Way::ToServer).await;
         let end = Instant::now() + patience(&s);
         while Instant::now() < end {
             let holder = holder().await;

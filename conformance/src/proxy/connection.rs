@@ -153,18 +153,21 @@ async fn hand_on(
     mut double: Option<Double>,
 ) {
     while let Some(chunk) = arriving.recv().await {
-        let arrives = arrives(&chunk, line).await;
+        let arrival = arrives(&chunk, line).await;
         if chunk.bytes.is_empty() {
             // After what was sent before it, held or not. Who has gone need not be told.
             to.shutdown().await.ok();
             return;
         }
-        if !arrives {
+        if arrival == Arrival::Never {
             continue;
         }
         let mut answers = line.answered.subscribe();
         if deliver(&chunk.bytes, &mut to, line).await.is_err() {
             return;
+        }
+        if arrival == Arrival::Late {
+            line.log.happened(Fault::Late(line.lane.way));
         }
         if line.lane.way == Way::ToClient {
             line.answered.send_replace(());
@@ -190,8 +193,17 @@ async fn deliver(bytes: &[u8], mut to: impl AsyncWrite + Unpin, line: Line<'_>) 
     Ok(())
 }
 
-/// Waits until the chunk may go on; whether it does.
-async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
+/// What becomes of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arrival {
+    InTime,
+    /// It was held before.
+    Late,
+    Never,
+}
+
+/// Waits until the chunk may go on, if it does.
+async fn arrives(chunk: &Chunk, line: Line<'_>) -> Arrival {
     let Line { connection, lane, log, .. } = line;
     let mut state = lane.state.subscribe();
     let (carries, now) = (!chunk.bytes.is_empty(), *state.borrow());
@@ -208,12 +220,13 @@ async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
         // The lane lives as long as the proxy's tasks.
         state.wait_for(|state| !holds(state)).await.ok();
     }
+    let arrival = if is_held { Arrival::Late } else { Arrival::InTime };
     if !carries {
-        return true;
+        return arrival;
     }
     if chunk.number < state.borrow().lost_below {
         log.happened(Fault::Lost(lane.way));
-        return false;
+        return Arrival::Never;
     }
     let swallowed = lane.state.send_if_modified(|state| {
         let swallows = state.swallow > 0;
@@ -222,8 +235,9 @@ async fn arrives(chunk: &Chunk, line: Line<'_>) -> bool {
     });
     if swallowed {
         log.happened(Fault::Swallowed(lane.way));
+        return Arrival::Never;
     }
-    !swallowed
+    arrival
 }
 
 /// The connection on which everything is asked a second time.
