@@ -27,10 +27,11 @@ pub(crate) fn after_a_death_and_a_restart(info: &Info, ttl: Duration, down: Dura
     }
 }
 
-/// From the moment that a lock becomes free without a word to the next look of who has waited for so long, where nobody
-/// is told: what is added to a wait is small against it, and a long one costs the server little.
+/// From the moment that a lock becomes free without a word to the answer to the next look of a waiter that has waited for
+/// so long, where the server tells none: what is added to a wait is small against it, and a long one costs the server
+/// little.
 pub(crate) fn poll(waited: Duration) -> Duration {
-    (waited / 8).clamp(Duration::from_millis(5), LONGEST_POLL)
+    (waited / 8).clamp(Duration::from_millis(5), LONGEST_POLL) + TOLD
 }
 
 /// From the moment that a server has something to say to a holder, which it does not push, to the next renewal of a
@@ -55,7 +56,7 @@ pub(crate) fn after_a_suspend(ttl: Duration) -> Duration {
     (ttl / 10).clamp(Duration::from_millis(20), Duration::from_secs(1)) + Duration::from_millis(100)
 }
 
-/// Where no attempt has shown who the holder is, finding out takes as long at most.
+/// Until an answer is there: that of a look, or that of an error, for which the holder may have to be looked for.
 const TOLD: Duration = Duration::from_millis(50);
 const LONGEST_POLL: Duration = Duration::from_millis(250);
 /// How often a process asks that has waited for ten seconds and is not told.
