@@ -183,7 +183,8 @@ async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
 /// As far as `Info` says, from a reading that it has shown to one that is lower.
 async fn tokens_rise_however_it_is_set(s: Setting) {
     let most = match &s.info.fencing {
-        Fencing::WhileDataIsKept { clock_step, .. } => *clock_step,
+        Fencing::WhileDataIsKept { clock_step, .. }
+        | Fencing::WhileAMajorityKeepsItsData { clock_step, .. } => *clock_step,
         _ => DAY,
     };
     let name = s.name();

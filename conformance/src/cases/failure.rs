@@ -51,7 +51,7 @@ async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
     let other = server.open(Options::default()).answered().await;
     server.pause();
     // Its attempt may be granted long after that.
-    let ttl = Duration::from_secs(25).min(s.info.max_ttl);
+    let ttl = Duration::from_secs(25).min(client.info().max_ttl);
     let lock = client.lock(name.as_str()).ttl(ttl).wait(wait).build().expect("fine terms");
     let started = Instant::now();
     let waited = lock.acquire().await.map(drop).expect_err("the server does not answer");
