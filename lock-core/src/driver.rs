@@ -421,8 +421,11 @@ pub enum Fencing {
         /// What this very server does to its data, and what a loss of it leaves.
         kept: String,
     },
-    /// While a majority of the servers keep their data.
+    /// While a majority of the servers keep their data and no reading of a clock of theirs is further below an earlier one,
+    /// of whichever of them, than this.
     WhileAMajorityKeepsItsData {
+        /// How far back the clocks may fall.
+        clock_step: Duration,
         /// What else is assumed.
         and: String,
     },
@@ -442,8 +445,12 @@ impl fmt::Display for Fencing {
                 write!(f, "rises while the server keeps its data and no reading of its clock is more than ")?;
                 write!(f, "{clock_step:?} below an earlier one ({kept})")
             }
-            Fencing::WhileAMajorityKeepsItsData { and } => {
-                write!(f, "rises while a majority of the servers keep their data, and {and}")
+            Fencing::WhileAMajorityKeepsItsData { clock_step, and } => {
+                write!(
+                    f,
+                    "rises while a majority of the servers keep their data, no reading of one of their clocks "
+                )?;
+                write!(f, "is more than {clock_step:?} below an earlier one, and {and}")
             }
             Fencing::UntilAMajorityLosesItsData { and } => {
                 write!(

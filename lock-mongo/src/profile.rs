@@ -103,7 +103,8 @@ fn describe(server: String, kind: Option<Kind>, deaf: bool) -> Info {
         ),
         _ => (
             Fencing::WhileAMajorityKeepsItsData {
-                and: format!("no member's clock reads {clock_step:?} less than any member's did before"),
+                clock_step,
+                and: "the set is not reconfigured by force".to_owned(),
             },
             "a grant, a renewal and a release count when a majority of the set has them in its journals; a minority \
              may be lost. A set without a majority grants nothing",

@@ -7,6 +7,10 @@ use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 
 const MIN_TTL: Duration = Duration::from_millis(50);
 
+/// How far the nodes' clocks may fall back: a node forgets a token so long after the time that it stands for. Its scripts
+/// have it in milliseconds.
+const CLOCK_STEP: Duration = Duration::from_secs(3600);
+
 const CLOCK: &str = "each node's wall clock. Two holders are possible for as long as the clocks of a majority are set \
     forward (by hand, by an NTP step, by a virtual machine's resume). Their rates and the client's must agree within 1 % \
     (chrony: maxslewrate 5000 at most)";
@@ -21,6 +25,7 @@ pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
         server,
         identity: None,
         fencing: Fencing::WhileAMajorityKeepsItsData {
+            clock_step: CLOCK_STEP,
             and: format!(
                 "each node that lost its data has sat out max_ttl ({max_ttl:?}), and the nodes' clocks agree within that"
             ),

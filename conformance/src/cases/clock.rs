@@ -8,6 +8,7 @@ use lock_core::driver::{Fencing, Lease, Waits};
 use lock_core::{Cause, Client, Clock, Done, Ending, ErrorKind, Fence, Guard, Info, Name, Options};
 
 use super::case;
+use crate::bounds;
 use crate::claims::granted;
 use crate::harness::{OwnServer, Step};
 use crate::proxy::{Fault, Proxy, Way};
@@ -31,11 +32,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// By then a holder has been told what the server has to say.
-fn next_renewal(s: &Setting) -> Duration {
-    s.ttl() / 3 + ms(150)
-}
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 async fn open(server: &dyn OwnServer) -> Client {
     server.open(Options::default()).answered().await
@@ -67,7 +64,7 @@ async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting) {
     let second = hold(&s, &*server, &name).await;
     resource.accept(second.token()).expect("it holds");
     assert!(resource.accept(first.token()).is_err(), "the token is between the two");
-    let cause = within("the first one's next renewal", next_renewal(&s), first.lost()).await;
+    let cause = within("the first one's next renewal", bounds::next_renewal(s.ttl()), first.lost()).await;
     assert!(matches!(cause, Cause::Gone | Cause::Taken | Cause::Session), "{cause}");
     assert!(first.renew(s.ttl()).await.is_err());
     assert_eq!(first.release().await, Ending::Expired);
@@ -101,9 +98,11 @@ async fn set_forward_it_frees_the_lock_for_who_waits(s: Setting) {
     let waiter = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(s.ttl() / 2).await;
     server.step_clock(Step::Forward(HOUR));
-    let second = within("the waiter has it", s.ttl() * 2, waiter).await.returned().expect("up");
+    // By then the lease that it saw would have ended.
+    let limit = s.ttl() / 2 + ms(100);
+    let second = within("the waiter has it", limit, waiter).await.returned().expect("up");
     assert!(second.token() > first.token());
-    within("the first is told", next_renewal(&s), first.lost()).await;
+    within("the first is told", bounds::next_renewal(s.ttl()), first.lost()).await;
     released(second).await;
 }
 
@@ -119,7 +118,8 @@ async fn set_back_it_costs_no_live_holder_the_lock(s: Setting) {
     match tokio::time::timeout(s.ttl(), guard.lost()).await {
         // The server saw an hour left and prolonged nothing: the lease is over, and its holder hears of it.
         Ok(_) => {
-            assert_in_time!(set_right.elapsed() < next_renewal(&s), "told after {:?}", set_right.elapsed());
+            let limit = bounds::next_renewal(s.ttl());
+            assert_in_time!(set_right.elapsed() < limit, "told after {:?}", set_right.elapsed());
         }
         Err(_) => assert_eq!(guard.release().await, Ending::Released),
     }
@@ -185,8 +185,9 @@ async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
 /// As far as `Info` says, from a reading that it has shown to one that is lower.
 async fn tokens_rise_however_it_is_set(s: Setting) {
     let most = match &s.info.fencing {
-        Fencing::WhileDataIsKept { clock_step, .. } => (*clock_step).min(HOUR),
-        _ => HOUR,
+        Fencing::WhileDataIsKept { clock_step, .. }
+        | Fencing::WhileAMajorityKeepsItsData { clock_step, .. } => *clock_step,
+        _ => DAY,
     };
     let name = s.name();
     let mut server = s.harness.own_server_with_clock().await;
@@ -268,23 +269,14 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
     // Its second release, after the patience, has been, too.
     tokio::time::sleep(patience).await;
     server.step_clock(Step::Back(HOUR));
-    delivered_late(&proxy).await;
-    // Time to be seen, if it takes the lock.
+    proxy.deliver_late(Way::ToServer).await;
+    // Time to be seen, if it takes the lock: else this would be no late attempt.
     tokio::time::sleep(ms(50)).await;
     let looking = open(&*server).await;
     until("its ttl ends it", s.ttl() + ms(300), || is_free(&s, &looking, &name)).await;
     let guard = hold(&s, &*server, &name).await;
     stays_held(&s, &*server, &guard).await;
     released(guard).await;
-}
-
-/// What was held goes on, and reaches the server: else it would be no late attempt.
-async fn delivered_late(proxy: &Proxy) {
-    let before = proxy.count(Fault::Late(Way::ToServer));
-    proxy.deliver(Way::ToServer);
-    if !comes_true(ms(1000), || async { proxy.count(Fault::Late(Way::ToServer)) > before }).await {
-        void("the late attempt has not reached the server");
-    }
 }
 
 /// An hour passes on our clock, and 1 % less on the server's, which has told its time before that: what the next attempt
@@ -311,7 +303,7 @@ async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(s: S
     assert_in_time!(left == 0, late by patience * 2, "what it may have left was not released within {:?}", patience * 2);
     let looking = s.lock(&looking, &name).build().expect("fine terms");
     assert!(looking.inspect().answered().await.holder.is_none());
-    delivered_late(&proxy).await;
+    proxy.deliver_late(Way::ToServer).await;
     // Looked at all the time: a grant that is undone at once is a grant, too.
     let end = Instant::now() + s.ttl();
     while Instant::now() < end {

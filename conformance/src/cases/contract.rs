@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Attempt, Claim, Grant, Lease, Release, Renewal, Waits, Wakes};
-use lock_core::{Cause, ErrorKind, Name};
+use lock_core::driver::{Attempt, Claim, Fencing, Grant, Lease, Release, Renewal, Waits, Wakes};
+use lock_core::{Cause, Client, ErrorKind, Name};
 
 use super::case;
 use crate::claims::{busy, granted};
@@ -41,7 +41,16 @@ async fn info_is_consistent(s: Setting) {
     assert!(s.info.min_ttl < s.info.max_ttl);
     assert!(s.info.min_ttl >= ms(3), "a lease of less than its own margin could never be held");
     assert!(!s.info.backend.is_empty() && !s.info.clock.is_empty() && !s.info.data_loss.is_empty());
-    assert!(s.info.fencing.to_string().contains("rises"));
+    let (clock_step, assumed) = match &s.info.fencing {
+        // Then tokens have to rise over a loss of the data, too.
+        Fencing::Always => return,
+        Fencing::WhileDataIsKept { clock_step, kept } => (*clock_step, kept),
+        Fencing::WhileAMajorityKeepsItsData { clock_step, and } => (*clock_step, and),
+        Fencing::UntilAMajorityLosesItsData { and } => (Duration::MAX, and),
+        other => panic!("what is assumed by {other:?}?"),
+    };
+    assert!(clock_step >= Duration::from_secs(3600), "clocks are set by more than {clock_step:?}");
+    assert!(!assumed.is_empty() && s.info.fencing.to_string().contains(assumed.as_str()));
 }
 
 async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
@@ -242,6 +251,21 @@ async fn one_release_frees_what_two_attempts_took(s: Setting) {
     assert!(s.is_free(&name).await, "a hold is not counted on the server");
 }
 
+/// Listens, or is refused that by a server that can't push; which of the two, its client says.
+async fn listen(waiter: &mut Box<dyn Claim>, client: &Client) -> Wakes {
+    let listens = async {
+        match waiter.listen().await {
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
+            listens => listens.map(|()| true),
+        }
+    };
+    let listens = listens.answered().await;
+    // What a client learns of its server as it goes, it says then.
+    let wakes = client.info().wakes;
+    assert!(listens || wakes == Wakes::Polled, "it pushes, and refuses to be listened to");
+    wakes
+}
+
 async fn a_release_resolves_changed_of_who_listens(s: Setting) {
     for _ in 0..20 {
         let (name, a, b) = (s.name(), s.client().await, s.client().await);
@@ -249,20 +273,16 @@ async fn a_release_resolves_changed_of_who_listens(s: Setting) {
         granted(&mut holder).await;
         let mut waiter = s.claim(&b, &name, s.ttl(), Waits::Queued);
         busy(&mut waiter).await;
-        let listens = waiter.listen().await;
-        // What a client learns of its server as it goes, it says then.
-        let polls = b.info().wakes == Wakes::Polled;
-        if polls || listens.as_ref().is_err_and(|e| e.kind() == ErrorKind::Unsupported) {
+        if listen(&mut waiter, &b).await == Wakes::Polled {
             release(&mut waiter).await;
-            return; // it says so
+            return;
         }
-        listens.expect("a server that pushes is listened to");
         busy(&mut waiter).await;
         release(&mut holder).await;
         within("the wake-up", ms(1000), async {
             loop {
                 waiter.changed().await;
-                if matches!(waiter.attempt().await, Ok(Attempt::Granted(_))) {
+                if matches!(waiter.attempt().answered().await, Attempt::Granted(_)) {
                     break;
                 }
             }
@@ -279,9 +299,9 @@ async fn a_release_between_look_and_listen_is_seen_by_the_next_look(s: Setting) 
     let mut waiter = s.claim(&b, &name, s.ttl(), Waits::Queued);
     busy(&mut waiter).await;
     release(&mut holder).await;
-    let _: Result<(), _> = waiter.listen().await;
+    listen(&mut waiter, &b).await;
     within("the next look", ms(1000), async {
-        while !matches!(waiter.attempt().await, Ok(Attempt::Granted(_))) {}
+        while !matches!(waiter.attempt().answered().await, Attempt::Granted(_)) {}
     })
     .await;
     release(&mut waiter).await;

@@ -7,10 +7,11 @@ use lock_core::{Ending, ErrorKind, Options};
 
 use super::case;
 use super::fencing::outlives_the_data;
+use crate::bounds;
 use crate::harness::Data;
 use crate::runner::Case;
 use crate::setting::{Setting, lost_in_time, ms};
-use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, still_held, within};
+use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, still_held, void, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_dead_server_is_an_error_and_no_contention, [B15]; needs [OwnServer]),
@@ -35,7 +36,7 @@ async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
     assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
     let waited = started.elapsed();
     assert!(waited >= ms(300), "{waited:?}");
-    assert_in_time!(waited < ms(700), "{waited:?}");
+    assert_in_time!(waited < bounds::wait(ms(300)), "{waited:?}");
     assert!(lock.inspect().await.is_err());
     server.start(Data::Lost);
     let wait = server.recovers_in() + Duration::from_secs(5);
@@ -44,24 +45,29 @@ async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
 }
 
 async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
-    let name = s.name();
+    let (name, wait) = (s.name(), ms(200));
     let mut server = s.harness.own_server().await;
     let client = server.open(Options::default()).answered().await;
-    server.pause();
-    let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(ms(200)).build().expect("fine terms");
-    let started = Instant::now();
-    let waited = lock.acquire().await.map(drop).expect_err("nobody answers");
-    assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
-    assert_in_time!(started.elapsed() < ms(500), "{:?} for a wait of 200 ms", started.elapsed());
-    let started = Instant::now();
-    let looked = lock.try_acquire().await.map(drop).expect_err("nobody answers");
-    assert!(matches!(looked.kind(), ErrorKind::Unavailable { .. }), "{looked:?}");
-    assert_in_time!(started.elapsed() < ms(100).max(s.ttl() / 3) + ms(400), "{:?}", started.elapsed());
-    server.resume();
-    // Whatever those attempts may have done in the meantime is undone.
     let other = server.open(Options::default()).answered().await;
-    let lock = s.lock(&other, &name).build().expect("fine terms");
-    drop(within("nothing was left behind", s.ttl() / 2 + ms(600), lock.acquire()).answered().await);
+    server.pause();
+    // Its attempt may be granted long after that.
+    let ttl = Duration::from_secs(25).min(client.info().max_ttl);
+    let lock = client.lock(name.as_str()).ttl(ttl).wait(wait).build().expect("fine terms");
+    let started = Instant::now();
+    let waited = lock.acquire().await.map(drop).expect_err("the server does not answer");
+    assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
+    assert_in_time!(started.elapsed() < bounds::wait(wait), "{:?} for a wait of {wait:?}", started.elapsed());
+    let lock = s.lock(&client, &s.name()).build().expect("fine terms");
+    let started = Instant::now();
+    let looked = lock.try_acquire().await.map(drop).expect_err("the server does not answer");
+    assert!(matches!(looked.kind(), ErrorKind::Unavailable { .. }), "{looked:?}");
+    assert_in_time!(started.elapsed() < bounds::patience(s.ttl()), "{:?}", started.elapsed());
+    server.resume();
+    // Whatever those attempts do now is undone.
+    for name in [&name, lock.name()] {
+        let lock = s.lock(&other, name).build().expect("fine terms");
+        released(within("nothing was left behind", ms(1000), lock.acquire()).answered().await).await;
+    }
 }
 
 /// It neither answers nor forgets; its clock goes on.
@@ -93,9 +99,11 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Se
 }
 
 async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting) {
-    let (name, client) = (s.name(), s.client().await);
+    const ROUNDS: u64 = 10;
+    let (name, proxy) = (s.name(), s.proxy().await);
+    let client = s.client_through(&proxy, Options::default()).await;
     let lock = client.lock(name.as_str()).ttl(Duration::from_secs(3)).build().expect("fine terms");
-    for _ in 0..10 {
+    for _ in 0..ROUNDS {
         let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
         s.harness.interrupt().await;
         still_held(&guard);
@@ -104,30 +112,15 @@ async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting) {
         assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
         s.harness.interrupt().await;
     }
-    is_an_interruption(&s).await;
+    // A client that asks and reads of its end may hang up before its server does.
+    let cut = || std::future::ready(proxy.ended_by_servers() >= ROUNDS);
+    if !comes_true(ms(1000), cut).await {
+        let cut = proxy.ended_by_servers();
+        void(&format!("{} interruptions have cut {cut} connections of the client", ROUNDS * 3));
+    }
     // Where it is the next request that is cut off, it is not the next case's.
     let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
     assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
-}
-
-/// Fails the case if an interruption cuts nothing: then the rest of it has shown nothing.
-async fn is_an_interruption(s: &Setting) {
-    let proxy = s.proxy().await;
-    let client = s.client_through(&proxy, Options::default()).await;
-    let lock = client.lock(s.name().as_str()).ttl(Duration::from_secs(3)).build().expect("fine terms");
-    // The last interruption may have been for this one.
-    let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
-    assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
-    let before = proxy.ended_by_servers();
-    s.harness.interrupt().await;
-    let asked = Instant::now();
-    let cut = || async { proxy.ended_by_servers() != before };
-    // A client that asks and reads of its end hangs up, maybe before its server does: the server has time for that.
-    while !comes_true(ms(300), cut).await {
-        assert_in_time!(asked.elapsed() < ms(3000), "the harness' interrupt() has cut no connection");
-        // Where it is the next request that is cut off.
-        lock.try_acquire().await.map(drop).ok();
-    }
 }
 
 async fn waiters_and_holders_survive_restarts_with_data(s: Setting) {

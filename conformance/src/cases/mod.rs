@@ -24,6 +24,7 @@ mod processes;
 mod reentrancy;
 mod several;
 mod waiting;
+mod work;
 
 use crate::runner::Case;
 
@@ -37,6 +38,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
         waiting::CASES,
         polling::CASES,
         lease::CASES,
+        work::CASES,
         model::CASES,
         cancellation::CASES,
         breaking::CASES,

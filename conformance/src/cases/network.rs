@@ -9,7 +9,7 @@ use super::case;
 use crate::proxy::{Fault, Proxy, Way};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
-use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]; needs [Proxy, OneTrip]),
@@ -95,7 +95,7 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
         tokio::time::sleep(late).await;
         let looking = long(&direct, &name);
         assert!(looking.inspect().answered().await.holder.is_none());
-        proxy.deliver(Way::ToServer);
+        proxy.deliver_late(Way::ToServer).await;
         // Looked at all the time: a grant that is undone at once is a grant, too.
         let end = Instant::now() + patience(&s);
         while Instant::now() < end {
@@ -134,7 +134,7 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
         let holder = || async { looking.inspect().answered().await.holder };
         until("it is free", patience(&s) * 2, || async { holder().await.is_none() }).await;
         tokio::time::sleep(patience(&s)).await;
-        proxy.deliver(Way::ToServer);
+        proxy.deliver_late(Way::ToServer).await;
         let end = Instant::now() + patience(&s);
         while Instant::now() < end {
             let holder = holder().await;
@@ -324,6 +324,7 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
         let name = s.name();
         held.push((long(&client, &name), long(&direct, &name).acquire().answered().await));
     }
+    let (mut answered, mut cancelled) = ([0; 3], 0);
     for round in 0..8 {
         // Too late for calls with the short ttl's patience, a third of it; not for the others, asked together with them.
         proxy.delay(Way::ToClient, if round % 2 == 0 { s.ttl() / 2 } else { ms(5) });
@@ -333,26 +334,34 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
             let enough = Random::system().up_to(s.ttl());
             let short = s.lock(&client, lock.name()).build().expect("fine terms");
             let lock = if n % 5 == 0 { short } else { lock.clone() };
-            calls.spawn(tokio::time::timeout(enough, ask(lock, guard.token(), n / held.len())));
+            let (token, what) = (guard.token(), n / held.len() % 3);
+            calls.spawn(async move { (what, tokio::time::timeout(enough, ask(lock, token, what)).await) });
         }
         while let Some(call) = calls.join_next().await {
             // In time or not: whatever was answered was right.
-            drop(call.expect("an answer about another lock"));
+            match call.returned() {
+                (what, Ok(true)) => answered[what] += 1,
+                (_, Ok(false)) => {}
+                (_, Err(_)) => cancelled += 1,
+            }
         }
+    }
+    // Who waits for a held lock has no answer.
+    if answered[0] == 0 || answered[1] == 0 || cancelled == 0 {
+        void(&format!("{answered:?} of its calls were answered, by kind, and {cancelled} were cancelled"));
     }
     proxy.delay(Way::ToClient, Duration::ZERO);
     for (lock, guard) in held {
-        until("it answers again", ms(1000), || async { lock.inspect().await.is_ok() }).await;
-        ask(lock.clone(), guard.token(), 0).await;
+        until("it answers again", ms(1000), || ask(lock.clone(), guard.token(), 0)).await;
         released(guard).await;
         // Those whose wait was cancelled may be leaving yet.
         until("it is free", ms(1000), || s.is_free(lock.name())).await;
     }
 }
 
-/// Asks something about a held lock; its holder has this token.
-async fn ask(lock: Lock, token: FencingToken, what: usize) {
-    let outcome = match what % 3 {
+/// Asks something about a held lock, whose holder has this token; whether it was answered.
+async fn ask(lock: Lock, token: FencingToken, what: usize) -> bool {
+    let outcome = match what {
         // None where too few of several servers have answered to say which it is.
         0 => lock.inspect().await.map(|seen| {
             let seen = seen.holder.expect("it is held").token;
@@ -361,5 +370,5 @@ async fn ask(lock: Lock, token: FencingToken, what: usize) {
         1 => lock.try_acquire().await.map(|guard| assert!(guard.is_none(), "{guard:?}")),
         _ => lock.acquire().await.map(|guard| panic!("{guard:?}")),
     };
-    outcome.unwrap_or_else(|e| assert!(e.is_transient(), "{e:?}"));
+    outcome.map_err(|e| assert!(e.is_transient(), "{e:?}")).is_ok()
 }

@@ -9,6 +9,7 @@ use lock_core::{Cause, Client, Ending, ErrorKind, Info, MultiGuard, MultiLock, N
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::case;
+use super::work::Endless;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
@@ -21,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(whoever_gives_up_leaves_none, [B25, B2]),
     case!(opposite_orders_do_not_block_each_other, [B25]; load Heavy),
     case!(the_loss_of_one_is_the_loss_of_all, [B25, B11]; needs [Forget]),
+    case!(run_drops_its_work_when_one_of_the_locks_goes, [B25, B11, B20]; needs [Forget]),
     case!(one_that_is_lost_while_others_are_waited_for_is_taken_again, [B25, B11]; needs [Forget]),
 ];
 
@@ -205,6 +207,16 @@ async fn the_loss_of_one_is_the_loss_of_all(s: Setting) {
     let work = guard.protect(std::future::pending::<()>());
     assert_eq!(work.await.expect_err("one is lost").kind(), ErrorKind::Lost);
     assert_eq!(guard.release().await, Ending::Expired);
+    all_are_free(&s, &names).await;
+}
+
+async fn run_drops_its_work_when_one_of_the_locks_goes(s: Setting) {
+    let (names, client, endless) = ([s.name(), s.name()], s.client().await, Endless::default());
+    let (several, work) = (multi(&s, &client, &names), endless.work());
+    let running = tokio::spawn(async move { several.run(async move |_| work.await).await });
+    endless.has_begun().await;
+    s.harness.forget(&names[1]).await;
+    endless.is_lost(&s, running).await;
     all_are_free(&s, &names).await;
 }
 

@@ -193,16 +193,16 @@ async fn deliver(bytes: &[u8], mut to: impl AsyncWrite + Unpin, line: Line<'_>) 
     Ok(())
 }
 
-/// Whether a chunk goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What becomes of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Arrival {
     InTime,
-    /// It was held.
+    /// It was held before.
     Late,
     Never,
 }
 
-/// Waits until the chunk may go on; whether it does.
+/// Waits until the chunk may go on, if it does.
 async fn arrives(chunk: &Chunk, line: Line<'_>) -> Arrival {
     let Line { connection, lane, log, .. } = line;
     let mut state = lane.state.subscribe();
@@ -234,12 +234,9 @@ async fn arrives(chunk: &Chunk, line: Line<'_>) -> Arrival {
     });
     if swallowed {
         log.happened(Fault::Swallowed(lane.way));
+        return Arrival::Never;
     }
-    match (swallowed, is_held) {
-        (true, _) => Arrival::Never,
-        (false, true) => Arrival::Late,
-        (false, false) => Arrival::InTime,
-    }
+    if is_held { Arrival::Late } else { Arrival::InTime }
 }
 
 /// The connection on which everything is asked a second time.

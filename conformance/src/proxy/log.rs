@@ -26,7 +26,7 @@ pub enum Fault {
     Trickled(Way),
     /// A connection's chunk had to stop; those behind it on the same connection are not counted.
     Held(Way),
-    /// A chunk that was held has gone on since, and its receiver was there to take it.
+    /// A chunk that was held has been handed on.
     Late(Way),
     /// A chunk that was held is lost.
     Lost(Way),

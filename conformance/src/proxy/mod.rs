@@ -20,7 +20,10 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use self::log::Log;
 pub use self::log::{Fault, Way};
-use crate::timing::void;
+use crate::timing::{comes_true, void};
+
+/// How long it may take to hand on what was held.
+const ARRIVAL: Duration = Duration::from_secs(5);
 
 /// A proxy in front of a server, on a free port of 127.0.0.1; of several, one in front of each, and what it is told is told
 /// to each. It lives on the runtime that started it.
@@ -177,6 +180,16 @@ impl Proxy {
     /// Holds nothing any more: what was held arrives now, in its order.
     pub fn deliver(&self, way: Way) {
         self.each(way, |state| state.held_below = 0);
+    }
+
+    /// As [`deliver`](Self::deliver), and waits until something that was held has been handed to whom it was sent: a test
+    /// whose late message comes to a closed connection has shown nothing.
+    pub async fn deliver_late(&self, way: Way) {
+        let before = self.count(Fault::Late(way));
+        self.deliver(way);
+        if !comes_true(ARRIVAL, || std::future::ready(self.count(Fault::Late(way)) > before)).await {
+            void("what was held has not arrived");
+        }
     }
 
     /// Holds nothing any more: what was held is lost.

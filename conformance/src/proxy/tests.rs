@@ -62,7 +62,9 @@ async fn what_is_held_arrives_later_or_is_lost() {
         happens(&proxy, Fault::Held(way), 1).await;
         let mut other = TcpStream::connect(proxy.address()).await.unwrap();
         assert_eq!(ask(&mut other, "new").await.as_deref(), Some("new"));
-        proxy.deliver(way);
+        assert_eq!(proxy.count(Fault::Late(way)), 0);
+        proxy.deliver_late(way).await;
+        assert_eq!(proxy.count(Fault::Late(way)), 1);
         assert_eq!(hear(&mut stream).await.as_deref(), Some("two"));
         proxy.hold(way);
         ask_in_vain(&mut stream, "three").await;

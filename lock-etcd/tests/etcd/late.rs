@@ -51,9 +51,8 @@ async fn raft_index(raw: &mut etcd_client::Client) -> u64 {
 /// What was held goes on, and reaches the server. Answers whether the server has carried it out: its caller has hung up
 /// behind it, so that not each is.
 async fn delivered(proxy: &Proxy, raw: &mut etcd_client::Client) -> bool {
-    let (late, before) = (proxy.count(Fault::Late(Way::ToServer)), raft_index(raw).await);
-    proxy.deliver(Way::ToServer);
-    until("it arrives", SOON, || async { proxy.count(Fault::Late(Way::ToServer)) > late }).await;
+    let before = raft_index(raw).await;
+    proxy.deliver_late(Way::ToServer).await;
     let lands = async { while raft_index(raw).await == before {} };
     tokio::time::timeout(Duration::from_millis(200), lands).await.is_ok()
 }

@@ -224,9 +224,7 @@ pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(
             assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
             until("it is on its way", TTL, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
             assert_eq!(late.release().await.unwrap(), Release::NotHeld);
-            let before = proxy.count(Fault::Late(Way::ToServer));
-            proxy.deliver(Way::ToServer);
-            until("it is sent", TTL, || async { proxy.count(Fault::Late(Way::ToServer)) > before }).await;
+            proxy.deliver_late(Way::ToServer).await;
             let end = Instant::now() + Duration::from_millis(800);
             while Instant::now() < end {
                 raw.sync("/").await.unwrap();

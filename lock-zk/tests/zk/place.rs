@@ -72,9 +72,7 @@ pub(crate) fn a_late_attempt_makes_no_node() -> Result<(), String> {
             assert_in_time!(asked.elapsed() < patience + Duration::from_millis(100), "{:?}", asked.elapsed());
             until("it is on its way", TTL, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
             assert_eq!(late.release().await.unwrap(), Release::NotHeld);
-            let before = proxy.count(Fault::Late(Way::ToServer));
-            proxy.deliver(Way::ToServer);
-            until("it is sent", TTL, || async { proxy.count(Fault::Late(Way::ToServer)) > before }).await;
+            proxy.deliver_late(Way::ToServer).await;
             let end = Instant::now() + Duration::from_secs(1);
             while Instant::now() < end {
                 assert!(children(&raw, "/a").await.is_empty(), "it made a node after its release");
