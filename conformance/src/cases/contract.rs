@@ -7,6 +7,7 @@ use lock_core::{Cause, ErrorKind, Name};
 
 use super::case;
 use crate::claims::{busy, granted};
+use crate::promised;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, within};
@@ -42,6 +43,7 @@ async fn info_is_consistent(s: Setting) {
     assert!(s.info.min_ttl >= ms(3), "a lease of less than its own margin could never be held");
     assert!(!s.info.backend.is_empty() && !s.info.clock.is_empty() && !s.info.data_loss.is_empty());
     assert!(s.info.fencing.to_string().contains("rises"));
+    assert!(promised::is_kept(&s.info), "docs/semantics.md promises something else: {:?}", s.info);
 }
 
 async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
