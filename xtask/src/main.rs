@@ -14,6 +14,7 @@ mod install;
 #[path = "../../conformance/src/interop/catalogue.rs"]
 mod interop;
 mod mutants;
+mod pins;
 mod setup;
 mod steps;
 mod summary;
