@@ -19,6 +19,8 @@ mod machine;
 mod model;
 #[cfg(feature = "servers")]
 mod part;
+pub mod patience;
+mod promised;
 pub mod proxy;
 #[cfg(feature = "servers")]
 pub mod rules;

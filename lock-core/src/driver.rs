@@ -317,11 +317,11 @@ pub struct Entry {
     pub owner: OwnerBytes,
     /// What ours says of itself.
     pub label: Option<String>,
-    /// The holder's token, where the server tells.
+    /// The token, of a holder of ours.
     pub token: Option<FencingToken>,
-    /// How long it has held or waited, where that is known.
+    /// How long it has held or waited, where that is known: always of a holder of ours whose lease is the lock's.
     pub since: Option<Duration>,
-    /// When its lease ends by itself, if nobody renews it.
+    /// When its lease ends by itself, if nobody renews it, where that is known: as `since`.
     pub expires_in: Option<Duration>,
 }
 

@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use lock_core::driver::{Revoked, When};
-use lock_core::{Client, Done, Ending, ErrorKind, Event, MultiLock, Options, OwnerBytes};
+use lock_core::driver::{Renewal, Revoked, When};
+use lock_core::{Cause, Client, Done, Ending, ErrorKind, Event, MultiLock, Options, OwnerBytes};
 use scripted::{Script, busy, client, client_with, granted, held, ms, released, unknown};
 
 const TTL: Duration = ms(3000);
@@ -128,4 +128,21 @@ fn a_shutdown_waits_for_what_is_held_and_turns_away_who_waits() {
     assert_eq!(script.times_of("release").len(), 1);
     assert_eq!(releasing.join().unwrap(), Ending::Released);
     assert_eq!(lock.blocking_acquire().unwrap_err().kind(), ErrorKind::Unavailable { done: Done::No });
+}
+
+#[test]
+fn the_loss_of_one_of_several_is_told_with_its_name() {
+    let kept = Script::new([granted(TTL)], [held(TTL * 2)], [released()]);
+    let lost = Script::new([granted(TTL)], [held(TTL * 2)], [released()]);
+    let (a, b) = (opened(&kept), opened(&lost));
+    let locks = [a.lock("a"), b.lock("b")].map(|lock| lock.ttl(TTL * 2).build().unwrap());
+    let guard = MultiLock::new(locks).unwrap().blocking_acquire().unwrap();
+    let least = guard.blocking_renew(TTL * 2).unwrap();
+    assert!(least > TTL && guard.guards().iter().all(|guard| guard.valid_for() > TTL), "{least:?}");
+    assert_eq!(guard.blocking_lost(ms(10)), None);
+    lost.renewals.lock().unwrap().push_front((ms(1), Ok(Renewal::Lost(Cause::Gone))));
+    guard.blocking_renew(TTL * 2).unwrap_err();
+    let told = guard.blocking_lost(TTL).map(|(name, cause)| (name.as_str(), cause));
+    assert_eq!(told, Some(("b", Cause::Gone)));
+    assert_eq!(guard.blocking_release(), Ending::Expired);
 }

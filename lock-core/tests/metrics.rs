@@ -309,6 +309,27 @@ fn every_value_of_a_label_that_the_page_names_is_seen_and_no_other() {
     }
 }
 
+/// Losses, troubles and jumps.
+#[test]
+fn what_goes_wrong_is_counted_once() {
+    for end in ENDS {
+        let seen = recorded(async |_| life(end).await);
+        let is_loss = documented_values("cause").contains(end);
+        assert_eq!(seen.of("lock_lost_total", end), if is_loss { vec![1.0] } else { vec![] }, "{end}");
+        if documented_values("operation").contains(end) {
+            // To be told of a change is asked for again, as long as the wait or the hold lasts.
+            let times = match end {
+                "listen" => 4.0,
+                "watch" => 3.0,
+                _ => 1.0,
+            };
+            assert_eq!(seen.of("lock_errors_total", end), [times], "{end}");
+        }
+    }
+    let seen = recorded(async |_| everything_happens().await);
+    assert_eq!(seen.of("lock_clock_jumps_total", ""), [1.0]);
+}
+
 #[test]
 fn the_gauges_come_back_to_zero_however_it_ends() {
     for end in ENDS.into_iter().chain(["cut off"]) {

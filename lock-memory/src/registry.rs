@@ -11,6 +11,8 @@ use crate::memory::Memory;
 /// Lives as long as the process, as does what is locked there.
 static SERVERS: Mutex<BTreeMap<String, Memory>> = Mutex::new(BTreeMap::new());
 
+const PARAMETERS: &str = "prefix, patience";
+
 /// Opens a client of the server that `url` names, which begins when it is first named in this process.
 ///
 /// `memory://NAME` is a server of the lease family, `memory+queue://NAME` one of the queue family; without a name,
@@ -31,7 +33,7 @@ pub async fn connect(url: &str, mut options: Options) -> Result<Client> {
     if let Some(patience) = location.take_duration("patience")? {
         options = options.patience(patience);
     }
-    location.finish("prefix, patience")?;
+    location.finish(PARAMETERS)?;
     memory.open(prefix, options, &Cut::default()).await
 }
 

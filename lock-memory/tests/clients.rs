@@ -343,6 +343,20 @@ async fn urls_name_servers_of_this_process() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_patience_is_the_urls() {
+    for base in ["memory://patience", "memory+queue://patience"] {
+        let client = lock_memory::connect(&format!("{base}?patience=700ms"), options()).await.unwrap();
+        let lock = client.lock("n").build().unwrap();
+        lock_memory::named(base).unwrap().disconnect();
+        let asked = client.clock().now();
+        let error = lock.try_acquire().await.unwrap_err();
+        assert!(error.is_transient(), "{error:?}");
+        let took = client.clock().now().since(asked);
+        assert!(took >= MILLISECOND * 700 && took <= MILLISECOND * 702, "{base}: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiter_behind_a_prefix_is_woken() {
     let memory = lock_memory::named("memory://behind-a-prefix").unwrap();
     let url = "memory://behind-a-prefix?prefix=p:";

@@ -48,6 +48,28 @@ async fn options_reach_the_backend() -> onelock::Result<()> {
     Ok(())
 }
 
+#[cfg(feature = "memory")]
+#[test]
+fn a_program_without_async_opens_a_client_by_its_url() -> onelock::Result<()> {
+    let client = onelock::blocking_connect("memory://blocking")?;
+    let lock = client.lock("a").build()?;
+    let guard = lock.blocking_acquire()?;
+    assert!(lock.blocking_try_acquire()?.is_none());
+    assert_eq!(guard.blocking_release(), onelock::Ending::Released);
+    assert_eq!(onelock::blocking_connect("memory://?x=1").unwrap_err().kind(), ErrorKind::Invalid);
+    Ok(())
+}
+
+#[cfg(all(feature = "memory", feature = "sqlite"))]
+#[test]
+fn what_a_server_needs_once_is_read_from_its_url_alone() -> onelock::Result<()> {
+    assert_eq!(onelock::schema("memory://")?, "");
+    let schema = onelock::schema("sqlite:///no/such/folder/locks.db")?;
+    assert!(schema.contains("CREATE TABLE") && schema.contains("onelock_locks"), "{schema}");
+    assert_eq!(onelock::schema("sqlite:a?x=1").unwrap_err().kind(), ErrorKind::Invalid);
+    Ok(())
+}
+
 #[cfg(feature = "sqlite")]
 #[tokio::test]
 async fn a_file_is_a_lock_for_all_that_open_it() -> onelock::Result<()> {

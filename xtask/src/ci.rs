@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::documents;
 use crate::mutants;
+use crate::pins;
 use crate::steps::{Steps, command};
 use crate::targets::has_own_main;
 use crate::workspace::{Package, cargo, packages, root, target};
@@ -22,6 +23,7 @@ pub(crate) fn run() -> ExitCode {
     steps.step("formatting", || command(&mut cargo("fmt", &["--all", "--check"])));
     steps.step("every backend is tested and offered", || backends(&packages));
     steps.step("the documents name what exists", documents::check);
+    steps.step("all that users meet is pinned by a test", pins::check);
     steps.step("the planted bugs apply and are listed", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace::root;
 
-/// It is made of the cases: it promises nothing.
-const LIST: &str = "bug-classes.md";
+/// They are made of the cases: they promise nothing.
+const LISTS: [&str; 2] = ["bug-classes.md", "pinned.md"];
 /// It is written by a program, and names what each of many judges calls its cases.
 const VERDICTS: &str = "planted-bugs.md";
 
@@ -26,7 +26,7 @@ pub(crate) fn check() -> Result<(), String> {
                 break;
             } else if !cases.contains(name) {
                 wrong.push(format!("{shown} names {name}, which is no case"));
-            } else if !shown.ends_with(LIST) {
+            } else if !LISTS.iter().any(|list| shown.ends_with(list)) {
                 named.insert(name.to_owned());
             }
         }
@@ -42,7 +42,7 @@ pub(crate) fn check() -> Result<(), String> {
 }
 
 /// `topic::name` of every case of the suite.
-fn cases() -> Result<BTreeSet<String>, String> {
+pub(crate) fn cases() -> Result<BTreeSet<String>, String> {
     let folder = root().join("conformance/src/cases");
     let mut cases = BTreeSet::new();
     for path in files(&folder, "rs")? {
@@ -66,31 +66,61 @@ fn documents() -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
     let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     Ok(paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect())
 }
 
-fn read(path: &Path) -> Result<String, String> {
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// What stands between single backticks, outside of blocks of code.
-fn code(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2))
 }
 
-/// Whether `redis/grant::name` stands for a test that no package has in `tests/redis/grant.rs`.
+/// Whether a name that has a test's form stands for none.
 fn is_missing_test(name: &str) -> bool {
-    let Some((backend, (topic, test))) =
-        name.split_once('/').and_then(|(b, rest)| Some((b, rest.split_once("::")?)))
-    else {
+    name.split_once("::").is_some_and(|(place, _)| place.contains('/')) && !is_test(name)
+}
+
+/// Whether `redis/grant::name` stands for a test that some package has in `tests/redis/grant.rs`, or
+/// `lock-core/src/url::name` for one in that file.
+pub(crate) fn is_test(name: &str) -> bool {
+    let Some((place, test)) = name.split_once("::").filter(|(place, _)| place.contains('/')) else {
         return false;
     };
     let packages = fs::read_dir(root()).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let mut files = packages.map(|package| package.join(format!("tests/{backend}/{topic}.rs")));
-    !files.any(|file| fs::read_to_string(file).is_ok_and(|tests| tests.contains(&format!("fn {test}("))))
+    let files = packages.map(|package| package.join(format!("tests/{place}.rs")));
+    let mut files = files.chain([root().join(format!("{place}.rs"))]);
+    files.any(|file| {
+        let list = fs::read_to_string(file.with_file_name("main.rs")).unwrap_or_default();
+        let is_listed = |text: &str| lists(text, test) || lists(&list, test);
+        fs::read_to_string(&file)
+            .is_ok_and(|text| runs(&text, test) || defines(&text, test) && is_listed(&text))
+    })
+}
+
+/// Whether a file has this test, as cargo's own programs run them.
+fn runs(text: &str, test: &str) -> bool {
+    let function = format!("fn {test}(");
+    let behind = ["#[test]", "#[tokio::test"].into_iter().flat_map(|attribute| text.split(attribute).skip(1));
+    // The rest of the attribute's line and further attributes stand before the function.
+    let mut functions = behind.filter_map(|behind| behind.lines().find(|line| line.contains("fn ")));
+    functions.any(|line| line.contains(&function))
+}
+
+/// Whether a file has this function, which may be in a list of tests.
+fn defines(text: &str, test: &str) -> bool {
+    text.contains(&format!("fn {test}("))
+}
+
+/// Whether a list of tests has this one: as a line of `rules!`, or by its name in a string.
+fn lists(text: &str, test: &str) -> bool {
+    let is_line = |line: &str| line.trim().strip_suffix(',') == Some(test);
+    text.lines().any(is_line) || ["\"", "::"].iter().any(|before| text.contains(&format!("{before}{test}\"")))
 }
 
 fn is_in(topic: &str, name: &str) -> bool {
@@ -126,6 +156,9 @@ mod tests {
         let name = "redis/grant::the_script_refuses_an_attempt_after_its_deadline";
         assert!(!is_missing_test(name) && is_missing_test("redis/grant::x") && is_missing_test("redis/x::y"));
         assert!(!is_missing_test("lease::x") && !is_missing_test("docs/x.md"));
+        assert!(is_test("lock-core/src/url::durations_have_a_unit") && !is_test("lock-core/src/url::parse"));
+        // A function of a file of tests is no test, unless it is in the list.
+        assert!(!is_test("redis/server::run") && !is_test("redis/server::granted"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod install;
 mod interop;
 mod mutants;
 mod nightly;
+mod pins;
 mod setup;
 mod steps;
 mod summary;

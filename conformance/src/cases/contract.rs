@@ -7,6 +7,7 @@ use lock_core::{Cause, Client, ErrorKind, Name};
 
 use super::case;
 use crate::claims::{busy, granted};
+use crate::promised;
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, within};
@@ -41,6 +42,7 @@ async fn info_is_consistent(s: Setting) {
     assert!(s.info.min_ttl < s.info.max_ttl);
     assert!(s.info.min_ttl >= ms(3), "a lease of less than its own margin could never be held");
     assert!(!s.info.backend.is_empty() && !s.info.clock.is_empty() && !s.info.data_loss.is_empty());
+    assert!(promised::is_kept(&s.info), "docs/semantics.md promises something else: {:?}", s.info);
     let (clock_step, assumed) = match &s.info.fencing {
         // Then tokens have to rise over a loss of the data, too.
         Fencing::Always => return,

@@ -163,7 +163,7 @@ async fn waiters_survive_restarts_without_data(s: Setting) {
     tokio::time::sleep(ms(100)).await;
     server.kill();
     // Long enough for the holder to know: a server that forgets gives the lock to the next one who asks.
-    guard.lost().await;
+    lost_in_time(&guard, &s.info, s.ttl()).await;
     server.start(Data::Lost);
     let next =
         within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter).await.returned();

@@ -10,7 +10,7 @@ use super::case;
 use super::work::Endless;
 use crate::bounds;
 use crate::runner::Case;
-use crate::setting::{Setting, joined, lost_in_time, ms, renewed};
+use crate::setting::{Setting, joined, lost_at_its_end, lost_in_time, ms, renewed};
 use crate::suspendable::Suspendable;
 use crate::timing::{
     Answered, Returned, assert_in_time, panic_on_purpose, released, still_held, until, within,
@@ -81,7 +81,7 @@ async fn a_fixed_lease_ends_at_its_time(s: Setting) {
     let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
     let asked = Instant::now();
     let guard = lock.acquire().answered().await;
-    assert_eq!(within("its end", s.ttl() + ms(300), guard.lost()).await, Cause::Expired);
+    assert_eq!(lost_at_its_end(&guard).await, Cause::Expired);
     assert!(asked.elapsed() >= s.ttl() * 3 / 4, "it lasted {:?} of {:?}", asked.elapsed(), s.ttl());
     assert!(!guard.is_held() && guard.valid_for().is_zero());
     assert_eq!(guard.release().await, Ending::Expired);
@@ -98,7 +98,7 @@ async fn a_fixed_lease_is_renewed_by_hand(s: Setting) {
         assert_in_time!(left > s.ttl() / 2, "{left:?} are left of what was just renewed");
     }
     assert_eq!(guard.renew(Duration::ZERO).await.expect_err("no ttl").kind(), ErrorKind::Invalid);
-    guard.lost().await;
+    lost_at_its_end(&guard).await;
     assert_eq!(guard.renew(s.ttl()).await.expect_err("it is over").kind(), ErrorKind::Lost);
 }
 
@@ -108,7 +108,7 @@ async fn max_hold_ends_it_whatever_is_renewed(s: Setting) {
     let lock = s.lock(&client, &name).max_hold(most).build().expect("fine terms");
     let asked = Instant::now();
     let guard = lock.acquire().answered().await;
-    assert_eq!(within("its end", most + ms(300), guard.lost()).await, Cause::MaxHold);
+    assert_eq!(within("its end", most + ms(150), guard.lost()).await, Cause::MaxHold);
     let held = asked.elapsed();
     assert!(held > s.ttl(), "{held:?}");
     assert_in_time!(held <= most + ms(300), "{held:?}");

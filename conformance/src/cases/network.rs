@@ -8,7 +8,7 @@ use lock_core::{Client, Done, Ending, ErrorKind, FencingToken, Lock, Name, Optio
 use super::case;
 use crate::proxy::{Fault, Proxy, Way};
 use crate::runner::Case;
-use crate::setting::{Setting, ms};
+use crate::setting::{Setting, lost_at_its_end, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 pub(crate) const CASES: &[Case] = &[
@@ -286,7 +286,7 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
     assert!(left <= ttl - slow, "{left:?} of {ttl:?}");
     still_held(&guard);
     proxy.delay(Way::ToClient, Duration::ZERO);
-    guard.lost().await;
+    lost_at_its_end(&guard).await;
     until("the server agrees", s.ttl(), || s.is_free(&name)).await;
 }
 

@@ -211,7 +211,9 @@ async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting) {
         outcome.returned();
     }
     let each = (s.harness.counters().await.requests - before) as f64 / TASKS as f64;
-    let most = f64::from(s.info.requests_per_hand_over.max(4));
+    println!("{}: {each} requests a hand-over", s.harness.name());
+    // Beside them, its holder's look at a revoke, and what it takes to listen: once, not at each hand-over.
+    let most = f64::from(s.info.requests_per_hand_over) + 0.05;
     assert!(each <= most, "{each} requests per hand-over");
 }
 

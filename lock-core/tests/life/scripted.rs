@@ -165,6 +165,13 @@ pub(crate) async fn client(script: &Arc<Script>) -> Client {
 }
 
 pub(crate) async fn client_with(script: &Arc<Script>, options: Options) -> Client {
+    let clock = Clock::new(Virtual { start: now(), jumped: script.jumped.clone() });
+    let driver = driver(script, clock.clone());
+    let options = options.clock(clock).random(Random::new(Seeded(AtomicU64::new(1))));
+    options.open("scripted", "", |_| async { Ok(driver) }).await.expect("a runtime")
+}
+
+pub(crate) fn driver(script: &Arc<Script>, clock: Clock) -> Scripted {
     let info = Arc::new(Info {
         backend: "scripted",
         server: String::new(),
@@ -179,10 +186,7 @@ pub(crate) async fn client_with(script: &Arc<Script>, options: Options) -> Clien
         data_loss: "nothing is kept".into(),
         requests_per_hand_over: 2,
     });
-    let clock = Clock::new(Virtual { start: now(), jumped: script.jumped.clone() });
-    let driver = Scripted { script: script.clone(), info, clock: clock.clone() };
-    let options = options.clock(clock).random(Random::new(Seeded(AtomicU64::new(1))));
-    options.open("scripted", "", |_| async { Ok(driver) }).await.expect("a runtime")
+    Scripted { script: script.clone(), info, clock }
 }
 
 #[async_trait]

@@ -115,6 +115,19 @@ pub(crate) fn a_wrong_password_is_told_and_not_shown() -> Result<(), String> {
     })
 }
 
+pub(crate) fn who_we_are_may_stand_in_the_parameters() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        restricted(&server, readwrite("a")).await;
+        let named = |user: &str, password: &str| format!("{}&user={user}&pass={password}", server.0.url());
+        granted(&mut claim(&open(&named("u", "hunter2")).await, "a", LONG)).await;
+        for (user, password) in [("u", "hunter3"), ("nobody", "hunter2")] {
+            let error = lock_etcd::connect(&named(user, password)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
+        }
+    })
+}
+
 /// Every login is from before the change, and refused for it until it is made anew.
 pub(crate) fn rights_that_change_cost_no_lock() -> Result<(), String> {
     run(async {

@@ -8,6 +8,7 @@ mod foreign;
 mod grant;
 mod late;
 mod loss;
+mod reaching;
 mod revoke;
 mod server;
 mod tls;
@@ -25,6 +26,7 @@ rules! {
         a_right_to_the_prefix_is_enough,
         a_right_to_one_name_is_enough_for_it,
         a_wrong_password_is_told_and_not_shown,
+        who_we_are_may_stand_in_the_parameters,
         rights_that_change_cost_no_lock,
         check_says_what_the_server_is,
         a_proxy_that_answers_keep_alives_by_itself_is_unsupported,
@@ -75,6 +77,10 @@ rules! {
         a_revoked_lease_is_told_at_once,
         who_waits_takes_a_new_place_when_its_own_has_gone,
         a_proof_is_of_the_lock_and_not_of_the_session,
+    }
+    reaching {
+        opening_waits_for_a_server_unless_it_is_lazy,
+        the_patience_is_the_urls,
     }
     revoke {
         a_revoked_key_is_on_a_lease_that_nobody_renews,

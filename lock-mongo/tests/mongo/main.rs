@@ -7,6 +7,7 @@ mod documents;
 mod fence;
 mod grant;
 mod link;
+mod reaching;
 mod server;
 mod set;
 mod tls;
@@ -52,6 +53,11 @@ rules! {
         connections_that_died_together_cost_one_patience,
         a_server_that_never_answered_costs_a_call_its_own_patience_and_few_connections,
         a_program_that_drops_its_client_as_its_last_act_ends_in_silence,
+    }
+    reaching {
+        opening_waits_for_the_server_unless_it_is_lazy,
+        the_patience_is_the_urls,
+        a_database_a_collection_and_a_prefix,
     }
     set {
         a_killed_primary_costs_no_exclusion,

@@ -70,10 +70,12 @@ rules! {
     }
     reaching {
         a_unix_socket_a_database_and_a_prefix,
+        a_sockets_user_and_password_are_the_urls,
         a_user_and_a_password_that_nobody_is_told,
         redis_own_options,
         opening_waits_for_the_server_unless_it_is_lazy,
         a_peer_that_never_answers_costs_one_patience,
+        the_patience_is_the_urls,
         a_connection_that_takes_longer_than_a_call_is_there_for_the_next,
     }
     tls {

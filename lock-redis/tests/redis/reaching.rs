@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use lock_conformance::patience;
 use lock_core::driver::{Revocation, Revoked, When};
 use lock_core::{Done, ErrorKind, Label, Owner, Random};
 use lock_redis::{Options, Redis};
@@ -24,6 +25,32 @@ pub(crate) fn a_unix_socket_a_database_and_a_prefix() {
         assert_eq!(server.raw_in(3).await.keys().await[0], "a");
         assert!(client.info().server.ends_with("(database 3)"), "{}", client.info().server);
         assert!(server.raw().await.keys().await.is_empty());
+    });
+}
+
+pub(crate) fn a_sockets_user_and_password_are_the_urls() {
+    run(async {
+        let server = Server::start(&[]);
+        let mut raw = server.raw().await;
+        let set = ["ACL", "SETUSER", "deploy", "on", ">hunt er2", "~*", "&*", "+@all"];
+        raw.ask::<String>(&set).await;
+        raw.ask::<String>(&["ACL", "SETUSER", "default", "resetpass", ">toor"]).await;
+        let open = async |parameters: &str| {
+            lock_redis::connect(&format!("unix://{}?{parameters}", server.socket().display())).await
+        };
+        for (name, parameters) in [("deploy", "user=deploy&pass=hunt%20er2"), ("default", "pass=toor")] {
+            let client = open(parameters).await.unwrap();
+            granted(&mut claim(&client, name, 20_000)).await;
+            let connections: String = raw.ask(&["CLIENT", "LIST"]).await;
+            let is_ours = |line: &&str| line.contains(".sock") && line.contains(&format!("user={name} "));
+            assert!(connections.lines().any(|line| is_ours(&line)), "{name}: {connections}");
+        }
+        for wrong in
+            ["lazy=false", "pass=hunt%20er2", "user=deploy&pass=toor", "user=default&pass=hunt%20er2"]
+        {
+            let error = open(wrong).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Rejected, "{wrong}: {error}");
+        }
     });
 }
 
@@ -98,6 +125,14 @@ pub(crate) fn a_peer_that_never_answers_costs_one_patience() {
             "{:?}",
             began.elapsed()
         );
+    });
+}
+
+pub(crate) fn the_patience_is_the_urls() {
+    run(async {
+        let server = Server::start(&[]);
+        let client = server.client("?patience=700ms").await;
+        server.stands_still(patience::is_the_urls(&client, Duration::from_millis(700))).await;
     });
 }
 

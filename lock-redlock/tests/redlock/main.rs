@@ -8,6 +8,7 @@ mod minority;
 mod model;
 #[path = "../nodes/mod.rs"]
 mod nodes;
+mod reaching;
 mod tls;
 mod token;
 mod tries;
@@ -48,6 +49,11 @@ rules! {
     }
     model {
         the_simulations_node_answers_as_the_scripts_do,
+    }
+    reaching {
+        a_database_a_prefix_and_the_longest_ttl,
+        the_patience_is_the_urls,
+        a_silent_node_costs_a_nodes_patience,
     }
     tls {
         the_roots_and_the_clients_certificate_are_every_nodes,

@@ -251,6 +251,27 @@ mod tests {
             }
         }
         assert!(mode("ca=FILE&sslrootcert=FILE").is_err());
+        assert_eq!(mode("ca=FILE&ssl-mode=verify-ca").unwrap(), "VerifyCa");
+    }
+
+    #[test]
+    #[cfg(feature = "tls")]
+    fn a_clients_certificate_is_shown_by_whatever_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, what: &str| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, format!("-----BEGIN {what}-----")).unwrap();
+            file.display().to_string()
+        };
+        let (cert, key) = (file("cert", "CERTIFICATE"), file("key", "PRIVATE KEY"));
+        for (of_cert, of_key) in [("cert", "key"), ("sslcert", "sslkey"), ("ssl-cert", "ssl-key")] {
+            let url = format!("postgres://h/d?{of_cert}={cert}");
+            let postgres = Postgres::from_url(&format!("{url}&{of_key}={key}")).unwrap();
+            let shown = format!("{:?}", postgres.options);
+            assert!(shown.contains(&cert) && shown.contains(&key), "{shown}");
+            assert!(matches!(postgres.options.get_ssl_mode(), PgSslMode::Require));
+            assert_eq!(Postgres::from_url(&url).unwrap_err().kind(), ErrorKind::Invalid);
+        }
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub(crate) enum BootId {
     OfTheContainer,
 }
 
+const PARAMETERS: &str = "prefix, patience, fs, boot";
+
 impl Sqlite {
     /// Reads a URL: `sqlite:///absolute/path.db`, or `sqlite:relative.db`, which is relative to the process's folder.
     ///
@@ -67,7 +69,7 @@ impl Sqlite {
         if is_trusted(&mut url, "boot")? {
             sqlite = sqlite.trust_boot_id();
         }
-        url.finish("prefix, patience, fs, boot")?;
+        url.finish(PARAMETERS)?;
         Ok(sqlite)
     }
 

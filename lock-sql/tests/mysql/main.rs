@@ -5,6 +5,7 @@
 mod access;
 mod claims;
 mod fence;
+mod reaching;
 mod rows;
 mod server;
 mod sessions;
@@ -45,6 +46,11 @@ rules! {
         a_stale_token_writes_nothing,
         a_fence_may_have_a_table_in_any_database,
         transactions_of_two_holders_come_one_after_the_other,
+    }
+    reaching {
+        the_patience_is_the_urls,
+        a_client_opens_as_many_connections_as_its_url_allows,
+        a_socket_leads_to_the_server,
     }
     rows {
         a_lock_is_one_row_under_its_prefix_and_name,

@@ -9,6 +9,7 @@ mod grant;
 mod opening;
 mod paths;
 mod pooler;
+mod reaching;
 mod server;
 mod session;
 mod standbys;
@@ -75,6 +76,12 @@ rules! {
     }
     pooler {
         behind_a_transaction_pooler_locks_work_and_waiters_look,
+    }
+    reaching {
+        the_patience_is_the_urls,
+        a_client_opens_as_many_connections_as_its_url_allows,
+        a_lock_is_one_row_under_its_prefix_and_name,
+        what_is_the_drivers_is_passed_on,
     }
     session {
         whatever_a_role_sets_changes_nothing,

@@ -71,6 +71,11 @@ impl Site {
         self.url.parse::<PgConnectOptions>().unwrap().disable_statement_logging()
     }
 
+    /// The database's URL with these parameters.
+    pub(crate) fn url_with(&self, parameters: &str) -> String {
+        format!("{}?{parameters}", self.url)
+    }
+
     pub(crate) fn backend(&self) -> postgres::Postgres {
         self.backend_as(self.options())
     }

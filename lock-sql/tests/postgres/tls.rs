@@ -10,15 +10,15 @@ use crate::Outcome;
 use crate::server::{claim, granted, run};
 
 pub(crate) fn the_servers_certificate_and_name_are_verified() -> Outcome {
-    only_the_root_that_was_named_is_trusted("ca")
+    only_the_root_that_was_named_is_trusted(["ca", "cert", "key"])
 }
 
 /// Which are not there to be overlooked.
 pub(crate) fn roots_under_libpqs_name_are_verified_with() -> Outcome {
-    only_the_root_that_was_named_is_trusted("sslrootcert")
+    only_the_root_that_was_named_is_trusted(["sslrootcert", "sslcert", "sslkey"])
 }
 
-fn only_the_root_that_was_named_is_trusted(roots: &str) -> Outcome {
+fn only_the_root_that_was_named_is_trusted([roots, cert, key]: [&str; 3]) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let (ours, others) = (Root::new("a root"), Root::new("another root"));
     let (of_server, of_client) = (ours.certify("server", &["localhost"]), ours.certify("lock", &[]));
@@ -49,7 +49,7 @@ fn only_the_root_that_was_named_is_trusted(roots: &str) -> Outcome {
     };
     let server = Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before");
     let file = |name: &str| folder.path().join(name).display().to_string();
-    let of_client = format!("cert={}&key={}", file("client"), file("client-key"));
+    let of_client = format!("{cert}={}&{key}={}", file("client"), file("client-key"));
     run(async {
         let open = async |host: &str, query: String| -> Result<()> {
             let url = server.url().replace("127.0.0.1", host);

@@ -87,6 +87,7 @@ rules! {
         a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time,
         a_write_is_refused_while_there_is_time_to_hear_of_it,
         a_write_waits_for_another_process_while_it_has_time,
+        the_patience_is_the_urls,
         a_grant_that_does_not_take_effect_is_none,
     }
     wakes {

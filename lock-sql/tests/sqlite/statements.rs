@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use lock_conformance::assert_in_time;
+use lock_conformance::timing::Answered;
+use lock_conformance::{assert_in_time, patience};
 use lock_core::ErrorKind;
 use lock_core::driver::{Attempt, Level, Renewal};
 use lock_core::{Done, Options};
-use lock_sql::sqlite::Sqlite;
+use lock_sql::sqlite::{self, Sqlite};
 use sqlx::Executor;
 
 use super::{File, TTL, claim, granted, run};
@@ -155,6 +156,17 @@ pub(crate) fn a_write_is_refused_while_there_is_time_to_hear_of_it() {
         spare.sort();
         // Half of them: the machine may have taken any one's time.
         assert_in_time!(spare[spare.len() / 2] > Duration::from_millis(8), "{spare:?}");
+    });
+}
+
+pub(crate) fn the_patience_is_the_urls() {
+    run(async {
+        let file = File::new();
+        let client = sqlite::connect(&format!("{}?patience=700ms", file.url())).answered().await;
+        let mut admin = file.admin().await;
+        admin.execute("BEGIN EXCLUSIVE").await.unwrap();
+        patience::is_the_urls(&client, Duration::from_millis(700)).await;
+        admin.execute("ROLLBACK").await.unwrap();
     });
 }
 

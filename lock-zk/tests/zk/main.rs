@@ -8,6 +8,7 @@ mod common;
 mod foreign;
 mod layout;
 mod place;
+mod reaching;
 mod server;
 mod session;
 #[cfg(feature = "tls")]
@@ -59,6 +60,10 @@ rules! {
         a_claim_that_was_cut_short_leaves_its_node_to_the_session,
         an_attempt_that_was_cut_short_leaves_its_node_to_the_session,
         an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release,
+    }
+    reaching {
+        the_patience_is_the_urls,
+        a_prefix_stands_before_every_name,
     }
     session {
         a_heartbeat_is_one_write_for_all_locks_of_a_session,

@@ -1,0 +1,43 @@
+//! What `docs/semantics.md` promises of each of our backends.
+
+use lock_core::Info;
+use lock_core::driver::{Fair, Fencing, Lease};
+
+/// Whether the server's own words are those of the document. Other people's backends say what they like.
+pub(crate) fn is_kept(info: &Info) -> bool {
+    let promised = of(info.backend);
+    promised.is_empty() || promised.contains(&(info.lease, info.fair, rises(&info.fencing)))
+}
+
+/// How far a token can be relied on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rises {
+    Always,
+    WhileDataIsKept,
+    WhileAMajorityKeepsIts,
+    UntilAMajorityLosesIts,
+}
+
+fn rises(fencing: &Fencing) -> Option<Rises> {
+    match fencing {
+        Fencing::Always => Some(Rises::Always),
+        Fencing::WhileDataIsKept { .. } => Some(Rises::WhileDataIsKept),
+        Fencing::WhileAMajorityKeepsItsData { .. } => Some(Rises::WhileAMajorityKeepsIts),
+        Fencing::UntilAMajorityLosesItsData { .. } => Some(Rises::UntilAMajorityLosesIts),
+        _ => None,
+    }
+}
+
+fn of(backend: &str) -> Vec<(Lease, Fair, Option<Rises>)> {
+    let of_locks = |rises| (Lease::Lock, Fair::No, Some(rises));
+    let of_sessions = |rises| (Lease::Session, Fair::PerProcess, Some(rises));
+    match backend {
+        "memory" | "redis" | "mysql" | "postgres" | "sqlite" => vec![of_locks(Rises::WhileDataIsKept)],
+        // One server, or a set of them.
+        "mongodb" => vec![of_locks(Rises::WhileDataIsKept), of_locks(Rises::WhileAMajorityKeepsIts)],
+        "redlock" => vec![of_locks(Rises::WhileAMajorityKeepsIts)],
+        "memory-queue" => vec![of_sessions(Rises::Always)],
+        "etcd" | "zookeeper" => vec![of_sessions(Rises::UntilAMajorityLosesIts)],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,82 @@
+//! What backends are given by the core, one by one: what the suite and the tests of a claim's life have no reason to ask.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "life/scripted.rs"]
+#[allow(dead_code, unreachable_pub, reason = "this test needs little of it")]
+mod scripted;
+
+use std::time::Duration;
+
+use lock_core::driver::Call;
+use lock_core::{Done, ErrorKind, Hub, Name, Prefix, RESERVED_SUFFIX, Random};
+use scripted::{Script, client, granted, held, ms, pass, released};
+
+fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_has_its_time_from_its_beginning() {
+    let script = Script::new([granted(ms(900))], [held(ms(900))], [released()]);
+    let client = client(&script).await;
+    pass(ms(10)).await;
+    let call = Call::begin(client.clock(), ms(800));
+    assert_eq!((call.began().since_origin(), call.ends().since_origin()), (ms(10), ms(810)));
+    assert_eq!(call.clock().now(), call.began());
+    pass(ms(300)).await;
+    assert_eq!((call.left(), call.is_over()), (ms(500), false));
+    assert_eq!(call.within(async { 7 }).await, Some(7));
+    let earlier = call.with_reserve();
+    assert_eq!((earlier.began(), earlier.left()), (call.began(), ms(400)), "an eighth of 800 ms is kept");
+    assert_eq!(earlier.within(std::future::pending::<()>()).await, None);
+    assert_eq!((earlier.is_over(), call.left()), (true, ms(100)));
+    pass(ms(100)).await;
+    assert!(call.is_over() && call.left().is_zero());
+    let error = call.out_of_time(Done::Unknown);
+    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown });
+    assert!(error.message().contains("800ms"), "{error}");
+}
+
+#[test]
+fn a_pause_is_anything_up_to_its_bound() {
+    let random = Random::system();
+    let most = Duration::from_secs(1);
+    let pauses: Vec<Duration> = (0..1000).map(|_| random.up_to(most)).collect();
+    assert!(pauses.iter().all(|pause| *pause <= most));
+    // That a tenth of it is never met has odds of 1 to 10 to the 45.
+    for tenth in 0..10 {
+        let (from, to) = (most * tenth / 10, most * (tenth + 1) / 10);
+        assert!(pauses.iter().any(|pause| (from..to).contains(pause)), "none from {from:?} to {to:?}");
+    }
+    assert_eq!(random.up_to(Duration::ZERO), Duration::ZERO);
+}
+
+#[test]
+fn a_prefix_stands_before_a_name_and_is_taken_off() {
+    let prefix = Prefix::new("app:").unwrap();
+    assert_eq!((prefix.as_str(), prefix.key(&name("a")).as_str()), ("app:", "app:a"));
+    assert_eq!((prefix.strip("app:a"), prefix.strip("a"), prefix.strip("xapp:a")), (Some("a"), None, None));
+    assert_eq!(Prefix::default().key(&name("a")), "a");
+    assert_eq!(RESERVED_SUFFIX, ":lock~");
+    assert!(Prefix::new(RESERVED_SUFFIX).is_err() && Name::new(format!("a{RESERVED_SUFFIX}t")).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_tells_its_feed_of_names_that_come_and_go() {
+    let script = Script::new([granted(ms(900))], [held(ms(900))], [released()]);
+    let client = client(&script).await;
+    let hub = Hub::default();
+    let is_told = async || client.clock().timeout(ms(1), hub.changed()).await.is_some();
+    assert!(hub.is_empty() && !is_told().await);
+    let first = hub.listen(&name("a"));
+    assert!(!hub.is_empty() && is_told().await && !is_told().await);
+    let second = hub.listen(&name("a"));
+    assert!(!is_told().await, "the name was there");
+    drop(first);
+    assert!(!is_told().await && hub.has("a"), "it is there");
+    hub.wake("a");
+    second.woken().await;
+    drop(second);
+    assert!(is_told().await && hub.is_empty());
+}

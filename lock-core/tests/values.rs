@@ -1,0 +1,252 @@
+//! The values that users are given, one by one: what the suite and the tests of a claim's life have no reason to ask.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "life/scripted.rs"]
+#[allow(dead_code, unreachable_pub, reason = "this test needs little of it")]
+mod scripted;
+
+use std::error::Error as _;
+use std::io;
+use std::time::Duration;
+
+use lock_core::driver::{Entry, Fencing, Finding, Level};
+use lock_core::{
+    Client, Clock, Context, DEFAULT_TTL, Done, Error, ErrorKind, Fence, FencingToken, Instant, Label,
+    Location, MAX_LABEL, MAX_NAME, MAX_PREFIX, Name, Options, Owner, OwnerBytes, Prefix, Random,
+    RandomSource, Stale,
+};
+use scripted::{Script, client, granted, held, ms, pass, released};
+
+fn token(value: u64) -> FencingToken {
+    FencingToken::new(value).unwrap()
+}
+
+#[test]
+fn a_token_is_any_number_but_zero() {
+    assert!(FencingToken::new(0).is_none());
+    for value in [1, 7, u64::MAX] {
+        assert_eq!((token(value).get(), token(value).to_string()), (value, value.to_string()));
+    }
+    assert!(token(7) < token(8));
+}
+
+#[test]
+fn a_fence_refuses_what_is_lower_than_the_highest_it_has_seen() {
+    let fence = Fence::new();
+    for accepted in [33, 33, 34, 34] {
+        fence.accept(token(accepted)).unwrap();
+    }
+    let stale = fence.accept(token(33)).unwrap_err();
+    assert_eq!(stale, Stale { offered: token(33), highest: token(34) });
+    assert!(stale.to_string().starts_with("token 33 is stale: the resource has seen 34"), "{stale}");
+    fence.accept(token(34)).expect("it was refused without a trace");
+}
+
+#[test]
+fn an_error_is_of_its_kind_and_says_what_happened() {
+    for (error, kind) in [
+        (Error::timeout("so it is"), ErrorKind::Timeout),
+        (Error::lost("so it is"), ErrorKind::Lost),
+        (Error::unavailable(Done::No, "so it is"), ErrorKind::Unavailable { done: Done::No }),
+        (Error::unavailable(Done::Unknown, "so it is"), ErrorKind::Unavailable { done: Done::Unknown }),
+        (Error::rejected("so it is"), ErrorKind::Rejected),
+        (Error::invalid("so it is"), ErrorKind::Invalid),
+        (Error::unsupported("so it is"), ErrorKind::Unsupported),
+    ] {
+        assert_eq!(
+            (error.kind(), error.message(), error.to_string().as_str()),
+            (kind, "so it is", "so it is")
+        );
+        assert_eq!(error.is_transient(), matches!(kind, ErrorKind::Unavailable { .. }), "{kind:?}");
+        assert_eq!(error.may_have_been_done(), kind == ErrorKind::Unavailable { done: Done::Unknown });
+        assert_eq!((error.retry_in(), error.backend(), error.name()), (None, None, None));
+        assert!(error.source().is_none());
+    }
+    let cause = io::Error::other("the cause");
+    let error = Error::rejected("it refuses").with_source(cause).with_retry_in(ms(300));
+    assert_eq!(error.retry_in(), Some(ms(300)));
+    assert_eq!(error.source().unwrap().to_string(), "the cause");
+    assert_eq!(format!("{error:?}"), "Rejected: it refuses (the cause)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_says_where_it_happened() {
+    let script = Script::new([(ms(1), Err(Error::rejected("it refuses")))], [held(ms(900))], [released()]);
+    let lock = client(&script).await.lock("a").build().unwrap();
+    let error = lock.try_acquire().await.unwrap_err();
+    assert_eq!((lock.name().as_str(), lock.ttl(), DEFAULT_TTL), ("a", DEFAULT_TTL, Duration::from_secs(30)));
+    assert_eq!((error.backend(), error.name()), (Some("scripted"), Some(lock.name())));
+    assert_eq!(error.to_string(), "acquire \"a\" on scripted: it refuses");
+}
+
+/// Bytes that count up.
+struct Counting;
+
+impl RandomSource for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        (1..).zip(bytes).for_each(|(n, byte)| *byte = n);
+    }
+}
+
+#[test]
+fn an_owner_is_sixteen_random_bytes() {
+    let owner = Owner::mint(&Random::new(Counting));
+    assert_eq!(owner.as_bytes(), &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+    assert_eq!(owner.to_string(), "0102030405060708090a0b0c0d0e0f10");
+    assert_eq!(owner.to_name().as_str(), owner.to_string());
+    let random = Random::system();
+    assert_ne!(Owner::mint(&random), Owner::mint(&random));
+}
+
+#[test]
+fn what_a_server_has_for_an_owner_is_kept_as_it_is_and_shown_escaped() {
+    let bytes = b"a\x1b[2J\xff".to_vec();
+    let owner = OwnerBytes::new(bytes.clone());
+    assert_eq!(owner.as_bytes(), bytes);
+    assert_eq!(owner.to_string(), "a\\x1b[2J\\xff");
+}
+
+#[test]
+fn a_label_names_the_program_without_its_path() {
+    let label = Label::of_program("/usr/bin/night job".as_ref());
+    let rest = format!(" pid {} night job", std::process::id());
+    assert!(label.as_str().contains('@') && label.as_str().ends_with(&rest), "{label}");
+    assert!(Label::of_this_process().as_str().starts_with(label.as_str().strip_suffix("night job").unwrap()));
+    assert_eq!(Label::new(&"x".repeat(MAX_LABEL + 1)).as_str().len(), MAX_LABEL);
+    assert_eq!(MAX_LABEL, 255);
+}
+
+#[test]
+fn names_and_prefixes_have_their_longest() {
+    assert_eq!((MAX_NAME, MAX_PREFIX), (512, 128));
+    assert_eq!(Name::new("x".repeat(MAX_NAME)).unwrap().as_str(), "x".repeat(MAX_NAME));
+    assert_eq!(Name::new("x".repeat(MAX_NAME + 1)).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(Prefix::new("x".repeat(MAX_PREFIX)).unwrap().as_str(), "x".repeat(MAX_PREFIX));
+    assert_eq!(Prefix::new("x".repeat(MAX_PREFIX + 1)).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn moments_are_counted_from_an_origin() {
+    let [early, late] = [ms(300), ms(1000)].map(Instant::from_origin);
+    assert_eq!(late.since_origin(), ms(1000));
+    assert_eq!((late.since(early), early.since(late)), (ms(700), Duration::ZERO));
+    assert_eq!(early + ms(700), late);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_sleeps_and_gives_up_at_its_time() {
+    let script = Script::new([granted(ms(900))], [held(ms(900))], [released()]);
+    let client = client(&script).await;
+    let clock: &Clock = client.clock();
+    let at = || clock.now().since_origin();
+    pass(ms(10)).await;
+    clock.sleep(ms(20)).await;
+    assert_eq!(at(), ms(30));
+    clock.sleep_until(Instant::from_origin(ms(50))).await;
+    clock.sleep_until(Instant::from_origin(ms(40))).await;
+    assert_eq!(at(), ms(50), "what is past is not waited for");
+    assert_eq!(clock.timeout(ms(20), async { 7 }).await, Some(7));
+    assert_eq!(clock.timeout(ms(20), std::future::pending::<()>()).await, None);
+    assert_eq!(at(), ms(70));
+    let system = Clock::system();
+    let before = system.now();
+    assert!(system.now() >= before);
+}
+
+#[test]
+fn a_url_is_read_part_by_part() {
+    let whole = Location::parse("redis://u:p@h/1?prefix=a%3A&patience=2s&lazy=true").unwrap();
+    assert_eq!((whole.base(), whole.scheme(), whole.has_a_secret()), ("redis://u:p@h/1", "redis", false));
+    let mut url = whole.clone();
+    assert_eq!(url.take_prefix().unwrap(), Prefix::new("a:").unwrap());
+    assert_eq!(url.take_duration("patience").unwrap(), Some(Duration::from_secs(2)));
+    assert_eq!(url.take("patience"), None, "once");
+    assert_eq!(url.clone().finish("lazy").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(url.take("lazy").as_deref(), Some("true"));
+    url.finish("").unwrap();
+    let secret = Location::parse("unix:///s?pass=x&db=hunter2").unwrap();
+    assert!(secret.has_a_secret());
+    let part = whole.part_of(&secret);
+    assert!(part.has_a_secret() && !part.shown("db", "hunter2").contains("hunter2"));
+}
+
+#[test]
+fn an_entry_says_who_has_it_and_for_how_long() {
+    let mut entry = Entry {
+        owner: OwnerBytes::new(*b"theirs"),
+        label: Some("deploy@web-3".to_owned()),
+        token: FencingToken::new(7),
+        since: Some(Duration::from_secs(180)),
+        expires_in: Some(Duration::from_secs(12)),
+    };
+    assert_eq!(entry.to_string(), "held by deploy@web-3 for 3 min, lease ends in 12 s");
+    (entry.label, entry.since, entry.expires_in) = (None, None, None);
+    assert_eq!(entry.to_string(), "held by \"theirs\"");
+}
+
+#[test]
+fn the_tokens_assumption_is_told_in_words() {
+    let and = || "no snapshot is restored".to_owned();
+    for (fencing, said) in [
+        (Fencing::Always, vec!["rises always"]),
+        (
+            Fencing::WhileDataIsKept {
+                clock_step: Duration::from_secs(3600),
+                kept: "on its disk".to_owned(),
+            },
+            vec!["rises while the server keeps its data", "3600s", "on its disk"],
+        ),
+        (
+            Fencing::WhileAMajorityKeepsItsData { and: and() },
+            vec!["rises while a majority", "no snapshot is restored"],
+        ),
+        (
+            Fencing::UntilAMajorityLosesItsData { and: and() },
+            vec!["rises until a majority", "no snapshot is restored"],
+        ),
+    ] {
+        let words = fencing.to_string();
+        assert!(said.iter().all(|said| words.contains(said)), "{words}");
+    }
+}
+
+#[test]
+fn a_finding_is_what_it_was_made_of() {
+    let finding = Finding::new("clock", Level::Warning, "it was set");
+    assert_eq!((finding.subject, finding.level), ("clock", Level::Warning));
+    assert_eq!(finding.message, "it was set");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_opened_with_its_options() {
+    let script = Script::new([granted(ms(900))], [held(ms(900))], [released()]);
+    let opened = client(&script).await;
+    let own = Client::options().patience(ms(700)).clock(opened.clock().clone()).random(Random::new(Counting));
+    let mut seen: Option<Context> = None;
+    let told = &mut seen;
+    let connect = |context: Context| {
+        *told = Some(context);
+        async { Err::<scripted::Scripted, _>(Error::rejected("not today")) }
+    };
+    let error = own.open("scripted", "a server", connect).await.unwrap_err();
+    assert_eq!(error.to_string(), "connect on scripted at a server: not today");
+    let context = seen.unwrap();
+    assert_eq!((context.patience, context.clock.now()), (ms(700), opened.clock().now()));
+    assert_eq!(Owner::mint(&context.random), Owner::mint(&Random::new(Counting)));
+    let hasty = Options::default().patience(Duration::from_micros(999));
+    let refused = hasty.open("scripted", "", async |_| Err::<scripted::Scripted, _>(Error::lost(""))).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn a_driver_is_a_client_with_everything_by_default() {
+    let script = Script::new([granted(ms(900))], [held(ms(900))], [released()]);
+    let client = Client::new(scripted::driver(&script, Clock::system())).unwrap();
+    assert_eq!((client.info().backend, client.driver().info().backend), ("scripted", "scripted"));
+    let guard = client.lock("a").build().unwrap().try_acquire().await.unwrap().unwrap();
+    guard.check().unwrap();
+    let outside =
+        std::thread::spawn(move || Client::new(scripted::driver(&script, Clock::system())).map(drop));
+    assert_eq!(outside.join().unwrap().unwrap_err().kind(), ErrorKind::Invalid);
+}

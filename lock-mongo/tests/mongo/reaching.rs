@@ -1,0 +1,57 @@
+//! What a URL says of how a server is reached, and of where in it the locks are.
+
+use std::time::Duration;
+
+use lock_conformance::servers::StandaloneMongoDb;
+use lock_conformance::{Data, patience};
+use lock_core::{Done, ErrorKind};
+use lock_mongo::mongodb::bson::{Document, doc};
+
+use crate::server::{Answered, LONG, Server, busy, claim, document, granted, open, run};
+
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+
+pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() {
+    run(async {
+        let server = Server::start(&StandaloneMongoDb, &[]);
+        let url = format!("{}/?patience=1s", server.0.url());
+        server.0.kill().unwrap();
+        for eager in ["", "&lazy=false"] {
+            let error = lock_mongo::connect(&format!("{url}{eager}")).await.unwrap_err();
+            assert_eq!(error.kind(), NOT_DONE, "{error}");
+        }
+        let client = lock_mongo::connect(&format!("{url}&lazy=true")).await.unwrap();
+        let lock = client.lock("a").ttl(LONG).build().unwrap();
+        assert_eq!(lock.try_acquire().await.map(drop).unwrap_err().kind(), NOT_DONE);
+        server.0.restart(Data::Kept).unwrap();
+        drop(lock.acquire().answered().await);
+    });
+}
+
+pub(crate) fn the_patience_is_the_urls() {
+    run(async {
+        let server = Server::start(&StandaloneMongoDb, &[]);
+        let client = lock_mongo::connect(&format!("{}/?patience=700ms", server.0.url())).answered().await;
+        server.0.pause().unwrap();
+        patience::is_the_urls(&client, Duration::from_millis(700)).await;
+        server.0.resume().unwrap();
+    });
+}
+
+pub(crate) fn a_database_a_collection_and_a_prefix() {
+    run(async {
+        let server = Server::start(&StandaloneMongoDb, &[]);
+        let url = format!("{}/app", server.0.url());
+        let named = open(&format!("{url}?collection=jobs&prefix=nightly%3A")).await;
+        granted(&mut claim(&named, "a", LONG)).await;
+        let raw = server.raw().await;
+        let jobs = raw.database("app").collection::<Document>("jobs");
+        assert!(document(&jobs, "nightly:a").await.is_some());
+        assert_eq!(jobs.count_documents(doc! {}).await.unwrap(), 1);
+        // The same lock by its whole name; in another collection or another database it is another.
+        busy(&mut claim(&open(&format!("{url}?collection=jobs")).await, "nightly:a", LONG)).await;
+        granted(&mut claim(&open(&url).await, "nightly:a", LONG)).await;
+        granted(&mut claim(&server.client().await, "nightly:a", LONG)).await;
+        assert!(document(&server.locks().await, "nightly:a").await.is_some(), "the default place");
+    });
+}

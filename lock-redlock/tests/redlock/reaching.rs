@@ -1,0 +1,76 @@
+//! What a URL says of how the nodes are reached and asked, and of what the locks are called there.
+
+use std::time::{Duration, Instant};
+
+use lock_conformance::servers::Settings;
+use lock_conformance::timing::Answered;
+use lock_conformance::{assert_in_time, patience};
+use lock_core::Client;
+
+use super::nodes::{Nodes, admin};
+use super::{TTL, ms, run};
+
+const THREE: usize = 3;
+
+/// Three that have their votes, and their URL without parameters.
+fn three() -> (Nodes, String) {
+    let nodes = Nodes::start(THREE, Duration::from_secs(30), &Settings::default()).unwrap();
+    let url = format!("redlock://{}", nodes.addresses().join(","));
+    (nodes, url)
+}
+
+async fn open(url: &str) -> Client {
+    lock_redlock::connect(url).answered().await
+}
+
+pub(crate) fn a_database_a_prefix_and_the_longest_ttl() {
+    run(async {
+        let (nodes, url) = three();
+        let client = open(&format!("{url}/2?prefix=nightly%3A&node_patience=1s&max_ttl=10s")).await;
+        assert_eq!(client.info().max_ttl, Duration::from_secs(10));
+        client.init().answered().await;
+        let guard = client.lock("a").ttl(TTL).build().unwrap().try_acquire().answered().await.unwrap();
+        let mut kept = 0;
+        for node in nodes.urls() {
+            let mut admin = admin(&format!("{node}/2")).await;
+            let there: u64 = redis::cmd("EXISTS").arg("nightly:a").query_async(&mut admin).await.unwrap();
+            kept += there;
+        }
+        assert!(
+            kept as usize > THREE / 2,
+            "a majority has it under its whole name, in that database: {kept}"
+        );
+        let plain = open(&format!("{url}/2?node_patience=1s&max_ttl=10s")).await;
+        plain.init().answered().await;
+        let lock = |name: &str| plain.lock(name).ttl(TTL).build().unwrap();
+        assert!(lock("nightly:a").try_acquire().answered().await.is_none());
+        assert!(lock("a").try_acquire().answered().await.is_some());
+        super::released(guard).await;
+    });
+}
+
+pub(crate) fn the_patience_is_the_urls() {
+    run(async {
+        let (nodes, url) = three();
+        let client = open(&format!("{url}?patience=700ms&node_patience=5s")).await;
+        nodes.servers().iter().for_each(|server| server.pause().unwrap());
+        patience::is_the_urls(&client, ms(700)).await;
+        nodes.servers().iter().for_each(|server| server.resume().unwrap());
+    });
+}
+
+/// Opening asks every node who it is.
+pub(crate) fn a_silent_node_costs_a_nodes_patience() {
+    run(async {
+        let (nodes, url) = three();
+        nodes.servers()[THREE - 1].pause().unwrap();
+        for node_patience in [ms(300), ms(1200)] {
+            let asked = Instant::now();
+            open(&format!("{url}?patience=5s&node_patience={}ms", node_patience.as_millis())).await;
+            let took = asked.elapsed();
+            assert!(took >= node_patience / 2, "{took:?} of {node_patience:?}");
+            assert_in_time!(took < node_patience * 2, "{took:?} of {node_patience:?}");
+        }
+        nodes.servers()[THREE - 1].resume().unwrap();
+    });
+}

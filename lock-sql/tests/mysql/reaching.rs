@@ -1,0 +1,77 @@
+//! What a URL says of how a server is reached and asked.
+
+use std::time::Duration;
+
+use lock_conformance::patience;
+use lock_conformance::servers::{Owned, Persistence, Settings};
+use lock_conformance::timing::Answered;
+use lock_sql::mysql;
+use tokio::task::JoinSet;
+
+use crate::On;
+use crate::server::{PATIENCE, Server, claim, execute, granted, number, run, until};
+
+/// Who uses the table waits.
+const KEEP: &str = "LOCK TABLES onelock_locks WRITE";
+
+pub(crate) fn the_patience_is_the_urls(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let client = mysql::connect(&server.url("?patience=700ms")).answered().await;
+        let mut raw = server.raw().await;
+        execute(&mut raw, KEEP).await;
+        patience::is_the_urls(&client, Duration::from_millis(700)).await;
+        execute(&mut raw, "UNLOCK TABLES").await;
+    });
+}
+
+/// All but one for those who come in, and one for those who are in.
+pub(crate) fn a_client_opens_as_many_connections_as_its_url_allows(on: On) {
+    run(async {
+        let server = Server::shared(on).await;
+        let (mut raw, mut looks) = (server.raw().await, server.raw().await);
+        let others = format!(
+            "SELECT CAST(COUNT(*) AS SIGNED) FROM information_schema.processlist
+             WHERE db = '{}' AND id <> CONNECTION_ID()",
+            server.database()
+        );
+        for allowed in [2, 4] {
+            let client = mysql::connect(&server.url(&format!("?connections={allowed}"))).answered().await;
+            let mut holder = claim(&client, &format!("held {allowed}"), PATIENCE);
+            granted(&mut holder).await;
+            execute(&mut raw, KEEP).await;
+            let mut tasks = JoinSet::new();
+            for n in 0..10 {
+                let mut claim = claim(&client, &format!("{n} of {allowed}"), Duration::from_secs(1));
+                tasks.spawn(async move { drop(claim.attempt().await.expect_err("the table is kept")) });
+            }
+            tasks.spawn(async move { drop(holder.renew(PATIENCE).await) });
+            let mut most = 0;
+            while tasks.try_join_next().is_none() {
+                // The one that keeps the table is none of ours.
+                most = most.max(number(&mut looks, &others).await - 1);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            execute(&mut raw, "UNLOCK TABLES").await;
+            tasks.join_all().await;
+            assert_eq!(most, allowed, "connections of the client");
+            drop(client);
+            until("they are closed", async || number(&mut looks, &others).await == 1).await;
+        }
+    });
+}
+
+pub(crate) fn a_socket_leads_to_the_server(on: On) {
+    run(async {
+        let settings = Settings { persistence: Persistence::None, ..Settings::default() };
+        let owned = Owned::start(on, &settings).expect("another was started before");
+        let socket = owned.socket().expect("it has one").display().to_string();
+        let (_, database) = owned.url().rsplit_once('/').expect("it names a database");
+        // No server listens at that port.
+        let client =
+            mysql::connect(&format!("mysql://lock@127.0.0.1:1/{database}?socket={socket}")).await.unwrap();
+        granted(&mut claim(&client, "a", PATIENCE)).await;
+        let server = Server::of(owned);
+        assert_eq!(server.number("SELECT COUNT(*) FROM onelock_locks WHERE name = 'a'").await, 1);
+    });
+}

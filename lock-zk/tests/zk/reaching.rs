@@ -1,0 +1,32 @@
+//! What a URL says of how a server is asked, and of what the locks are called there.
+
+use std::time::Duration;
+
+use lock_conformance::patience;
+use lock_core::driver::Waits;
+
+use crate::server::{LONG, Server, busy, children, claim, granted, open, run};
+use lock_conformance::timing::Answered;
+
+pub(crate) fn the_patience_is_the_urls() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = lock_zk::connect(&format!("{}&patience=700ms", server.0.url())).answered().await;
+        server.0.pause().unwrap();
+        patience::is_the_urls(&client, Duration::from_millis(700)).await;
+        server.0.resume().unwrap();
+    })
+}
+
+pub(crate) fn a_prefix_stands_before_every_name() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let client = open(&format!("{}&prefix=nightly-", server.0.url())).await;
+        let mut holder = claim(&client, "a", LONG, Waits::No);
+        granted(&mut holder).await;
+        assert_eq!(children(&server.raw().await, "/nightly-a").await.len(), 1);
+        let plain = server.client().await;
+        busy(&mut claim(&plain, "nightly-a", LONG, Waits::No)).await;
+        granted(&mut claim(&plain, "a", LONG, Waits::No)).await;
+    })
+}
