@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_conformance::servers::{MongoDb, Product, StandaloneMongoDb};
-use lock_core::driver::{Claim, Release, Revocation, Wakes, When};
+use lock_core::driver::{Claim, Release, Renewal, Revocation, Wakes, When};
 use lock_core::{ErrorKind, Label, Owner, Random};
 use lock_mongo::mongodb::bson::{DateTime, doc};
 
@@ -38,7 +38,7 @@ pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
             busy(&mut waiter).await;
             waiter.listen().await.unwrap();
             calm(&mut waiter).await;
-            holder.renew(LONG).await.unwrap();
+            assert!(matches!(holder.renew(LONG).await.unwrap(), Renewal::Held { .. }));
             assert!(
                 tokio::time::timeout(Duration::from_millis(300), waiter.changed()).await.is_err(),
                 "by a renewal"

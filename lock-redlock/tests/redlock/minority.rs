@@ -120,7 +120,7 @@ pub(crate) fn a_node_that_comes_back_is_refilled() {
     });
 }
 
-/// Two of five are somebody else's, one is dead, so that a third vote is never there.
+/// Three of five are another client's, so that two votes are given each time and a third is never there.
 pub(crate) fn a_try_that_came_to_nothing_leaves_nothing() {
     run(async {
         let nodes = five(Duration::from_secs(30));

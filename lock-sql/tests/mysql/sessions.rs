@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Claim, Release};
+use lock_core::driver::{Claim, Release, Renewal};
 use lock_core::{Client, ErrorKind};
 use lock_sql::mysql;
 
@@ -26,7 +26,7 @@ pub(crate) fn whatever_the_servers_defaults_are(on: On) {
             assert_eq!(granted(&mut holder).await.token, first.token, "{arguments:?}");
             let mut waiter = claim(&other, "a", PATIENCE);
             assert!(is_busy(&mut waiter).await && is_busy(&mut waiter).await);
-            holder.renew(TTL).await.unwrap();
+            assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
             assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
             assert!(granted(&mut waiter).await.token > first.token, "{arguments:?}");
         }
@@ -108,7 +108,7 @@ pub(crate) fn whatever_a_session_begins_with(on: On) {
         let mut holder = claim(&guest, "a", PATIENCE);
         granted(&mut holder).await;
         assert!(is_busy(&mut claim(&host, "a", PATIENCE)).await);
-        holder.renew(TTL).await.unwrap();
+        assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
         assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
         granted(&mut claim(&host, "a", PATIENCE)).await;
         assert!(is_busy(&mut claim(&guest, "a", PATIENCE)).await);

@@ -1,7 +1,7 @@
 //! Which table it is: the one that was named, or else the one in `public`, whatever a session's search path leads to.
 
 use lock_conformance::servers::{Absence, PgBouncer, Settings};
-use lock_core::driver::Level;
+use lock_core::driver::{Level, Release, Renewal};
 use lock_core::{Client, Done, ErrorKind, Options};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
@@ -56,8 +56,8 @@ pub(crate) fn a_role_with_any_search_path_finds_the_same_table() -> Outcome {
             busy(&mut claim(&client, "a")).await;
             let mut free = claim(&client, path);
             granted(&mut free).await;
-            free.renew(TTL).await.unwrap();
-            free.release().await.unwrap();
+            assert!(matches!(free.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+            assert!(matches!(free.release().await.unwrap(), Release::Released { .. }));
         }
     })
 }
@@ -110,8 +110,8 @@ pub(crate) fn what_another_client_left_on_a_lent_session_changes_nothing() -> Ou
             busy(&mut claim(&client, "a")).await;
             let mut free = claim(&client, "b");
             granted(&mut free).await;
-            free.renew(TTL).await.unwrap();
-            free.release().await.unwrap();
+            assert!(matches!(free.renew(TTL).await.unwrap(), Renewal::Held { .. }));
+            assert!(matches!(free.release().await.unwrap(), Release::Released { .. }));
             let bad = client.check().await.unwrap();
             let bad: Vec<_> = bad.iter().filter(|finding| finding.level == Level::Bad).collect();
             assert!(bad.is_empty(), "{bad:?}");
