@@ -198,8 +198,8 @@ fn the_tokens_assumption_is_told_in_words() {
             vec!["rises while the server keeps its data", "3600s", "on its disk"],
         ),
         (
-            Fencing::WhileAMajorityKeepsItsData { and: and() },
-            vec!["rises while a majority", "no snapshot is restored"],
+            Fencing::WhileAMajorityKeepsItsData { clock_step: Duration::from_secs(7200), and: and() },
+            vec!["rises while a majority", "7200s", "no snapshot is restored"],
         ),
         (
             Fencing::UntilAMajorityLosesItsData { and: and() },
