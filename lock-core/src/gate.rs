@@ -43,6 +43,8 @@ struct Gate {
 struct State {
     /// The newest sight, and when. One of a lock that a task of this process holds is of now.
     seen: Option<(Instant, Seen)>,
+    /// Whether it is the present contender's.
+    seen_in_front: bool,
     held_here: bool,
     row: Row,
 }
@@ -55,6 +57,9 @@ pub(crate) enum Seen {
     Nothing,
     /// The lock is held, by a task of this process or elsewhere; by whom, if that was seen.
     Held(Option<Box<Entry>>),
+    /// It was held, but that was seen before this waiter came: the contender waits for word of its release, and asks
+    /// nothing meanwhile.
+    HeldBefore,
     /// The server did not answer, or not with an answer.
     Trouble(String),
 }
@@ -97,6 +102,8 @@ impl Gates {
                 Seen::Held(Some(holder.into()))
             }
             Some((at, seen)) if *at >= since => seen.clone(),
+            // Of one that came before it: its own attempts are newer.
+            Some((_, Seen::Held(_))) if state.seen_in_front => Seen::HeldBefore,
             _ => Seen::Nothing,
         }
     }
@@ -214,6 +221,7 @@ impl Turn {
     pub(crate) fn busy(&self, asked: Instant, holder: Option<&Entry>) {
         let mut state = self.gate().state();
         state.seen = Some((asked, Seen::Held(holder.cloned().map(Box::new))));
+        state.seen_in_front = true;
         state.row = Row { others_wait: true, ..Row::default() };
     }
 
@@ -244,6 +252,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let now = self.now();
         let mut state = self.gate().state();
+        state.seen_in_front = false;
         if std::mem::take(&mut state.held_here) {
             state.seen = Some((now, Seen::Held(None)));
         }

@@ -12,7 +12,7 @@ use crate::backoff;
 use crate::claim::{Answer, Life, Refused};
 use crate::client::Shared;
 use crate::clock::Clock;
-use crate::driver::{Info, Inspection, Mode, Revocation, Revoked, Waits, When};
+use crate::driver::{Entry, Info, Inspection, Mode, Revocation, Revoked, Waits, When};
 use crate::errand::{Caller, Errand};
 use crate::error::{Done, Error, Result};
 use crate::gate::Seen;
@@ -216,7 +216,8 @@ impl Lock {
         let seen = || self.shared.gates.seen_since(began, &self.terms.name);
         let answered = pin!(async {
             let outcome = clock.until(began + wait, &mut answer).await;
-            if outcome.is_none() && wait < FIRST_ANSWER && matches!(seen(), Seen::Nothing) {
+            let unheard = || matches!(seen(), Seen::Nothing | Seen::HeldBefore);
+            if outcome.is_none() && wait < FIRST_ANSWER && unheard() {
                 return clock.until(began + FIRST_ANSWER, &mut answer).await;
             }
             outcome
@@ -240,16 +241,24 @@ impl Lock {
             Seen::Nothing => return unanswered(String::new()),
             Seen::Trouble(what) => return unanswered(format!("; last: {what}")),
             Seen::Held(Some(holder)) => Some(*holder),
-            Seen::Held(None) => {
-                let look = pin!(self.shared.clock.timeout(HOLDER_LOOK, self.inspect()));
-                let look = self.keeper.within(look).await;
-                look.and_then(Result::ok).and_then(|inspection| inspection.holder)
-            }
+            Seen::Held(None) => self.holder().await,
+            // What was seen of the lock is older than this wait: only the server knows whether it was held since.
+            Seen::HeldBefore => match self.holder().await {
+                Some(holder) => Some(holder),
+                None => return unanswered(String::new()),
+            },
         };
         Error::timeout(match holder {
             Some(holder) => format!("gave up after {wait:?}: {holder}"),
             None => format!("gave up after {wait:?}: somebody else held it"),
         })
+    }
+
+    /// Who holds the lock, if the server says so soon.
+    async fn holder(&self) -> Option<Entry> {
+        let look = pin!(self.shared.clock.timeout(HOLDER_LOOK, self.inspect()));
+        let look = self.keeper.within(look).await;
+        look.and_then(Result::ok).and_then(|inspection| inspection.holder)
     }
 
     /// This lock, with a wait that is not longer.

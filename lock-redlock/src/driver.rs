@@ -12,7 +12,6 @@ use lock_redis::node::{Kind, Voters, beside, key};
 
 use crate::claim::RedlockClaim;
 use crate::info::describe;
-use crate::inspection::shown;
 use crate::node::{Keys, Node};
 use crate::quorum::{Answer, Quorum};
 use crate::redis_node::{Marked, RedisNode};
@@ -150,18 +149,8 @@ impl Driver for RedlockDriver {
     }
 
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
-        let keys = self.keys(name);
-        let answers = self
-            .all(|node| {
-                let keys = keys.clone();
-                async move { node.inspect(&keys, patience).await }
-            })
-            .await;
-        if answers.iter().filter(|(_, answer)| answer.is_ok()).count() < self.quorum.majority() {
-            return Err(self.too_few(answers, "answered"));
-        }
-        let held = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());
-        Ok(shown(held, self.quorum.majority()))
+        let shown = self.quorum.inspect(self.keys(name), patience).await;
+        shown.map_err(|answers| self.too_few(answers, "answered"))
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {

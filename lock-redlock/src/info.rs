@@ -11,8 +11,9 @@ const MIN_TTL: Duration = Duration::from_millis(50);
 /// have it in milliseconds.
 const CLOCK_STEP: Duration = Duration::from_secs(3600);
 
-const CLOCK: &str = "each node's wall clock. Two holders are possible for as long as the clocks of a majority are set \
-    forward (by hand, by an NTP step, by a virtual machine's resume). Their rates and the client's must agree within 1 % \
+const CLOCK: &str = "each node's wall clock. Two holders are possible, until the first one's next renewal, if clocks are \
+    set forward (by hand, by an NTP step, by a virtual machine's resume) and the nodes that have granted the lock and whose \
+    clocks were not set are no majority. Their rates and the client's must agree within 1 % \
     (chrony: maxslewrate 5000 at most)";
 
 /// Of so many nodes.

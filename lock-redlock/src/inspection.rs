@@ -2,14 +2,61 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use lock_core::driver::Inspection;
 use lock_redis::node;
 
-use crate::node::Held;
+use crate::node::{Ask, Held, Keys, Node};
+use crate::quorum::{Answer, Quorum};
+
+/// How long nodes that have not answered are waited for if only the token is not known yet. A caller whose wait is over
+/// waits for 50 ms in all.
+const FOR_THE_TOKEN: Duration = Duration::from_millis(20);
+
+impl<N: Node> Quorum<N> {
+    /// Who holds the lock, as far as a majority says so; what the nodes have answered, if fewer have. One that is silent is
+    /// not waited for once a majority shows the same holder and token, or none can any more; and for the token alone not
+    /// for long.
+    pub async fn inspect(
+        &self,
+        keys: Arc<Keys>,
+        patience: Duration,
+    ) -> Result<Inspection, Vec<Answer<Option<Held>>>> {
+        let ask =
+            Ask { keys, value: "".into(), earlier: [].into(), ttl: Duration::ZERO, longest: Duration::ZERO };
+        let mut looks = self.ask_all(|node| {
+            let ask = ask.clone();
+            async move { node.look(ask, patience).await }
+        });
+        let mut answers: Vec<Answer<Option<Held>>> = Vec::new();
+        let (mut held, mut to_come) = (Vec::new(), self.nodes().len());
+        loop {
+            let inspection = shown(held.iter().cloned(), self.majority());
+            let answered = answers.iter().filter(|(_, look)| look.is_ok()).count();
+            let is_open = most_that_agree(&held) + to_come >= self.majority();
+            let look = match &inspection.holder {
+                _ if answered >= self.majority() && (to_come == 0 || !is_open) => return Ok(inspection),
+                Some(holder) if holder.token.is_some() => return Ok(inspection),
+                Some(_) => match self.clock().timeout(FOR_THE_TOKEN, looks.recv()).await {
+                    Some(look) => look,
+                    None => return Ok(inspection),
+                },
+                None => looks.recv().await,
+            };
+            let Some((at, look)) = look else { break };
+            to_come -= 1;
+            held.extend(look.as_ref().ok().cloned().flatten());
+            answers.push((at, look));
+        }
+        answers.sort_by_key(|(at, _)| *at);
+        Err(answers)
+    }
+}
 
 /// Who holds the lock, as far as a majority says so.
-pub(crate) fn shown(held: impl Iterator<Item = Held>, majority: usize) -> Inspection {
+fn shown(held: impl Iterator<Item = Held>, majority: usize) -> Inspection {
     let holder = held_by_a_majority(held, majority)
         .map(|Held { value, left, token, now }| node::entry(value, left, token, now));
     Inspection { holder, waiters: None }

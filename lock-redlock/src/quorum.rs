@@ -43,6 +43,10 @@ impl<N: Node> Quorum<N> {
         self.nodes.len() / 2 + 1
     }
 
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// How long a node may take for an answer, in a call that may take so long.
     pub(crate) fn node_patience(&self, whole: Duration) -> Duration {
         self.patience.min(whole)

@@ -10,7 +10,7 @@ use lock_core::{Cause, Client, Error, ErrorKind, Guard, Instant, Lock};
 
 use super::NAMES;
 use super::dice::Dice;
-use super::log::{CallId, Parting, What, Why};
+use super::log::{CallId, Parting, Wait, What, Why};
 use super::plan::{ByHand, Plan, Way};
 use super::site::Site;
 use super::tally::micros;
@@ -66,7 +66,12 @@ impl Caller {
         let (client, terms) = (self.machine, plan.terms);
         let (stage, deadline) = (Cell::new(Stage::Asking), Cell::new(None));
         let section = Section { caller: self, call, stage, deadline, plan };
-        section.log(What::Asked { call, client, lock: plan.lock, terms });
+        let waits = match (plan.way, plan.wait) {
+            (Way::Try, _) => Wait::Not,
+            (_, Some(wait)) => Wait::For(wait),
+            (_, None) => Wait::Ever,
+        };
+        section.log(What::Asked { call, client, lock: plan.lock, terms, waits });
         match plan.way {
             Way::Run => section.run(&lock).await,
             Way::Try => section.acquire(async { lock.try_acquire().await }).await,
@@ -125,7 +130,7 @@ impl Section<'_> {
             None => return self.is_refused(Why::Cancelled),
         };
         self.hold(&guard).await;
-        self.let_go(self.plan.parting);
+        self.let_go(&guard, self.plan.parting);
         let leaves = match self.plan.parting {
             Parting::HalfRelease => Some(self.caller.pause(1, 2_000)),
             Parting::Release => None,
@@ -140,7 +145,7 @@ impl Section<'_> {
         let work = lock.run(async |guard| {
             let _parting = Dropped { section: self, guard };
             self.hold(guard).await;
-            self.let_go(Parting::Run);
+            self.let_go(guard, Parting::Run);
         });
         // Some go away in the middle of their work.
         let leaves = self.plan.leaves_after.map(|after| after + self.plan.holds / 2);
@@ -212,7 +217,7 @@ impl Section<'_> {
             return;
         }
         self.deadline.set(Some(self.now() + left));
-        self.log(What::Held { call: self.call });
+        self.log(What::Held { call: self.call, left: micros(left) });
     }
 
     fn is_told(&self, cause: Option<Cause>) {
@@ -224,9 +229,10 @@ impl Section<'_> {
         self.log(What::Told { call: self.call, cause, late, left: micros(left) });
     }
 
-    fn let_go(&self, parting: Parting) {
+    fn let_go(&self, guard: &Guard, parting: Parting) {
         self.stage.set(Stage::Over);
-        self.log(What::LetGo { call: self.call, parting });
+        let left = micros(guard.valid_for());
+        self.log(What::LetGo { call: self.call, parting, left });
     }
 
     fn is_refused(&self, why: Why) {
@@ -254,7 +260,7 @@ impl Drop for Dropped<'_> {
             return;
         }
         match self.guard.is_held() {
-            true => self.section.let_go(Parting::Gone),
+            true => self.section.let_go(self.guard, Parting::Gone),
             false => self.section.is_told(None),
         }
     }

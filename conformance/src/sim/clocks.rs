@@ -1,6 +1,6 @@
 //! Clocks that disagree: each machine's starts somewhere, and runs a little too fast or too slow.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lock_core::{Instant, Time, Timer};
@@ -73,6 +73,8 @@ pub(super) struct ServersClock {
     pace: Pace,
     /// By how much it was set in all, in microseconds.
     set_by: AtomicI64,
+    /// And how much of that back.
+    set_back: AtomicU64,
 }
 
 impl ServersClock {
@@ -95,6 +97,7 @@ impl ServersClock {
                 timeline: timeline.clone(),
                 pace: Pace::throw(dice, apart),
                 set_by: AtomicI64::new(0),
+                set_back: AtomicU64::new(0),
             })
             .collect()
     }
@@ -106,6 +109,12 @@ impl ServersClock {
 
     pub(super) fn step(&self, by: i64) {
         self.set_by.fetch_add(by, Ordering::Relaxed);
+        self.set_back.fetch_add(by.min(0).unsigned_abs(), Ordering::Relaxed);
+    }
+
+    /// By how much longer leases may have lasted in all.
+    pub(super) fn set_back(&self) -> Micros {
+        self.set_back.load(Ordering::Relaxed)
     }
 
     /// When it will say `at`, if nobody sets it.

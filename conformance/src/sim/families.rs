@@ -1,8 +1,9 @@
 //! What the simulation has to know of each family of servers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use lock_core::driver::{Driver, Entry, Revoked, When};
+use lock_core::driver::{Busy, Driver, Entry, Inspection, Revoked, When};
 use lock_core::{Context, OwnerBytes, Prefix, Result};
 use lock_memory::ServerTime;
 use lock_memory::lease::LeaseDriver;
@@ -24,6 +25,20 @@ pub(super) struct Holder {
     pub(super) token: u64,
 }
 
+/// What one server has of a call that holds a lock, or may be about to hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Which server.
+    pub(super) place: usize,
+    pub(super) call: CallId,
+    /// Which of the call's grants it is of, as far as servers tell them apart.
+    pub(super) grant: u64,
+    /// The highest that the call may have been granted with it.
+    pub(super) token: u64,
+    /// How much of its lease is left, by that server's clock.
+    pub(super) left: Duration,
+}
+
 /// What a request does, as far as the checker asks.
 #[derive(Clone, Debug)]
 pub(super) enum Deed {
@@ -35,6 +50,8 @@ pub(super) enum Deed {
     Revoke { lock: LockId, when: When },
     /// Keeps what there is, and says so.
     Proof,
+    /// Looks who holds the lock.
+    Look { lock: LockId },
     /// Ends a session.
     Close,
     /// Nothing by which a holder could change.
@@ -45,6 +62,9 @@ pub(super) enum Deed {
 pub(super) trait Family: Server + Sized {
     /// Whether it promises anything to those who set its clock.
     const STEPS: bool;
+
+    /// Whether those who wait have places at the server.
+    const KEEPS_PLACES: bool = false;
 
     /// How many servers there are in a history. Each has its own clock.
     fn servers(_dice: &mut Dice) -> usize {
@@ -86,15 +106,23 @@ pub(super) trait Family: Server + Sized {
     fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder>;
 
     /// Who holds it on any of the servers, and may be about to be its holder.
-    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Holder> {
-        self.holder(now, key).into_iter().collect()
-    }
+    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part>;
 
     /// Who has a place behind the holder.
     fn waiting(&mut self, now: &[ServerTime], key: Key) -> Vec<CallId>;
 
     /// Whether this is an answer by which a client believes that it has a lock.
     fn is_grant(answer: &Self::Answer) -> bool;
+
+    /// For how long a server that answers this has no vote.
+    fn sits_out(_answer: &Self::Answer) -> Option<Duration> {
+        None
+    }
+
+    /// Whether this says when the holder's lease ends, and not when to try again.
+    fn shows_a_lease(busy: &Busy) -> bool {
+        busy.free_in.is_some()
+    }
 
     /// Whether a revoke was done.
     fn has_revoked(answer: &Self::Answer) -> bool;
@@ -121,6 +149,7 @@ impl Family for LeaseServer {
             lease::Request::Attempt { key, owner, label, .. } => attempt(key, *owner, label.as_str(), None),
             lease::Request::Release { key, owner } => release(key, *owner),
             lease::Request::Revoke { key, when, .. } => revoke(key, *when),
+            lease::Request::Inspect { key } => look(key),
             lease::Request::Renew { .. } => Deed::Proof,
             _ => Deed::Nothing,
         }
@@ -135,10 +164,11 @@ impl Family for LeaseServer {
     }
 
     fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
-        match self.handle(now[0], NOBODY, lease::Request::Inspect { key }).answer {
-            lease::Answer::Holder(entry) => entry.as_ref().and_then(holder),
-            _ => None,
-        }
+        self.inspected(now, key).as_ref().and_then(holder)
+    }
+
+    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
+        self.inspected(now, key).as_ref().and_then(part).into_iter().collect()
     }
 
     fn waiting(&mut self, _now: &[ServerTime], _key: Key) -> Vec<CallId> {
@@ -157,6 +187,7 @@ impl Family for LeaseServer {
 impl Family for QueueServer {
     /// A session server measures time by itself: nobody sets that clock.
     const STEPS: bool = false;
+    const KEEPS_PLACES: bool = true;
 
     fn begin(now: &[ServerTime]) -> QueueServer {
         QueueServer::new(now[0])
@@ -174,6 +205,7 @@ impl Family for QueueServer {
             }
             queue::Request::Release { key, owner, .. } => release(key, *owner),
             queue::Request::Revoke { key, when, .. } => revoke(key, *when),
+            queue::Request::Inspect { key } => look(key),
             queue::Request::Heartbeat { .. } => Deed::Proof,
             queue::Request::CloseSession { .. } => Deed::Close,
             _ => Deed::Nothing,
@@ -189,19 +221,15 @@ impl Family for QueueServer {
     }
 
     fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
-        match self.handle(now[0], NOBODY, queue::Request::Inspect { key }).answer {
-            queue::Answer::Inspected(inspection) => inspection.holder.as_ref().and_then(holder),
-            _ => None,
-        }
+        self.inspected(now, key).holder.as_ref().and_then(holder)
+    }
+
+    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
+        self.inspected(now, key).holder.as_ref().and_then(part).into_iter().collect()
     }
 
     fn waiting(&mut self, now: &[ServerTime], key: Key) -> Vec<CallId> {
-        match self.handle(now[0], NOBODY, queue::Request::Inspect { key }).answer {
-            queue::Answer::Inspected(inspection) => {
-                inspection.waiters.iter().flatten().filter_map(call).collect()
-            }
-            _ => Vec::new(),
-        }
+        self.inspected(now, key).waiters.iter().flatten().filter_map(call).collect()
     }
 
     fn is_grant(answer: &queue::Answer) -> bool {
@@ -210,6 +238,35 @@ impl Family for QueueServer {
 
     fn has_revoked(answer: &queue::Answer) -> bool {
         matches!(answer, queue::Answer::Revoked(Revoked::Free | Revoked::FreeIn(_)))
+    }
+}
+
+/// A server of one process that is asked past the network.
+trait Inspected: Server {
+    type Shown;
+
+    fn inspected(&mut self, now: &[ServerTime], key: Key) -> Self::Shown;
+}
+
+impl Inspected for LeaseServer {
+    type Shown = Option<Entry>;
+
+    fn inspected(&mut self, now: &[ServerTime], key: Key) -> Option<Entry> {
+        match self.handle(now[0], NOBODY, lease::Request::Inspect { key }).answer {
+            lease::Answer::Holder(entry) => entry,
+            _ => None,
+        }
+    }
+}
+
+impl Inspected for QueueServer {
+    type Shown = Inspection;
+
+    fn inspected(&mut self, now: &[ServerTime], key: Key) -> Inspection {
+        match self.handle(now[0], NOBODY, queue::Request::Inspect { key }).answer {
+            queue::Answer::Inspected(inspection) => inspection,
+            _ => Inspection::default(),
+        }
     }
 }
 
@@ -233,6 +290,10 @@ fn release(key: &Key, owner: lock_core::Owner) -> Deed {
     lock(key).map_or(Deed::Nothing, |lock| Deed::Release { lock, owner: shown(owner) })
 }
 
+fn look(key: &Key) -> Deed {
+    lock(key).map_or(Deed::Nothing, |lock| Deed::Look { lock })
+}
+
 fn revoke(key: &Key, when: When) -> Deed {
     lock(key).map_or(Deed::Nothing, |lock| Deed::Revoke { lock, when })
 }
@@ -247,4 +308,9 @@ fn call(entry: &Entry) -> Option<CallId> {
 
 fn holder(entry: &Entry) -> Option<Holder> {
     Some(Holder { call: call(entry)?, token: entry.token?.get() })
+}
+
+fn part(entry: &Entry) -> Option<Part> {
+    let Holder { call, token } = holder(entry)?;
+    Some(Part { place: 0, call, grant: token, token, left: entry.expires_in.unwrap_or_default() })
 }

@@ -90,6 +90,21 @@ pub(super) enum Climate {
 const EARLY: Micros = 200_000;
 
 impl Fault {
+    /// The same, of those that leave the network alone.
+    pub(super) fn throw_beside_the_network(
+        dice: &mut Dice,
+        servers: usize,
+        locks: usize,
+        climate: Climate,
+    ) -> Fault {
+        loop {
+            let fault = Fault::throw(dice, servers, locks, climate);
+            if !fault.kind.is_of_the_network() {
+                return fault;
+            }
+        }
+    }
+
     /// One of those that the promises of so many servers cover, and which concern so many locks.
     pub(super) fn throw(dice: &mut Dice, servers: usize, locks: usize, climate: Climate) -> Fault {
         let ttl = TTL.as_micros() as Micros;
@@ -117,6 +132,18 @@ impl Fault {
             }
         };
         Fault { kind, begins, ends: begins + lasts }
+    }
+}
+
+impl Kind {
+    /// Whether messages are lost or late by it.
+    pub(super) fn is_of_the_network(self) -> bool {
+        match self {
+            Kind::Loss | Kind::Delay | Kind::Partition(_) | Kind::ServerCut(_) => true,
+            Kind::ProofsLost(_) | Kind::ProofsLate(_) | Kind::LastWord(_) => true,
+            Kind::Doubling | Kind::Pause(_) | Kind::Death(_) | Kind::ServerPause(_) => false,
+            Kind::LeaseEnd(_) | Kind::SessionEnd(_) | Kind::Step(..) | Kind::Wipe(..) => false,
+        }
     }
 }
 

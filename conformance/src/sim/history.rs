@@ -17,7 +17,7 @@ use super::clocks::ClientClock;
 use super::dice::{Dice, Seeded};
 use super::families::Family;
 use super::faults::{Climate, Fault};
-use super::log::{Entry, LockId, Log, What};
+use super::log::{Entry, LockId, Log, Rules, WakesBy, What};
 use super::majority::Majority;
 use super::plan::Temper;
 use super::server::World;
@@ -25,6 +25,7 @@ use super::site::Site;
 use super::stories::Story;
 use super::tally::Tally;
 use super::timeline::{Machine, Timeline};
+use super::wakes::Telling;
 use super::{CLIENTS, MACHINES, NAMES};
 
 /// Callers in each process: they meet at its gates.
@@ -58,6 +59,14 @@ pub struct History {
     pub tally: Tally,
     /// What the checker says.
     pub verdict: Verdict,
+}
+
+impl History {
+    /// How much time passed until the last client was shut down.
+    pub(super) fn lasted(&self) -> Duration {
+        let last = self.log.iter().rfind(|entry| !matches!(entry.what, What::Remains { .. }));
+        Duration::from_micros(last.map_or(0, |entry| entry.at))
+    }
 }
 
 /// Plays the history of this seed, and checks it.
@@ -99,7 +108,7 @@ impl Drop for Playing {
 }
 
 fn play_on<S: Family>(family: FamilyName, seed: u64, script: Script) -> History {
-    let stage = Rc::new(Stage::<S>::new(seed, script));
+    let stage = Rc::new(Stage::<S>::new(family, seed, script));
     let timeline = stage.timeline.clone();
     let runtime = Builder::new_current_thread().on_thread_park(move || timeline.go_on()).build();
     let runtime = runtime.expect("a runtime without I/O needs nothing of the system");
@@ -126,6 +135,17 @@ enum End {
     Stuck,
 }
 
+/// So many histories of a thousand leave waking to pushes.
+const BY_PUSHES: u64 = 150;
+
+/// Thrown apart, so that the others stay what they are.
+fn wakes(seed: u64, script: Script) -> WakesBy {
+    match script {
+        Script::Chance if Dice::new(!seed).chance(BY_PUSHES) => WakesBy::PushesAlone,
+        _ => WakesBy::PushesAndLooks,
+    }
+}
+
 /// All that takes part in a history.
 struct Stage<S: Family> {
     timeline: Timeline,
@@ -139,7 +159,7 @@ struct Stage<S: Family> {
 type Left = [Rc<Cell<usize>>; CALLERS];
 
 impl<S: Family> Stage<S> {
-    fn new(seed: u64, script: Script) -> Stage<S> {
+    fn new(family: FamilyName, seed: u64, script: Script) -> Stage<S> {
         let mut dice = Dice::new(seed);
         let timeline = Timeline::new(MACHINES);
         let log = Log::new(timeline.clone());
@@ -155,7 +175,14 @@ impl<S: Family> Stage<S> {
             (Script::Chance, 35..60) if servers > 1 => Climate::Storm,
             _ => Climate::Mild,
         };
-        let world = World::<S>::new(timeline.clone(), log.clone(), (servers, locks), climate, dice.fork());
+        let wakes = wakes(seed, script);
+        let climate = match (climate, wakes) {
+            (Climate::Storm, WakesBy::PushesAlone) => Climate::Mild,
+            _ => climate,
+        };
+        let world =
+            World::<S>::new(timeline.clone(), log.clone(), (servers, locks), climate, wakes, dice.fork());
+        log.write(What::Opens(Rules { family, servers, wakes }));
         match script {
             Script::Told(story) => {
                 world.state().server.forgets_by(story.guard);
@@ -168,8 +195,12 @@ impl<S: Family> Stage<S> {
                 if climate == Climate::Wipes && servers > 1 {
                     Fault::losses(&mut dice, servers).into_iter().for_each(|fault| world.plan(fault));
                 }
+                let throw = match wakes {
+                    WakesBy::PushesAndLooks => Fault::throw,
+                    WakesBy::PushesAlone => Fault::throw_beside_the_network,
+                };
                 for _ in 0..dice.within(4, 8) {
-                    world.plan(Fault::throw(&mut dice, servers, locks, climate));
+                    world.plan(throw(&mut dice, servers, locks, climate));
                 }
             }
         }
@@ -178,7 +209,11 @@ impl<S: Family> Stage<S> {
             Script::Told(_) => Temper::Plain,
             Script::Chance => Temper::Wild,
         };
-        let site = Site::new(timeline.clone(), log.clone(), locks, temper, move |fault| befalls.plan(fault));
+        let site = Site::new(timeline.clone(), log.clone(), locks, temper, move |fault: Fault| {
+            if wakes == WakesBy::PushesAndLooks || !fault.kind.is_of_the_network() {
+                befalls.plan(fault);
+            }
+        });
         Stage { timeline, log, world, site, dice: RefCell::new(dice) }
     }
 
@@ -194,6 +229,10 @@ impl<S: Family> Stage<S> {
                 if let Some((machine, left)) = ended.expect("callers don't panic") {
                     processes.spawn_local(self.clone().process(machine + CLIENTS, left));
                 }
+            }
+            self.timeline.comes(self.world.last_deadline()).await;
+            for lock in self.world.locks() {
+                self.log.write(What::Remains { lock, calls: self.world.remains(lock) });
             }
         };
         tokio::select! {
@@ -217,6 +256,8 @@ impl<S: Family> Stage<S> {
                 ended.expect("callers don't panic");
             }
             let left = client.shutdown(SHUTDOWN).await;
+            // A lease that has ended is heard of when the server is looked at.
+            self.world.locks().for_each(|lock| _ = self.world.look(lock));
             self.log.write(What::ShutDown { client: machine, left });
         };
         tokio::select! {
@@ -247,7 +288,10 @@ impl<S: Family> Stage<S> {
             _ => {}
         });
         let (wire, servers) = (self.world.end(machine), self.world.clocks.len());
-        let connect = |context: lock_core::Context| async move { S::driver(wire, servers, context) };
+        let wakes = self.world.wakes();
+        let connect = |context: lock_core::Context| async move {
+            Ok(Telling::<S, _>::new(S::driver(wire, servers, context)?, wakes))
+        };
         options.open("memory", "simulated", connect).await.expect("connecting asks nobody")
     }
 }

@@ -6,7 +6,7 @@ use lock_memory::ServerTime;
 use lock_memory::server::ClientId;
 use lock_memory::wire::Pushed;
 
-use super::families::{Family, Holder, NOBODY};
+use super::families::{Family, NOBODY, Part};
 use super::faults::{Fault, Kind, Loss};
 use super::log::{CallId, LockId, What};
 use super::server::World;
@@ -60,21 +60,18 @@ impl<S: Family> World<S> {
 
     /// A clock that is set forward ends leases early, or may.
     fn step(self: &Arc<Self>, server: usize, by: i64) {
-        let parts: Vec<Holder> = self.locks().flat_map(|lock| self.parts(lock)).collect();
+        let parts: Vec<_> =
+            self.locks().flat_map(|lock| self.parts(lock).into_iter().map(move |p| (lock, p))).collect();
         self.clocks[server].step(by);
-        if by > 0 {
-            parts.into_iter().for_each(|part| self.is_shortened(part));
+        for (lock, part) in parts.into_iter().filter(|(_, part)| by > 0 && part.place == server) {
+            self.is_cut(lock, part);
         }
     }
 
     fn end_lease(self: &Arc<Self>, lock: LockId) {
-        let (key, parts) = (self.keys[lock].clone(), self.parts(lock));
+        let key = self.keys[lock].clone();
         let ended = self.interfere(|server, now| server.end_lease(now[0], key));
         self.count_if(ended > 0, Occurrence::LeaseEnded);
-        // Of several servers one may have ended it: who has the others may not have a majority any longer.
-        if self.clocks.len() > 1 {
-            parts.into_iter().for_each(|part| self.is_shortened(part));
-        }
     }
 
     fn end_session(self: &Arc<Self>, machine: Machine) {
@@ -101,9 +98,11 @@ impl<S: Family> World<S> {
             }),
             false => {
                 let held = self.locks().filter(|lock| self.look(*lock).is_some()).count();
+                let parts: Vec<_> = self.locks().map(|lock| self.parts(lock)).collect();
                 let now = self.now();
                 self.state().server.forget(server, loss, &now);
-                self.locks().for_each(|lock| _ = self.look(lock));
+                self.for_each_lost(parts, |lock, part| self.is_forgotten(lock, part));
+                self.judge_cuts();
                 held
             }
         };
@@ -121,32 +120,26 @@ impl<S: Family> World<S> {
         let before: Vec<_> = self.locks().map(|lock| self.parts(lock)).collect();
         let pushes = deed(&mut self.state().server, &now);
         self.deliver(0, pushes);
-        let mut ended = 0;
-        for (lock, before) in before.into_iter().enumerate() {
-            let after = self.parts(lock);
-            for lost in before.into_iter().filter(|part| !after.contains(part)) {
-                self.is_shortened(lost);
-                ended += 1;
-            }
-        }
+        let ended = self.for_each_lost(before, |lock, part| self.is_cut(lock, part));
         self.set_bell();
         ended
     }
 
-    /// Who has the lock on any of the servers; whom they have is written down.
-    fn parts(&self, lock: LockId) -> Vec<Holder> {
-        self.look(lock);
-        let now = self.now();
-        self.state().server.parts(&now, self.keys[lock].clone())
-    }
-
-    /// What this call was granted may end early; and so may what it was granted who was deprived of it.
-    pub(super) fn is_shortened(&self, holder: Holder) {
-        let mut next = Some(holder);
-        while let Some(Holder { call, token }) = next {
-            self.log.write(What::Shortened { call, token });
-            next = self.state().deprived.get(&call).copied();
+    /// Calls this with each part that the servers have no longer, and answers how many those are.
+    fn for_each_lost(&self, before: Vec<Vec<Part>>, then: impl Fn(LockId, Part)) -> usize {
+        let mut lost = 0;
+        for (lock, before) in before.into_iter().enumerate() {
+            let after = self.parts(lock);
+            let same = |was: &Part, part: &Part| {
+                (part.place, part.call, part.grant) == (was.place, was.call, was.grant)
+            };
+            let has = |was: &Part| after.iter().any(|part| same(was, part));
+            for part in before.into_iter().filter(|was| !has(was)) {
+                then(lock, part);
+                lost += 1;
+            }
         }
+        lost
     }
 
     pub(super) fn count_if(&self, happened: bool, what: Occurrence) {

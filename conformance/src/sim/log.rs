@@ -1,12 +1,14 @@
 //! What happened, in the order in which it did: the callers' side and the server's, and the faults.
 
+mod details;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use lock_core::driver::When;
 use lock_core::{Cause, Ending};
 
+pub use self::details::{Fate, Parting, Rules, Terms, Wait, WakesBy, Why};
 use super::faults::Fault;
 use super::timeline::{Micros, Timeline};
 
@@ -28,6 +30,8 @@ pub struct Entry {
 /// What can happen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
+    /// The history begins.
+    Opens(Rules),
     /// A caller asks for a lock.
     Asked {
         /// Which call this is.
@@ -38,6 +42,8 @@ pub enum What {
         lock: LockId,
         /// On what terms.
         terms: Terms,
+        /// How long it waits for it.
+        waits: Wait,
     },
     /// It has a guard.
     Granted {
@@ -59,6 +65,8 @@ pub enum What {
     Held {
         /// Which call's.
         call: CallId,
+        /// For how long it is certain, by its own clock.
+        left: u64,
     },
     /// A guard's holder asks for a renewal.
     Renews {
@@ -87,6 +95,8 @@ pub enum What {
         call: CallId,
         /// How.
         parting: Parting,
+        /// For how long it was certain then, by its own clock.
+        left: u64,
     },
     /// The release is answered.
     Ended {
@@ -155,12 +165,35 @@ pub enum What {
         /// Whose it is anywhere.
         calls: Vec<CallId>,
     },
+    /// The server keeps places for these calls, the holder's included.
+    Places {
+        /// In the queue of which lock.
+        lock: LockId,
+        /// In no order that says anything.
+        calls: Vec<CallId>,
+    },
     /// The server ended, or may end, what it had granted before its time.
     Shortened {
         /// Which call's.
         call: CallId,
         /// Granted with this token.
         token: u64,
+        /// When it would have ended by itself, at the latest.
+        until: u64,
+    },
+    /// What was to end before its time is kept for as long as its holder may believe in it.
+    Restored {
+        /// Which call's.
+        call: CallId,
+    },
+    /// A message between a client and a server did not come as it should.
+    Missed {
+        /// Which client.
+        client: usize,
+        /// Which server.
+        server: usize,
+        /// What became of it.
+        fate: Fate,
     },
     /// A release arrives at the server.
     ReleaseArrived {
@@ -187,51 +220,13 @@ pub enum What {
         /// How many claims were left when the time was over.
         left: usize,
     },
-}
-
-/// On what terms a lock is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// For how long it is granted.
-    pub ttl: Duration,
-    /// It is not renewed by itself.
-    pub fixed: bool,
-    /// The longest time that it is held.
-    pub max_hold: Option<Duration>,
-    /// The shortest.
-    pub min_hold: Option<Duration>,
-}
-
-/// How a holder parts with its guard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parting {
-    /// Releases it, and waits for the answer.
-    Release,
-    /// Asks for the release, and goes away before the answer.
-    HalfRelease,
-    /// Drops it.
-    Drop,
-    /// Leaves it to `run`.
-    Run,
-    /// Goes away in the middle of its work.
-    Gone,
-}
-
-/// Why a caller has no guard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// Somebody else holds the lock.
-    Busy,
-    /// Somebody else held it until the wait was over.
-    Timeout,
-    /// The server did not answer.
-    Unavailable,
-    /// It was lost before the caller had it.
-    Lost,
-    /// The caller went away.
-    Cancelled,
-    /// What no history has a reason for.
-    Unexpected,
+    /// The servers are looked at when all clients are shut down and the last lease is over.
+    Remains {
+        /// Of which lock.
+        lock: LockId,
+        /// Whose places and leases are there.
+        calls: Vec<CallId>,
+    },
 }
 
 /// The log of a history. Cheap to clone; all clones are one.
@@ -263,7 +258,7 @@ impl What {
             What::Asked { call, .. }
             | What::Granted { call, .. }
             | What::NotGranted { call, .. }
-            | What::Held { call }
+            | What::Held { call, .. }
             | What::Renews { call }
             | What::Renewed { call }
             | What::Told { call, .. }
@@ -272,11 +267,14 @@ impl What {
             | What::Ended { call, .. }
             | What::Left { call }
             | What::Wrote { call, .. }
-            | What::Shortened { call, .. } => *call == wanted,
+            | What::Shortened { call, .. }
+            | What::Restored { call } => *call == wanted,
             What::ReleaseArrived { of, before, after } => {
                 [of, before, after].into_iter().any(|call| *call == Some(wanted))
             }
             What::ClaimBegins { .. } | What::ClaimLost { .. } | What::ClaimEnds { .. } => false,
+            What::Missed { .. } => false,
+            What::Opens(_) | What::Places { .. } | What::Remains { .. } => true,
             What::Revokes { .. } | What::Holder { .. } | What::Parts { .. } | What::ShutDown { .. } => true,
             What::Begins(_) | What::Over(_) => true,
         }

@@ -8,6 +8,7 @@
 mod callers;
 mod check;
 mod clocks;
+mod cut;
 mod dice;
 mod families;
 mod faults;
@@ -23,13 +24,14 @@ mod site;
 mod stories;
 mod tally;
 mod timeline;
+mod wakes;
 
 use std::time::Duration;
 
 pub use check::{Invariant, Verdict, Violation, check};
 pub use faults::{Fault, Kind, Loss};
 pub use history::{FamilyName, History, play};
-pub use log::{CallId, Entry, LockId, Parting, Terms, What, Why};
+pub use log::{CallId, Entry, Fate, LockId, Parting, Rules, Terms, Wait, WakesBy, What, Why};
 #[doc(hidden)]
 pub use majority::node as node_model;
 pub use report::{Report, family_of, play_many};

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::families::{Deed, Family};
 use super::faults::Kind;
+use super::log::{Fate, WakesBy, What};
 use super::server::{State, World};
 use super::tally::Occurrence;
 use super::timeline::{Machine, Micros};
@@ -31,11 +32,15 @@ enum Cargo {
     Proof,
     /// An answer to one of those, or a grant: what a client believes from.
     Proven,
+    /// What is said once, without a question or an answer.
+    News,
     Other,
 }
 
 /// An answer this much later than its question must not be counted from.
 const LATE_PROOF: Micros = 20_000;
+/// How long a message takes at most, unless it is late.
+pub(super) const IN_TIME: Micros = 1_500;
 
 impl<S: Family> World<S> {
     /// One client's end of the network.
@@ -60,7 +65,22 @@ impl<S: Family> World<S> {
             }
             false => state.delays(machine, cargo),
         };
-        delays.into_iter().flatten().map(move |delay| now + delay)
+        drop(state);
+        let arrives = delays.map(|delay| delay.map(|delay| now + delay));
+        self.misses((server, machine), cargo, arrives);
+        arrives.into_iter().flatten()
+    }
+
+    /// Writes down what the checker has to know of a message that does not come as it should.
+    fn misses(&self, (server, client): (usize, Machine), cargo: Cargo, arrives: [Option<Micros>; 2]) {
+        let tells = |fate| self.log.write(What::Missed { client, server, fate });
+        match arrives[0] {
+            None if cargo == Cargo::News => tells(Fate::NewsLost),
+            None => tells(Fate::Lost),
+            Some(until) if until > self.timeline.now() + IN_TIME => tells(Fate::Late { until }),
+            Some(_) => {}
+        }
+        arrives[1].into_iter().for_each(|until| tells(Fate::Twice { until }));
     }
 
     fn send(self: &Arc<Self>, from: Machine, request: &S::Request, answered: Option<&Answered<S>>) {
@@ -68,7 +88,12 @@ impl<S: Family> World<S> {
             return;
         }
         let (place, deed) = (S::place(request), S::deed(request));
-        for at in self.travel((place, from), if is_proof(&deed) { Cargo::Proof } else { Cargo::Other }) {
+        let cargo = match answered {
+            None => Cargo::News,
+            Some(_) if is_proof(&deed) => Cargo::Proof,
+            Some(_) => Cargo::Other,
+        };
+        for at in self.travel((place, from), cargo) {
             let (world, request, deed, answered) =
                 (self.clone(), request.clone(), deed.clone(), answered.cloned());
             self.timeline.at(at, Some(SERVER + place), move || world.arrive(from, request, &deed, answered));
@@ -99,7 +124,7 @@ impl<S: Family> World<S> {
 
     pub(super) fn push(self: &Arc<Self>, from: usize, to: Machine, pushed: Pushed<S::Push>) {
         let Some(inbox) = self.state().inboxes[to].clone() else { return };
-        for at in self.travel((from, to), Cargo::Other) {
+        for at in self.travel((from, to), Cargo::News) {
             let (inbox, pushed) = (inbox.clone(), pushed.clone());
             self.timeline.at(at, Some(to), move || inbox(pushed));
         }
@@ -127,7 +152,7 @@ impl<S: Server> State<S> {
                 true => Occurrence::Lost,
                 false => return false,
             }
-        } else if self.dice.chance(3) {
+        } else if self.dice.chance(3) && self.wakes == WakesBy::PushesAndLooks {
             Occurrence::Lost
         } else {
             return false;
@@ -143,11 +168,12 @@ impl<S: Server> State<S> {
     /// How long each copy takes.
     fn delays(&mut self, machine: Machine, cargo: Cargo) -> [Option<Micros>; 2] {
         let ttl = TTL.as_micros() as Micros;
-        let late = self.is_on(Kind::Delay) || self.dice.chance(10);
+        let tidy = self.wakes == WakesBy::PushesAlone;
+        let late = self.is_on(Kind::Delay) || (self.dice.chance(10) && !tidy);
         let delay = if cargo == Cargo::Proven && self.is_on(Kind::ProofsLate(machine)) {
             self.dice.within(LATE_PROOF, ttl / 4)
         } else {
-            self.dice.within(50, if late { ttl / 2 } else { 1_500 })
+            self.dice.within(50, if late { ttl / 2 } else { IN_TIME })
         };
         if late {
             self.tally.count(Occurrence::Late);

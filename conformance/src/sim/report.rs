@@ -23,8 +23,10 @@ pub struct Report {
     pub opportunities: [u64; Invariant::ALL.len()],
     /// In the same order.
     pub violations: [u64; Invariant::ALL.len()],
-    /// How often two guards were held at once because the server had been made to end a lease early.
-    pub excused: u64,
+    /// How often each seemed broken, and was excused, in the same order.
+    pub excused: [u64; Invariant::ALL.len()],
+    /// How much time passed in the histories.
+    pub simulated: Duration,
     /// What happened how often.
     pub tally: Tally,
     /// The first history in which something was broken.
@@ -58,8 +60,9 @@ impl Report {
         let Verdict { opportunities, violations, grants, excused } = &history.verdict;
         self.histories += 1;
         self.grants += grants;
-        self.excused += excused;
-        for (sum, more) in self.opportunities.iter_mut().zip(opportunities) {
+        self.simulated += history.lasted();
+        let sums = self.opportunities.iter_mut().chain(&mut self.excused);
+        for (sum, more) in sums.zip(opportunities.iter().chain(excused)) {
             *sum += more;
         }
         for violation in violations {
@@ -81,13 +84,34 @@ impl Report {
 
     /// What could not have been broken, or did not happen: of that, these histories say nothing.
     pub fn untested(&self) -> Vec<String> {
-        let invariants =
-            Invariant::ALL.iter().filter(|invariant| self.opportunities[**invariant as usize] == 0);
+        let invariants = Invariant::ALL.into_iter().filter(|invariant| self.is_untested(*invariant));
         let occurrences = Occurrence::ALL.iter().filter(|what| self.lacks(**what));
         invariants
             .map(|i| i.to_string().trim().to_owned())
             .chain(occurrences.map(Occurrence::to_string))
             .collect()
+    }
+
+    fn is_untested(&self, invariant: Invariant) -> bool {
+        let possible = self.families.iter().any(|family| invariant.can_be_broken_in(*family));
+        possible && self.opportunities[invariant as usize] == 0
+    }
+
+    /// Promises that seemed broken more often than what excuses them can be blamed for.
+    pub fn excessive(&self) -> Vec<String> {
+        let excessive = Invariant::ALL.into_iter().filter(|invariant| self.is_excessive(*invariant));
+        excessive.map(|invariant| invariant.to_string().trim().to_owned()).collect()
+    }
+
+    fn is_excessive(&self, invariant: Invariant) -> bool {
+        let [could, _, excused] = self.counts(invariant);
+        let most = self.families.iter().map(|family| invariant.excused_at_most(*family, could)).max();
+        excused > most.unwrap_or(0)
+    }
+
+    /// Opportunities, violations and excuses.
+    fn counts(&self, invariant: Invariant) -> [u64; 3] {
+        [self.opportunities, self.violations, self.excused].map(|counts| counts[invariant as usize])
     }
 
     fn lacks(&self, what: Occurrence) -> bool {
@@ -106,19 +130,21 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.broken.iter().try_for_each(|history| write!(f, "{history}"))?;
-        writeln!(f, "{:<40} {:>14} {:>10}", "", "opportunities", "violations")?;
+        writeln!(f, "{:<40} {:>14} {:>10} {:>10}", "", "opportunities", "violations", "excused")?;
         for invariant in Invariant::ALL {
-            let (could, was) = (self.opportunities[invariant as usize], self.violations[invariant as usize]);
-            let untested = if could == 0 { "  not tested" } else { "" };
-            writeln!(f, "{invariant:<40} {could:>14} {was:>10}{untested}")?;
+            let [could, was, excused] = self.counts(invariant);
+            let untested = if self.is_untested(invariant) { "  not tested" } else { "" };
+            let excessive = if self.is_excessive(invariant) { "  too many excuses" } else { "" };
+            writeln!(f, "{invariant:<40} {could:>14} {was:>10} {excused:>10}{untested}{excessive}")?;
         }
         writeln!(f)?;
         for what in Occurrence::ALL {
             let untested = if self.lacks(*what) { "  not tested" } else { "" };
             writeln!(f, "{what:<40} {:>14}{untested}", self.tally[*what])?;
         }
-        writeln!(f, "\n{} histories, {} acquisitions", self.histories, self.grants)?;
-        writeln!(f, "{} overlaps excused: the server had been made to end a lease early", self.excused)
+        let hours = self.simulated.as_secs_f64() / 3600.0;
+        let Report { histories, grants, .. } = self;
+        writeln!(f, "\n{histories} histories, {hours:.2} hours of simulated time, {grants} acquisitions")
     }
 }
 

@@ -1,6 +1,6 @@
 //! The servers, as the simulation has them: what arrives there, and whom they have.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::OwnerBytes;
@@ -10,15 +10,17 @@ use lock_memory::server::queue::SessionId;
 use lock_memory::server::{ClientId, Handled, Key, Server};
 use lock_memory::wire::{Inbox, Pushed, Reply};
 
+use super::check::at_most;
 use super::clocks::ServersClock;
+use super::cut::Cuts;
 use super::dice::Dice;
-use super::families::{Deed, Family, Holder};
+use super::families::{Deed, Family, Holder, Part};
 use super::faults::{Climate, Fault};
-use super::log::{CallId, LockId, Log, What};
+use super::log::{CallId, Fate, LockId, Log, WakesBy, What};
 use super::network::Answered;
-use super::tally::{Occurrence, Tally};
+use super::tally::{Occurrence, Tally, micros};
 use super::timeline::{Machine, Micros, Timeline};
-use super::{MACHINES, NAMES, SERVER};
+use super::{LONGEST_TTL, MACHINES, NAMES, SERVER, TTL};
 
 /// The servers and their network.
 pub(super) struct World<S: Server> {
@@ -51,6 +53,10 @@ pub(super) struct State<S: Server> {
     holders: Vec<Option<CallId>>,
     /// By lock: who has it on any of several servers.
     parts: Vec<Vec<CallId>>,
+    /// By lock: who has a place in its queue.
+    places: Vec<Vec<CallId>>,
+    pub(super) cuts: Cuts,
+    pub(super) wakes: WakesBy,
     /// From whom those who revoked a lock have what is left of its lease.
     pub(super) deprived: HashMap<CallId, Holder>,
     /// When the server looks next for what has run out.
@@ -63,6 +69,7 @@ impl<S: Family> World<S> {
         log: Log,
         (servers, locks): (usize, usize),
         climate: Climate,
+        wakes: WakesBy,
         mut dice: Dice,
     ) -> Arc<World<S>> {
         let clocks = ServersClock::of_all(&timeline, servers, climate, &mut dice);
@@ -79,6 +86,9 @@ impl<S: Family> World<S> {
             sessions: vec![None; MACHINES],
             holders: vec![None; locks],
             parts: vec![Vec::new(); locks],
+            places: vec![Vec::new(); locks],
+            cuts: Cuts::default(),
+            wakes,
             deprived: HashMap::new(),
             bell: None,
         };
@@ -89,6 +99,10 @@ impl<S: Family> World<S> {
     /// What has happened so often.
     pub(super) fn tally(&self) -> Tally {
         self.state().tally
+    }
+
+    pub(super) fn wakes(&self) -> WakesBy {
+        self.state().wakes
     }
 
     // ---- requests ---------------------------------------------------------------------------------------------------
@@ -107,6 +121,11 @@ impl<S: Family> World<S> {
         let Handled { answer, pushes } = self.state().server.handle(now, client_id(from), request);
         self.deliver(place, pushes);
         self.after(deed, before, &answer);
+        self.judge_cuts();
+        if let Some(left) = S::sits_out(&answer) {
+            let until = self.timeline.now() + at_most(micros(left));
+            self.log.write(What::Missed { client: from, server: place, fate: Fate::NoVote { until } });
+        }
         if let Some(answered) = answered {
             self.answer((place, from), &Reply { now, answer }, deed, &answered);
         }
@@ -121,7 +140,7 @@ impl<S: Family> World<S> {
                 self.look(*lock)
             }
             Deed::Release { lock, .. } | Deed::Revoke { lock, .. } => self.look(*lock),
-            Deed::Proof | Deed::Close | Deed::Nothing => None,
+            Deed::Proof | Deed::Look { .. } | Deed::Close | Deed::Nothing => None,
         }
     }
 
@@ -137,7 +156,7 @@ impl<S: Family> World<S> {
 
     fn after(&self, deed: &Deed, before: Option<Holder>, answer: &S::Answer) {
         match deed {
-            Deed::Attempt { lock, .. } => _ = self.look(*lock),
+            Deed::Attempt { lock, .. } | Deed::Look { lock } => _ = self.look(*lock),
             Deed::Release { lock, owner } => {
                 let of = self.state().calls.get(owner).copied();
                 let after = self.look(*lock).map(|holder| holder.call);
@@ -155,7 +174,7 @@ impl<S: Family> World<S> {
             Deed::Revoke { lock, when } => {
                 let heir = self.look(*lock);
                 if let Some(before) = before.filter(|_| S::has_revoked(answer)) {
-                    self.is_revoked(before, heir, *when);
+                    self.is_revoked(*lock, before, heir, *when);
                 }
             }
             Deed::Close => self.locks().for_each(|lock| _ = self.look(lock)),
@@ -170,7 +189,7 @@ impl<S: Family> World<S> {
         std::iter::successors(call, next).last()
     }
 
-    fn is_revoked(&self, before: Holder, heir: Option<Holder>, when: When) {
+    fn is_revoked(&self, lock: LockId, before: Holder, heir: Option<Holder>, when: When) {
         match when {
             When::HoldersDeadline => {
                 let mut state = self.state();
@@ -179,7 +198,8 @@ impl<S: Family> World<S> {
             }
             When::Now => {
                 self.count_if(true, Occurrence::RevokedNow);
-                self.is_shortened(before);
+                let Holder { call, token } = before;
+                self.is_cut(lock, Part { place: 0, call, grant: token, token, left: LONGEST_TTL });
             }
         }
     }
@@ -197,7 +217,8 @@ impl<S: Family> World<S> {
         let mut state = self.state();
         if self.clocks.len() > 1 {
             let parts = state.server.parts(&now, self.keys[lock].clone());
-            let calls: Vec<CallId> = parts.into_iter().map(|part| part.call).collect();
+            let calls: BTreeSet<CallId> = parts.into_iter().map(|part| part.call).collect();
+            let calls: Vec<CallId> = calls.into_iter().collect();
             if state.parts[lock] != calls {
                 self.log.write(What::Parts { lock, calls: calls.clone() });
                 state.parts[lock] = calls;
@@ -205,11 +226,33 @@ impl<S: Family> World<S> {
         }
         let holder = state.server.holder(&now, self.keys[lock].clone());
         let call = holder.map(|holder| holder.call);
+        if S::KEEPS_PLACES {
+            let waiting = state.server.waiting(&now, self.keys[lock].clone());
+            let places: Vec<CallId> = call.into_iter().chain(waiting).collect();
+            if state.places[lock] != places {
+                self.log.write(What::Places { lock, calls: places.clone() });
+                state.places[lock] = places;
+            }
+        }
         if state.holders[lock] != call {
             state.holders[lock] = call;
             self.log.write(What::Holder { lock, call });
         }
         holder
+    }
+
+    /// Whose leases and places there are.
+    pub(super) fn remains(&self, lock: LockId) -> Vec<CallId> {
+        let parts: BTreeSet<CallId> = self.parts(lock).into_iter().map(|part| part.call).collect();
+        let waiting = self.state().server.waiting(&self.now(), self.keys[lock].clone());
+        parts.into_iter().chain(waiting).collect()
+    }
+
+    /// When all is over that was under way: messages have arrived, also the second time, and what they took has ended.
+    pub(super) fn last_deadline(&self) -> Micros {
+        let set_back: u64 = self.clocks.iter().map(ServersClock::set_back).sum();
+        let lasts = micros(TTL) + at_most(micros(LONGEST_TTL) + set_back);
+        (0..self.clocks.len()).map(|place| self.timeline.goes_on(SERVER + place)).max().unwrap_or(0) + lasts
     }
 
     pub(super) fn locks(&self) -> impl Iterator<Item = LockId> + use<S> {

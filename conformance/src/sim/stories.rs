@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::check::Invariant;
 use super::dice::Dice;
 use super::faults::{Climate, Fault, Guard, Kind, Loss};
 use super::history::{FamilyName, History, Script, play_by};
@@ -36,6 +37,8 @@ pub struct Telling {
     pub grants: u64,
     /// Histories in which two guards of one lock said at the same time that they hold it.
     pub with_two_holders: u64,
+    /// Histories in which a promise was broken: what the story is about does not excuse that.
+    pub with_broken_promises: u64,
     /// Histories in which a write came behind one of a newer holder: what a resource without tokens takes.
     pub with_stale_writes: u64,
     /// Such writes.
@@ -107,9 +110,12 @@ impl Telling {
         self.histories += 1;
         self.grants += history.verdict.grants;
         let violations = &history.verdict.violations;
-        let two_hold = |violation: &super::Violation| violation.invariant == super::Invariant::Exclusion;
-        let overlap = history.verdict.excused > 0 || violations.iter().any(two_hold);
+        let two_hold = |violation: &super::Violation| violation.invariant == Invariant::Exclusion;
+        let excused =
+            [Invariant::Exclusion, Invariant::LossInTime].map(|i| history.verdict.excused[i as usize]);
+        let overlap = excused != [0, 0] || violations.iter().any(two_hold);
         self.with_two_holders += u64::from(overlap);
+        self.with_broken_promises += u64::from(!violations.is_empty());
         let (stale, taken) = stale_writes(history);
         self.with_stale_writes += u64::from(stale > 0);
         self.stale_writes += stale;

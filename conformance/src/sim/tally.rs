@@ -191,7 +191,7 @@ impl Tally {
                 let told = calls.remove(&call);
                 self.is_told(cause, told.is_some_and(|call| call.terms.fixed && !call.by_hand));
             }
-            What::LetGo { call, parting } => {
+            What::LetGo { call, parting, .. } => {
                 if let Some(call) = calls.remove(&call)
                     && call.terms.min_hold.is_some_and(|least| entry.at - call.asked < micros(least))
                 {

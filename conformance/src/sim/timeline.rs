@@ -106,6 +106,19 @@ impl Timeline {
         state.stopped[machine] > state.now
     }
 
+    /// When this machine goes on, or now.
+    pub(super) fn goes_on(&self, machine: Machine) -> Micros {
+        let state = self.state();
+        state.now.max(state.stopped[machine])
+    }
+
+    /// Resolves at this time, by no machine's clock.
+    pub(super) fn comes(&self, at: Micros) -> impl Future<Output = ()> + use<> {
+        let (ring, rung) = oneshot::channel();
+        self.at(at, None, move || _ = ring.send(()));
+        async move { _ = rung.await }
+    }
+
     /// For how long this machine has been running without a stop.
     pub(super) fn awake_for(&self, machine: Machine) -> Micros {
         let state = self.state();

@@ -40,15 +40,19 @@ pub(crate) fn busy() -> Step<Attempt> {
 
 /// An answer that shows who holds it: `label`, for so long already.
 pub(crate) fn busy_with(label: &str, since: Duration, expires_in: Duration) -> Step<Attempt> {
-    let holder = Entry {
+    let holder = entry(label, since, expires_in);
+    let busy = Busy { queued: false, free_in: Some(expires_in), holder: Some(holder.into()) };
+    (ms(1), Ok(Attempt::Busy(busy)))
+}
+
+pub(crate) fn entry(label: &str, since: Duration, expires_in: Duration) -> Entry {
+    Entry {
         owner: OwnerBytes::new(*b"theirs"),
         label: Some(label.to_owned()),
         token: FencingToken::new(6),
         since: Some(since),
         expires_in: Some(expires_in),
-    };
-    let busy = Busy { queued: false, free_in: Some(expires_in), holder: Some(holder.into()) };
-    (ms(1), Ok(Attempt::Busy(busy)))
+    }
 }
 
 pub(crate) fn held(valid_for: Duration) -> Step<Renewal> {
@@ -83,6 +87,8 @@ pub(crate) struct Script {
     pub(crate) revokes: Mutex<VecDeque<Step<Revoked>>>,
     /// What it says to who prepares it; nothing if there is nothing to do.
     pub(crate) inits: Mutex<VecDeque<Step<String>>>,
+    /// Whom it shows to who inspects.
+    pub(crate) shown: Mutex<Option<Entry>>,
     /// What leases belong to: to each lock, unless the test says otherwise before it opens its client.
     pub(crate) lease: OnceLock<Lease>,
     /// By how much the client's clock is ahead of its timers, in milliseconds.
@@ -200,7 +206,8 @@ impl Driver for Scripted {
     }
 
     async fn inspect(&self, _: &Name, _: Duration) -> Result<Inspection> {
-        Ok(Inspection::default())
+        let holder = self.script.shown.lock().expect("no panic under it").clone();
+        Ok(Inspection { holder, waiters: None })
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {

@@ -1,19 +1,20 @@
 //! I3 and I4: nobody believes in a lock that is another one's, and everybody is told before it is.
 
+use super::losses::TOLD_LATE;
 use super::terms::at_most;
+use super::weather::in_order;
 use super::{Call, Checker, Invariant};
 use crate::sim::LONGEST_TTL;
 use crate::sim::log::CallId;
+use crate::sim::network::IN_TIME;
 use crate::sim::tally::micros;
-
-/// How much later than its own deadline a holder may be told: what clocks are rounded to.
-const TOLD_LATE: u64 = 10;
 
 impl Checker {
     /// This call was granted the lock: whoever had it before has been told.
     pub(super) fn succeeds(&mut self, call: CallId) {
         if self.locks[self.calls[call].lock].highest_token.is_some() {
             self.could(Invariant::Exclusion);
+            self.could(Invariant::LossInTime);
         }
         for open in self.locks[self.calls[call].lock].open.clone() {
             // In most cases the new one is the heir. But a grant may come late, after the next one.
@@ -26,8 +27,7 @@ impl Checker {
 
     /// The one who stands still can't be told: its guard says so as soon as it looks, which is checked there.
     fn is_granted_before_told(&mut self, untold: CallId, call: CallId) {
-        let client = self.calls[untold].client;
-        let stands = self.stopped.iter().any(|(stopped, until)| *stopped == client && self.at <= *until);
+        let stands = self.at <= self.weather.stop(self.calls[untold].client);
         if !stands {
             let why = format!("call {untold} was not told before call {call} was granted the lock");
             self.broken_in_time(Invariant::LossInTime, [untold, call], why);
@@ -38,6 +38,14 @@ impl Checker {
         let Some(successor) = self.calls[call].succeeded_by else { return };
         let why = format!("call {call} believes that it holds after call {successor} was granted the lock");
         self.broken_in_time(Invariant::Exclusion, [call, successor], why);
+    }
+
+    /// The server has given a call the lock once more, and its successor has it no longer.
+    pub(super) fn has_it_again(&mut self, call: CallId) {
+        let Some(known) = self.calls.get(call) else { return };
+        if known.succeeded_by.is_some_and(|heir| !self.locks[known.lock].open.contains(&heir)) {
+            self.calls[call].succeeded_by = None;
+        }
     }
 
     pub(super) fn is_granted_in_time(&mut self, call: CallId, late: bool) {
@@ -68,19 +76,42 @@ impl Checker {
 
     /// Broken, unless the server has been made to end what the first of them was granted before its time.
     fn broken_in_time(&mut self, invariant: Invariant, calls: [CallId; 2], message: String) {
-        match self.is_excused(calls[0]) {
-            true => self.verdict.excused += 1,
+        match self.is_shortened(calls[0]) {
+            true => self.excused(invariant),
             false => self.broken(invariant, calls.to_vec(), message),
         }
     }
 
-    /// Whether a call may believe in what the server has ended. Once its lease is over it may not: no renewal of it can
-    /// have succeeded, unless the server has given it the lock again.
-    fn is_excused(&self, call: CallId) -> bool {
-        let Call { shortened: Some((shortened, at)), token, lock, .. } = self.calls[call] else {
-            return false;
+    /// Whether a call may believe in what the server has ended: until its next renewal, which tells it. If that is not
+    /// answered as it should, or there is none, until the lease would have ended.
+    fn is_shortened(&self, call: CallId) -> bool {
+        let Some(Shortened { token, at, until }) = self.calls[call].shortened else { return false };
+        let Call { token: own, client, granted, .. } = self.calls[call];
+        let hears = in_order(self.weather.without_any(client), at + 1);
+        let renewed = match (self.renews_every(call), granted) {
+            (Some(pause), Some(granted)) if hears => at.max(granted) + pause + 2 * IN_TIME,
+            _ => until,
         };
-        let over = at + at_most(micros(LONGEST_TTL)) + self.set_back;
-        token <= shortened && (self.at <= over || self.locks[lock].holder == Some(call))
+        own <= token && self.at <= until.min(renewed)
     }
+
+    /// How long it is to a holder's next renewal at most; nothing, if it doesn't renew by itself.
+    fn renews_every(&self, call: CallId) -> Option<u64> {
+        let Call { terms, by_hand, .. } = &self.calls[call];
+        let terms = terms.filter(|terms| !terms.fixed)?;
+        // The pause is counted by the ttl that was last asked for.
+        let ttl = if *by_hand { LONGEST_TTL } else { terms.ttl };
+        Some(at_most(micros(ttl) / 3))
+    }
+}
+
+/// What a call was granted, and the server may have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shortened {
+    /// With this token at most.
+    pub(super) token: u64,
+    /// Since when.
+    pub(super) at: u64,
+    /// When it would have ended by itself.
+    pub(super) until: u64,
 }

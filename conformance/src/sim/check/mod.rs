@@ -1,22 +1,37 @@
 //! The checker: reads a history and says which promises it broke, and how often it could have.
 //!
-//! One file per promise, or two: [`exclusion`] (I3, I4), [`tokens`] (I1, I2), [`refusals`] (I7), [`releases`] (I10) and
-//! [`terms`]. What is known of a call and of a lock stands here.
+//! One file per promise, or two: [`tokens`] (I1, I2), [`exclusion`] (I3, I4), [`losses`] (I4), [`waiting`] (I5, I9),
+//! [`remains`] (I6), [`refusals`] (I7), [`order`] (I8), [`releases`] (I10) and [`terms`]. What was out of order is
+//! [`weather`]'s to say; what is known of a call and of a lock stands here.
 
 mod exclusion;
+mod losses;
+mod order;
 mod refusals;
 mod releases;
+mod remains;
 mod terms;
 mod tokens;
 mod violation;
+mod waiting;
+mod weather;
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use exclusion::Shortened;
+use order::Line;
+use releases::Found;
+use terms::at_least;
+pub(super) use terms::at_most;
+use waiting::Waiting;
+use weather::Weather;
 
 pub use violation::{Invariant, Violation};
 
 use super::NAMES;
 use super::faults::{Fault, Kind};
-use super::log::{CallId, Entry, LockId, Terms, What};
+use super::log::{CallId, Entry, LockId, Terms, Wait, What};
+use super::tally::micros;
 
 /// How many invariants there are.
 const INVARIANTS: usize = Invariant::ALL.len();
@@ -30,8 +45,8 @@ pub struct Verdict {
     pub violations: Vec<Violation>,
     /// Calls that were granted a lock.
     pub grants: u64,
-    /// How often two guards were held at once because the server had been made to end a lease early.
-    pub excused: u64,
+    /// How often each seemed broken, and was not, in the same order: the promise excludes what had gone wrong.
+    pub excused: [u64; INVARIANTS],
 }
 
 /// Checks a history from its beginning to its end.
@@ -39,6 +54,8 @@ pub fn check(log: &[Entry]) -> Verdict {
     let mut checker = Checker::default();
     for (index, entry) in log.iter().enumerate() {
         checker.index = index;
+        checker.waits_until(entry.at);
+        checker.is_told_by(entry.at);
         checker.at = entry.at;
         checker.see(&entry.what);
     }
@@ -51,10 +68,7 @@ struct Checker {
     locks: [Lock; NAMES.len()],
     /// Clients whose process was killed: what they say was said by nobody.
     killed: BTreeSet<usize>,
-    /// Until when each client stands still.
-    stopped: Vec<(usize, u64)>,
-    /// By how much the server's clock was set back in all: leases last longer by that.
-    set_back: u64,
+    weather: Weather,
     index: usize,
     at: u64,
     verdict: Verdict,
@@ -66,6 +80,8 @@ struct Call {
     client: usize,
     lock: LockId,
     terms: Option<Terms>,
+    /// Until when it waits for the lock; nothing, if it looks once.
+    waits_until: Option<u64>,
     asked: u64,
     granted: Option<u64>,
     token: u64,
@@ -77,8 +93,16 @@ struct Call {
     saw_another: bool,
     /// Its holder has asked for a renewal.
     by_hand: bool,
-    /// What was granted with this token may have ended before its time, and when.
-    shortened: Option<(u64, u64)>,
+    /// What it was granted may have ended before its time.
+    shortened: Option<Shortened>,
+    /// Until when its guard was certain when that was last looked at, by a clock that nobody reads.
+    certain_until: Option<u64>,
+    /// The server had another holder after this one.
+    was_anothers: bool,
+    /// When its guard was let go, and for how long that was certain then.
+    let_go: Option<(u64, u64)>,
+    /// What the first release after that found.
+    found: Option<Found>,
     /// Its process may have lost the lock.
     lost: bool,
     /// Told of a loss, it goes on working; its deadline would have come then.
@@ -94,10 +118,20 @@ struct Lock {
     /// Asked, and not answered.
     asking: Vec<CallId>,
     holder: Option<CallId>,
+    /// Whom the server had when it last had any.
+    last_holder: Option<CallId>,
     /// Whose it is on any of several servers.
     parts: Vec<CallId>,
+    /// Who has a place in its queue.
+    places: Vec<CallId>,
+    line: Line,
+    waiting: Waiting,
+    /// When a caller last asked to take it from its holder.
+    revoked: u64,
     /// The clients that have claims, as far as they know, once for each.
     claims: Vec<usize>,
+    /// By client, when one that stood in front was answered.
+    turns: BTreeMap<usize, u64>,
     /// By client, when the last of its claims ended.
     ended: BTreeMap<usize, u64>,
     /// The highest one that was granted, and to whom.
@@ -111,22 +145,37 @@ impl Checker {
             return;
         }
         match *what {
+            What::Opens(rules) => self.weather.opens(rules),
+            What::Missed { client, server, fate } => self.weather.misses(self.at, (client, server), fate),
             What::Parts { lock, ref calls } => self.parts_are(lock, calls),
-            What::Asked { call, client, lock, terms } => self.asked(call, client, lock, terms),
+            What::Places { lock, ref calls } => self.places_are(lock, calls),
+            What::Remains { lock, ref calls } => self.remains(lock, calls),
+            What::Asked { call, client, lock, terms, waits } => {
+                self.asked(call, client, lock, terms);
+                self.calls[call].waits_until = match waits {
+                    Wait::Not => None,
+                    Wait::For(wait) => Some(self.at + at_least(micros(wait))),
+                    Wait::Ever => Some(u64::MAX),
+                };
+            }
             What::Granted { call, token, late } => self.granted(call, token, late),
             What::NotGranted { call, why } => self.not_granted(call, why),
-            What::Held { call } => {
+            What::Held { call, left } => {
+                self.is_certain(call, left);
                 self.holds_alone(call);
                 self.holds_on_its_terms(call);
             }
             What::Renews { call } => self.calls[call].by_hand = true,
             What::Told { call, cause, late, left } => {
                 self.told(call, late);
+                self.calls[call].lost = true;
+                cause.into_iter().for_each(|cause| self.has_a_reason(call, cause, left));
                 // Whose work was dropped with the lock is told nothing.
                 self.calls[call].works_until = cause.map(|_| self.at + left - left / 100);
             }
-            What::LetGo { call, .. } => {
+            What::LetGo { call, left, .. } => {
                 self.closes(call);
+                self.calls[call].let_go = Some((self.at, left));
                 self.calls[call].works_until = None;
             }
             What::GivenBack { call } => self.given_back(call),
@@ -136,14 +185,19 @@ impl Checker {
             What::ClaimLost { client, lock } => self.claim_lost(client, lock),
             What::ClaimEnds { client, lock } => self.claim_ends(client, lock),
             What::Revokes { call, client, lock, .. } => {
+                self.locks[lock].revoked = self.at;
                 *self.call(call) = Call { client, lock, asked: self.at, ..Call::default() };
             }
             What::Holder { lock, call } => self.holder_is(lock, call),
-            What::Shortened { call, token } => {
+            What::Shortened { call, token, until } => {
                 let at = self.at;
                 let shortened = &mut self.call(call).shortened;
-                *shortened = (*shortened).max(Some((token, at)));
+                // Ended once more: its holder may still believe in what it was granted before the first time.
+                let before =
+                    shortened.filter(|before| before.token == token).map_or(0, |before| before.until);
+                *shortened = Some(Shortened { token, at, until: until.max(before) });
             }
+            What::Restored { call } => self.call(call).shortened = None,
             What::ReleaseArrived { of, before, after } => {
                 self.release_arrived(of, before, after);
                 self.is_held_long_enough(of, before, after);
@@ -171,7 +225,10 @@ impl Checker {
         self.is_granted_in_time(call, late);
         self.calls[call].token = token;
         self.calls[call].granted = Some(self.at);
+        self.calls[call].was_anothers |= self.locks[lock].parts.iter().any(|part| *part != call);
         self.succeeds(call);
+        self.is_served(call, lock);
+        self.gives_way(call);
         self.has_a_higher_token(call, token);
         self.locks[lock].open.push(call);
     }
@@ -183,18 +240,14 @@ impl Checker {
     }
 
     fn begins(&mut self, fault: Fault) {
-        match fault.kind {
-            Kind::Pause(client) => self.stopped.push((client, fault.ends)),
-            Kind::Step(_, by) if by < 0 => self.set_back += by.unsigned_abs(),
-            Kind::Death(client) => {
-                self.killed.insert(client);
-                let calls = &self.calls;
-                for lock in &mut self.locks {
-                    lock.open.retain(|call| calls[*call].client != client);
-                    lock.asking.retain(|call| calls[*call].client != client);
-                }
+        self.weather.begins(self.at, fault);
+        if let Kind::Death(client) = fault.kind {
+            self.killed.insert(client);
+            let calls = &self.calls;
+            for lock in &mut self.locks {
+                lock.open.retain(|call| calls[*call].client != client);
+                lock.asking.retain(|call| calls[*call].client != client);
             }
-            _ => {}
         }
     }
 
@@ -203,6 +256,8 @@ impl Checker {
         if left > 0 {
             let why = format!("client {client} has {left} claims left after its shutdown");
             self.broken(Invariant::Ends, Vec::new(), why);
+        } else {
+            self.leaves_nothing(client);
         }
     }
 
@@ -211,7 +266,7 @@ impl Checker {
         match *what {
             What::Granted { call, .. }
             | What::NotGranted { call, .. }
-            | What::Held { call }
+            | What::Held { call, .. }
             | What::Told { call, .. }
             | What::LetGo { call, .. }
             | What::Ended { call, .. } => {
@@ -231,6 +286,10 @@ impl Checker {
 
     fn could(&mut self, invariant: Invariant) {
         self.verdict.opportunities[invariant as usize] += 1;
+    }
+
+    fn excused(&mut self, invariant: Invariant) {
+        self.verdict.excused[invariant as usize] += 1;
     }
 
     fn broken(&mut self, invariant: Invariant, calls: Vec<CallId>, message: String) {

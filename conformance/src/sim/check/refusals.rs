@@ -1,7 +1,16 @@
 //! I7: nobody is refused because of a holder that there is not.
 
-use super::{Checker, Invariant};
+use super::weather::in_order;
+use super::{Call, Checker, Invariant};
+use crate::sim::LONGEST_TTL;
 use crate::sim::log::{CallId, LockId, Why};
+use crate::sim::tally::micros;
+
+/// What a look of a moment ago may not have seen.
+const JUST_NOW: u64 = 10_000;
+
+/// By when one silent node of several can't have kept an answer back: two attempts, and a look.
+const FOR_A_SILENT_NODE: u64 = 2 * 333_334 + 50_000;
 
 impl Checker {
     pub(super) fn not_granted(&mut self, call: CallId, why: Why) {
@@ -18,8 +27,65 @@ impl Checker {
             Why::Unexpected => {
                 self.broken(Invariant::TruthfulRefusal, vec![call], "an error without a reason".to_owned());
             }
-            Why::Unavailable | Why::Lost | Why::Cancelled => {}
+            Why::Unavailable => self.is_in_trouble(call),
+            Why::Lost => {
+                self.could(Invariant::TruthfulRefusal);
+                let ends = self.calls[call].terms.is_some_and(|terms| terms.max_hold.is_some());
+                if !ends && !self.may_be_lost(call) && !self.may_be_revoked(call) {
+                    let why = "lost before its caller had it, and nothing had gone wrong".to_owned();
+                    self.broken(Invariant::TruthfulRefusal, vec![call], why);
+                }
+            }
+            Why::Cancelled => {}
         }
+        self.gives_way(call);
+    }
+
+    /// What others of its process saw before it was answered is no longer so.
+    pub(super) fn gives_way(&mut self, call: CallId) {
+        let Call { client, lock, .. } = self.calls[call];
+        self.locks[lock].turns.insert(client, self.at);
+    }
+
+    /// Said to be out of reach: the servers were, or a majority of them. What went wrong a lease before may have cost the
+    /// client its session, which it is still about to replace.
+    fn is_in_trouble(&mut self, call: CallId) {
+        self.could(Invariant::TruthfulRefusal);
+        let Call { client, asked, .. } = self.calls[call];
+        let from = asked.saturating_sub(micros(LONGEST_TTL));
+        // One server of several that is silent delays each refusal, by as long as a patient client waits for a node.
+        let trouble = match self.at - asked < FOR_A_SILENT_NODE {
+            true => self.weather.without_any(client),
+            false => self.weather.without_a_majority(client),
+        };
+        // What an earlier try was told to forget, and hears once more, takes votes from the next one.
+        let several = self.weather.rules().is_some_and(|rules| rules.servers > 1);
+        let trouble = if several { trouble.max(self.weather.twice(client)) } else { trouble };
+        if !in_order(trouble, from) {
+            return;
+        }
+        match self.stands_behind_no_holder(call) {
+            true => self.excused(Invariant::TruthfulRefusal),
+            false => {
+                let why = "unavailable, and nothing had gone wrong".to_owned();
+                self.broken(Invariant::TruthfulRefusal, vec![call], why);
+            }
+        }
+    }
+
+    /// Who waits behind another call of its process learns at the end of its wait from the server who holds the lock. If
+    /// that shows no holder, since the lock was just given up, it can't say either whether it was held before. And if its
+    /// turn has just come, the server had no time for an answer.
+    fn stands_behind_no_holder(&self, call: CallId) -> bool {
+        let Call { client, lock, .. } = self.calls[call];
+        let lock = &self.locks[lock];
+        let is_before = |other: &CallId| *other < call && self.calls[*other].client == client;
+        if lock.turns.get(&client).is_some_and(|turn| self.at - turn < JUST_NOW) {
+            return true;
+        }
+        let changed = lock.holder.is_none() || self.at - lock.waiting.since < JUST_NOW;
+        changed
+            && lock.asking.iter().any(|other| is_before(other) && self.calls[*other].waits_until.is_some())
     }
 
     /// Whether another one than this call of this client has the lock, or may have.
@@ -34,17 +100,30 @@ impl Checker {
     /// Of several who meet, each may have a part, and nobody a majority.
     pub(super) fn parts_are(&mut self, lock: LockId, calls: &[CallId]) {
         self.locks[lock].parts = calls.to_vec();
+        self.held_by_another(lock);
         for asking in &self.locks[lock].asking {
             self.calls[*asking].saw_another |= calls.iter().any(|call| call != asking);
+        }
+        for open in &self.locks[lock].open {
+            self.calls[*open].was_anothers |= calls.iter().any(|call| call != open);
         }
     }
 
     pub(super) fn holder_is(&mut self, lock: LockId, holder: Option<CallId>) {
         self.locks[lock].holder = holder;
+        self.held_by_another(lock);
         let Some(holder) = holder else { return };
+        if let Some(last) = self.locks[lock].last_holder.replace(holder).filter(|last| *last != holder) {
+            self.call(last).was_anothers = true;
+        }
         for asking in &self.locks[lock].asking {
             self.calls[*asking].saw_another |= *asking != holder;
         }
+        for open in &self.locks[lock].open {
+            self.calls[*open].was_anothers |= *open != holder;
+        }
+        self.has_it_again(holder);
+        self.is_next(lock, holder);
     }
 
     /// Whose release is not answered may hold the lock, for all that its process knows: those who wait behind it in the
@@ -59,6 +138,7 @@ impl Checker {
 
     pub(super) fn claim_ends(&mut self, client: usize, lock: LockId) {
         self.locks[lock].ended.insert(client, self.at);
+        self.locks[lock].turns.insert(client, self.at);
         let claims = &mut self.locks[lock].claims;
         if let Some(at) = claims.iter().position(|claim| *claim == client) {
             claims.swap_remove(at);

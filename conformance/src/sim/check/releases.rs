@@ -1,19 +1,56 @@
-//! I10: a release ends its own hold or nothing, and says so.
+//! I10: a release ends its own hold or nothing, and says which.
 
 use lock_core::Ending;
 
-use super::{Checker, Invariant};
+use super::terms::at_least;
+use super::{Call, Checker, Invariant};
+use crate::sim::LONGEST_TTL;
 use crate::sim::log::CallId;
+use crate::sim::tally::micros;
+
+/// How a release that was asked for found the lock when it first arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Its,
+    NotIts,
+}
 
 impl Checker {
     pub(super) fn ended(&mut self, call: CallId, ending: Ending) {
-        if ending != Ending::Released {
+        self.could(Invariant::HonestRelease);
+        match ending {
+            Ending::Released if !self.calls[call].released => {
+                let why = "said to be released, and the server did not have it any more".to_owned();
+                self.broken(Invariant::HonestRelease, vec![call], why);
+            }
+            Ending::Expired => self.is_over(call),
+            Ending::Released => {}
+        }
+    }
+
+    /// A release is answered with `Expired`: the hold was over, or nothing more could be known of it.
+    fn is_over(&mut self, call: CallId) {
+        let Call { let_go: Some((at, left)), found, lost, .. } = self.calls[call] else { return };
+        // It may have been over by the time of the answer.
+        if self.at >= at + at_least(left) {
             return;
         }
-        self.could(Invariant::HonestRelease);
-        if !self.calls[call].released {
-            let why = "said to be released, and the server did not have it any more".to_owned();
-            self.broken(Invariant::HonestRelease, vec![call], why);
+        // What ended it may have come before the guard was let go, and was not told yet.
+        let lease = at.saturating_sub(micros(LONGEST_TTL));
+        let (since, why) = match found {
+            _ if lost || self.calls[call].shortened.is_some() || self.may_be_revoked(call) => return,
+            Some(Found::Its) => (at, "the server gave up its hold"),
+            Some(Found::NotIts) => (lease, "nothing had ended its hold"),
+            None => (at, "no release came to the server"),
+        };
+        // Of a release that comes twice the first answer counts, which may be the second one's.
+        let once = self.weather.twice(self.calls[call].client) < at;
+        match once && self.was_in_order(call, since) {
+            true => {
+                let why = format!("said to have expired, and {why}");
+                self.broken(Invariant::HonestRelease, vec![call], why);
+            }
+            false => self.excused(Invariant::HonestRelease),
         }
     }
 
@@ -23,8 +60,17 @@ impl Checker {
         before: Option<CallId>,
         after: Option<CallId>,
     ) {
-        if of == before && before != after {
-            of.into_iter().for_each(|call| self.calls[call].released = true);
+        let ends_its_own = of == before && before != after;
+        if let Some(of) = of {
+            let found = if ends_its_own { Found::Its } else { Found::NotIts };
+            let known = self.call(of);
+            if known.let_go.is_some() {
+                known.found.get_or_insert(found);
+            }
+            known.released |= ends_its_own;
+        }
+        if ends_its_own {
+            self.is_announced(of);
             return;
         }
         self.could(Invariant::HonestRelease);

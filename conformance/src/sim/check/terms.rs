@@ -48,6 +48,11 @@ impl Checker {
 }
 
 /// What a clock that is 0.5 % too slow makes of this, rounded.
-pub(super) fn at_most(micros: u64) -> u64 {
-    micros + micros / 190 + 10
+pub(in crate::sim) fn at_most(micros: u64) -> u64 {
+    micros.saturating_add(micros / 190 + 10)
+}
+
+/// What a clock that is 0.5 % too fast makes of this, rounded.
+pub(super) fn at_least(micros: u64) -> u64 {
+    (micros - micros / 190).saturating_sub(10)
 }

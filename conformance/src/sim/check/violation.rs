@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::sim::history::FamilyName;
 use crate::sim::log::{CallId, Entry, What};
 
 /// What the library promises, by its number in the documentation of the checker.
@@ -16,10 +17,22 @@ pub enum Invariant {
     Exclusion,
     /// I4. A loss is told at the guard's own deadline at the latest, and before another one is granted the lock.
     LossInTime,
-    /// I7. "Busy" and "timeout" are said only if another one held the lock, or may have, during the call.
+    /// I5. When nothing is in the way of one who waits any more, it has the lock soon.
+    Liveness,
+    /// I6. Nothing is left on the server of callers that are done.
+    NoOrphan,
+    /// I7. "Busy" and "timeout" are said only if another one held the lock, or may have, during the call, and
+    /// "unavailable" only if the servers were.
     TruthfulRefusal,
-    /// I10. A release ends its own hold or nothing, and "released" is said only if it ended one.
+    /// I8. Where the server keeps places, they are served in the order in which they were taken.
+    Order,
+    /// I9. A lock that is released is a waiter's at once.
+    WokenUp,
+    /// I10. A release ends its own hold or nothing; "released" is said only if it ended one, and "expired" only if there was
+    /// none, or the answer was lost.
     HonestRelease,
+    /// A loss has a reason, and is told with that one.
+    Reasons,
     /// `max_hold` and a fixed lease end a hold in time, and `min_hold` doesn't let it end sooner.
     Terms,
     /// Every call ends, and nothing is left of a client that is shut down.
@@ -28,17 +41,53 @@ pub enum Invariant {
 
 impl Invariant {
     /// All of them, in the order of reports.
-    pub const ALL: [Invariant; 8] = [
+    pub const ALL: [Invariant; 13] = [
         Invariant::FencedExclusion,
         Invariant::TokenOrder,
         Invariant::Exclusion,
         Invariant::LossInTime,
+        Invariant::Liveness,
+        Invariant::NoOrphan,
         Invariant::TruthfulRefusal,
+        Invariant::Order,
+        Invariant::WokenUp,
         Invariant::HonestRelease,
+        Invariant::Reasons,
         Invariant::Terms,
         Invariant::Ends,
     ];
+
+    /// Whether histories of this family can break it.
+    pub fn can_be_broken_in(self, family: FamilyName) -> bool {
+        match self {
+            // The others keep no places.
+            Invariant::Order => family == FamilyName::Queue,
+            _ => true,
+        }
+    }
+
+    /// How often of so many opportunities it may be excused: about twice as often as in a hundred thousand histories, and
+    /// [`EXCUSED_AT_LEAST`] in a few.
+    pub fn excused_at_most(self, family: FamilyName, opportunities: u64) -> u64 {
+        let [lease, queue, redlock] = match self {
+            Invariant::Exclusion => [120, 40, 8],
+            Invariant::LossInTime => [60, 20, 4],
+            Invariant::NoOrphan => [4, 8, 2],
+            Invariant::TruthfulRefusal => [1, 1, 1],
+            Invariant::HonestRelease => [16, 12, 1],
+            _ => return 0,
+        };
+        let of_a_thousand = match family {
+            FamilyName::Lease => lease,
+            FamilyName::Queue => queue,
+            FamilyName::Redlock => redlock,
+        };
+        EXCUSED_AT_LEAST + opportunities * of_a_thousand / 1000
+    }
 }
+
+/// So few excuses say nothing.
+const EXCUSED_AT_LEAST: u64 = 10;
 
 impl fmt::Display for Invariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,8 +96,13 @@ impl fmt::Display for Invariant {
             Invariant::TokenOrder => "I2  token order",
             Invariant::Exclusion => "I3  exclusion in time",
             Invariant::LossInTime => "I4  loss told in time",
+            Invariant::Liveness => "I5  waiters are served",
+            Invariant::NoOrphan => "I6  nothing left behind",
             Invariant::TruthfulRefusal => "I7  truthful refusals",
+            Invariant::Order => "I8  in their order",
+            Invariant::WokenUp => "I9  woken up",
             Invariant::HonestRelease => "I10 honest releases",
+            Invariant::Reasons => "    losses have reasons",
             Invariant::Terms => "    terms kept",
             Invariant::Ends => "    everything ends",
         })

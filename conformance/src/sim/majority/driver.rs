@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Claim, Driver, Finding, Inspection, Release, Renewal, Request, Revocation, Revoked,
 };
-use lock_core::{Context, Info, Name, Random, Result};
+use lock_core::{Context, Done, Error, Info, Name, Random, Result};
 use lock_memory::wire::Wire;
 use lock_redlock::{Candidate, Keys, Quorum, describe};
 use tokio::sync::Notify;
@@ -64,17 +64,15 @@ impl Driver for MajorityDriver {
     }
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
-        let name = request.name.clone();
-        let lock = name.as_str().as_bytes().to_vec();
-        // The nodes of the simulation need no more than the lock's.
-        let keys = Keys { name, lock, token: Vec::new(), channel: Vec::new() };
-        let candidate = Candidate::new(self.quorum.clone(), Arc::new(keys), request, self.random.clone());
+        let keys = Arc::new(keys(request.name.clone()));
+        let candidate = Candidate::new(self.quorum.clone(), keys, request, self.random.clone());
         Box::new(MajorityClaim { candidate, heard: self.heard.clone(), seen: 0 })
     }
 
-    /// Nobody is shown, so that nobody is revoked: who looks at several nodes is not what is simulated.
-    async fn inspect(&self, _name: &Name, _patience: Duration) -> Result<Inspection> {
-        Ok(Inspection { holder: None, waiters: None })
+    /// Whom a majority shows, but not as a revoke would have to name it: who revokes on several nodes is not simulated.
+    async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
+        let shown = self.quorum.inspect(Arc::new(keys(name.clone())), patience).await;
+        shown.map_err(|_| Error::unavailable(Done::No, "too few nodes have answered"))
     }
 
     async fn revoke(&self, _name: &Name, _revocation: Revocation) -> Result<Revoked> {
@@ -84,6 +82,12 @@ impl Driver for MajorityDriver {
     async fn check(&self, _patience: Duration) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
+}
+
+/// The nodes of the simulation need no more than the lock's.
+fn keys(name: Name) -> Keys {
+    let lock = name.as_str().as_bytes().to_vec();
+    Keys { name, lock, token: Vec::new(), channel: Vec::new() }
 }
 
 #[derive(Debug)]

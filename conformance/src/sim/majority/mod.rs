@@ -7,7 +7,7 @@ mod driver;
 mod end;
 pub mod node;
 
-use lock_core::driver::Driver;
+use lock_core::driver::{Busy, Driver};
 use lock_core::{Context, OwnerBytes, Result};
 use lock_memory::ServerTime;
 use lock_memory::server::queue::SessionId;
@@ -15,10 +15,12 @@ use lock_memory::server::{ClientId, Handled, Key, Server};
 use lock_memory::wire::Wire;
 use lock_redlock::{Freed, Vote};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::dice::Dice;
-use super::families::{Deed, Family, Holder};
+use super::families::{Deed, Family, Holder, Part};
 use super::faults::{Guard, Loss};
 use super::log::CallId;
 use super::{CLIENTS, MOST_SERVERS, NAMES};
@@ -118,7 +120,8 @@ impl Family for Majority {
                 _ => Deed::Nothing,
             },
             Question::Renew { .. } => Deed::Proof,
-            Question::Time | Question::Look { .. } | Question::Raise { .. } => Deed::Nothing,
+            Question::Look { ask } => lock(&ask.keys.lock).map_or(Deed::Nothing, |lock| Deed::Look { lock }),
+            Question::Time | Question::Raise { .. } => Deed::Nothing,
         }
     }
 
@@ -151,8 +154,16 @@ impl Family for Majority {
     }
 
     /// Whoever has a vote. What such a call is granted later may have any token.
-    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Holder> {
-        self.votes(now, &key).into_keys().map(|call| Holder { call, token: u64::MAX }).collect()
+    fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
+        let nodes = self.nodes.iter().zip(now).enumerate();
+        let part = |(place, (node, now)): (usize, (&NodeServer, &ServerTime))| {
+            let (value, _, left) = node.holder(*now, key.as_bytes())?;
+            // Each try has its own value: what an earlier one has come by late is not the hold's.
+            let mut grant = DefaultHasher::new();
+            value.hash(&mut grant);
+            Some(Part { place, call: call(value)?, grant: grant.finish(), token: u64::MAX, left })
+        };
+        nodes.filter_map(part).collect()
     }
 
     fn waiting(&mut self, _now: &[ServerTime], _key: Key) -> Vec<CallId> {
@@ -161,6 +172,18 @@ impl Family for Majority {
 
     fn is_grant(answer: &Answer) -> bool {
         matches!(answer, Answer::Vote(Vote::Yes { .. }))
+    }
+
+    fn sits_out(answer: &Answer) -> Option<Duration> {
+        match answer {
+            Answer::Vote(Vote::SitsOut { left }) => Some(*left),
+            _ => None,
+        }
+    }
+
+    /// Who meets candidates that have a part each is told when to try again.
+    fn shows_a_lease(busy: &Busy) -> bool {
+        busy.free_in.is_some() && busy.holder.is_some()
     }
 
     fn has_revoked(_answer: &Answer) -> bool {
@@ -177,7 +200,7 @@ impl Majority {
     fn votes(&self, now: &[ServerTime], key: &Key) -> BTreeMap<CallId, Vec<u64>> {
         let mut votes: BTreeMap<CallId, Vec<u64>> = BTreeMap::new();
         for (node, now) in self.nodes.iter().zip(now) {
-            if let Some((value, token)) = node.holder(*now, key.as_bytes())
+            if let Some((value, token, _)) = node.holder(*now, key.as_bytes())
                 && let Some(call) = call(value)
             {
                 votes.entry(call).or_default().push(token);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lock_core::FencingToken;
 use lock_memory::ServerTime;
@@ -293,10 +294,11 @@ impl NodeServer {
 
     // ---- what is to be seen of it -----------------------------------------------------------------------------------
 
-    /// What the lock's key holds, and its token.
-    pub(super) fn holder(&self, now: ServerTime, key: &[u8]) -> Option<(&str, u64)> {
+    /// What the lock's key holds, its token, and what is left of the lease.
+    pub(super) fn holder(&self, now: ServerTime, key: &[u8]) -> Option<(&str, u64, Duration)> {
         let lock = self.data.locks.get(key).filter(|lock| lock.until > now)?;
-        Some((&lock.value, self.data.tokens.get(key).copied().unwrap_or(0)))
+        let token = self.data.tokens.get(key).copied().unwrap_or(0);
+        Some((&lock.value, token, lock.until.since(now)))
     }
 
     pub(super) fn writes(&self) -> u64 {

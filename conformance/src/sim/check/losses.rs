@@ -1,0 +1,84 @@
+//! Losses: each is told at the guard's deadline, has a reason, and is told with that one.
+
+use lock_core::Cause;
+
+use super::terms::{at_least, at_most};
+use super::weather::in_order;
+use super::{Call, Checker, Invariant};
+use crate::sim::LONGEST_TTL;
+use crate::sim::history::FamilyName;
+use crate::sim::log::CallId;
+use crate::sim::tally::micros;
+
+/// How much later than its deadline a guard may say that it is lost: what clocks are rounded to.
+pub(super) const TOLD_LATE: u64 = 10;
+
+impl Checker {
+    /// A guard says how long it is certain.
+    pub(super) fn is_certain(&mut self, call: CallId, left: u64) {
+        self.calls[call].certain_until = Some(self.at + at_most(left));
+    }
+
+    /// Time goes on to `at`: no guard is left that was certain until a while ago and has said nothing since.
+    pub(super) fn is_told_by(&mut self, at: u64) {
+        let open: Vec<CallId> = self.locks.iter().flat_map(|lock| lock.open.iter().copied()).collect();
+        for call in open {
+            let Call { client, certain_until: Some(until), .. } = self.calls[call] else { continue };
+            // What happens to a machine that stood still happens when it goes on.
+            if at > until.max(self.weather.stop(client)) + TOLD_LATE {
+                self.calls[call].certain_until = None;
+                let why = format!(
+                    "call {call} was certain until {until} us, and was not told that it lost the lock"
+                );
+                self.broken(Invariant::LossInTime, vec![call], why);
+            }
+        }
+    }
+
+    /// A loss is told with this cause, so long before the guard's deadline.
+    pub(super) fn has_a_reason(&mut self, call: CallId, cause: Cause, left: u64) {
+        self.could(Invariant::Reasons);
+        if let Err(why) = self.reason(call, cause, left) {
+            let why = format!("told {cause:?}, and {why}");
+            self.broken(Invariant::Reasons, vec![call], why);
+        }
+    }
+
+    fn reason(&self, call: CallId, cause: Cause, left: u64) -> Result<(), &'static str> {
+        let known = &self.calls[call];
+        let terms = known.terms;
+        match cause {
+            Cause::Expired if left > 0 => Err("its lease was not over"),
+            Cause::Expired if terms.is_some_and(|terms| terms.fixed) => Ok(()),
+            Cause::MaxHold => match terms.and_then(|terms| terms.max_hold) {
+                Some(most) if self.at - known.asked >= at_least(micros(most)) => Ok(()),
+                Some(_) => Err("it was not held for so long"),
+                None => Err("it has no end"),
+            },
+            Cause::Revoked if self.may_be_revoked(call) => Ok(()),
+            Cause::Revoked => Err("no caller has revoked it"),
+            Cause::Session if self.family_is_not(FamilyName::Queue) => Err("there are no sessions"),
+            Cause::Taken if !known.was_anothers => Err("no other call has had it"),
+            Cause::Expired | Cause::Taken | Cause::Gone | Cause::Session if self.may_be_lost(call) => Ok(()),
+            Cause::Expired | Cause::Taken | Cause::Gone | Cause::Session => Err("nothing had gone wrong"),
+            _ => Err("nothing that renews it has ended"),
+        }
+    }
+
+    /// Whether a lock that is renewed in time can be lost: something was out of order since its last renewal that came to
+    /// something.
+    pub(super) fn may_be_lost(&self, call: CallId) -> bool {
+        let since = self.at.saturating_sub(at_most(micros(LONGEST_TTL)));
+        self.calls[call].shortened.is_some() || !self.was_in_order(call, since)
+    }
+
+    /// Who revokes a lock says so before it has looked at it.
+    pub(super) fn may_be_revoked(&self, call: CallId) -> bool {
+        let Call { lock, asked, .. } = self.calls[call];
+        !in_order(self.locks[lock].revoked, asked.saturating_sub(2 * micros(LONGEST_TTL)))
+    }
+
+    fn family_is_not(&self, family: FamilyName) -> bool {
+        self.weather.rules().is_some_and(|rules| rules.family != family)
+    }
+}

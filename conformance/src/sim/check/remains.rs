@@ -1,0 +1,41 @@
+//! I6: nothing is left of callers that are done.
+
+use super::weather::in_order;
+use super::{Checker, Invariant};
+use crate::sim::NAMES;
+use crate::sim::log::{CallId, LockId};
+
+impl Checker {
+    /// A client has shut down: every claim of it has been given back. What came twice or late may have taken a lock
+    /// since, for a lease; and of several servers the last one may not have been reached yet.
+    pub(super) fn leaves_nothing(&mut self, client: usize) {
+        let since = self.at.saturating_sub(self.weather.longest_lease());
+        let late = self.weather.without_any(client).max(self.weather.twice(client));
+        for lock in 0..NAMES.len() {
+            self.could(Invariant::NoOrphan);
+            let has = &self.locks[lock];
+            let there = has.holder.iter().chain(&has.places);
+            // What a revoke has left is its holder's, until that has stopped.
+            let own = |call: &&CallId| {
+                self.calls.get(**call).is_some_and(|known| known.client == client && known.terms.is_some())
+            };
+            let Some(call) = there.copied().filter(|call| own(&call)).min() else { continue };
+            match in_order(late, since) {
+                true => {
+                    let why = format!("client {client} has shut down, and the server has call {call}");
+                    self.broken(Invariant::NoOrphan, vec![call], why);
+                }
+                false => self.excused(Invariant::NoOrphan),
+            }
+        }
+    }
+
+    /// All are done, and what may still have been under way is over.
+    pub(super) fn remains(&mut self, lock: LockId, calls: &[CallId]) {
+        self.could(Invariant::NoOrphan);
+        if !calls.is_empty() {
+            let why = format!("all are done and every lease is over, and the server has calls {calls:?}");
+            self.broken(Invariant::NoOrphan, calls.to_vec(), format!("lock {lock}: {why}"));
+        }
+    }
+}

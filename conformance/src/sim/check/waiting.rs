@@ -1,0 +1,162 @@
+//! I5 and I9: who waits has the lock soon after nothing is in its way, and is woken when it is released.
+
+use super::weather::in_order;
+use super::{Checker, Invariant};
+use crate::sim::log::{CallId, LockId, WakesBy};
+
+/// How long one request may take, and how long the core waits after many that failed.
+const RETRY: u64 = 333_334 + 1_000_000;
+/// The core's own look where the server pushes, by the slowest clock.
+const SAFETY: u64 = 5_030_000;
+/// From what frees a lock, or gives it to a waiter, to that waiter: a push, a request, an answer, and turns of others.
+const WOKEN: u64 = 50_000;
+/// Of several servers none may have won: candidates then pause, so long at most.
+const SPLIT: u64 = 250_000;
+
+/// What is known of those who wait for a lock.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// When it was last held by a guard.
+    live: u64,
+    /// Since when the server has this holder, or none.
+    pub(super) since: u64,
+    /// It has none, and those who listen were told so.
+    announced: bool,
+    /// It was said of this wait that it is too long.
+    told: bool,
+}
+
+impl Checker {
+    /// Time goes on to `at`, and nothing has changed until now.
+    pub(super) fn waits_until(&mut self, at: u64) {
+        for lock in 0..self.locks.len() {
+            if !self.locks[lock].open.is_empty() {
+                self.locks[lock].waiting.live = at;
+            }
+            if self.locks[lock].waiting.told || self.locks[lock].asking.is_empty() {
+                continue;
+            }
+            if let Some((call, due)) = self.wake_up_due(lock, at)
+                && at > due
+            {
+                let why = format!("the lock was free or call {call}'s, and call {call} did not hear of it");
+                self.waits_too_long(Invariant::WokenUp, lock, call, why);
+            } else if let Some((call, due)) = self.grant_due(lock, at)
+                && at > due
+            {
+                let why = format!("nothing was in the way of call {call} until {due} us, and it still waits");
+                self.waits_too_long(Invariant::Liveness, lock, call, why);
+            }
+        }
+    }
+
+    fn waits_too_long(&mut self, invariant: Invariant, lock: LockId, call: CallId, why: String) {
+        self.locks[lock].waiting.told = true;
+        self.broken(invariant, vec![call], why);
+    }
+
+    pub(super) fn held_by_another(&mut self, lock: LockId) {
+        let waiting = &mut self.locks[lock].waiting;
+        (waiting.since, waiting.told, waiting.announced) = (self.at, false, false);
+    }
+
+    /// A release has ended a hold: the server tells those who listen. Of a lease that ends by itself it tells no client.
+    pub(super) fn is_announced(&mut self, of: Option<CallId>) {
+        if let Some(lock) = of.and_then(|call| self.calls.get(call)).map(|call| call.lock) {
+            self.locks[lock].waiting.announced |= self.locks[lock].holder.is_none();
+        }
+    }
+
+    /// This call, which waited, has the lock now.
+    pub(super) fn is_served(&mut self, call: CallId, lock: LockId) {
+        self.locks[lock].waiting.told = false;
+        if !self.calls[call].saw_another || self.calls[call].waits_until.is_none() {
+            return;
+        }
+        if self.grant_due_to(call, lock) - self.served_within() <= self.at {
+            self.could(Invariant::Liveness);
+        }
+        if self.pushes_alone() && self.hears_from(call) <= self.at {
+            self.could(Invariant::WokenUp);
+        }
+    }
+
+    // ---- I5 ---------------------------------------------------------------------------------------------------------
+
+    /// By when one of those who wait has to have the lock.
+    fn grant_due(&self, lock: LockId, at: u64) -> Option<(CallId, u64)> {
+        let waiting = self.locks[lock].asking.iter().filter(|call| self.still_waits(**call, at));
+        waiting.map(|call| (*call, self.grant_due_to(*call, lock))).min_by_key(|(_, due)| *due)
+    }
+
+    fn grant_due_to(&self, call: CallId, lock: LockId) -> u64 {
+        let mut from = self.calls[call].asked.max(self.weather.anything()).max(self.locks[lock].waiting.live);
+        if self.weather.news_of_anyone() > 0 {
+            from = from.max(self.weather.news_of_anyone() + SAFETY);
+        }
+        from + self.served_within()
+    }
+
+    /// What a holder that is gone has left ends, and then it is asked for once more.
+    fn served_within(&self) -> u64 {
+        let looks = if self.pushes_alone() { SAFETY } else { 0 };
+        self.weather.longest_lease() + RETRY + looks
+    }
+
+    // ---- I9 ---------------------------------------------------------------------------------------------------------
+
+    /// By when the lock has to be somebody's, if it is free, or its holder has to know, if that is one who waits.
+    fn wake_up_due(&self, lock: LockId, at: u64) -> Option<(CallId, u64)> {
+        if !self.pushes_alone() {
+            return None;
+        }
+        let known = &self.locks[lock];
+        let waiting: Vec<CallId> = match (known.holder, &known.parts[..]) {
+            (None, []) if known.waiting.announced => known.asking.clone(),
+            (Some(holder), _) => {
+                let knows = |call: &CallId| *call == holder && self.asked_for_it(*call, known.waiting.since);
+                known.asking.iter().copied().filter(knows).collect()
+            }
+            (None, _) => return None,
+        };
+        // Where another call of its process has the lock, as far as that knows, it waits for that one.
+        let contends = |call: &CallId| !known.claims.contains(&self.calls[*call].client);
+        let waiting = waiting.into_iter().filter(|call| self.still_waits(*call, at) && contends(call));
+        let (call, from) = waiting.map(|call| (call, self.hears_from(call))).min_by_key(|(_, from)| *from)?;
+        Some((call, from.max(known.waiting.since) + self.woken_within()))
+    }
+
+    /// Whether a call that was given the lock then hears the answer: that of a request which comes twice is heard once.
+    fn asked_for_it(&self, call: CallId, since: u64) -> bool {
+        self.weather.twice(self.calls[call].client) < since
+    }
+
+    /// From when on this call hears at once of what it waits for.
+    fn hears_from(&self, call: CallId) -> u64 {
+        let known = &self.calls[call];
+        let (trouble, news) = (self.weather.without_any(known.client), self.weather.news(known.client));
+        let recovered = if trouble == 0 { 0 } else { trouble + RETRY };
+        let looked = if news == 0 { 0 } else { news + SAFETY };
+        let ended = self.locks[known.lock].ended.get(&known.client).copied().unwrap_or(0);
+        known.asked.max(recovered).max(looked).max(ended)
+    }
+
+    fn woken_within(&self) -> u64 {
+        let several = self.weather.rules().is_some_and(|rules| rules.servers > 1);
+        if several { WOKEN + SPLIT } else { WOKEN }
+    }
+
+    /// Whether it waits beyond this time.
+    pub(super) fn still_waits(&self, call: CallId, at: u64) -> bool {
+        self.calls[call].waits_until.is_some_and(|until| until > at)
+    }
+
+    fn pushes_alone(&self) -> bool {
+        self.weather.rules().is_some_and(|rules| rules.wakes == WakesBy::PushesAlone)
+    }
+
+    /// Whether this call's client was in order from this time on.
+    pub(super) fn was_in_order(&self, call: CallId, from: u64) -> bool {
+        in_order(self.weather.without_any(self.calls[call].client), from)
+    }
+}

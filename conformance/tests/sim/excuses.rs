@@ -1,0 +1,189 @@
+//! The checker's own tests: what excuses an overlap, and for how long; and what a loss and a release may say.
+
+use std::time::Duration;
+
+use lock_conformance::sim::{
+    FamilyName, Fate, Fault, History, Invariant, Kind, Report, Tally, Terms, Verdict, WakesBy, What, Why,
+    check,
+};
+use lock_core::driver::When;
+use lock_core::{Cause, Ending};
+
+use crate::logs::*;
+
+fn shortened(call: usize, token: u64, until: u64) -> What {
+    What::Shortened { call, token, until: until * 1000 }
+}
+
+fn lost(client: usize) -> What {
+    What::Missed { client, server: 0, fate: Fate::Lost }
+}
+
+/// Call 0 holds, the server ends that at 10 ms, and call 1 is granted the lock at the time that is given.
+fn overlap(what: Vec<(u64, What)>, at: u64, token: u64) -> Vec<(u64, What)> {
+    let begin = vec![(1, asked(0, 0)), (2, granted(0, 7)), (3, asked(1, 1))];
+    let cut = vec![(10, shortened(0, token, 600))];
+    let end = vec![(at, granted(1, 8)), (at, held(0))];
+    [begin, cut, what, end].concat()
+}
+
+#[test]
+fn a_lease_that_was_ended_early_excuses_an_overlap_until_the_next_renewal() {
+    let violations = |what, token, at| check(&crate::logs::at(overlap(what, at, token))).violations.len();
+    assert_eq!(violations(vec![], 7, 100), 0);
+    assert_eq!(check(&at(overlap(vec![], 100, 7))).excused[Invariant::Exclusion as usize], 1);
+    assert_eq!(check(&at(overlap(vec![], 100, 7))).excused[Invariant::LossInTime as usize], 1);
+    // A third of the ttl later it was told.
+    assert_eq!(violations(vec![], 7, 220), 2);
+    // Unless that renewal was lost, or there is none: then for as long as the lease would have lasted.
+    assert_eq!(violations(vec![(150, lost(0))], 7, 220), 0);
+    assert_eq!(violations(vec![(150, lost(0))], 7, 601), 2);
+    assert_eq!(violations(vec![(150, lost(1))], 7, 220), 2, "another client's");
+    // The server keeps it again for as long as its holder may believe in it.
+    assert_eq!(violations(vec![(50, What::Restored { call: 0 })], 7, 100), 2);
+    // Another grant than the one that was ended.
+    assert_eq!(violations(vec![], 6, 100), 2);
+}
+
+#[test]
+fn a_fixed_lease_that_was_ended_early_is_believed_in_to_its_end() {
+    let fixed = Terms { fixed: true, ..TERMS };
+    let log = |at| {
+        let begin = vec![(1, asked_on(0, 0, fixed)), (2, granted(0, 7)), (3, asked(1, 1))];
+        [begin, vec![(10, shortened(0, 7, 600)), (at, granted(1, 8)), (at, held(0))]].concat()
+    };
+    leaves_alone(log(590));
+    assert!(!check(&at(log(605))).violations.is_empty());
+}
+
+#[test]
+fn an_overlap_excuses_no_write_out_of_order() {
+    let stale = vec![(101, wrote(1, 8, true)), (102, wrote(0, 7, true))];
+    catches_at(Invariant::FencedExclusion, [overlap(vec![], 100, 7), stale].concat());
+}
+
+#[test]
+fn excuses_beyond_their_share_are_told() {
+    let report = |excused| {
+        let mut verdict = Verdict::default();
+        verdict.opportunities[Invariant::Exclusion as usize] = 1000;
+        verdict.excused[Invariant::Exclusion as usize] = excused;
+        let (seed, family, tally) = (0, FamilyName::Redlock, Tally::default());
+        let mut report = Report::default();
+        report.add(History { seed, family, log: Vec::new(), tally, verdict });
+        report.excessive()
+    };
+    assert_eq!(report(5), Vec::<String>::new());
+    assert_eq!(report(100), ["I3  exclusion in time"]);
+}
+
+/// Nothing else is granted, and no call says so.
+#[test]
+fn a_guard_that_is_never_told_is_caught() {
+    let begin = || vec![(1, asked(0, 0)), (2, granted(0, 7)), (2, held(0))];
+    catches_at(Invariant::LossInTime, [begin(), vec![(700, nothing())]].concat());
+    leaves_alone([begin(), vec![(600, held(0)), (700, nothing()), (800, let_go(0))]].concat());
+    // One that stands still is told when it goes on.
+    let pause = Fault { kind: Kind::Pause(0), begins: 3_000, ends: 900_000 };
+    leaves_alone([begin(), vec![(3, What::Begins(pause)), (700, nothing())]].concat());
+    catches_at(
+        Invariant::LossInTime,
+        [begin(), vec![(3, What::Begins(pause)), (700, nothing()), (901, nothing())]].concat(),
+    );
+}
+
+fn told(call: usize, cause: Cause, left: u64) -> What {
+    What::Told { call, cause: Some(cause), late: 0, left: left * 1000 }
+}
+
+#[test]
+fn a_loss_for_another_reason_than_is_told_is_caught() {
+    let begin = || vec![(2_000, asked(0, 0)), (2_001, granted(0, 7)), (2_002, held(0))];
+    let tells = |cause, left| [begin(), vec![(2_100, told(0, cause, left))]].concat();
+    let after = |what, cause, left| [begin(), vec![(2_050, what), (2_100, told(0, cause, left))]].concat();
+    let missed = || lost(0);
+    let every =
+        [Cause::Revoked, Cause::Taken, Cause::Gone, Cause::Session, Cause::MaxHold, Cause::RuntimeEnded];
+    for cause in every {
+        catches_at(Invariant::Reasons, tells(cause, 500));
+    }
+    catches_at(Invariant::Reasons, tells(Cause::Expired, 0));
+    for cause in [Cause::Gone, Cause::Session] {
+        leaves_alone(after(missed(), cause, 500));
+        leaves_alone(after(shortened(0, 7, 2_600), cause, 500));
+    }
+    leaves_alone(after(missed(), Cause::Expired, 0));
+    catches_at(Invariant::Reasons, after(missed(), Cause::Expired, 100));
+    let revokes = |lock| What::Revokes { call: 5, client: 3, lock, when: When::HoldersDeadline };
+    leaves_alone(after(revokes(0), Cause::Revoked, 500));
+    catches_at(Invariant::Reasons, after(revokes(1), Cause::Revoked, 500));
+    catches_at(Invariant::Reasons, after(missed(), Cause::Taken, 500));
+    let taken = vec![(2_001, holder(Some(0))), (2_040, shortened(0, 7, 2_600)), (2_050, holder(Some(1)))];
+    leaves_alone([begin(), taken, vec![(2_100, told(0, Cause::Taken, 500))]].concat());
+    catches_at(
+        Invariant::Reasons,
+        [
+            vec![(0, opens(FamilyName::Lease, 1, WakesBy::PushesAndLooks))],
+            after(missed(), Cause::Session, 500),
+        ]
+        .concat(),
+    );
+}
+
+#[test]
+fn a_hold_that_ends_at_max_hold_ends_then() {
+    let capped = Terms { max_hold: Some(Duration::from_millis(300)), ..TERMS };
+    let ends = |at| {
+        vec![
+            (1, asked_on(0, 0, capped)),
+            (2, granted(0, 7)),
+            (3, What::Held { call: 0, left: (at - 3) * 1000 }),
+            (at, told(0, Cause::MaxHold, 0)),
+        ]
+    };
+    leaves_alone(ends(301));
+    catches_at(Invariant::Reasons, ends(250));
+}
+
+#[test]
+fn a_refusal_for_trouble_without_trouble_is_caught() {
+    let ask = || vec![(2_000, asked(0, 0))];
+    for why in [Why::Unavailable, Why::Lost] {
+        let refused = || vec![(2_900, What::NotGranted { call: 0, why })];
+        catches_at(Invariant::TruthfulRefusal, [ask(), refused()].concat());
+        leaves_alone([ask(), vec![(2_100, lost(0))], refused()].concat());
+        catches_at(Invariant::TruthfulRefusal, [ask(), vec![(2_100, lost(1))], refused()].concat());
+        catches_at(Invariant::TruthfulRefusal, [vec![(900, lost(0))], ask(), refused()].concat());
+    }
+    // Of several servers a majority has to be out of reach, unless the call is too short for one that is silent.
+    let opens = || vec![(0, opens(FamilyName::Redlock, 3, WakesBy::PushesAndLooks))];
+    let missed = |server| vec![(2_100, What::Missed { client: 0, server, fate: Fate::Lost })];
+    let refused = |at| vec![(at, What::NotGranted { call: 0, why: Why::Unavailable })];
+    catches_at(Invariant::TruthfulRefusal, [opens(), ask(), missed(1), refused(2_900)].concat());
+    leaves_alone([opens(), ask(), missed(1), missed(2), refused(2_900)].concat());
+    leaves_alone([opens(), ask(), missed(1), refused(2_200)].concat());
+}
+
+#[test]
+fn a_release_that_is_said_to_be_too_late_and_was_not_is_caught() {
+    let begin = || vec![(2_000, asked(0, 0)), (2_001, granted(0, 7)), (2_002, let_go(0))];
+    let arrives = |before, after| vec![(2_003, What::ReleaseArrived { of: Some(0), before, after })];
+    let expired = || vec![(2_005, What::Ended { call: 0, ending: Ending::Expired })];
+    let excused = |log: Vec<(u64, What)>| {
+        let verdict = check(&at(log));
+        assert_eq!(verdict.violations, []);
+        verdict.excused[Invariant::HonestRelease as usize]
+    };
+    // It was its own.
+    catches_at(Invariant::HonestRelease, [begin(), arrives(Some(0), None), expired()].concat());
+    assert_eq!(excused([begin(), arrives(Some(0), None), vec![(2_004, lost(0))], expired()].concat()), 1);
+    // Nothing had ended it, and no release came.
+    catches_at(Invariant::HonestRelease, [begin(), arrives(None, None), expired()].concat());
+    catches_at(Invariant::HonestRelease, [begin(), expired()].concat());
+    assert_eq!(excused([vec![(1_900, lost(0))], begin(), arrives(None, None), expired()].concat()), 1);
+    assert_eq!(
+        excused([begin(), vec![(2_002, shortened(0, 7, 2_600))], arrives(None, None), expired()].concat()),
+        0
+    );
+    assert_eq!(excused([begin(), vec![(2_003, lost(0))], expired()].concat()), 1);
+}
