@@ -80,7 +80,15 @@ pub(crate) struct Panics {
 }
 
 /// By the name of their threads.
-static NOTED: Mutex<Option<HashMap<String, Vec<Failure>>>> = Mutex::new(None);
+static NOTED: Mutex<Option<HashMap<String, Noted>>> = Mutex::new(None);
+
+#[derive(Debug, Default)]
+struct Noted {
+    failures: Vec<Failure>,
+    /// Whether the test's runtime is being ended. A library's task may then miss one that was ended before it, and panic,
+    /// which says nothing of the test; the workspace's own code counts as before.
+    ending: bool,
+}
 
 impl Panics {
     /// Of threads that are yet to be started.
@@ -88,7 +96,7 @@ impl Panics {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         hook();
         let threads = format!("test {}", NEXT.fetch_add(1, Ordering::Relaxed));
-        with_noted(|noted| noted.insert(threads.clone(), Vec::new()));
+        with_noted(|noted| noted.insert(threads.clone(), Noted::default()));
         Panics { threads }
     }
 
@@ -97,10 +105,15 @@ impl Panics {
         &self.threads
     }
 
+    /// The test has come to its end, and what is left of its tasks is ended now.
+    pub(crate) fn ending(&self) {
+        with_noted(|noted| noted.get_mut(&self.threads).map(|noted| noted.ending = true));
+    }
+
     /// What the test came to: the worst of its own outcome and of all panics.
     pub(crate) fn judge<T>(self, outcome: Result<T, Failure>) -> Result<T, Failure> {
         let noted = with_noted(|noted| noted.get_mut(&self.threads).map(std::mem::take)).unwrap_or_default();
-        let worse = noted.into_iter().filter(|failure| match (&outcome, failure) {
+        let worse = noted.failures.into_iter().filter(|failure| match (&outcome, failure) {
             (Ok(_), _) => true,
             (Err(Failure::Wrong(_)), _) => false,
             (Err(_), failure) => matches!(failure, Failure::Wrong(_)),
@@ -118,7 +131,20 @@ impl Drop for Panics {
     }
 }
 
-fn with_noted<T>(work: impl FnOnce(&mut HashMap<String, Vec<Failure>>) -> T) -> T {
+impl Noted {
+    fn note(&mut self, failure: &Failure, is_ours: bool) {
+        if is_ours || !self.ending {
+            self.failures.push(failure.clone());
+        }
+    }
+}
+
+/// Cargo names files of the workspace from its root, and those of other packages by where it keeps them.
+fn is_of_this_workspace(file: &str) -> bool {
+    !std::path::Path::new(file).is_absolute()
+}
+
+fn with_noted<T>(work: impl FnOnce(&mut HashMap<String, Noted>) -> T) -> T {
     work(NOTED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
@@ -129,8 +155,9 @@ fn hook() {
         let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let failure = Failure::of(panic.payload());
+            let is_ours = panic.location().is_none_or(|at| is_of_this_workspace(at.file()));
             if let Some(thread) = std::thread::current().name() {
-                with_noted(|noted| noted.get_mut(thread).map(|noted| noted.push(failure.clone())));
+                with_noted(|noted| noted.get_mut(thread).map(|noted| noted.note(&failure, is_ours)));
             }
             match (failure, panic.location()) {
                 (Failure::Wrong(_), _) | (_, None) => print(panic),
@@ -169,6 +196,22 @@ mod tests {
         assert_eq!(panics.judge(Ok(())), Err(Failure::Late(late())));
         let panics = Panics::watch();
         assert_eq!(panics.judge(Ok(())), Ok(()));
+    }
+
+    #[test]
+    fn what_a_library_misses_while_its_runtime_is_ended_is_no_failure() {
+        let (ours, theirs) = (file!(), "/home/user/.cargo/registry/src/index/driver-1.0.0/src/pool.rs");
+        for (file, ending, counts) in
+            [(ours, false, 1), (ours, true, 1), (theirs, false, 1), (theirs, true, 0)]
+        {
+            let mut noted = Noted { failures: Vec::new(), ending };
+            noted.note(&Failure::wrong("the other half has gone"), is_of_this_workspace(file));
+            assert_eq!(noted.failures.len(), counts, "{file}, {ending}");
+        }
+        let panics = Panics::watch();
+        panics.ending();
+        in_its_thread(&panics, || panic!("two at a time"));
+        assert_eq!(panics.judge(Ok(())), Err(Failure::wrong("two at a time")));
     }
 
     #[test]

@@ -171,7 +171,12 @@ fn note_again(case: &Case, setting: &Setting, why: &Again) {
 /// The error says why it failed.
 fn outcome_of(case: &'static Case, setting: &Setting) -> Result<(), Failure> {
     let panics = Panics::watch();
-    let (played, ended) = block_on_and_end(panics.threads(), play(case, setting.clone()));
+    let played = async {
+        let played = play(case, setting.clone()).await;
+        panics.ending();
+        played
+    };
+    let (played, ended) = block_on_and_end(panics.threads(), played);
     panics.judge(played.and(ended))
 }
 
