@@ -10,7 +10,7 @@ use libtest_mimic::Arguments;
 use lock_conformance::servers::{
     Absence, Etcd, MongoDb, MySql, Owned, Postgres, Product, Redis, Settings, ZooKeeper,
 };
-use lock_conformance::timing::void;
+use lock_conformance::timing::{too_late, void};
 use lock_conformance::{assert_in_time, rules};
 use serde_json::Value;
 
@@ -100,7 +100,10 @@ fn redis() -> Result<(), NotRun> {
 
 fn redlock() -> Result<(), NotRun> {
     own_redis()?;
-    let rows = rows(&["quick", "--on", "redlock"]);
+    // A node that is later than this has not answered; where a majority's words are missing, a release can't tell that the
+    // lock was held until then (docs/protocols/redlock.md).
+    const NODE_PATIENCE: Duration = Duration::from_millis(50);
+    let rows = rows_or(&["quick", "--on", "redlock"], |errors| too_late(NODE_PATIENCE, errors));
     let mut expected = vec![("one-lost", "one-dead"), ("one-lost", "one-silent")];
     for floor in ["floor", "one-round"] {
         expected.extend(["uncontended", "many-names"].map(|workload| (workload, floor)));
@@ -282,13 +285,20 @@ fn connection(server: &Owned) -> ::redis::Connection {
 
 /// What a run of a second a workload prints, which is nothing but objects.
 fn rows(args: &[&str]) -> Vec<Value> {
+    rows_or(args, |errors| panic!("errors: {errors}"))
+}
+
+/// The same; what becomes of errors, which are shown with all that it printed.
+fn rows_or(args: &[&str], failed: fn(&str) -> !) -> Vec<Value> {
     let output = bench(args);
     assert!(output.status.success(), "{args:?}: {}", text(&output));
     let printed = str::from_utf8(&output.stdout).unwrap();
     let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     // What they were stands beside the rows. Loops that don't keep their pace on a busy machine are told as errors.
-    let failed = |row: &Value| row["errors"].as_u64() > Some(0) && row["workload"] != "commits";
-    assert!(!rows.iter().any(failed), "errors: {}", text(&output));
+    let has_errors = |row: &Value| row["errors"].as_u64() > Some(0) && row["workload"] != "commits";
+    if rows.iter().any(has_errors) {
+        failed(&text(&output));
+    }
     rows
 }
 

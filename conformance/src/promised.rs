@@ -1,12 +1,27 @@
 //! What `docs/semantics.md` promises of each of our backends.
 
+use std::time::Duration;
+
 use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease};
 
 /// Whether the server's own words are those of the document. Other people's backends say what they like.
 pub(crate) fn is_kept(info: &Info) -> bool {
     let promised = of(info.backend);
-    promised.is_empty() || promised.contains(&(info.lease, info.fair, rises(&info.fencing)))
+    let keeps = promised.contains(&(info.lease, info.fair, rises(&info.fencing)));
+    promised.is_empty() || (keeps && clock_step(&info.fencing) >= HOUR)
+}
+
+/// However a clock is set by hand or by summer time.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// How far clocks may fall back.
+fn clock_step(fencing: &Fencing) -> Duration {
+    match fencing {
+        Fencing::WhileDataIsKept { clock_step, .. }
+        | Fencing::WhileAMajorityKeepsItsData { clock_step, .. } => *clock_step,
+        _ => Duration::MAX,
+    }
 }
 
 /// How far a token can be relied on.
