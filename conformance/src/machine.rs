@@ -37,7 +37,7 @@ impl Reason {
             Reason::Timer => "no timer came in time",
             Reason::Busy => "the processors were taken",
             Reason::Stolen => "the processors' time was another machine's",
-            Reason::Disk => "the disk answered nobody",
+            Reason::Disk => "the disk did not answer",
         }
     }
 }

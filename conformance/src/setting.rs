@@ -132,7 +132,7 @@ impl Setting {
 
 async fn hold(lock: LockBuilder) -> Guard {
     let lock = lock.build().expect("the case's terms are fine");
-    lock.try_acquire().answered().await.expect("nobody else has this name")
+    lock.try_acquire().answered().await.expect("no other client has this name")
 }
 
 /// Whether cases do all that they are sized for.

@@ -321,7 +321,7 @@ pub struct Entry {
     pub token: Option<FencingToken>,
     /// How long it has held or waited, where that is known: always of a holder of ours whose lease is the lock's.
     pub since: Option<Duration>,
-    /// When its lease ends by itself, if nobody renews it, where that is known: as `since`.
+    /// When its lease ends by itself, if no holder renews it, where that is known: as `since`.
     pub expires_in: Option<Duration>,
 }
 

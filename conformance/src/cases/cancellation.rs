@@ -56,7 +56,7 @@ async fn poll_times(future: impl Future, times: usize) -> bool {
 /// More polls than any of these futures takes.
 const MANY: usize = 100;
 
-/// Of a free lock, and of one that comes free when whoever asks for it has met its holder, a process or another task of
+/// Of a free lock, and of one that comes free when the client that asks for it has met its holder, a process or another task of
 /// its own: then there is a place in a queue to leave, and something that is listened to.
 async fn acquire_dropped_at_every_await_leaves_nothing(s: Setting) {
     let (client, other) = (s.client().await, s.client().await);
@@ -98,7 +98,7 @@ async fn dropped_after(
     };
     let coming_free = async {
         if let Some(held) = held {
-            // By then whoever asks waits to be told, or for its next look.
+            // By then the client that asks waits to be told, or for its next look.
             tokio::time::sleep(s.ttl() / 8).await;
             is_held.store(false, Ordering::SeqCst);
             assert_eq!(held.release().await, Ending::Released);

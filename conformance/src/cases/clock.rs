@@ -201,7 +201,7 @@ async fn tokens_rise_however_it_is_set(s: Setting) {
         &[],
     ] {
         for _ in 0..3 {
-            let guard = lock.try_acquire().answered().await.expect("nobody else has it");
+            let guard = lock.try_acquire().answered().await.expect("no other client has it");
             assert!(last < Some(guard.token()), "{last:?}, then {:?}, before {steps:?}", guard.token());
             last = Some(guard.token());
             released(guard).await;

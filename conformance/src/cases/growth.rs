@@ -42,7 +42,7 @@ async fn names_that_are_used_once_leave_their_tokens_only(s: Setting) {
     let lock = s.lock(&client, &s.name()).build().expect("fine terms");
     for _ in 0..names / ROUND {
         for _ in 0..ROUND {
-            released(lock.acquire().await.expect("nobody else has it")).await;
+            released(lock.acquire().await.expect("no other client has it")).await;
         }
         if s.harness.kept().await <= before + 1 {
             return;
@@ -85,7 +85,7 @@ async fn hold(s: &Setting, client: &Client, locks: usize) -> Vec<Guard> {
     while held.len() < locks {
         let some: JoinSet<_> = (held.len()..locks.min(held.len() + AT_ONCE))
             .map(|_| s.lock(client, &s.name()).ttl(long(s)).build().expect("fine terms"))
-            .map(async |lock| lock.acquire().await.expect("nobody else has it"))
+            .map(async |lock| lock.acquire().await.expect("no other client has it"))
             .collect();
         held.extend(some.join_all().await);
     }

@@ -63,7 +63,7 @@ async fn a_killed_holder_in_another_time_zone_frees_the_lock_in_time(s: Setting)
 async fn dead_and_stopped_waiters_keep_nobody_waiting(s: Setting) {
     let (name, client, last) = (s.name(), s.client().await, s.client().await);
     let guard = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
-    let guard = guard.acquire().await.expect("nobody else has it");
+    let guard = guard.acquire().await.expect("no other client has it");
     let killed = [waiting(&s, &name).await, waiting(&s, &name).await];
     let mut stopped = waiting(&s, &name).await;
     let lock = last.lock(name.as_str()).ttl(TTL).build().expect("fine terms");

@@ -213,7 +213,7 @@ async fn hold_many(s: &Setting, client: &Client, run: &Name, whose: &str) -> Vec
     let mut held = Vec::new();
     for n in 0..HELD {
         let lock = numbered(s, client, run, whose, n).build().expect("fine terms");
-        held.push(lock.acquire().await.expect("nobody else has it"));
+        held.push(lock.acquire().await.expect("no other client has it"));
     }
     held
 }
@@ -226,7 +226,7 @@ pub(super) async fn pass_through(s: &Setting, client: &Client, run: &Name, names
         let locks: Vec<_> = locks.map(|lock| lock.wait(ms(5000)).build().expect("fine terms")).collect();
         tasks.spawn(async move {
             for lock in locks {
-                let guard = lock.acquire().await.expect("nobody else has it");
+                let guard = lock.acquire().await.expect("no other client has it");
                 released(guard).await;
             }
         });

@@ -206,7 +206,7 @@ async fn a_waiter_that_lost_its_place_is_woken_in_the_next(s: Setting) {
 async fn waits_in_two_places(s: Setting) {
     let (name, proxy, client) = (s.name(), s.proxy().await, s.client().await);
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
-    let guard = lock.acquire().await.expect("nobody else has it");
+    let guard = lock.acquire().await.expect("no other client has it");
     let waiters = || async { lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len()) };
     let waiting = s.client_through(&proxy, Options::default()).await;
     let waiting = s.lock(&waiting, &name).build().expect("fine terms");
@@ -236,7 +236,7 @@ async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting) {
 async fn waits_behind(s: Setting, dead: usize) {
     let (name, proxy, client, last) = (s.name(), s.proxy().await, s.client().await, s.client().await);
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 10).build().expect("fine terms");
-    let guard = lock.acquire().await.expect("nobody else has it");
+    let guard = lock.acquire().await.expect("no other client has it");
     let waiters = || async { lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len()) };
     let mut in_front = JoinSet::new();
     for _ in 0..dead {

@@ -122,7 +122,7 @@ async fn tasks_of_one_owner_enter_together(s: Setting) {
         waiting.spawn(async move { lock.acquire().await.expect("waits without end") });
     }
     tokio::time::sleep(ms(30)).await;
-    assert!(waiting.try_join_next().is_none(), "somebody else holds it");
+    assert!(waiting.try_join_next().is_none(), "another client holds it");
     drop(stranger);
     // Each waits for the one that got it, not for its release.
     let guards = within("all have entered", Duration::from_secs(10), waiting.join_all()).await;

@@ -48,7 +48,7 @@ async fn works_until_lost(client: &Client, guard: &Guard) -> (ErrorKind, bool) {
 pub(super) async fn waits(order: &Order, harness: &impl Harness) {
     let client = harness.open(Options::default()).await.expect("the case has reached it");
     let lock = client.lock(order.name.as_str()).ttl(order.ttl).build().expect("fine terms");
-    assert!(lock.try_acquire().answered().await.is_none(), "somebody else holds it");
+    assert!(lock.try_acquire().answered().await.is_none(), "another client holds it");
     println!("waits");
     let guard = lock.acquire().answered().await;
     println!("{HOLDS}{}", guard.token());

@@ -43,7 +43,7 @@ fn who_waits_for_what_is_free_and_never_has_it_is_caught() {
     let unheard = || vec![(500, What::Missed { client: 1, server: 0, fate: Fate::NewsLost })];
     leaves_alone([begin(), unheard(), ends(7_800)].concat());
     catches_at(Invariant::Liveness, [begin(), unheard(), ends(8_000)].concat());
-    // Whoever was killed keeps it for the rest of its lease.
+    // A process that was killed keeps it for the rest of its lease.
     let killed = || {
         let begin = vec![(1, asked(0, 0)), (2, granted(0, 7)), (3, asked(1, 1))];
         [begin, vec![(500, begins(Kind::Death(0), 500, 500))]].concat()

@@ -95,7 +95,7 @@ struct Call {
     by_hand: bool,
     /// What it was granted may have ended before its time.
     shortened: Option<Shortened>,
-    /// Until when its guard was certain when that was last looked at, by a clock that nobody reads.
+    /// Until when its guard was certain when that was last looked at, by a clock that no client reads.
     certain_until: Option<u64>,
     /// The server had another holder after this one.
     was_anothers: bool,

@@ -21,7 +21,7 @@ impl Checker {
         let gone: Vec<CallId> = line.places.keys().copied().filter(|call| !calls.contains(call)).collect();
         line.places.retain(|call, _| calls.contains(call));
         for call in calls {
-            // Who revokes a lock has its holder's place, and wants it for nobody.
+            // A client that revokes a lock has its holder's place, and wants it for no owner.
             if self.calls.get(*call).is_some_and(|known| known.waits_until.is_some())
                 && !line.places.contains_key(call)
             {
@@ -32,7 +32,7 @@ impl Checker {
         gone.into_iter().for_each(|call| self.loses_its_place(lock, call));
     }
 
-    /// Whoever still asks gives up its place only with its session.
+    /// A client that still asks gives up its place only with its session.
     fn loses_its_place(&mut self, lock: LockId, call: CallId) {
         let asks = self.locks[lock].asking.contains(&call) && self.still_waits(call, self.at);
         let since = self.at.saturating_sub(micros(LONGEST_TTL));

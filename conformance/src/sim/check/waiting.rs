@@ -105,7 +105,7 @@ impl Checker {
 
     // ---- I9 ---------------------------------------------------------------------------------------------------------
 
-    /// By when the lock has to be somebody's, if it is free, or its holder has to know, if that is one who waits.
+    /// By when the lock has to have a holder, if it is free, or its holder has to know, if that is one who waits.
     fn wake_up_due(&self, lock: LockId, at: u64) -> Option<(CallId, u64)> {
         if !self.pushes_alone() {
             return None;

@@ -90,9 +90,9 @@ pub enum Parting {
 /// Why a caller has no guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Somebody else holds the lock.
+    /// Another client holds the lock.
     Busy,
-    /// Somebody else held it until the wait was over.
+    /// Another client held it until the wait was over.
     Timeout,
     /// The server did not answer.
     Unavailable,
