@@ -37,8 +37,8 @@ Commands:
                  Run every test, on real servers too. Servers that are missing are installed,
                  and drivers of other libraries' clients built, after asking; --yes does it
                  without asking. --quick runs those of memory, SQLite and Redis only.
-  nightly [--yes]
-                 All of it in its full size, and histories of the simulation by the hundred thousand:
+  nightly [--quick] [--yes]
+                 All of that in its full size, and histories of the simulation by the hundred thousand:
                  an hour or more. What it printed last, with its date, is written to docs/nightly.md.
   servers [--yes]
                  Only that: install the servers that are missing, build the drivers.
@@ -55,7 +55,7 @@ Commands:
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Test(Extent, Consent),
-    Nightly(Consent),
+    Nightly(Extent, Consent),
     Servers(Consent),
     Ci,
     Mutants(Choice, Record),
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match parse(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
         Ok(Task::Test(extent, consent)) => test::run(extent, consent),
-        Ok(Task::Nightly(consent)) => nightly::run(consent),
+        Ok(Task::Nightly(extent, consent)) => nightly::run(extent, consent),
         Ok(Task::Servers(consent)) => setup::run(consent),
         Ok(Task::Ci) => ci::run(),
         Ok(Task::Mutants(choice, record)) => mutants::run(&choice, record),
@@ -85,18 +85,17 @@ fn main() -> ExitCode {
 fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
     match arguments {
         [] | ["help" | "--help" | "-h", ..] => Ok(Task::Usage),
-        ["test", flags @ ..] => parse_test(flags),
+        ["test", flags @ ..] => parse_test(flags).map(|(extent, consent)| Task::Test(extent, consent)),
         ["servers"] => Ok(Task::Servers(Consent::Asked)),
         ["servers", "--yes"] => Ok(Task::Servers(Consent::Given)),
-        ["nightly"] => Ok(Task::Nightly(Consent::Asked)),
-        ["nightly", "--yes"] => Ok(Task::Nightly(Consent::Given)),
+        ["nightly", flags @ ..] => parse_test(flags).map(|(extent, consent)| Task::Nightly(extent, consent)),
         ["ci"] => Ok(Task::Ci),
         ["mutants", arguments @ ..] => parse_mutants(arguments),
-        ["servers" | "nightly" | "ci", .., wrong] | [wrong, ..] => Err(wrong),
+        ["servers" | "ci", .., wrong] | [wrong, ..] => Err(wrong),
     }
 }
 
-fn parse_test<'a>(flags: &[&'a str]) -> Result<Task, &'a str> {
+fn parse_test<'a>(flags: &[&'a str]) -> Result<(Extent, Consent), &'a str> {
     let (mut extent, mut consent) = (Extent::Everything, Consent::Asked);
     for flag in flags {
         match *flag {
@@ -105,7 +104,7 @@ fn parse_test<'a>(flags: &[&'a str]) -> Result<Task, &'a str> {
             wrong => return Err(wrong),
         }
     }
-    Ok(Task::Test(extent, consent))
+    Ok((extent, consent))
 }
 
 fn parse_mutants<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
@@ -136,7 +135,8 @@ mod tests {
         assert_eq!(parse(&["test", "--yes"]), Ok(Task::Test(Extent::Everything, Consent::Given)));
         assert_eq!(parse(&["test", "--yes", "--quick"]), Ok(Task::Test(Extent::Quick, Consent::Given)));
         assert_eq!(parse(&["servers", "--yes"]), Ok(Task::Servers(Consent::Given)));
-        assert_eq!(parse(&["nightly", "--yes"]), Ok(Task::Nightly(Consent::Given)));
+        assert_eq!(parse(&["nightly", "--yes"]), Ok(Task::Nightly(Extent::Everything, Consent::Given)));
+        assert_eq!(parse(&["nightly", "--quick"]), Ok(Task::Nightly(Extent::Quick, Consent::Asked)));
         assert_eq!(parse(&["ci"]), Ok(Task::Ci));
         assert_eq!(parse(&[]), Ok(Task::Usage));
     }

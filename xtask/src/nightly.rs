@@ -9,7 +9,7 @@ use crate::catalogue::FULL;
 use crate::git::git;
 use crate::setup::Consent;
 use crate::steps::Steps;
-use crate::test::{self, Extent};
+use crate::test::{self, Extent, Size};
 use crate::workspace::{cargo, root};
 
 const DOCUMENT: &str = "docs/nightly.md";
@@ -20,12 +20,12 @@ const SEEDS_A_DAY: u64 = 1_000_000;
 const SEEDS_OF_TESTS: u64 = 100_000;
 
 /// `cargo xtask nightly`
-pub(crate) fn run(consent: Consent) -> ExitCode {
+pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut steps = Steps::default();
-    let tests = test::tested(Extent::Nightly, consent, &mut steps);
+    let tests = test::tested(extent, Size::Full, consent, &mut steps);
     let simulated = HISTORIES.map(|(family, histories)| simulate(family, histories, days(began), &mut steps));
-    let document = document(began, &tests, &sizes(), &simulated, &steps);
+    let document = document(began, extent, &tests, &sizes(), &simulated, &steps);
     steps.step(DOCUMENT, || fs::write(root().join(DOCUMENT), document).map_err(|e| e.to_string()));
     steps.finish()
 }
@@ -61,18 +61,25 @@ fn sizes() -> BTreeSet<String> {
 
 fn document(
     began: Duration,
+    extent: Extent,
     tests: &Option<String>,
     sizes: &BTreeSet<String>,
     simulated: &[String],
     steps: &Steps,
 ) -> String {
+    let which = match extent {
+        Extent::Everything => "all tests",
+        Extent::Quick => {
+            "those of the core, the program, memory, SQLite and Redis (`--quick`); the others were not run"
+        }
+    };
     let tests = tests.as_deref().unwrap_or("The tests could not be built.");
     let sizes: String = sizes.iter().map(|size| format!("{size}\n")).collect();
     format!(
         "# The last nightly run\n\n\
-         Written by `cargo xtask nightly`: every test in its full size (`{FULL}=1`), and histories of the simulation on\n\
+         Written by `cargo xtask nightly`: tests in their full size (`{FULL}=1`), and histories of the simulation on\n\
          seeds that no run before has played.\n\n\
-         - Date: {}\n- Code: {}\n- Machine: {}\n- Outcome: {}\n\n\
+         - Tests: {which}\n- Date: {}\n- Code: {}\n- Machine: {}\n- Outcome: {}\n\n\
          ## Tests\n\n```text\n{tests}\n```\n\n\
          ## Sizes\n\n```text\n{sizes}```\n\n\
          ## Simulation\n\n```text\n{}```\n",
@@ -137,9 +144,22 @@ mod tests {
         steps.step("tests", || Err("two at a time".to_owned()));
         let sizes = BTreeSet::from(["redis 7: 1000 rounds of 1000 contenders".to_owned()]);
         let day = Duration::from_secs(20_780 * 24 * 3600);
-        let said =
-            document(day, &Some("Everything was run.".to_owned()), &sizes, &["$ sim\n".to_owned()], &steps);
-        for part in ["2026-11-23", "Failed: tests", "Everything was run.", "1000 rounds", "$ sim\n"] {
+        let said = document(
+            day,
+            Extent::Quick,
+            &Some("Everything was run.".to_owned()),
+            &sizes,
+            &["$ sim\n".to_owned()],
+            &steps,
+        );
+        for part in [
+            "SQLite and Redis",
+            "2026-11-23",
+            "Failed: tests",
+            "Everything was run.",
+            "1000 rounds",
+            "$ sim\n",
+        ] {
             assert!(said.contains(part), "{part} in {said}");
         }
     }

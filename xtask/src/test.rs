@@ -20,10 +20,16 @@ use crate::workspace::{cargo, programs};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Everything,
-    /// Everything, and cases that have sizes do all of it.
-    Nightly,
     /// The core, and the backends that need no server or the one that every machine has: memory, SQLite and Redis.
     Quick,
+}
+
+/// How much cases do that have sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// What a run of minutes has time for.
+    Usual,
+    Full,
 }
 
 /// Of the workspace.
@@ -39,7 +45,7 @@ impl Extent {
     /// What cargo builds.
     fn selection(self) -> Vec<&'static str> {
         match self {
-            Extent::Everything | Extent::Nightly => EVERYTHING.to_vec(),
+            Extent::Everything => EVERYTHING.to_vec(),
             Extent::Quick => {
                 let packages = ["lock-core", "lock-memory", "lock-redis", "lock-sql", "lock-cli"];
                 // Of SQL's, those of SQLite.
@@ -54,7 +60,7 @@ impl Extent {
 
     fn plan(self, consent: Consent) -> Plan {
         match self {
-            Extent::Everything | Extent::Nightly => Plan::everything(consent),
+            Extent::Everything => Plan::everything(consent),
             Extent::Quick => Plan::of(&[&REDIS], consent),
         }
     }
@@ -63,12 +69,12 @@ impl Extent {
 /// `cargo xtask test`
 pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
     let mut steps = Steps::default();
-    tested(extent, consent, &mut steps);
+    tested(extent, Size::Usual, consent, &mut steps);
     steps.finish()
 }
 
 /// Runs them as steps; answers what they ran on and where the time went, in words, unless they can't be built.
-pub(crate) fn tested(extent: Extent, consent: Consent, steps: &mut Steps) -> Option<String> {
+pub(crate) fn tested(extent: Extent, size: Size, consent: Consent, steps: &mut Steps) -> Option<String> {
     let began = Instant::now();
     let plan = extent.plan(consent);
     let (mut built, mut missing, mut setup) = (Vec::new(), Vec::new(), Duration::ZERO);
@@ -89,7 +95,7 @@ pub(crate) fn tested(extent: Extent, consent: Consent, steps: &mut Steps) -> Opt
     }
     let mut ran = Vec::new();
     steps.step("tests", || {
-        ran = tests(extent, built)?;
+        ran = tests(extent, size, built)?;
         let failed: Vec<_> = ran.iter().filter(|ran| ran.outcome.is_err()).map(|ran| &*ran.name).collect();
         if failed.is_empty() { Ok(()) } else { Err(failed.join(", ")) }
     });
@@ -121,7 +127,7 @@ fn build(extent: Extent) -> Result<Vec<Target>, String> {
     }
 }
 
-fn tests(extent: Extent, built: Vec<Target>) -> Result<Vec<Ran>, String> {
+fn tests(extent: Extent, size: Size, built: Vec<Target>) -> Result<Vec<Ran>, String> {
     // The last run's. That there are none is no error.
     let _ = fs::remove_file(notes());
     let machine = programs().join("xtask-test-machine");
@@ -134,7 +140,7 @@ fn tests(extent: Extent, built: Vec<Target>) -> Result<Vec<Ran>, String> {
             Work { name: target.name, command, lane: target.lane }
         })
         .collect();
-    if extent != Extent::Quick {
+    if extent == Extent::Everything {
         let mut examples = cargo("test", &EVERYTHING);
         examples.args(["--doc", "--no-fail-fast"]);
         work.push(Work { name: EXAMPLES.to_owned(), command: examples, lane: Lane::Computes });
@@ -146,7 +152,7 @@ fn tests(extent: Extent, built: Vec<Target>) -> Result<Vec<Ran>, String> {
         if name != EXAMPLES {
             command.env(RECORD, notes());
         }
-        if extent == Extent::Nightly {
+        if size == Size::Full {
             command.env(FULL, "1");
         }
     }
