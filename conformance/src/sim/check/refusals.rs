@@ -12,6 +12,9 @@ const JUST_NOW: u64 = 10_000;
 /// By when one silent node of several can't have kept an answer back: two attempts, and a look.
 const FOR_A_SILENT_NODE: u64 = 2 * 333_334 + 50_000;
 
+/// How long the look takes with which a wait ends behind another one of its process, at most: each node is asked once.
+const LOOK: u64 = 50_000 + JUST_NOW;
+
 impl Checker {
     pub(super) fn not_granted(&mut self, call: CallId, why: Why) {
         let lock = self.calls[call].lock;
@@ -61,7 +64,9 @@ impl Checker {
         // What an earlier try was told to forget, and hears once more, takes votes from the next one.
         let several = self.weather.rules().is_some_and(|rules| rules.servers > 1);
         let trouble = if several { trouble.max(self.weather.twice(client)) } else { trouble };
-        if !in_order(trouble, from) {
+        let looks_in_trouble =
+            several && !in_order(self.weather.without_any(client), self.at.saturating_sub(LOOK));
+        if !in_order(trouble, from) || looks_in_trouble {
             return;
         }
         match self.stands_behind_no_holder(call) {
