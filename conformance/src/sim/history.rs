@@ -230,6 +230,7 @@ impl<S: Family> Stage<S> {
                     processes.spawn_local(self.clone().process(machine + CLIENTS, left));
                 }
             }
+            self.timeline.comes(self.world.troubled_until()).await;
             self.timeline.comes(self.world.last_deadline()).await;
             for lock in self.world.locks() {
                 self.log.write(What::Remains { lock, calls: self.world.remains(lock) });

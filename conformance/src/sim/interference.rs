@@ -18,6 +18,9 @@ impl<S: Family> World<S> {
     /// Lets something go wrong when its time has come.
     pub(super) fn plan(self: &Arc<Self>, fault: Fault) {
         let world = self.clone();
+        let mut state = self.state();
+        state.troubled_until = state.troubled_until.max(fault.ends);
+        drop(state);
         self.timeline.at(fault.begins, None, move || world.begin(fault));
     }
 

@@ -40,6 +40,8 @@ pub(super) struct State<S: Server> {
     pub(super) inboxes: Vec<Option<Arc<Inbox<S::Push>>>>,
     /// What goes wrong now.
     pub(super) faults: Vec<Fault>,
+    /// When the last of what is to go wrong will be over.
+    pub(super) troubled_until: Micros,
     /// Machines that have had their last word.
     pub(super) silenced: Vec<Machine>,
     pub(super) tally: Tally,
@@ -79,6 +81,7 @@ impl<S: Family> World<S> {
             dice,
             inboxes: (0..MACHINES).map(|_| None).collect(),
             faults: Vec::new(),
+            troubled_until: 0,
             silenced: Vec::new(),
             tally: Tally::default(),
             calls: HashMap::new(),
@@ -246,6 +249,11 @@ impl<S: Family> World<S> {
         let parts: BTreeSet<CallId> = self.parts(lock).into_iter().map(|part| part.call).collect();
         let waiting = self.state().server.waiting(&self.now(), self.keys[lock].clone());
         parts.into_iter().chain(waiting).collect()
+    }
+
+    /// When nothing goes wrong any more. Faults that are planned come also when all callers are done.
+    pub(super) fn troubled_until(&self) -> Micros {
+        self.state().troubled_until.max(self.timeline.now())
     }
 
     /// When all is over that was under way: messages have arrived, also the second time, and what they took has ended.

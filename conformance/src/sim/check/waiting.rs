@@ -1,5 +1,6 @@
 //! I5 and I9: who waits has the lock soon after nothing is in its way, and is woken when it is released.
 
+use super::terms::at_most;
 use super::weather::in_order;
 use super::{Checker, Invariant};
 use crate::sim::log::{CallId, LockId, WakesBy};
@@ -76,7 +77,7 @@ impl Checker {
         if self.grant_due_to(call, lock) - self.served_within() <= self.at {
             self.could(Invariant::Liveness);
         }
-        if self.pushes_alone() && self.hears_from(call) <= self.at {
+        if self.pushes_alone() && self.heard_from(call) <= self.at {
             self.could(Invariant::WokenUp);
         }
     }
@@ -122,13 +123,24 @@ impl Checker {
         // Where another call of its process has the lock, as far as that knows, it waits for that one.
         let contends = |call: &CallId| !known.claims.contains(&self.calls[*call].client);
         let waiting = waiting.into_iter().filter(|call| self.still_waits(*call, at) && contends(call));
-        let (call, from) = waiting.map(|call| (call, self.hears_from(call))).min_by_key(|(_, from)| *from)?;
+        let (call, from) = waiting.map(|call| (call, self.heard_from(call))).min_by_key(|(_, from)| *from)?;
         Some((call, from.max(known.waiting.since) + self.woken_within()))
     }
 
     /// Whether a call that was given the lock then hears the answer: that of a request which comes twice is heard once.
     fn asked_for_it(&self, call: CallId, since: u64) -> bool {
         self.weather.twice(self.calls[call].client) < since
+    }
+
+    /// As `hears_from`. What an earlier attempt of this call had taken may have been revoked: the server then refuses
+    /// whatever is no later than that attempt by its own clock, and that clock may have been set back since.
+    fn heard_from(&self, call: CallId) -> u64 {
+        let from = self.hears_from(call);
+        let set_back = self.weather.set_back();
+        match set_back > 0 && self.may_be_revoked(call) {
+            true => from + at_most(set_back),
+            false => from,
+        }
     }
 
     /// From when on this call hears at once of what it waits for.

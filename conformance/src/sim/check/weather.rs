@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::terms::at_most;
-use crate::sim::faults::{Fault, Kind};
+use crate::sim::faults::{Fault, Kind, Loss};
 use crate::sim::log::{Fate, Rules};
 use crate::sim::tally::micros;
 use crate::sim::{LONGEST_TTL, MACHINES, MOST_SERVERS};
@@ -27,6 +27,7 @@ pub(super) struct Weather {
     anything: Until,
     /// By how much clocks of servers were set back in all: leases last longer by that.
     set_back: u64,
+    restored: u64,
 }
 
 impl Weather {
@@ -43,7 +44,12 @@ impl Weather {
         match fault.kind {
             Kind::Pause(client) => self.stops[client] = self.stops[client].max(fault.ends),
             Kind::ServerPause(server) => self.is_touched(server, fault.ends),
-            Kind::Wipe(server, _) => self.is_touched(server, at),
+            Kind::Wipe(server, loss) => {
+                self.is_touched(server, at);
+                if loss == Loss::Latest {
+                    self.restored = at;
+                }
+            }
             Kind::Step(server, by) => {
                 self.is_touched(server, at);
                 self.set_back += by.min(0).unsigned_abs();
@@ -123,6 +129,16 @@ impl Weather {
 
     pub(super) fn anything(&self) -> Until {
         self.anything
+    }
+
+    /// By how much clocks of servers were set back in all.
+    pub(super) fn set_back(&self) -> u64 {
+        self.set_back
+    }
+
+    /// When a server was last given an older state of its data.
+    pub(super) fn restored(&self) -> u64 {
+        self.restored
     }
 
     /// How long a lease may last on any server.
