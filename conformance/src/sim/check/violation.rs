@@ -67,7 +67,7 @@ impl Invariant {
     }
 
     /// How often of so many opportunities it may be excused: about twice as often as in a hundred thousand histories, and
-    /// [`EXCUSED_AT_LEAST`] in a few.
+    /// a few times in a few.
     pub fn excused_at_most(self, family: FamilyName, opportunities: u64) -> u64 {
         let [lease, queue, redlock] = match self {
             Invariant::Exclusion => [120, 40, 8],
