@@ -130,6 +130,7 @@ fn build(extent: Extent) -> Result<Vec<Target>, String> {
 fn tests(extent: Extent, size: Size, built: Vec<Target>) -> Result<Vec<Ran>, String> {
     // The last run's. That there are none is no error.
     let _ = fs::remove_file(notes());
+    let _ = fs::remove_dir_all(output());
     let machine = programs().join("xtask-test-machine");
     let lock = programs().join(format!("lock{}", std::env::consts::EXE_SUFFIX));
     let mut work: Vec<Work> = built
