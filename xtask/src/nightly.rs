@@ -26,6 +26,7 @@ pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
     let tests = test::tested(extent, Size::Full, consent, &mut steps);
     let simulated = HISTORIES.map(|(family, histories)| simulate(family, histories, days(began), &mut steps));
     let document = document(began, extent, &tests, &sizes(), &simulated, &steps);
+    let document = without_root(&document, &root().to_string_lossy());
     steps.step(DOCUMENT, || fs::write(root().join(DOCUMENT), document).map_err(|e| e.to_string()));
     steps.finish()
 }
@@ -97,6 +98,11 @@ fn document(
     )
 }
 
+/// Where a checkout lies is no matter of the document's readers.
+fn without_root(text: &str, root: &str) -> String {
+    text.replace(&format!("{root}/"), "")
+}
+
 /// The commit, and whether the work tree has more than that.
 fn code() -> String {
     let commit = git(root(), &["rev-parse", "--short", "HEAD"]);
@@ -148,6 +154,12 @@ mod tests {
     fn sizes_are_found_behind_the_names_of_their_cases() {
         let text = "test a::b    ... redis 7: 20 rounds; 20 with LOCK_TEST_FULL=1\nok\nredis 7: 8 names; 8 with LOCK_TEST_FULL=1";
         assert_eq!(sizes_in(text), ["redis 7: 20 rounds", "redis 7: 8 names"]);
+    }
+
+    #[test]
+    fn files_of_the_checkout_are_named_from_its_root() {
+        let said = without_root("from /home/user/lock/target/servers/x, /usr/bin/y", "/home/user/lock");
+        assert_eq!(said, "from target/servers/x, /usr/bin/y");
     }
 
     #[test]
