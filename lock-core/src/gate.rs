@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::{Clock, Instant};
 use crate::driver::Entry;
+use crate::lock::FIRST_ANSWER;
 use crate::name::Name;
 
 /// How often a process hands a name over to itself in a row while others wait elsewhere.
@@ -45,6 +46,8 @@ struct State {
     seen: Option<(Instant, Seen)>,
     /// Whether it is the present contender's.
     seen_in_front: bool,
+    /// When the present contender's turn came.
+    turn_came: Option<Instant>,
     held_here: bool,
     row: Row,
 }
@@ -57,8 +60,8 @@ pub(crate) enum Seen {
     Nothing,
     /// The lock is held, by a task of this process or elsewhere; by whom, if that was seen.
     Held(Option<Box<Entry>>),
-    /// It was held, but that was seen before this waiter came: the contender waits for word of its release, and asks
-    /// nothing meanwhile.
+    /// It was held, but that was seen before this waiter came. The contender in front waits for word of its release and
+    /// asks nothing meanwhile; or its turn has just come, and it has no answer yet.
     HeldBefore,
     /// The server did not answer, or not with an answer.
     Trouble(String),
@@ -87,7 +90,9 @@ impl Gates {
         let place = Place { gates: self.clone(), name: name.clone(), gate: Some(gate) };
         // The semaphore is never closed.
         let permit = turn.acquire_owned().await.expect("a gate stays open");
-        Turn { permit: Some(permit), place }
+        let turn = Turn { permit: Some(permit), place };
+        turn.gate().state().turn_came = Some(turn.now());
+        turn
     }
 
     /// What was last seen of `name`, since this moment, by whoever stood in front.
@@ -102,10 +107,14 @@ impl Gates {
                 Seen::Held(Some(holder.into()))
             }
             Some((at, seen)) if *at >= since => seen.clone(),
-            // Of one that came before it: its own attempts are newer.
-            Some((_, Seen::Held(_))) if state.seen_in_front => Seen::HeldBefore,
+            // Of one that came before it: its own attempts are newer, once the server has had time for an answer.
+            Some((_, Seen::Held(_))) if state.seen_in_front || self.has_just_come(&state) => Seen::HeldBefore,
             _ => Seen::Nothing,
         }
+    }
+
+    fn has_just_come(&self, state: &State) -> bool {
+        state.turn_came.is_some_and(|at| self.clock.now().since(at) < FIRST_ANSWER)
     }
 
     fn gate(&self, name: &Name) -> Arc<Gate> {
@@ -320,7 +329,7 @@ mod tests {
         let (gates, name) = (gates(), Name::new("n").unwrap());
         let turn = gates.enter(&name).await;
         let mut waiter = Box::pin(gates.enter(&name));
-        assert!(futures_util::poll!(waiter.as_mut()).is_pending());
+        assert!(futures_util::FutureExt::now_or_never(waiter.as_mut()).is_none());
         drop(turn);
         assert_eq!(gates.names().gates.len(), 1);
         drop(waiter);

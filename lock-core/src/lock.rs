@@ -12,7 +12,7 @@ use crate::backoff;
 use crate::claim::{Answer, Life, Refused};
 use crate::client::Shared;
 use crate::clock::Clock;
-use crate::driver::{Entry, Info, Inspection, Mode, Revocation, Revoked, Waits, When};
+use crate::driver::{Info, Inspection, Mode, Revocation, Revoked, Waits, When};
 use crate::errand::{Caller, Errand};
 use crate::error::{Done, Error, Result};
 use crate::gate::Seen;
@@ -27,7 +27,7 @@ pub use builder::LockBuilder;
 /// How long a lock is kept without a renewal, unless its terms say otherwise.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 /// However short a wait is, the server has this long for its first answer.
-const FIRST_ANSWER: Duration = Duration::from_millis(100);
+pub(crate) const FIRST_ANSWER: Duration = Duration::from_millis(100);
 /// How long a caller whose wait has run out waits for the holder's name, where no attempt has shown it.
 const HOLDER_LOOK: Duration = Duration::from_millis(50);
 
@@ -66,8 +66,8 @@ impl Lock {
 
     /// Waits for the lock, at most for the `wait` of its terms; by default without end.
     ///
-    /// `Timeout` when the wait is over and somebody else holds the lock, naming the holder; `Unavailable` when it is
-    /// over and the server has not answered. Cancel safe: dropped, it leaves neither lock nor place in a queue.
+    /// `Timeout` when the wait is over and another holder has the lock, naming that holder, or another caller of this
+    /// client was before this one; `Unavailable` when it is over and the server has not answered. Cancel safe: dropped, it leaves neither lock nor place in a queue.
     ///
     /// Poll it to its end or drop it. One that was begun and is put aside, as in a `select!` that goes on with something
     /// else, keeps its place among the tasks of this process, and the others wait behind it; so does its place in the
@@ -228,7 +228,7 @@ impl Lock {
         }
     }
 
-    /// What to tell a caller whose wait is over: who holds the lock, or that nobody knows.
+    /// What to tell a caller whose wait is over: who holds the lock, who stood before it, or that the server is silent.
     async fn out_of_time(&self, seen: Seen) -> Error {
         let wait = self.wait.unwrap_or_default();
         let unanswered = |why: String| {
@@ -237,28 +237,30 @@ impl Lock {
                 format!("the server has not answered within the wait of {wait:?}{why}"),
             )
         };
-        let holder = match seen {
+        let reason = match seen {
             Seen::Nothing => return unanswered(String::new()),
             Seen::Trouble(what) => return unanswered(format!("; last: {what}")),
-            Seen::Held(Some(holder)) => Some(*holder),
-            Seen::Held(None) => self.holder().await,
-            // What was seen of the lock is older than this wait: only the server knows whether it was held since.
-            Seen::HeldBefore => match self.holder().await {
-                Some(holder) => Some(holder),
+            Seen::Held(Some(holder)) => holder.to_string(),
+            Seen::Held(None) => match self.look().await {
+                Some(Inspection { holder: Some(holder), .. }) => holder.to_string(),
+                _ => "another holder had it".to_owned(),
+            },
+            // What was seen of the lock is older than this wait: only the server knows whether it is still held.
+            Seen::HeldBefore => match self.look().await {
+                Some(Inspection { holder: Some(holder), .. }) => holder.to_string(),
+                Some(_) => {
+                    "another caller of this client was before it; the server shows no holder now".to_owned()
+                }
                 None => return unanswered(String::new()),
             },
         };
-        Error::timeout(match holder {
-            Some(holder) => format!("gave up after {wait:?}: {holder}"),
-            None => format!("gave up after {wait:?}: somebody else held it"),
-        })
+        Error::timeout(format!("gave up after {wait:?}: {reason}"))
     }
 
     /// Who holds the lock, if the server says so soon.
-    async fn holder(&self) -> Option<Entry> {
+    async fn look(&self) -> Option<Inspection> {
         let look = pin!(self.shared.clock.timeout(HOLDER_LOOK, self.inspect()));
-        let look = self.keeper.within(look).await;
-        look.and_then(Result::ok).and_then(|inspection| inspection.holder)
+        self.keeper.within(look).await?.ok()
     }
 
     /// This lock, with a wait that is not longer.

@@ -168,6 +168,10 @@ fn a_lock_that_is_given_back_while_its_work_goes_on_is_caught() {
     assert_eq!(violations([asked_and_granted(), revoked(9_000), vec![let_go(0)], given_back()]), []);
     assert_eq!(violations([asked_and_granted(), revoked(500), given_back()]), [], "its lease is over");
     assert_eq!(violations([asked_and_granted(), vec![let_go(0)], given_back()]), [], "unaware of it");
+    let wiped = What::Shortened { call: 0, token: 7, until: 600_000 };
+    let told = What::Told { call: 0, cause: Some(Cause::Gone), late: 0, left: 9_000 };
+    let gone = vec![held(0), wiped, told];
+    assert_eq!(violations([asked_and_granted(), gone, given_back()]), [], "the server had it no more");
 }
 
 #[test]

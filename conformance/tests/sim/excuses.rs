@@ -45,6 +45,54 @@ fn a_lease_that_was_ended_early_excuses_an_overlap_until_the_next_renewal() {
     assert_eq!(violations(vec![], 6, 100), 2);
 }
 
+/// A proof that is younger than a third of the ttl is a renewal, too: it may be from before.
+#[test]
+fn a_session_is_asked_again_a_ninth_of_the_ttl_later() {
+    let queue = vec![(0, opens(FamilyName::Queue, 1, WakesBy::PushesAndLooks))];
+    let violations =
+        |at| check(&crate::logs::at([queue.clone(), overlap(vec![], at, 7)].concat())).violations.len();
+    assert_eq!(violations(260), 0);
+    assert_eq!(violations(290), 2);
+}
+
+/// The lease of its successor was ended, too, and an attempt that came twice gave it the lock again.
+#[test]
+fn a_holder_that_has_it_again_is_alone_once_its_successor_is_told() {
+    let begin = [overlap(vec![], 100, 7), vec![(101, holder(Some(1))), (102, shortened(1, 8, 600))]].concat();
+    let stands = [begin.clone(), vec![(103, holder(Some(0)))]].concat();
+    let successor_is_told = vec![(150, told(1, Cause::Gone, 450))];
+    leaves_alone([stands.clone(), successor_is_told.clone(), vec![(400, held(0))]].concat());
+    catches_at(Invariant::Exclusion, [stands, vec![(400, held(0))]].concat());
+    let anothers = vec![(160, holder(None)), (400, held(0))];
+    catches_at(Invariant::Exclusion, [begin, successor_is_told, anothers].concat());
+}
+
+#[test]
+fn a_wait_behind_another_caller_of_the_client_excuses_a_timeout_without_a_holder() {
+    let times_out = |what: Vec<(u64, What)>| {
+        let end = vec![(3_500, What::NotGranted { call: 1, why: Why::Timeout })];
+        [vec![(2_000, asked(0, 0))], what, end].concat()
+    };
+    let behind = |client| vec![(2_100, asked(1, client))];
+    let excused = |log: Vec<(u64, What)>| {
+        let verdict = check(&at(log));
+        assert_eq!(verdict.violations, []);
+        verdict.excused[Invariant::TruthfulRefusal as usize]
+    };
+    assert_eq!(excused(times_out(behind(0))), 1);
+    catches_at(Invariant::TruthfulRefusal, times_out(behind(1)));
+    let left = |at| vec![(at, What::NotGranted { call: 0, why: Why::Cancelled })];
+    // Its turn has come, and the server had time for an answer.
+    assert_eq!(excused(times_out([behind(0), left(3_400)].concat())), 1);
+    catches_at(Invariant::TruthfulRefusal, times_out([behind(0), left(3_000)].concat()));
+    // What the other one had asked for was not answered, and is undone first.
+    assert_eq!(excused(times_out([behind(0), vec![(2_200, lost(0))], left(3_000)].concat())), 1);
+    catches_at(
+        Invariant::TruthfulRefusal,
+        times_out([behind(0), vec![(2_200, lost(0))], left(2_300)].concat()),
+    );
+}
+
 #[test]
 fn a_fixed_lease_that_was_ended_early_is_believed_in_to_its_end() {
     let fixed = Terms { fixed: true, ..TERMS };

@@ -70,7 +70,12 @@ fn a_waiter_that_is_not_woken_is_caught() {
     // It is the waiter's, which does not know.
     catches_at(Invariant::WokenUp, [begin(1), frees(), vec![(12, holder(Some(1)))], ends(70)].concat());
     let twice = What::Missed { client: 1, server: 0, fate: Fate::Twice { until: 12_000 } };
-    leaves_alone([begin(1), vec![(4, twice)], frees(), vec![(12, holder(Some(1)))], ends(70)].concat());
+    leaves_alone(
+        [begin(1), vec![(4, twice.clone())], frees(), vec![(12, holder(Some(1)))], ends(70)].concat(),
+    );
+    // One of the nodes is another's meanwhile: what has given it the majority came twice all the same.
+    let another = vec![(12, holder(Some(1))), (20, What::Parts { lock: 0, calls: vec![1, 5] })];
+    leaves_alone([begin(3), vec![(4, twice)], frees(), another, ends(400)].concat());
     // A lease that ends by itself is announced to no client, and a client that stood still has not heard of it.
     leaves_alone([begin(1), vec![(10, let_go(0)), (11, holder(None))], ends(70)].concat());
     leaves_alone([begin(1), vec![(4, begins(Kind::Pause(1), 4, 50))], frees(), ends(300)].concat());

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod behind;
 mod events;
 mod handed_over;
 mod reentrant;
@@ -493,55 +494,7 @@ async fn protect_looks_at_the_clock_after_the_work_too() {
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost, "it was not held until the work was done");
 }
 
-/// An answer that was long on its way tells what was before this caller came (found by simulation, seed 1008962).
-#[tokio::test(start_paused = true)]
-async fn an_old_answer_is_no_contention_for_who_came_later() {
-    let script = Script::new([(ms(100), busy().1)], [held(TTL)], [released()]);
-    let client = client(&script).await;
-    let first = lock(&client);
-    let contender = tokio::spawn(async move { first.acquire().await.map(drop) });
-    pass(ms(60)).await;
-    // The contender's first answer comes at 100, its second after 200.
-    let late = client.lock("n").ttl(TTL).wait(ms(60)).build().unwrap();
-    let error = late.acquire().await.map(drop).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
-    let patient = client.lock("n").ttl(TTL).wait(ms(400)).build().unwrap();
-    assert_eq!(patient.acquire().await.map(drop).unwrap_err().kind(), ErrorKind::Timeout);
-    contender.abort();
-}
-
 /// At whatever moment of the watch's rounds it comes.
-/// The contender in front saw who holds the lock before this caller came, and asks nothing until it looks again: that the
-/// wait behind it runs out meanwhile is contention, if the server says so, and no trouble.
-#[tokio::test(start_paused = true)]
-async fn who_waits_behind_a_quiet_contender_is_told_that_the_lock_is_held() {
-    let script = Script::new([busy()], [held(TTL)], [released()]);
-    let client = client(&script).await;
-    let front = lock(&client);
-    let contender = tokio::spawn(async move { front.acquire().await.map(drop) });
-    // By then it looks four times a second.
-    pass(ms(4_000)).await;
-    let behind = client.lock("n").ttl(TTL).wait(ms(150)).build().unwrap();
-    for shown in [Some(scripted::entry("deploy@web-3", ms(60_000), ms(20_000))), None] {
-        *script.shown.lock().unwrap() = shown.clone();
-        let looks = script.times_of("attempt").len();
-        while script.times_of("attempt").len() == looks {
-            pass(ms(1)).await;
-        }
-        pass(ms(10)).await;
-        let error = behind.acquire().await.map(drop).unwrap_err();
-        assert_eq!(script.times_of("attempt").len(), looks + 1, "the contender looked meanwhile");
-        match shown {
-            Some(_) => {
-                assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
-                assert!(error.to_string().contains("deploy@web-3"), "{error}");
-            }
-            None => assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}"),
-        }
-    }
-    contender.abort();
-}
-
 #[test]
 fn a_suspend_is_noticed_in_every_phase_of_the_watch() {
     for phase in (0..3000).step_by(30) {

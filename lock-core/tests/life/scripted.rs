@@ -72,6 +72,15 @@ pub(crate) fn unknown<T>(patience: Duration) -> Step<T> {
     (patience, Err(Error::unavailable(Done::Unknown, "no answer")))
 }
 
+/// What the server shows to who inspects.
+#[derive(Debug, Default)]
+pub(crate) enum Shown {
+    Holder(Entry),
+    #[default]
+    NoHolder,
+    NoAnswer,
+}
+
 /// The script of one test. The last step of each queue is repeated.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
@@ -87,8 +96,8 @@ pub(crate) struct Script {
     pub(crate) revokes: Mutex<VecDeque<Step<Revoked>>>,
     /// What it says to who prepares it; nothing if there is nothing to do.
     pub(crate) inits: Mutex<VecDeque<Step<String>>>,
-    /// Whom it shows to who inspects.
-    pub(crate) shown: Mutex<Option<Entry>>,
+    /// What it shows to who inspects.
+    pub(crate) shown: Mutex<Shown>,
     /// What leases belong to: to each lock, unless the test says otherwise before it opens its client.
     pub(crate) lease: OnceLock<Lease>,
     /// By how much the client's clock is ahead of its timers, in milliseconds.
@@ -206,7 +215,11 @@ impl Driver for Scripted {
     }
 
     async fn inspect(&self, _: &Name, _: Duration) -> Result<Inspection> {
-        let holder = self.script.shown.lock().expect("no panic under it").clone();
+        let holder = match &*self.script.shown.lock().expect("no panic under it") {
+            Shown::Holder(holder) => Some(holder.clone()),
+            Shown::NoHolder => None,
+            Shown::NoAnswer => return Err(Error::unavailable(Done::No, "no answer")),
+        };
         Ok(Inspection { holder, waiters: None })
     }
 

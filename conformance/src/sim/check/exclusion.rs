@@ -40,7 +40,7 @@ impl Checker {
         self.broken_in_time(Invariant::Exclusion, [call, successor], why);
     }
 
-    /// The server has given a call the lock once more, and its successor has it no longer.
+    /// A call has the lock at the server, perhaps once more, and its successor has it no longer.
     pub(super) fn has_it_again(&mut self, call: CallId) {
         let Some(known) = self.calls.get(call) else { return };
         if known.succeeded_by.is_some_and(|heir| !self.locks[known.lock].open.contains(&heir)) {
@@ -95,13 +95,15 @@ impl Checker {
         own <= token && self.at <= until.min(renewed)
     }
 
-    /// How long it is to a holder's next renewal at most; nothing, if it doesn't renew by itself.
+    /// How long it is to a holder's next renewal at most; nothing, if it doesn't renew by itself. A session's proof that is
+    /// younger than a third of the ttl is a renewal, too: what has happened since shows a sixth of the other two later.
     fn renews_every(&self, call: CallId) -> Option<u64> {
         let Call { terms, by_hand, .. } = &self.calls[call];
         let terms = terms.filter(|terms| !terms.fixed)?;
         // The pause is counted by the ttl that was last asked for.
         let ttl = if *by_hand { LONGEST_TTL } else { terms.ttl };
-        Some(at_most(micros(ttl) / 3))
+        let ninths = if self.has_sessions() { 4 } else { 3 };
+        Some(at_most(micros(ttl) / 9 * ninths))
     }
 }
 

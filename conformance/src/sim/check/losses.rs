@@ -57,7 +57,7 @@ impl Checker {
             },
             Cause::Revoked if self.may_be_revoked(call) => Ok(()),
             Cause::Revoked => Err("no caller has revoked it"),
-            Cause::Session if self.family_is_not(FamilyName::Queue) => Err("there are no sessions"),
+            Cause::Session if self.has_no_sessions() => Err("there are no sessions"),
             Cause::Taken if !known.was_anothers => Err("no other call has had it"),
             Cause::Expired | Cause::Taken | Cause::Gone | Cause::Session if self.may_be_lost(call) => Ok(()),
             Cause::Expired | Cause::Taken | Cause::Gone | Cause::Session => Err("nothing had gone wrong"),
@@ -78,7 +78,11 @@ impl Checker {
         !in_order(self.locks[lock].revoked, asked.saturating_sub(2 * micros(LONGEST_TTL)))
     }
 
-    fn family_is_not(&self, family: FamilyName) -> bool {
-        self.weather.rules().is_some_and(|rules| rules.family != family)
+    fn has_no_sessions(&self) -> bool {
+        self.weather.rules().is_some_and(|rules| rules.family != FamilyName::Queue)
+    }
+
+    pub(super) fn has_sessions(&self) -> bool {
+        self.weather.rules().is_some_and(|rules| rules.family == FamilyName::Queue)
     }
 }

@@ -18,6 +18,8 @@ mod weather;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lock_core::Cause;
+
 use exclusion::Shortened;
 use order::Line;
 use releases::Found;
@@ -170,8 +172,11 @@ impl Checker {
                 self.told(call, late);
                 self.calls[call].lost = true;
                 cause.into_iter().for_each(|cause| self.has_a_reason(call, cause, left));
-                // Whose work was dropped with the lock is told nothing.
-                self.calls[call].works_until = cause.map(|_| self.at + left - left / 100);
+                // Whose work was dropped with the lock is told nothing. What the server no longer had is not given back:
+                // a message that comes twice may bring it back to the server, and a revoke take it.
+                let may_be_given_back = |cause: &Cause| !matches!(cause, Cause::Gone | Cause::Taken);
+                self.calls[call].works_until =
+                    cause.filter(may_be_given_back).map(|_| self.at + left - left / 100);
             }
             What::LetGo { call, left, .. } => {
                 self.closes(call);
@@ -237,6 +242,9 @@ impl Checker {
     fn closes(&mut self, call: CallId) {
         let lock = self.calls[call].lock;
         self.locks[lock].open.retain(|open| *open != call);
+        if let Some(holder) = self.locks[lock].holder {
+            self.has_it_again(holder);
+        }
     }
 
     fn begins(&mut self, fault: Fault) {

@@ -12,6 +12,9 @@ const JUST_NOW: u64 = 10_000;
 /// By when one silent node of several can't have kept an answer back: two attempts, and a look.
 const FOR_A_SILENT_NODE: u64 = 2 * 333_334 + 50_000;
 
+/// How long the server has for its first answer to the call whose turn has come.
+const FIRST_ANSWER: u64 = 100_000;
+
 /// How long the look takes with which a wait ends behind another one of its process, at most: each node is asked once.
 const LOOK: u64 = 50_000 + JUST_NOW;
 
@@ -20,13 +23,7 @@ impl Checker {
         let lock = self.calls[call].lock;
         self.locks[lock].asking.retain(|asking| *asking != call);
         match why {
-            Why::Busy | Why::Timeout => {
-                self.could(Invariant::TruthfulRefusal);
-                if !self.calls[call].saw_another {
-                    let why = format!("{why:?}, and nobody else held the lock since it asked");
-                    self.broken(Invariant::TruthfulRefusal, vec![call], why);
-                }
-            }
+            Why::Busy | Why::Timeout => self.met_another(call, why),
             Why::Unexpected => {
                 self.broken(Invariant::TruthfulRefusal, vec![call], "an error without a reason".to_owned());
             }
@@ -42,6 +39,21 @@ impl Checker {
             Why::Cancelled => {}
         }
         self.gives_way(call);
+    }
+
+    /// Refused because of another holder, or of another caller that was before it.
+    fn met_another(&mut self, call: CallId, why: Why) {
+        self.could(Invariant::TruthfulRefusal);
+        if self.calls[call].saw_another {
+            return;
+        }
+        match why == Why::Timeout && self.stood_behind_another(call) {
+            true => self.excused(Invariant::TruthfulRefusal),
+            false => {
+                let why = format!("{why:?}, and no other call held the lock since it asked");
+                self.broken(Invariant::TruthfulRefusal, vec![call], why);
+            }
+        }
     }
 
     /// What others of its process saw before it was answered is no longer so.
@@ -69,7 +81,7 @@ impl Checker {
         if !in_order(trouble, from) || looks_in_trouble {
             return;
         }
-        match self.stands_behind_no_holder(call) {
+        match self.turn_has_just_come(call) {
             true => self.excused(Invariant::TruthfulRefusal),
             false => {
                 let why = "unavailable, and nothing had gone wrong".to_owned();
@@ -78,19 +90,27 @@ impl Checker {
         }
     }
 
-    /// Who waits behind another call of its process learns at the end of its wait from the server who holds the lock. If
-    /// that shows no holder, since the lock was just given up, it can't say either whether it was held before. And if its
-    /// turn has just come, the server had no time for an answer.
-    fn stands_behind_no_holder(&self, call: CallId) -> bool {
+    /// Whether the call before it in its process has only now given way: the server had no time for an answer.
+    fn turn_has_just_come(&self, call: CallId) -> bool {
         let Call { client, lock, .. } = self.calls[call];
+        self.locks[lock].turns.get(&client).is_some_and(|turn| self.at - turn < JUST_NOW)
+    }
+
+    /// Whether another call of its process was before it until its wait ended, or until the look with which it ended. One
+    /// that was cancelled, or gave up, is before it until what it asked for is settled.
+    fn stood_behind_another(&self, call: CallId) -> bool {
+        let Call { client, lock, asked, .. } = self.calls[call];
         let lock = &self.locks[lock];
         let is_before = |other: &CallId| *other < call && self.calls[*other].client == client;
-        if lock.turns.get(&client).is_some_and(|turn| self.at - turn < JUST_NOW) {
+        if lock.asking.iter().any(|other| is_before(other) && self.calls[*other].waits_until.is_some()) {
             return true;
         }
-        let changed = lock.holder.is_none() || self.at - lock.waiting.since < JUST_NOW;
-        changed
-            && lock.asking.iter().any(|other| is_before(other) && self.calls[*other].waits_until.is_some())
+        let Some(turn) = lock.turns.get(&client).copied() else { return false };
+        let lease = micros(LONGEST_TTL);
+        match in_order(self.weather.without_any(client), turn.saturating_sub(lease)) {
+            true => turn >= asked && self.at - turn < FIRST_ANSWER + LOOK,
+            false => self.at - turn < FIRST_ANSWER + LOOK + lease,
+        }
     }
 
     /// Whether another one than this call of this client has the lock, or may have.
@@ -116,6 +136,7 @@ impl Checker {
 
     pub(super) fn holder_is(&mut self, lock: LockId, holder: Option<CallId>) {
         self.locks[lock].holder = holder;
+        self.locks[lock].waiting.holder_since = self.at;
         self.held_by_another(lock);
         let Some(holder) = holder else { return };
         if let Some(last) = self.locks[lock].last_holder.replace(holder).filter(|last| *last != holder) {

@@ -19,8 +19,10 @@ const SPLIT: u64 = 250_000;
 pub(super) struct Waiting {
     /// When it was last held by a guard.
     live: u64,
-    /// Since when the server has this holder, or none.
-    pub(super) since: u64,
+    /// Since when the server has this holder, or none, and the same calls have parts of it.
+    since: u64,
+    /// Since when it has this holder, or none.
+    pub(super) holder_since: u64,
     /// It has none, and those who listen were told so.
     announced: bool,
     /// It was said of this wait that it is too long.
@@ -115,7 +117,8 @@ impl Checker {
         let waiting: Vec<CallId> = match (known.holder, &known.parts[..]) {
             (None, []) if known.waiting.announced => known.asking.clone(),
             (Some(holder), _) => {
-                let knows = |call: &CallId| *call == holder && self.asked_for_it(*call, known.waiting.since);
+                let knows =
+                    |call: &CallId| *call == holder && self.asked_for_it(*call, known.waiting.holder_since);
                 known.asking.iter().copied().filter(knows).collect()
             }
             (None, _) => return None,
