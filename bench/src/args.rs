@@ -13,7 +13,7 @@ use crate::subjects::Kind;
 #[derive(Debug, Parser)]
 #[command(name = "lock-bench", version)]
 pub(crate) struct Args {
-    /// How many threads the measured tasks have; see bench/README.md on what more of them measure
+    /// How many threads the measured tasks run on; bench/README.md says what more than one of them measure
     #[arg(long, global = true, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) threads: usize,
     #[command(subcommand)]
@@ -25,24 +25,24 @@ pub(crate) enum Command {
     /// Measures every workload once, on every backend there is or on those that are named.
     #[command(after_help = RATIOS)]
     Quick(Quick),
-    /// Holds many locks at once and does nothing else: what it costs, and whether one is lost.
+    /// Holds many locks at once and does nothing else; reports what that costs, and whether a lock was lost.
     Hold(Hold),
-    /// Plays what the documents say against Redlock, on five real servers: what goes wrong, and what harm it does.
+    /// Plays the documents' argument about Redlock on five real servers: what goes wrong, and what harm it does.
     Argue(Argue),
     /// Compares the raw driver with the server's own benchmark program, at one connection.
     Calibrate(Calibrate),
-    /// The other process of `hand-over`.
+    /// The other process of a workload such as `hand-over`.
     #[command(hide = true)]
     HandOverSide,
 }
 
 #[derive(Debug, Group)]
 pub(crate) struct Quick {
-    /// A server, or a name: redis, mysql, …; may be given more than once. Of a name one is started for the measurement;
-    /// without any, one of each kind that this machine has
+    /// A server's URL, or the name of a kind: redis, mysql, …; may be given more than once. For a name, a server of
+    /// that kind is started for the measurement; without this option, one of each kind that this machine has
     #[arg(long, value_name = "URL|NAME")]
     pub(crate) on: Vec<String>,
-    /// Servers that are started write to the disk before they acknowledge
+    /// Started servers write to the disk before they acknowledge
     #[arg(long)]
     pub(crate) durable: bool,
     #[command(flatten)]
@@ -60,16 +60,16 @@ pub(crate) struct Hold {
     /// The server's URL
     #[arg(long, value_name = "URL")]
     pub(crate) on: String,
-    /// How many
+    /// How many locks
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one)]
     pub(crate) locks: usize,
-    /// For how long, once all are held: 30s, 5m, …
+    /// How long to hold them, once all are held: 30s, 5m, …
     #[arg(long = "for", value_name = "TIME", default_value = "5m", value_parser = parse_duration)]
     pub(crate) length: Duration,
-    /// The lease of each; it is renewed every third of it
+    /// The ttl of each lock; it is renewed after every third of it
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub(crate) ttl: Duration,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -92,10 +92,10 @@ pub(crate) struct Calibrate {
 
 #[derive(Debug, Group)]
 pub(crate) struct Run {
-    /// How long each workload is measured
+    /// How long each workload is measured, in seconds
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -124,13 +124,13 @@ pub(crate) enum Workload {
     HandOver,
     /// Eight processes on one name: how long each acquisition waits
     Processes,
-    /// Where waiters have to look: how much later than the release they notice it
+    /// Where waiters have to poll: how long after a release they are granted the lock
     Delay,
-    /// Eight processes that have waited for 10 s: what each asks of the server
+    /// Eight processes that have waited for 10 s: how many requests each sends to the server
     Waiting,
     /// One renewal after the other, alone and while 100 connections wait
     Renewal,
-    /// Commits to a table of somebody else's, beside 64 loops of locks
+    /// Commits to an unrelated table, beside 64 loops that take and release locks
     Commits,
 }
 
@@ -153,7 +153,7 @@ impl Workload {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("a number from 1 on".into()),
+        Ok(0) | Err(_) => Err("must be a number, at least 1".into()),
         Ok(threads) => Ok(threads),
     }
 }
@@ -165,8 +165,8 @@ Subjects take turns in slices of a quarter of a second; a ratio is the median of
   one-name     the subject's cycles/s / those of the library uncontended, in the same rounds (higher is better)
   one-lost     the p50 without one of the servers / the p50 with all of them (lower is better)
   hand-over    the subject's p50 / the floor's           (lower is better)
-  delay        the delay / what is allowed, an eighth of what was waited (99 % of them lie below; lower is better)
-  renewal      the p50 beside 100 that wait / the p50 alone               (lower is better)
+  delay        the delay / the delay allowed, an eighth of the wait (99 % of the delays lie below; lower is better)
+  renewal      the p50 beside 100 waiters / the p50 alone                 (lower is better)
   commits      commits/s beside the subject / beside the same loops without NOTIFY (higher is better)
 The token's price is the same ratio to no-token instead of to the floor.
-bench/README.md says more.";
+See bench/README.md for more.";

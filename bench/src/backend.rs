@@ -12,7 +12,7 @@ pub(crate) enum Backend {
     Redis,
     /// Several Redis servers.
     Redlock,
-    /// And MariaDB.
+    /// MySQL and MariaDB.
     MySql,
     Postgres,
     Mongo,

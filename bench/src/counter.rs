@@ -1,4 +1,4 @@
-//! How many requests a server has been asked, by its own count.
+//! How many requests a server has received, by its own count.
 
 use mongodb::bson::{Document, doc};
 use redis::aio::MultiplexedConnection;
@@ -12,12 +12,12 @@ use crate::raw;
 
 /// A connection on which a server is asked for its count.
 pub(crate) enum Counter {
-    /// One, or several of which a majority decides.
+    /// One server, or several of which a majority decides.
     Redis(Vec<MultiplexedConnection>),
     MySql(MySqlConnection),
     Postgres(PgConnection),
     Mongo(mongodb::Client),
-    /// Asked by a way of their own.
+    /// The URL: the count is read over a connection of its own each time.
     Etcd(String),
     ZooKeeper(String),
 }
@@ -38,11 +38,11 @@ impl Counter {
             Backend::Mongo => Counter::Mongo(raw::mongo::connect(url).await?),
             Backend::Etcd => Counter::Etcd(url.to_owned()),
             Backend::ZooKeeper => Counter::ZooKeeper(url.to_owned()),
-            Backend::Memory | Backend::Sqlite => return Err("only a server counts what it is asked".into()),
+            Backend::Memory | Backend::Sqlite => return Err("only a server counts its requests".into()),
         })
     }
 
-    /// Since the server's start; this question may be among them.
+    /// Returns the number of requests since the server's start; this one may be among them.
     pub(crate) async fn read(&mut self) -> Outcome<u64> {
         match self {
             Counter::Redis(connections) => {
@@ -60,7 +60,7 @@ impl Counter {
                 Ok(row.try_get::<String, _>(1)?.parse()?)
             }
             Counter::Postgres(connection) => {
-                // Each of our statements is a transaction.
+                // Each statement of the library is a transaction.
                 let sum = "SELECT sum(xact_commit + xact_rollback)::bigint FROM pg_stat_database";
                 let row = sqlx::query(sum).fetch_one(connection).await?;
                 Ok(u64::try_from(row.try_get::<i64, _>(0)?)?)

@@ -15,7 +15,7 @@ use crate::args::Hold;
 
 /// How many acquisitions and releases are on their way at once.
 const AT_ONCE: usize = 64;
-/// How long the client may take for its last releases.
+/// The time limit of the client's shutdown.
 const FAREWELL: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(options: Hold) -> Outcome<()> {
@@ -48,13 +48,13 @@ async fn acquire(client: &Client, options: &Hold) -> Outcome<Vec<Guard>> {
     Ok(guards.buffer_unordered(AT_ONCE).try_collect().await?)
 }
 
-/// How many were held until then.
+/// Releases the locks, and returns how many were held until then.
 async fn release(guards: Vec<Guard>) -> usize {
     let endings = stream::iter(guards).map(Guard::release).buffer_unordered(AT_ONCE);
     endings.filter(|ending| std::future::ready(*ending == Ending::Released)).count().await
 }
 
-/// What the client told.
+/// Counts of the client's events.
 #[derive(Debug, Default)]
 struct Seen {
     renewals: AtomicU64,
@@ -84,7 +84,7 @@ impl Seen {
 /// The time in which the locks were only held.
 struct Idle {
     length: Duration,
-    /// Of this process, on all cores.
+    /// The CPU time of this process, on all cores.
     cpu: Option<Duration>,
     renewals: u64,
     losses: u64,
@@ -155,19 +155,19 @@ impl Report {
     }
 }
 
-/// What this process has used of the cores; nothing where the system's way is not known here.
+/// Returns the CPU time that this process has used; none on a system where this program can't read it.
 fn cpu_time() -> Option<Duration> {
     #[cfg(unix)]
     {
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        // Both fields of this clock are never negative, and its nanoseconds stay below a second.
+        // Neither field of this clock is ever negative, and its nanoseconds stay below a second.
         Some(Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec as u32))
     }
     #[cfg(not(unix))]
     None
 }
 
-/// What this process has in memory; nothing where the system's way is not known here.
+/// Returns how much memory of this process is resident; none on a system where this program can't read it.
 fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! Who takes part in a workload, and why nobody does.
+//! Which subjects take part in a workload, and why none does.
 
 use lock_core::driver::Wakes;
 
@@ -6,7 +6,7 @@ use crate::args::Workload;
 use crate::backend::Backend;
 use crate::subjects::Kind;
 
-/// Who can take part; or why it can't be measured there.
+/// Returns the subjects that can take part, or why the workload can't be measured there.
 pub(crate) fn of(workload: Workload, backend: Backend, wakes: Wakes) -> Result<Vec<Kind>, &'static str> {
     let of_servers = !matches!(backend, Backend::Memory | Backend::Sqlite);
     match workload {
@@ -19,22 +19,22 @@ pub(crate) fn of(workload: Workload, backend: Backend, wakes: Wakes) -> Result<V
         // The raw driver has nothing that several tasks could wait for.
         Workload::OneName if backend == Backend::Redis => Ok(vec![Kind::Ours, Kind::Rslock]),
         Workload::OneName => Ok(vec![Kind::Ours]),
-        _ if backend == Backend::Memory => Err("memory is of one process"),
+        _ if backend == Backend::Memory => Err("memory can be used by one process only"),
         Workload::OneLost if backend == Backend::Redlock => {
             Ok(vec![Kind::Ours, Kind::OneDead, Kind::OneSilent])
         }
-        Workload::OneLost => Err("only Redlock does without one of its servers"),
+        Workload::OneLost => Err("only Redlock works without one of its servers"),
         // The raw driver has nothing that waits for several servers.
         Workload::HandOver if backend == Backend::Redlock => Ok(vec![Kind::Ours]),
         Workload::HandOver if backend == Backend::Redis => Ok(vec![Kind::Ours, Kind::Floor, Kind::Rslock]),
         Workload::HandOver if of_servers && wakes == Wakes::Pushed => Ok(vec![Kind::Ours, Kind::Floor]),
         Workload::HandOver | Workload::Processes => Ok(vec![Kind::Ours]),
         Workload::Delay if wakes == Wakes::Polled => Ok(vec![Kind::Ours]),
-        Workload::Delay => Err("releases are pushed here: nobody has to look"),
+        Workload::Delay => Err("releases are pushed here, so no waiter has to poll"),
         Workload::Waiting if of_servers => Ok(vec![Kind::Ours]),
-        Workload::Waiting => Err("a file doesn't count what it is asked"),
+        Workload::Waiting => Err("a file doesn't count requests"),
         Workload::Renewal if matches!(backend, Backend::MySql | Backend::Postgres) => Ok(vec![Kind::Ours]),
-        Workload::Renewal => Err("here no renewal waits for a row that others look at"),
+        Workload::Renewal => Err("here no renewal waits for a row that other clients read"),
         Workload::Commits if backend == Backend::Postgres => {
             Ok(vec![Kind::Ours, Kind::NeverNotifies, Kind::AlwaysNotifies])
         }

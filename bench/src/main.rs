@@ -1,8 +1,8 @@
-//! Compares the library with what its drivers could do at best, and with peers, in one interleaved run.
+//! Compares the library with the best that its drivers can do, and with peers, in one interleaved run.
 //!
 //! `bench/README.md` says what is measured and how to read it.
 
-// The futures of sqlx are nested deeper than the compiler looks by itself.
+// The futures of sqlx are nested deeper than the compiler's default limit.
 #![recursion_limit = "256"]
 
 mod args;
@@ -30,7 +30,7 @@ use tokio::runtime::Builder;
 
 use crate::args::{Args, Command};
 
-/// Any error: the bench only tells it to a person.
+/// A result with any error: this program only prints it.
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {
@@ -45,10 +45,10 @@ fn main() -> ExitCode {
 
 fn start(args: Args) -> Outcome<()> {
     let runtime = Builder::new_multi_thread().worker_threads(args.threads).enable_all().build()?;
-    // Not on the main thread, which is no worker of the runtime: everything that is measured runs where a server's
+    // Not on the main thread, which is not a worker of the runtime: everything that is measured runs where a server's
     // tasks run.
     let outcome = runtime.block_on(runtime.spawn(run(args.command)))?;
-    // The other side's thread may be reading its input for ever.
+    // In a workload's other process, a thread may wait for its input for ever.
     runtime.shutdown_background();
     outcome
 }

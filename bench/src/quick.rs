@@ -1,4 +1,4 @@
-//! `quick`: every workload once on every backend, with whoever can take part in it.
+//! `quick`: every workload once on every backend, with all subjects that can take part in it.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ const ALL: [Workload; 10] = [
 ];
 const MANY_NAMES: usize = 64;
 const TASKS_ON_ONE_NAME: usize = 8;
-/// How long a subject may take to connect and to learn its names.
+/// How long a subject may take to connect and to prepare its names.
 const PREPARATION: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(options: Quick) -> Outcome<()> {
@@ -64,31 +64,32 @@ pub(crate) async fn run(options: Quick) -> Outcome<()> {
     }
 }
 
-/// What is measured where.
+/// The backend that is measured, and how.
 struct Bench {
     url: String,
     backend: Backend,
     wakes: Wakes,
-    /// As the table calls it.
+    /// Its name in the table.
     name: String,
-    /// For people.
+    /// Its name and version, for people.
     server: String,
-    /// Who alone is measured, if not everybody.
+    /// The only subjects that are measured; all of them, if there are none here.
     subjects: Vec<Kind>,
-    /// In every name: no run meets the locks of another.
+    /// Part of every name: no run meets the locks of another.
     run: String,
     length: Duration,
 }
 
-/// One of those who are compared.
+/// A participant of a comparison.
 struct Entrant {
     label: &'static str,
-    /// Only compared with, and reported elsewhere.
+    /// Whether others are only compared with it; its own figures are reported elsewhere.
     hidden: bool,
     lane: Box<dyn Lane>,
 }
 
-/// What they are compared by, and with whom; with nobody, where a lane has a ratio of its own.
+/// The figure by which participants are compared, and with which participant; with none, where a lane has a ratio of
+/// its own.
 #[derive(Clone, Copy)]
 struct Comparison {
     by: By,
@@ -115,7 +116,7 @@ impl Comparison {
 
 /// The library, uncontended.
 const UNCONTENDED: &str = "uncontended";
-/// The library's renewals while nobody waits.
+/// The library's renewals while no client waits.
 const ALONE: &str = "alone";
 
 impl Bench {
@@ -157,7 +158,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Who takes part for one kind.
+    /// Prepares the participants of one kind.
     async fn entrants(&self, workload: Workload, kind: Kind) -> Outcome<Vec<Entrant>> {
         let entrant = |label, hidden, lane| Entrant { label, hidden, lane };
         let mut entrants = match workload {

@@ -1,11 +1,11 @@
-//! What is printed: a table for people, or an object a line for programs. Standard output has nothing else.
+//! The output: a table for people, or one JSON object per line for programs. Nothing else goes to standard output.
 
 use serde_json::{Value, json};
 
 use crate::tally::Tally;
 use crate::targets::Target;
 
-/// In which form.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Table,
@@ -21,11 +21,11 @@ pub(crate) struct Row<'a> {
     pub(crate) workload: &'a str,
     pub(crate) subject: &'a str,
     pub(crate) tally: &'a Tally,
-    /// To the floor, as a rule.
+    /// The ratio, in most cases to the floor.
     pub(crate) ratio: Option<f64>,
-    /// The same to no-token.
+    /// The same ratio to `no-token`.
     pub(crate) token_price: Option<f64>,
-    /// What we ask of ourselves.
+    /// The figure to reach.
     pub(crate) target: Option<Target>,
 }
 
@@ -76,7 +76,7 @@ impl Row<'_> {
         )
     }
 
-    /// What is to be reached, and a mark if it isn't.
+    /// Returns the figure to reach, and a mark if it is missed.
     fn verdict(&self) -> String {
         let Some(target) = self.target else { return "-".to_owned() };
         match target.reached_by(self) {
@@ -109,7 +109,7 @@ impl Row<'_> {
     }
 }
 
-/// A few a second are told more exactly than thousands.
+/// Formats a rate: a low one gets a decimal.
 fn rate(rate: f64) -> String {
     if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
 }

@@ -1,4 +1,4 @@
-//! Subjects take turns in short slices, so that what else the machine does hits all of them alike.
+//! Subjects take turns in short slices, so that whatever else the machine does affects all of them alike.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::Outcome;
 use crate::tally::{Slice, Tally};
 
-/// What can be measured for a while.
+/// Something that can be measured for a while.
 #[async_trait]
 pub(crate) trait Lane: Send {
     async fn run(&mut self, length: Duration) -> Outcome<Slice>;
@@ -18,33 +18,33 @@ pub(crate) trait Lane: Send {
     }
 }
 
-/// In which pieces it is measured.
+/// How a measurement is divided into slices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// How long one slice lasts, unless there is time for a few rounds only.
+    /// How long one slice lasts. It is shorter if the fewest rounds would not fit into the total time.
     slice: Duration,
     fewest_rounds: u32,
     warm_up: Duration,
 }
 
 impl Pace {
-    /// For what is done again and again, thousands of times a second.
+    /// For what is repeated thousands of times a second.
     pub(crate) const QUICK: Pace =
         Pace { slice: Duration::from_millis(250), fewest_rounds: 4, warm_up: Duration::from_millis(200) };
-    /// For what takes a moment to begin.
+    /// For what takes some time to begin.
     pub(crate) const SLOW: Pace =
         Pace { slice: Duration::from_secs(1), fewest_rounds: 4, warm_up: Duration::from_millis(500) };
     /// For programs, which have to start first.
     pub(crate) const PROGRAMS: Pace =
         Pace { slice: Duration::from_secs(1), fewest_rounds: 1, warm_up: Duration::from_millis(500) };
-    /// For what can't be cut into pieces.
+    /// For what can't be divided.
     pub(crate) const WHOLE: Pace = Pace { slice: Duration::MAX, fewest_rounds: 1, warm_up: Duration::ZERO };
 }
 
-/// How much longer than its slice a subject may take for what it has begun.
+/// How long a subject may go on after its slice to finish what it has begun.
 const OVERTIME: Duration = Duration::from_secs(30);
 
-/// Runs the lanes in turn until `total` is over; the tallies are in the lanes' order.
+/// Runs the lanes in turn until `total` is over, and returns their tallies in the same order.
 pub(crate) async fn run(lanes: &mut [Box<dyn Lane>], total: Duration, pace: Pace) -> Outcome<Vec<Tally>> {
     for lane in lanes.iter_mut().filter(|_| !pace.warm_up.is_zero()) {
         slice(lane.as_mut(), pace.warm_up).await?;
@@ -55,7 +55,7 @@ pub(crate) async fn run(lanes: &mut [Box<dyn Lane>], total: Duration, pace: Pace
     let mut tallies: Vec<Tally> = lanes.iter().map(|_| Tally::default()).collect();
     for round in 0..rounds {
         for turn in 0..count {
-            // Nobody is always the one behind the same other.
+            // No lane always comes right after the same other lane.
             let lane = (round + turn) % count;
             tallies[lane].add(slice(lanes[lane].as_mut(), length).await?);
         }
@@ -66,6 +66,6 @@ pub(crate) async fn run(lanes: &mut [Box<dyn Lane>], total: Duration, pace: Pace
 async fn slice(lane: &mut dyn Lane, length: Duration) -> Outcome<Slice> {
     match tokio::time::timeout(length + OVERTIME, lane.run(length)).await {
         Ok(slice) => slice,
-        Err(_) => Err(format!("a subject did not come to the end of its slice within {OVERTIME:?}").into()),
+        Err(_) => Err(format!("a subject went on for more than {OVERTIME:?} after its slice").into()),
     }
 }

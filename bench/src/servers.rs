@@ -10,25 +10,25 @@ use lock_conformance::servers::{
 use crate::Outcome;
 use crate::args::Quick;
 
-/// Something to be measured.
+/// A server, a file or a memory store that is measured.
 pub(crate) struct Target {
-    /// As the table calls it.
+    /// Its name in the table.
     pub(crate) name: String,
     pub(crate) url: String,
-    /// A server or a folder that ends with this.
+    /// The started server or the temporary folder, which is removed when this is dropped.
     _kept: Kept,
 }
 
 type Kept = Option<Box<dyn Any + Send + Sync>>;
 
-/// What can be named in place of a URL.
+/// A kind that can be named instead of a URL.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     name: &'static str,
     product: Option<&'static dyn Product>,
-    /// How many of them, of which a majority decides.
+    /// How many servers are started. Of several, a majority decides.
     count: usize,
-    /// Further arguments of its program.
+    /// Further arguments of the server's program.
     args: &'static [&'static str],
 }
 
@@ -66,7 +66,7 @@ impl Known {
         Ok(Target { name: self.name.to_owned(), url, _kept: kept })
     }
 
-    /// Servers that nobody else uses: nobody holds anything there.
+    /// Initializes several servers. They were started for this run, so no client holds a lock there.
     async fn prepare(self, url: &str) -> Outcome<()> {
         if self.count > 1 {
             onelock::connect(url).await?.init().await?;
@@ -91,7 +91,8 @@ impl Known {
     }
 }
 
-/// What was asked for, one after the other: no server that isn't measured yet takes anything from one that is.
+/// The targets that were asked for, one after the other: a server is started only when its turn comes, so that it takes
+/// nothing from the one that is measured before it.
 pub(crate) struct Targets {
     asked: std::vec::IntoIter<Asked>,
     durable: bool,
@@ -100,9 +101,9 @@ pub(crate) struct Targets {
 #[derive(Clone, Debug)]
 enum Asked {
     Url(String),
-    /// Has to be there.
+    /// It has to be there; otherwise the run fails.
     Named(Known),
-    /// If it is there.
+    /// It is skipped if it is not there.
     Any(Known),
 }
 
@@ -115,7 +116,7 @@ impl Targets {
         Ok(Targets { asked: asked.into_iter(), durable: options.durable })
     }
 
-    /// The next one that is there; nothing after the last.
+    /// Starts the next target that is there, and returns it; nothing after the last one.
     pub(crate) async fn next(&mut self) -> Outcome<Option<Target>> {
         for asked in self.asked.by_ref() {
             let (known, may_be_absent) = match asked {
@@ -146,7 +147,7 @@ fn parse(on: &str) -> Outcome<Asked> {
     }
     let known = KNOWN.into_iter().find(|known| known.name == on).map(Asked::Named);
     let names = || KNOWN.map(|known| known.name).join(", ");
-    known.ok_or_else(|| format!("{on:?} is no URL, and none of {}", names()).into())
+    known.ok_or_else(|| format!("{on:?} is neither a URL nor one of {}", names()).into())
 }
 
 #[cfg(test)]

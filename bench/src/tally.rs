@@ -1,18 +1,18 @@
-//! What was measured: in one slice of a round, and in all of them.
+//! The results of measurements: of one slice, and of all rounds.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// One subject's share of a round.
+/// The results of one subject in one round.
 #[derive(Debug, Default)]
 pub(crate) struct Slice {
-    /// Of what succeeded, in nanoseconds.
+    /// The latencies of what succeeded, in nanoseconds.
     pub(crate) latencies: Vec<u64>,
     pub(crate) errors: Vec<String>,
-    /// What was done in time, per second.
+    /// How much was done within the slice, per second.
     pub(crate) rate: f64,
-    /// Where it is compared with something else than another subject.
+    /// The ratio, where the subject is compared with something other than another subject.
     pub(crate) ratio: Option<f64>,
 }
 
@@ -28,7 +28,7 @@ impl Slice {
     }
 }
 
-/// One subject's part in all rounds.
+/// The results of one subject in all rounds.
 #[derive(Debug)]
 pub(crate) struct Tally {
     latencies: Histogram<u64>,
@@ -44,7 +44,7 @@ struct Round {
     ratio: Option<f64>,
 }
 
-/// By what two subjects are compared.
+/// The figure by which two subjects are compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum By {
     P50,
@@ -59,7 +59,7 @@ impl Default for Tally {
     }
 }
 
-/// What takes longer counts as long, in nanoseconds.
+/// A longer latency is recorded as this one, in nanoseconds.
 const LONGEST: u64 = 60_000_000_000;
 
 impl Tally {
@@ -76,27 +76,27 @@ impl Tally {
         self.errors
     }
 
-    /// What the first of the errors said.
+    /// Returns the text of the first error.
     pub(crate) fn first_error(&self) -> Option<&str> {
         self.first_error.as_deref()
     }
 
-    /// The median of the rounds' rates.
+    /// Returns the median of the rounds' rates.
     pub(crate) fn rate(&self) -> f64 {
         median(self.rounds.iter().map(|round| round.rate).collect()).unwrap_or(0.0)
     }
 
-    /// Of all rounds together, in microseconds; `None` if nothing succeeded.
+    /// Returns a percentile of the latencies of all rounds together, in microseconds; `None` if nothing succeeded.
     pub(crate) fn percentile(&self, percentile: f64) -> Option<f64> {
         (!self.latencies.is_empty()).then(|| self.latencies.value_at_percentile(percentile) as f64 / 1e3)
     }
 
-    /// The median of the ratios that the rounds have by themselves.
+    /// Returns the median of the ratios that the rounds have by themselves.
     pub(crate) fn own_ratio(&self) -> Option<f64> {
         median(self.rounds.iter().filter_map(|round| round.ratio).collect())
     }
 
-    /// The median of the rounds' ratios of this to `other`.
+    /// Returns the median of the rounds' ratios of this to `other`.
     pub(crate) fn ratio(&self, other: &Tally, by: By) -> Option<f64> {
         let pairs = self.rounds.iter().zip(&other.rounds);
         let ratios = pairs.filter_map(|(a, b)| match by {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_the_median_of_the_rounds() {
-        // The third round is disturbed for the one alone.
+        // In the third round, only `a` was disturbed.
         let a = tally(&[(2_000, 50.0), (4_000, 25.0), (90_000, 1.0)]);
         let b = tally(&[(1_000, 100.0), (2_000, 50.0), (1_000, 100.0)]);
         assert_eq!((a.ratio(&b, By::P50), a.ratio(&b, By::Rate)), (Some(2.0), Some(0.5)));

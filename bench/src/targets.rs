@@ -1,10 +1,10 @@
-//! What we ask of ourselves.
+//! The figures that the library should reach.
 
 use crate::args::Workload;
 use crate::backend::Backend;
 use crate::report::Row;
 
-/// A bound of a figure.
+/// A bound on a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Target {
     figure: Figure,
@@ -25,7 +25,7 @@ enum Bound {
 }
 
 impl Target {
-    /// Of what is ours; what others reach is not our concern.
+    /// Returns the target of the library's row. Other subjects have none.
     pub(crate) fn of(workload: Workload, backend: Backend) -> Option<Target> {
         use Bound::{AtLeast, AtMost};
         let (figure, bound) = match (workload, backend) {
@@ -46,7 +46,7 @@ impl Target {
         Some(Target { figure, bound })
     }
 
-    /// Whether the row reaches it; `None` if it has no such figure.
+    /// Returns whether the row reaches it; `None` if the row has no such figure.
     pub(crate) fn reached_by(self, row: &Row<'_>) -> Option<bool> {
         let figure = match self.figure {
             Figure::Ratio => row.ratio,

@@ -39,7 +39,7 @@ fn main() {
         ("a_server_that_is_not_there_is_an_error", nobody),
     ];
     let mut arguments = Arguments::from_args();
-    // Each loads the machine by itself: more of them at once would measure each other.
+    // Each case loads the machine; more of them at once would disturb each other's measurements.
     arguments.test_threads.get_or_insert(2);
     libtest_mimic::run(&arguments, rules::judged("lock-bench", cases)).exit();
 }
@@ -100,8 +100,8 @@ fn redis() -> Result<(), NotRun> {
 
 fn redlock() -> Result<(), NotRun> {
     own_redis()?;
-    // A node that is later than this has not answered; where a majority's words are missing, a release can't tell that the
-    // lock was held until then (docs/protocols/redlock.md).
+    // A node that takes longer than this has not answered. Without the answers of a majority, a release can't tell that
+    // the lock was held until then (docs/protocols/redlock.md).
     const NODE_PATIENCE: Duration = Duration::from_millis(50);
     let rows = rows_or(&["quick", "--on", "redlock"], |errors| too_late(NODE_PATIENCE, errors));
     let mut expected = vec![("one-lost", "one-dead"), ("one-lost", "one-silent")];
@@ -137,7 +137,7 @@ fn mysql() -> Result<(), NotRun> {
     looked_for(&MySql::MySql)
 }
 
-/// On a server that pushes nothing.
+/// On a server that pushes nothing: waiters poll.
 fn looked_for(product: &'static dyn Product) -> Result<(), NotRun> {
     own(product)?;
     let rows = rows(&["quick", "--on", product.listing().name]);
@@ -153,10 +153,10 @@ fn looked_for(product: &'static dyn Product) -> Result<(), NotRun> {
         let asked = row["subject"] == "ours" && !matches!(row["workload"].as_str(), Some("one-name"));
         check(row["reached"].is_boolean() == (asked && (!alone || row["workload"] == "waiting")), row);
     }
-    // Whoever waits looks: about four times a second by then, and never without a pause.
+    // Each waiter polls: about four times a second by then, and never without a pause.
     let waiting = rows.iter().find(|row| row["workload"] == "waiting").and_then(|row| row["per_s"].as_f64());
     check(waiting.is_some_and(|rate| rate < 10.0), &Value::from(waiting));
-    assert_in_time!((waiting >= Some(2.0)), late by Duration::from_secs(1), "looks so often in a second: {waiting:?}");
+    assert_in_time!((waiting >= Some(2.0)), late by Duration::from_secs(1), "looks per second: {waiting:?}");
     Ok(())
 }
 
@@ -185,7 +185,7 @@ fn zookeeper() -> Result<(), NotRun> {
     pushing(&ZooKeeper, "zookeeper")
 }
 
-/// A server that pushes releases, and for which there is nothing but the library and its floor.
+/// On a server that pushes releases, where the only subjects are the library and its floor.
 fn pushing(product: &'static dyn Product, name: &str) -> Result<(), NotRun> {
     own(product)?;
     let rows = rows(&["quick", "--on", name]);
@@ -205,7 +205,7 @@ fn calibrate_postgres() -> Result<(), NotRun> {
     calibrate(&Postgres::Installed, 1, "pgbench")
 }
 
-/// So many figures of the driver, and as many of the program.
+/// Expects this many figures of the driver, and as many of the program.
 fn calibrate(product: &'static dyn Product, figures: usize, program: &str) -> Result<(), NotRun> {
     let server = own(product)?;
     let rows = rows(&["calibrate", "--on", server.url()]);
@@ -223,7 +223,7 @@ fn hold() -> Result<(), NotRun> {
         let output = bench_hold(url).output().unwrap();
         let row = object(&output);
         let held = row["held"] == 300 && row["released"] == 300 && row["losses"] == 0;
-        // What the machine had no time for is not renewed, and expires at the release if not before.
+        // A lock that the machine had no time to renew expires, at its release at the latest.
         assert_in_time!(held || row["losses"] != row["expired"], late by Duration::from_millis(400), "{row}");
         check(output.status.success() && held && row["left"] == 0, &row);
         // A lease of 600 ms is renewed five times a second.
@@ -261,13 +261,13 @@ fn bench_hold(url: &str) -> Command {
 }
 
 fn nobody() -> Result<(), NotRun> {
-    // A port that nothing but its own number is ever assigned to.
+    // A port that the system never assigns by itself, and on which no Redis listens.
     let output = bench(&["quick", "--on", "redis://127.0.0.1:1"]);
     check(!output.status.success() && output.stdout.is_empty() && !output.stderr.is_empty(), &Value::Null);
     Ok(())
 }
 
-/// One that nobody else uses.
+/// Starts a server for this test alone.
 fn own_redis() -> Result<Owned, NotRun> {
     own(&Redis)
 }
@@ -283,18 +283,19 @@ fn connection(server: &Owned) -> ::redis::Connection {
     ::redis::Client::open(server.url()).unwrap().get_connection().unwrap()
 }
 
-/// What a run of a second a workload prints, which is nothing but objects.
+/// Runs each workload for a second, and returns what is printed: nothing but objects.
 fn rows(args: &[&str]) -> Vec<Value> {
     rows_or(args, |errors| panic!("errors: {errors}"))
 }
 
-/// The same; what becomes of errors, which are shown with all that it printed.
+/// As `rows`, but calls `failed` with all that was printed if a row has errors.
 fn rows_or(args: &[&str], failed: fn(&str) -> !) -> Vec<Value> {
     let output = bench(args);
     assert!(output.status.success(), "{args:?}: {}", text(&output));
     let printed = str::from_utf8(&output.stdout).unwrap();
     let rows: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // What they were stands beside the rows. Loops that don't keep their pace on a busy machine are told as errors.
+    // The errors themselves are printed beside the rows. Loops that don't keep their pace on a busy machine count as
+    // errors.
     let has_errors = |row: &Value| row["errors"].as_u64() > Some(0) && row["workload"] != "commits";
     if rows.iter().any(has_errors) {
         failed(&text(&output));
@@ -302,7 +303,7 @@ fn rows_or(args: &[&str], failed: fn(&str) -> !) -> Vec<Value> {
     rows
 }
 
-/// The only one that it prints, even if it fails.
+/// Returns the only object that is printed, even if the program fails.
 fn object(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(output)))
 }
@@ -316,7 +317,7 @@ fn bench(args: &[&str]) -> Output {
     command.args(args).args(["--seconds", "1", "--json"]).output().unwrap()
 }
 
-/// These rows, each with figures and without errors.
+/// Expects exactly these rows, each with figures.
 fn expect(rows: &[Value], expected: &[(&str, &str)]) {
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let found: BTreeSet<(String, String)> =
@@ -327,11 +328,11 @@ fn expect(rows: &[Value], expected: &[(&str, &str)]) {
     for row in rows {
         check(row["errors"].is_number(), row);
         if row["workload"] == "waiting" {
-            // A count; where releases are pushed it may be nothing for a while.
+            // This is a count. Where releases are pushed, it may be zero for a while.
             check(row["per_s"].as_f64().is_some_and(|rate| rate >= 0.0) && row["p50_us"].is_null(), row);
             continue;
         }
-        // The rate counts what ends within its slice: on a busy machine that may be nothing.
+        // The rate counts what ends within its slice. On a busy machine that may be zero.
         check(row["per_s"].as_f64().is_some_and(|rate| rate >= 0.0), row);
         for figure in ["p50_us", "p99_us", "max_us"] {
             check(row[figure].as_f64().is_some_and(|figure| figure > 0.0), row);
@@ -340,5 +341,5 @@ fn expect(rows: &[Value], expected: &[(&str, &str)]) {
 }
 
 fn check(good: bool, row: &Value) {
-    assert!(good, "not as it should be: {row}");
+    assert!(good, "an unexpected row: {row}");
 }

@@ -1,5 +1,5 @@
-//! The harness of a backend on a server that the suite starts, stops and hurts by itself. What is the same for all such
-//! servers is here; a backend says what is particular to its own.
+//! The harness for a backend whose server the suite itself starts, stops and kills. This module has what all such
+//! servers share; a backend implements `Backend` with what is particular to its own.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,87 +13,99 @@ use crate::harness::{self, Counters, Data, Harness, Need, OwnServer, Step};
 use crate::runner::{self, Verdict};
 use crate::servers::{self, Absence, Clock, Owned, Persistence, Product, Program, Server, Settings};
 
-/// A backend on a server, for [`run_on_server`]. A server is told by its URL: one that all cases share, or a case's own.
+/// A backend on a server, for [`run_on_server`]. The methods get the server's URL: that of the server that all cases
+/// share, or that of a server that belongs to one case.
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// The server, as it is found or started.
+    /// Returns the product, which says how its server is found or started.
     fn product(&self) -> &'static dyn Product;
 
-    /// How the server that all cases share is started. None of them kills it.
+    /// Returns the settings with which the server that all cases share is started. No case kills that server.
     fn settings(&self) -> Settings {
         Settings::default()
     }
 
-    /// On what it is tested, for the report.
+    /// Returns what the report calls the server under test.
     fn name(&self, server: &Server) -> String {
         server.to_string()
     }
 
-    /// Further environment in which this test program, started once more, tests the same server.
+    /// Returns further environment variables with which this test program, started once more, tests the same server.
     fn environment(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    /// As [`Harness::ttl`].
+    /// See [`Harness::ttl`].
     fn ttl(&self) -> Duration {
         harness::SHORTEST_TTL
     }
 
-    /// As [`Harness::multiplexes`].
+    /// See [`Harness::multiplexes`].
     fn multiplexes(&self) -> bool {
         false
     }
 
-    /// As [`Harness::proven_at_once`].
+    /// See [`Harness::proven_at_once`].
     fn proven_at_once(&self) -> usize {
         usize::MAX
     }
 
-    /// A client of the server.
+    /// Opens a client of the server.
     async fn open(&self, url: &str, options: Options) -> Result<Client>;
 
-    /// Where the server listens, as `host:port`; if no proxy can stand before it, why.
+    /// Returns the address of the server, as `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if no proxy can stand in front of the server.
     fn address(&self, url: &str) -> Result<String, String>;
 
-    /// A client that takes `address` for the server's, and speaks without TLS: the proxy has to see what it loses.
+    /// Opens a client that connects to `address` instead of the server's own, and without TLS: the proxy has to see
+    /// what it drops.
     async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client>;
 
-    /// Whether it can do this with the server's data; if not, why. Asked of what follows, and of nothing else.
+    /// Checks whether the backend can do this with the server's data. Called for [`Need::Forget`], [`Need::Counters`],
+    /// [`Need::Residue`], [`Need::Age`], [`Need::Replay`], [`Need::OneTrip`], [`Need::IdleConnection`],
+    /// [`Need::Interrupt`] and [`Need::ServerClock`] only.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if it cannot.
     fn can(&self, need: Need, server: &Server) -> Result<(), String>;
 
-    /// As [`Harness::forget`].
+    /// See [`Harness::forget`].
     async fn forget(&self, _url: &str, name: &Name) {
         unreachable!("{} {name}", Need::Forget)
     }
 
-    /// As [`Harness::counters`].
+    /// See [`Harness::counters`].
     async fn counters(&self, _url: &str) -> Counters {
         unreachable!("{}", Need::Counters)
     }
 
-    /// As [`Harness::residue`].
+    /// See [`Harness::residue`].
     async fn residue(&self, _url: &str) -> u64 {
         unreachable!("{}", Need::Residue)
     }
 
-    /// As [`Harness::kept`].
+    /// See [`Harness::kept`].
     async fn kept(&self, _url: &str) -> u64 {
         unreachable!("{}", Need::Age)
     }
 
-    /// As [`Harness::age`].
+    /// See [`Harness::age`].
     async fn age(&self, _url: &str, by: Duration) {
         unreachable!("{} {by:?}", Need::Age)
     }
 
-    /// As [`Harness::interrupt`]. Only for a server that was started here.
+    /// See [`Harness::interrupt`]. Called only for a server that the suite has started.
     async fn interrupt(&self, _url: &str) {
         unreachable!("{}", Need::Interrupt)
     }
 }
 
-/// Runs the suite on the backend's server: the one that the environment names, or one that is started for it. *Not run*
-/// if there is none, or failed if there had to be one.
+/// Runs the suite on the backend's server: the one that the environment names, or one that is started for it. If there
+/// is none, the suite is *not run*; if there had to be one, it has failed.
 pub fn run_on_server(backend: impl Backend) -> Verdict {
     let product = backend.product();
     match Server::find_or_start(product, &backend.settings()) {
@@ -203,21 +215,22 @@ impl<B: Backend> Harness for OnServer<B> {
     }
 
     async fn own_server_with_clock(&self) -> Box<dyn OwnServer> {
-        // It is never started again: what it writes would only cost time.
+        // This server is never restarted, so what it writes would only cost time.
         self.own(&Settings { persistence: Persistence::None, clock: Clock::Own, ..Settings::default() })
     }
 }
 
-const ASKED: &str = "whether a proxy can stand before it was asked first";
+const ASKED: &str = "the case was selected because a proxy can stand in front of the server";
 
 impl<B: Backend> OnServer<B> {
     fn own(&self, settings: &Settings) -> Box<dyn OwnServer> {
-        let server = Owned::start(self.backend.product(), settings).expect("another was started before");
+        let server = Owned::start(self.backend.product(), settings)
+            .expect("a server of this product was started before");
         Box::new(Own { backend: self.backend.clone(), server })
     }
 }
 
-/// A server of a case's own.
+/// A server that belongs to one case.
 #[derive(Debug)]
 struct Own<B> {
     backend: Arc<B>,

@@ -1,4 +1,5 @@
-//! Claims spoken directly, call by call as the core does: for what a backend's own tests check in between.
+//! Claims that are used directly, call by call as the core uses them, for what a backend's own tests check between the
+//! calls.
 
 use std::time::Duration;
 
@@ -6,24 +7,28 @@ use crate::timing::Answered;
 use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Request, Waits};
 use lock_core::{Client, Label, Name, Owner, Random};
 
-/// What a claim is about, beside its name.
+/// The terms of a claim, besides its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// How long the lock is to be kept without a renewal.
+    /// How long the server keeps the lock without a renewal.
     pub ttl: Duration,
     /// How long each call may take.
     pub patience: Duration,
-    /// Whether it would take a place in a queue.
+    /// Whether the claim takes a place in a queue.
     pub waits: Waits,
-    /// What people are shown of its owner.
+    /// The label of its owner, as people see it.
     pub label: &'a str,
 }
 
-/// A claim of a new owner. Panics if this can't be a name.
+/// Makes a claim of a new owner.
+///
+/// # Panics
+///
+/// If `name` is not a valid name.
 pub fn claim(client: &Client, name: &str, terms: Terms<'_>) -> Box<dyn Claim> {
     let Terms { ttl, patience, waits, label } = terms;
     client.driver().claim(Request {
-        name: Name::new(name).expect("the test's name is one"),
+        name: Name::new(name).expect("the test's name is valid"),
         owner: Owner::mint(&Random::system()),
         mode: Mode::Exclusive,
         ttl,
@@ -34,7 +39,11 @@ pub fn claim(client: &Client, name: &str, terms: Terms<'_>) -> Box<dyn Claim> {
     })
 }
 
-/// Attempts, and is granted the lock; panics if it isn't.
+/// Attempts the lock and returns the grant.
+///
+/// # Panics
+///
+/// If the lock is not granted.
 pub async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
     match claim.attempt().answered().await {
         Attempt::Granted(grant) => grant,
@@ -42,7 +51,11 @@ pub async fn granted(claim: &mut Box<dyn Claim>) -> Grant {
     }
 }
 
-/// Attempts, and finds the lock held; panics if it doesn't.
+/// Attempts the lock, finds it held, and returns what the server told about that.
+///
+/// # Panics
+///
+/// If the lock is granted, or the attempt fails.
 pub async fn busy(claim: &mut Box<dyn Claim>) -> Busy {
     match claim.attempt().await.expect("contention is not an error") {
         Attempt::Busy(busy) => busy,

@@ -1,7 +1,7 @@
-//! Clients that contend while something is done to their servers: for a backend's own tests of servers that are several.
+//! Clients that contend while their servers suffer a fault, for a backend's own tests with several servers.
 //!
-//! A name never has two holders at once, and its tokens rise in the order of its holders. What a client holds all the
-//! time no other client can have, however often it asks; nor what was granted just before the servers were hurt.
+//! What is checked: a name never has two holders at once, and its tokens rise in the order of its holders. No other
+//! client gets what a client holds all the time, however often it asks, nor what was granted shortly before the fault.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,29 +13,30 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::timing::{Returned, assert_in_time, until, void};
 
-/// How long a holder holds, most of the time; and once in so many turns, so that it may be through a failover.
+/// How long a holder holds in most turns. Every `SELDOM`th turn lasts for `LONG_TURN`, so that a failover may fall into
+/// it.
 const TURN: Duration = Duration::from_millis(5);
 const LONG_TURN: Duration = Duration::from_millis(800);
 const SELDOM: usize = 12;
-/// Between two tries for what another client holds.
+/// The pause between two tries for a lock that another client holds.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Clients that go on, whatever is done to their servers.
+/// Clients that continue, whatever happens to their servers.
 #[derive(Debug)]
 pub struct Contenders {
     ttl: Duration,
     wait: Duration,
     held: Arc<Mutex<History>>,
-    /// How often another client was refused what a guard held, for each [`contest`](Contenders::contest).
+    /// How often another client was refused what a guard held, for each call of [`contest`](Contenders::contest).
     refused: Vec<Arc<AtomicUsize>>,
     stop: Arc<AtomicBool>,
     tasks: JoinSet<()>,
 }
 
-/// By name.
+/// What was held, by name.
 type History = HashMap<String, Vec<Held>>;
 
-/// When a client was certain of a name, and with which token.
+/// A time in which a client was certain that it held a name, and the token that it had.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     from: Instant,
@@ -44,19 +45,19 @@ struct Held {
 }
 
 impl Contenders {
-    /// Their leases, and how long they wait for one.
+    /// Makes contenders whose leases last for `ttl` and which wait for a lock for at most `wait`.
     pub fn new(ttl: Duration, wait: Duration) -> Contenders {
         let (held, refused, stop, tasks) = Default::default();
         Contenders { ttl, wait, held, refused, stop, tasks }
     }
 
-    /// This client takes and gives back the name from now on.
+    /// Lets this client acquire and release the name repeatedly from now on.
     pub fn take_turns(&mut self, client: &Client, name: &str) {
         let lock = client.lock(name).ttl(self.ttl).wait(self.wait).build().expect("fine terms");
         self.tasks.spawn(take_turns(lock, self.held.clone(), self.stop.clone()));
     }
 
-    /// This client tries all the time to have what the guard holds: it must not get it while the guard is held.
+    /// Lets this client try all the time to get what the guard holds. It must not get it while the guard is held.
     pub fn contest(&mut self, client: &Client, guard: &Arc<Guard>) {
         let lock = client.lock(guard.name().as_str()).ttl(self.ttl).build().expect("fine terms");
         let refused = Arc::default();
@@ -64,20 +65,30 @@ impl Contenders {
         self.tasks.spawn(contest(lock, guard.clone(), refused, self.stop.clone()));
     }
 
-    /// Waits until so many more turns were taken.
+    /// Waits until `turns` more turns were taken.
+    ///
+    /// # Panics
+    ///
+    /// If two clients were certain of a name at once, if a token did not rise, or if this takes longer than `limit`.
     pub async fn go_on(&self, turns: usize, limit: Duration) {
         let before = self.turns();
         until("they are granted their locks again", limit, || async { self.turns() >= before + turns }).await;
     }
 
-    /// How many turns were taken. Fails the test if two were certain of a name at once, or if a token did not rise.
+    /// Returns how many turns were taken. Fails the test if two clients were certain of a name at once, or if a token
+    /// did not rise.
     fn turns(&self) -> usize {
         let held = locked(&self.held);
         held.iter().for_each(|(name, held)| one_after_the_other(name, held));
         held.values().map(Vec::len).sum()
     }
 
-    /// Ends, when all have given back what they had. Answers how many turns were taken.
+    /// Waits until all contenders have released their locks, ends them, and returns how many turns were taken.
+    ///
+    /// # Panics
+    ///
+    /// If two clients were certain of a name at once, if a token did not rise, or if a client failed. Also panics, to
+    /// end the test as void, if a call of [`contest`](Contenders::contest) was never refused.
     pub async fn end(mut self) -> usize {
         self.stop.store(true, Ordering::SeqCst);
         while let Some(task) = self.tasks.join_next().await {
@@ -115,12 +126,12 @@ async fn take_turns(lock: Lock, held: Arc<Mutex<History>>, stop: Arc<AtomicBool>
     }
 }
 
-/// Holds the lock for so long; answers until when it was certainly held.
+/// Holds the lock for `length`. Returns until when it was certainly held.
 async fn certain(guard: &Guard, length: Duration) -> Option<Instant> {
     let began = Instant::now();
     let mut certain = None;
     loop {
-        // In this order: what is held after a moment was held at it.
+        // The order matters: a lock that is still held after a moment was held at that moment.
         let now = Instant::now();
         if !guard.is_held() {
             return certain;
@@ -151,13 +162,13 @@ async fn contest(lock: Lock, guard: Arc<Guard>, refused: Arc<AtomicUsize>, stop:
     }
 }
 
-/// One try for what the guard holds: whether it was refused. Fails the test if the lock was granted while the guard was
-/// held.
+/// Tries once to get what the guard holds, and returns whether that was refused. Fails the test if the lock was granted
+/// while the guard was held.
 async fn is_refused(lock: &Lock, guard: &Guard) -> bool {
     match lock.try_acquire().await {
         Ok(None) => true,
         Ok(Some(second)) => {
-            // Asked first: what is held after the grant was held at it.
+            // Checked first: a lock that is still held after the second grant was held at that grant.
             let is_held = guard.is_held();
             let (name, first, second) = (guard.name(), guard.token(), second.token());
             assert!(!is_held, "{name}: two holders: {second} was granted while {first} was held");
@@ -170,13 +181,13 @@ async fn is_refused(lock: &Lock, guard: &Guard) -> bool {
     }
 }
 
-/// Servers that are hurt may refuse, for a while.
+/// Fails the test unless servers that suffer a fault may return this error for a while.
 fn is_passing(error: &Error) {
     assert!(error.is_transient() || error.kind() == ErrorKind::Timeout, "{error:?}");
 }
 
-/// Locks that a client takes one after the other, while its servers are hurt, and keeps: what servers that are several
-/// forget is what they have granted last.
+/// Locks that a client takes one after the other while its servers suffer a fault, and keeps. If several servers forget
+/// anything, they forget what they granted last.
 #[derive(Debug)]
 pub struct Hoard {
     kept: Arc<Mutex<VecDeque<Guard>>>,
@@ -184,13 +195,14 @@ pub struct Hoard {
     taking: JoinHandle<()>,
 }
 
-/// They are held for longer than any failover takes, and not renewed: a renewal would tell their holder of a loss.
+/// The locks are held for longer than any failover takes. They are not renewed, because a renewal would tell their
+/// holder of a loss.
 const HOARDED: Duration = Duration::from_secs(60);
-/// As many as are looked at in a second or two: the newest ones.
+/// How many of the newest locks are kept: as many as can be checked in a second or two.
 const MOST: usize = 200;
 
 impl Hoard {
-    /// Begins to take locks whose names begin like this, and waits until a few are held.
+    /// Begins to take locks whose names begin with `names`, and waits until a few are held.
     pub async fn begin(client: Client, names: &str) -> Hoard {
         let (kept, stop): (Arc<Mutex<VecDeque<Guard>>>, Arc<AtomicBool>) = Default::default();
         let taking = tokio::spawn(take(client, names.to_owned(), kept.clone(), stop.clone()));
@@ -198,13 +210,19 @@ impl Hoard {
         Hoard { kept, stop, taking }
     }
 
-    /// Takes no more; then no other client can have any of those that are held. The servers answer again.
+    /// Stops taking locks, and checks that no other client can get any lock that is still held. The servers must answer
+    /// again by now.
+    ///
+    /// # Panics
+    ///
+    /// If another client is granted a lock that is held, or if the servers do not answer. Also panics, to end the test
+    /// as void, if no lock was held any more.
     pub async fn is_kept(self, other: &Client) {
         self.stop.store(true, Ordering::SeqCst);
         self.taking.await.returned();
         let kept = std::mem::take(&mut *locked(&self.kept));
         let mut contested = 0;
-        // Those that were granted last have most of their time left.
+        // The locks that were granted last have most of their time left.
         for guard in kept.iter().rev() {
             let lock = other.lock(guard.name().as_str()).build().expect("fine terms");
             let asked = Instant::now();
@@ -224,7 +242,7 @@ impl Hoard {
     }
 }
 
-/// Of free names, so that each costs one attempt.
+/// Takes locks with free names, so that each of them costs one attempt.
 async fn take(client: Client, names: String, kept: Arc<Mutex<VecDeque<Guard>>>, stop: Arc<AtomicBool>) {
     let mut number = 0;
     while !stop.load(Ordering::SeqCst) {
@@ -241,13 +259,13 @@ async fn take(client: Client, names: String, kept: Arc<Mutex<VecDeque<Guard>>>, 
     }
 }
 
-/// The oldest, if there are more than so many.
+/// Removes and returns the oldest guard if there are more than `most`.
 fn pop_beyond(kept: &Mutex<VecDeque<Guard>>, most: usize) -> Option<Guard> {
     let mut kept = locked(kept);
     if kept.len() > most { kept.pop_front() } else { None }
 }
 
-/// No code panics that has the lock, but for a test that fails.
+/// No code panics while it holds this mutex, except in a test that fails.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The one source of chance: a seed decides everything that is left to chance.
+//! The only source of chance: a seed decides everything that is left to chance.
 
 /// Splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ impl Dice {
         Dice(seed)
     }
 
-    /// Other dice, which depend on these but not the other way round.
+    /// Returns other dice, which depend on these, but not the other way round.
     #[cfg(feature = "sim")]
     pub(crate) fn fork(&mut self) -> Dice {
         Dice(self.throw())
@@ -23,18 +23,18 @@ impl Dice {
         x ^ (x >> 31)
     }
 
-    /// One of `least..most`.
+    /// Returns a number in `least..most`.
     #[cfg(feature = "sim")]
     pub(crate) fn within(&mut self, least: u64, most: u64) -> u64 {
         least + self.throw() % (most - least)
     }
 
-    /// One of `0..most`.
+    /// Returns a number in `0..most`.
     pub(crate) fn below(&mut self, most: usize) -> usize {
         (self.throw() % most as u64) as usize
     }
 
-    /// True so many times in a thousand.
+    /// Returns true so many times in a thousand, on average.
     pub(crate) fn chance(&mut self, in_a_thousand: u64) -> bool {
         self.throw() % 1000 < in_a_thousand
     }

@@ -1,4 +1,4 @@
-//! Why a test failed, and what else of it did: a panic is noted wherever it happens in the test's threads.
+//! Why a test failed, and what else of it failed. A panic is noted in every thread of the test.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
-/// What a test panics with if something took too long, and nothing else is wrong.
+/// What a test panics with if something took too long and nothing else is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TooLate {
     pub(crate) by: Duration,
-    /// The time in which it was missed by so much.
+    /// The length of time in which the delay arose.
     pub(crate) during: Duration,
     pub(crate) what: String,
 }
@@ -23,7 +23,7 @@ impl TooLate {
     }
 }
 
-/// What a test panics with if what it is about has not happened.
+/// What a test panics with if the event that it tests has not happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Void(pub(crate) String);
 
@@ -37,14 +37,14 @@ impl Void {
 /// Why a test failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Whenever it happens, and whatever the machine did meanwhile.
+    /// It is wrong whenever it happens, whatever the machine did meanwhile.
     Wrong(String),
     Late(TooLate),
     Void(String),
 }
 
 impl Failure {
-    /// What a panic says.
+    /// Returns the failure that a panic stands for.
     pub(crate) fn of(payload: &(dyn Any + Send)) -> Failure {
         if let Some(late) = payload.downcast_ref::<TooLate>() {
             return Failure::Late(late.clone());
@@ -72,26 +72,26 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The panics of one test, in all threads that have its name: of its tasks, also of those that it doesn't wait for. What
-/// is wrong in one of them is not hidden by another that was late.
+/// The panics of one test, in all threads that have its name. They include those of tasks that the test doesn't wait
+/// for. A panic that was late does not hide another one that is wrong.
 #[derive(Debug)]
 pub(crate) struct Panics {
     threads: String,
 }
 
-/// By the name of their threads.
+/// By the name of the threads.
 static NOTED: Mutex<Option<HashMap<String, Noted>>> = Mutex::new(None);
 
 #[derive(Debug, Default)]
 struct Noted {
     failures: Vec<Failure>,
-    /// Whether the test's runtime is being ended. A library's task may then miss one that was ended before it, and panic,
-    /// which says nothing of the test; the workspace's own code counts as before.
+    /// Whether the test's runtime is being shut down. A library's task may then miss another task that was ended before
+    /// it, and panic. That says nothing about the test. A panic of the workspace's own code counts as before.
     ending: bool,
 }
 
 impl Panics {
-    /// Of threads that are yet to be started.
+    /// Watches threads that have not been started yet.
     pub(crate) fn watch() -> Panics {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         hook();
@@ -100,17 +100,17 @@ impl Panics {
         Panics { threads }
     }
 
-    /// What the test's threads are to be called.
+    /// Returns the name that the test's threads must have.
     pub(crate) fn threads(&self) -> &str {
         &self.threads
     }
 
-    /// The test has come to its end, and what is left of its tasks is ended now.
+    /// Notes that the test has come to its end, and that its remaining tasks are ended now.
     pub(crate) fn ending(&self) {
         with_noted(|noted| noted.get_mut(&self.threads).map(|noted| noted.ending = true));
     }
 
-    /// What the test came to: the worst of its own outcome and of all panics.
+    /// Returns the worst of the test's own outcome and all of its panics.
     pub(crate) fn judge<T>(self, outcome: Result<T, Failure>) -> Result<T, Failure> {
         let noted = with_noted(|noted| noted.get_mut(&self.threads).map(std::mem::take)).unwrap_or_default();
         let worse = noted.failures.into_iter().filter(|failure| match (&outcome, failure) {
@@ -139,7 +139,7 @@ impl Noted {
     }
 }
 
-/// Cargo names files of the workspace from its root, and those of other packages by where it keeps them.
+/// Cargo names files of the workspace by their path from its root, and those of other packages by an absolute path.
 fn is_of_this_workspace(file: &str) -> bool {
     !std::path::Path::new(file).is_absolute()
 }
@@ -148,7 +148,7 @@ fn with_noted<T>(work: impl FnOnce(&mut HashMap<String, Noted>) -> T) -> T {
     work(NOTED.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
-/// Notes each panic of a watched thread. What is no text is printed as one.
+/// Notes each panic of a watched thread. Prints a payload that is no text as text.
 fn hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

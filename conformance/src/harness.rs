@@ -1,4 +1,4 @@
-//! What a backend provides to be tested: a way to open clients, and whatever it can be made to do.
+//! What a backend provides to be tested: a way to open clients, and what its server can be made to do.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,34 +7,41 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::{Client, Name, Options, Result};
 
-/// The shortest ttl of a server that answers within a millisecond or so.
+/// The shortest ttl for a server that answers within about a millisecond.
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(400);
 
-/// A backend under test. Only the first two are required; a case that needs more is *not run* where it is missing.
+/// A backend under test. Only `name` and `open` are required. A case that needs more is *not run* if that is missing.
+///
+/// A method that a [`Need`] names is called only if [`can`](Self::can) returns `Ok` for that need; by default it
+/// panics.
 #[async_trait]
 pub trait Harness: fmt::Debug + Send + Sync + 'static {
-    /// The backend's name, and on which server it is tested: `redis 7.0.15 (/usr/bin/redis-server)`.
+    /// Returns the backend's name, and on which server it is tested: `redis 7.0.15 (/usr/bin/redis-server)`.
     fn name(&self) -> String;
 
-    /// A client as another process would have it: connections, sessions and clocks of its own.
+    /// Opens a client as another process would have it, with connections, sessions and clocks of its own.
     async fn open(&self, options: Options) -> Result<Client>;
 
-    /// The shortest ttl at which the server keeps time well enough to be tested.
+    /// Returns the shortest ttl at which the server keeps time well enough to be tested.
     fn ttl(&self) -> Duration {
         SHORTEST_TTL
     }
 
-    /// Whether the harness can do this; if not, why. Asked before anything runs.
+    /// Checks whether the harness can do this. Called before anything runs.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if it cannot; by default it can do nothing.
     fn can(&self, need: Need) -> Result<(), String> {
         Err(format!("this harness cannot {need}"))
     }
 
-    /// Where the program `lock` finds the server.
+    /// Returns the URL at which the program `lock` finds the server.
     fn url(&self) -> String {
         unreachable!("{}", Need::Program)
     }
 
-    /// The environment in which this very test program, started once more, tests the same server.
+    /// Returns the environment variables with which this same test program, started once more, tests the same server.
     fn environment(&self) -> Vec<(&'static str, String)> {
         unreachable!("{}", Need::Process)
     }
@@ -44,112 +51,117 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         unreachable!("{} {name}", Need::Forget)
     }
 
-    /// What the server has counted so far.
+    /// Returns what the server has counted so far.
     async fn counters(&self) -> Counters {
         unreachable!("{}", Need::Counters)
     }
 
-    /// How many things of any kind locks have left on the server, but for tokens: keys, rows, waiters, subscriptions.
+    /// Returns how many things of any kind locks have left on the server, except for tokens: keys, rows, waiters,
+    /// subscriptions.
     async fn residue(&self) -> u64 {
         unreachable!("{}", Need::Residue)
     }
 
-    /// How many things of any kind locks have left on the server, tokens among them: as [`residue`](Self::residue), with
-    /// what carries a token of a name that nobody has any more.
+    /// Returns how many things of any kind locks have left on the server, tokens included: those of
+    /// [`residue`](Self::residue), and what carries the token of a name that no client has any more.
     async fn kept(&self) -> u64 {
         unreachable!("{}", Need::Age)
     }
 
-    /// Makes everything that the server keeps of locks which nobody has so much older, as if it had been written that
-    /// much earlier: sets a clock, or dates rows and ends of keys back. What never ends must stay.
+    /// Ages the server's records of free locks by `by`, as if they had been written that much earlier: sets a clock, or
+    /// moves back the dates of rows and the expiry of keys. Records without expiry must stay.
     async fn age(&self, by: Duration) {
         unreachable!("{} {by:?}", Need::Age)
     }
 
-    /// Cuts every connection and empties every cache that clients may rely on, scripts among them.
+    /// Cuts every connection and empties every cache that clients may rely on, including scripts.
     async fn interrupt(&self) {
         unreachable!("{}", Need::Interrupt)
     }
 
-    /// Whether a connection carries several requests at a time, and frames of its own beside them: then no chunk is an
-    /// answer, and to lose an answer is to lose the connection's whole direction.
+    /// Returns whether a connection carries several requests at a time, and frames of its own besides them. Then a
+    /// chunk of bytes is not one answer, and the only way to lose an answer is to lose everything in that direction of
+    /// the connection.
     fn multiplexes(&self) -> bool {
         false
     }
 
-    /// How many held locks one request proves at most, on a server that keeps sessions. Default: any number.
+    /// Returns how many held locks one request can prove at most, on a server that keeps sessions. Default: any number.
     fn proven_at_once(&self) -> usize {
         usize::MAX
     }
 
-    /// Where the server listens, as `host:port`: a [`Proxy`](crate::proxy::Proxy) is put in front of it. If it is several,
-    /// where each of them does.
+    /// Returns where the server listens, as `host:port`. A [`Proxy`](crate::proxy::Proxy) is put in front of it. With
+    /// several servers, returns the address of each.
     fn addresses(&self) -> Vec<String> {
         unreachable!("{}", Need::Proxy)
     }
 
-    /// As [`open`](Self::open), but through the proxy that listens at these `addresses`, one for each server.
+    /// Opens a client as [`open`](Self::open) does, but through the proxy that listens at these `addresses`, one for
+    /// each server.
     async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
         unreachable!("{} {addresses:?} {options:?}", Need::Proxy)
     }
 
-    /// A server of the case's own, to be hurt.
+    /// Starts a server that belongs to one case, which may stop and kill it.
     async fn own_server(&self) -> Box<dyn OwnServer> {
         unreachable!("{}", Need::OwnServer)
     }
 
-    /// A server of the case's own whose clock, the one that ends leases, can be set.
+    /// Starts a server that belongs to one case and whose clock, the one that ends leases, can be set.
     async fn own_server_with_clock(&self) -> Box<dyn OwnServer> {
         unreachable!("{}", Need::ServerClock)
     }
 }
 
-/// A server that a case may hurt.
+/// A server that belongs to one case, which may stop, kill and restart it.
 #[async_trait]
 pub trait OwnServer: fmt::Debug + Send + Sync {
-    /// A client of it.
+    /// Opens a client of the server.
     async fn open(&self, options: Options) -> Result<Client>;
-    /// Stops it in the middle of whatever it does: it neither answers nor forgets.
+    /// Stops the server in the middle of whatever it does. It does not answer, and it forgets nothing.
     fn pause(&mut self);
-    /// Lets it go on.
+    /// Lets it continue.
     fn resume(&mut self);
     /// Kills it.
     fn kill(&mut self);
-    /// Starts it again, with the data it had (`Data::Kept`) or without.
+    /// Starts it again, with the data it had (`Data::Kept`) or without (`Data::Lost`).
     fn start(&mut self, data: Data);
 
-    /// For how long after it was started again, and asked, it grants nothing: it may have forgotten locks.
+    /// Returns for how long after a restart and the first request the server grants nothing, because it may have
+    /// forgotten locks.
     fn recovers_in(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Where the program `lock` finds it.
+    /// Returns the URL at which the program `lock` finds the server.
     fn url(&self) -> String {
         unreachable!("{}", Need::OwnProgram)
     }
 
-    /// Sets the clock by which it ends leases, and makes certain that it has moved.
+    /// Sets the clock by which the server ends leases, and makes sure that the clock has moved.
     fn step_clock(&mut self, step: Step) {
         unreachable!("{} {step:?}", Need::ServerClock)
     }
 
-    /// As [`Harness::addresses`].
+    /// See [`Harness::addresses`].
     fn addresses(&self) -> Vec<String> {
         unreachable!("{}", Need::Proxy)
     }
 
-    /// As [`open`](Self::open), but through the proxy that listens at these `addresses`, one for each server.
+    /// Opens a client as [`open`](Self::open) does, but through the proxy that listens at these `addresses`, one for
+    /// each server.
     async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
         unreachable!("{} {addresses:?} {options:?}", Need::Proxy)
     }
 }
 
-/// By how much a clock is set, from what it says.
+/// By how much a clock is set, relative to what it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It runs ahead from now on.
+    /// The clock runs ahead from now on.
     Forward(Duration),
-    /// It lags behind from now on.
+    /// The clock lags behind from now on.
     Back(Duration),
 }
 
@@ -162,7 +174,7 @@ pub enum Data {
     Lost,
 }
 
-/// What some cases need of a harness.
+/// What some cases need from a harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// [`Harness::forget`]
@@ -177,18 +189,19 @@ pub enum Need {
     Interrupt,
     /// [`Harness::addresses`] and [`Harness::open_through`]
     Proxy,
-    /// What one connection carries, carried once more by another, asks the same of the server: not where each connection
-    /// begins with a session of its own.
+    /// What one connection has sent asks the same of the server when another connection sends it again. Not so where
+    /// each connection begins with a session of its own.
     Replay,
-    /// The first answer of an attempt grants, on a name that was used before: not where a look comes before it.
+    /// The first answer to an attempt grants the lock, on a name that was used before. Not so where a look comes before
+    /// it.
     OneTrip,
-    /// A connection is used again however long it was silent: not where another one takes its place.
+    /// A connection is used again however long it was silent. Not so where another connection takes its place.
     IdleConnection,
     /// [`Harness::own_server`]
     OwnServer,
     /// An own server that keeps acknowledged data over a kill.
     Durable,
-    /// [`Harness::own_server_with_clock`]: not for servers that end leases by a clock nobody can set.
+    /// [`Harness::own_server_with_clock`]. Not for servers that end leases by a clock that cannot be set.
     ServerClock,
     /// [`Harness::environment`]: clients of the library in other processes.
     Process,
@@ -209,7 +222,7 @@ impl fmt::Display for Need {
             Need::Proxy => "reach the server through a proxy",
             Need::Replay => "ask everything twice",
             Need::OneTrip => "grant by the first answer of an attempt",
-            Need::IdleConnection => "use a connection that was silent for long",
+            Need::IdleConnection => "use a connection that was silent for a long time",
             Need::OwnServer => "start a server of a case's own",
             Need::Durable => "restart a server with its data",
             Need::ServerClock => "set the clock by which the server ends leases",

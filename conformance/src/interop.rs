@@ -1,7 +1,7 @@
 //! Clients of other libraries on the same locks as ours: Go's and `etcdctl` on etcd, Curator and kazoo on ZooKeeper.
 //!
-//! A backend's `tests/interop.rs` is a call of [`run`]. The drivers of those clients, and how they are built, are
-//! described in `conformance/interop/README.md`. What isn't there is *not run*.
+//! A backend's `tests/interop.rs` calls [`run`]. `conformance/interop/README.md` describes the drivers of those clients
+//! and how they are built. A client that is missing is *not run*.
 
 mod cases;
 pub mod catalogue;
@@ -31,7 +31,7 @@ pub use counter::Counter;
 pub use foreign::Foreign;
 pub use ours::Ours;
 
-/// How long anything may take that happens at once. Only a case that fails takes it.
+/// How long anything may take that happens at once. Only a case that fails takes that long.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A lock client of another library.
@@ -41,9 +41,9 @@ pub enum Kind {
     EtcdGo,
     /// `etcdctl lock`.
     Etcdctl,
-    /// `InterProcessMutex` of Curator's.
+    /// `InterProcessMutex` of Curator.
     Curator,
-    /// `Lock` of kazoo's, told of the nodes that Curator and we make.
+    /// `Lock` of kazoo, which is told of the nodes that Curator and this library make.
     Kazoo,
 }
 
@@ -64,8 +64,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Runs each case with each of these clients, on servers of their own, with the arguments of `cargo test`. `open` makes
-/// a client of ours, as another process would have it, of a server's URL.
+/// Runs each case with each of these clients, each on a server of its own, with the arguments of `cargo test`. `open`
+/// opens a client of this library for a server's URL, as another process would have it.
 pub fn run<O, F>(product: &'static dyn Product, kinds: &[Kind], open: O) -> Verdict
 where
     O: Fn(String) -> F + Copy + Send + 'static,
@@ -78,7 +78,7 @@ where
     });
     let selection = Selection::from_args();
     let mut arguments = selection.arguments.clone();
-    // A storm has the machine for itself.
+    // A storm has the machine to itself.
     arguments.test_threads = Some(1);
     match libtest_mimic::run(&arguments, selection.of(rules::on(product, tests))).has_failed() {
         true => Verdict::Failed,
@@ -86,7 +86,7 @@ where
     }
 }
 
-/// What was played, or why it was not; panics if it had to be.
+/// Returns why the case was not run, if it was not. Panics if it had to be run.
 fn not_run(played: Result<(), Absence>) -> Result<(), String> {
     match played {
         Ok(()) => Ok(()),
@@ -114,7 +114,7 @@ where
     })
 }
 
-/// What is played with ours and theirs.
+/// What is played with our client and the other library's.
 #[derive(Clone, Copy, Debug)]
 enum Case {
     OursHolds,
@@ -156,7 +156,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// How long a storm lasts. It is said, so that nobody takes one for the other.
+/// Returns how long a storm lasts. Prints it, so that a reader cannot take a short run for a full one.
 fn storm(kind: Kind) -> Duration {
     let seconds = if is_full_run() { 30 } else { 3 };
     println!("{kind}: {seconds} s of storm; 30 with LOCK_TEST_FULL=1");

@@ -1,7 +1,8 @@
 //! Whether a test failed.
 //!
-//! One that was late, and nothing else, is excused if the machine was seen to stand still for half of that; then it has
-//! to pass three times with the machine to itself. One that was void is asked again until it has shown something.
+//! A test that was late, and nothing else, is excused if the machine was seen to stand still for half of that delay. It
+//! then has to pass three times with the machine to itself. A test that was void is run again until it has shown
+//! something; if it is void three times, it has failed.
 
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -14,31 +15,32 @@ use crate::turn::{self, Company};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     Light,
-    /// It waits most of the time, for bounds that many neighbours would strain: a few run side by side.
+    /// It waits most of the time, for bounds that many tests at a time would strain: only a few run side by side.
     Medium,
-    /// It measures, or keeps the machine busy: it runs alone.
+    /// It measures, or keeps the machine busy, so it runs alone.
     Heavy,
 }
 
-/// Who has the machine: all but heavy ones share it, who is asked again has it alone.
+/// Decides which tests share the machine: all but heavy ones share it, and a test that is run again has it alone.
 #[derive(Debug, Default)]
 pub(crate) struct Judge(RwLock<()>);
 
-/// How often one that was late has to pass by itself: a bug that shows one time in three passes so often 8 times of 27.
+/// How often a test that was late has to pass alone. A bug that shows one time in three passes that often 8 times of
+/// 27.
 const CLEAN: u32 = 3;
-/// How often one may be void.
+/// A test that is void so often has failed.
 const VOID: u32 = 3;
 
-/// Why a test is asked again.
+/// Why a test is run again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// It was late, and the machine had stood still: the note says how both were.
+    /// It was late, and the machine had stood still. The text gives both durations.
     Excused(String),
     Void(String),
 }
 
 impl Again {
-    /// Says it of this test, now and in the summary of `cargo xtask test`.
+    /// Prints the reason for the test `what`, and notes it for the summary of `cargo xtask test`.
     pub(crate) fn note(&self, what: &str) {
         let (Again::Excused(why) | Again::Void(why)) = self;
         println!("asked again: {what}: {why}");
@@ -55,7 +57,8 @@ impl Judge {
         Judge(RwLock::new(()))
     }
 
-    /// What a test answers in the end; `Err` says why it failed. `again` hears why it is asked again.
+    /// Returns what a test answers in the end; `Err` says why it failed. Calls `again` with each reason to run it
+    /// again.
     pub(crate) fn judge<T>(
         &self,
         load: Load,
@@ -92,7 +95,7 @@ impl Judge {
             match test() {
                 Ok(passed) if clean == 1 => return Ok(passed),
                 Ok(_) => clean -= 1,
-                // One that is void each time can't show what it is there to show: that is a failure.
+                // A test that is void each time cannot show what it is meant to show. That is a failure.
                 Err(Failure::Void(why)) if void > 1 => {
                     again(&Again::Void(why));
                     void -= 1;
@@ -102,18 +105,18 @@ impl Judge {
         }
     }
 
-    /// As it is asked first: beside others, if it can be.
+    /// Runs a test for the first time: beside others, if it can be.
     fn first<T>(&self, load: Load, test: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
         let _heavy = (load == Load::Heavy).then(|| self.0.write().unwrap_or_else(PoisonError::into_inner));
         let _light = (load != Load::Heavy).then(|| self.0.read().unwrap_or_else(PoisonError::into_inner));
-        // Heavy ones are alone in this program; other programs have servers of their own. To wait for them each time
+        // A heavy test is alone in this program. Other programs have their own servers, and waiting for them each time
         // would take longer than all the rest.
         let _turn = turn::take(Company::Others);
         test()
     }
 }
 
-/// What excuses this, or why nothing does.
+/// Returns what excuses this delay, or the reason why nothing does.
 fn excuse(late: &TooLate, stall: Stall) -> Result<String, String> {
     let said = Failure::Late(late.clone());
     if stall.time * 2 >= late.by {
@@ -137,8 +140,8 @@ mod tests {
     const WRONG: fn() -> Result<(), Failure> = || Err(Failure::wrong("two at a time"));
     const WELL: fn() -> Result<(), Failure> = || Ok(());
 
-    /// Asks a test that answers in turn, on a machine that stood still for so long: what it comes to, how often it was
-    /// asked, and how often it was excused and void.
+    /// Runs a test that gives these answers one after the other, on a machine that stood still for `stood_still`.
+    /// Returns the outcome, how often it ran, and how often it was excused and void.
     fn asked(
         load: Load,
         stood_still: Duration,
@@ -181,7 +184,7 @@ mod tests {
             let (outcome, times, noted) = asked(Load::Medium, STILL, &answers);
             assert_eq!((outcome.is_err(), times, noted), (true, n + 1, [1, 0]), "{outcome:?}");
         }
-        // A run that shows nothing is none of the three.
+        // A void run is none of the three.
         assert_eq!(asked(Load::Light, STILL, &[LATE, WELL, VOID, WELL, WELL]), (Ok(()), 5, [1, 1]));
     }
 
@@ -198,7 +201,7 @@ mod tests {
     fn what_was_void_is_asked_again_whatever_the_machine_did() {
         assert_eq!(asked(Load::Light, Duration::ZERO, &[VOID, VOID, WELL]), (Ok(()), 3, [0, 2]));
         assert_eq!(asked(Load::Light, Duration::ZERO, &[VOID, WRONG, WELL]).1, 2);
-        // Not for ever, and it has not passed.
+        // Not without end, and a void test has not passed.
         let (outcome, times, _) = asked(Load::Light, Duration::ZERO, &[VOID, VOID, VOID, WELL]);
         assert_eq!((outcome.is_err(), times), (true, 3));
     }

@@ -1,7 +1,8 @@
-//! The suite that every backend must pass, ours and other people's: `docs/add-a-backend.md` shows how to run it.
+//! The suite that every backend must pass, ours and those of other people. `docs/add-a-backend.md` shows how to run it.
 //!
-//! A backend's `tests/conformance.rs` has a [`Harness`] of a page and calls [`run`]. Cases are chosen by what the
-//! backend's `Info` promises and by what the harness can do to its server; what can't run is reported as *not run*.
+//! A backend's `tests/conformance.rs` has a [`Harness`] of about a page and calls [`run`]. The cases are selected by
+//! what the backend's `Info` promises and by what the harness can do to its server. A case that can't run is reported
+//! as *not run*.
 
 #[cfg(feature = "servers")]
 mod backend;
@@ -42,7 +43,7 @@ pub use backend::{Backend, run_on_server};
 pub use harness::{Counters, Data, Harness, Need, OwnServer, Step};
 pub use runner::{Verdict, failed, not_run, run};
 
-/// The page for those who add a backend compiles as it stands, and its backend passes the suite.
+/// Checks that the page for authors of a backend compiles as it stands, and that its backend passes the suite.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/add-a-backend.md")]
 struct AddABackend;

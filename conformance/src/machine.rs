@@ -1,5 +1,5 @@
-//! Whether the machine itself kept time while a test ran: what came too late on one that stood still meanwhile, as
-//! virtual ones do, says nothing about a backend.
+//! Whether the machine itself kept time while a test ran. A delay on a machine that stood still meanwhile, as virtual
+//! machines do, says nothing about a backend.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -8,23 +8,23 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the machine is looked at.
+/// How often the machine is checked.
 const PAUSE: Duration = Duration::from_millis(5);
-/// A disk is asked so seldom that servers don't notice.
+/// The disk is checked so rarely that servers don't notice.
 const SELDOM: Duration = Duration::from_millis(100);
-/// A disk that takes no longer for a byte keeps no server waiting.
+/// A disk that takes no longer than this for a byte keeps no server waiting.
 const PROMPT: Duration = Duration::from_millis(5);
 /// No test takes longer than this.
 const REMEMBERED: Duration = Duration::from_secs(660);
 
-/// What keeps a test from going on, though it would.
+/// Why a test did not continue although it could have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// A thread that was to be woken was woken so much later: the machine stood still, or its timers did.
+    /// A thread was woken that much later than planned: the machine stood still, or its timers did.
     Timer,
-    /// Others had the processors.
+    /// Other processes had the processors.
     Busy,
-    /// The processors' time was another machine's.
+    /// Another virtual machine had the processors' time.
     Stolen,
     Disk,
 }
@@ -42,7 +42,7 @@ impl Reason {
     }
 }
 
-/// For how long the machine stood still within some time, and why.
+/// How long the machine stood still within some time, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stall {
     pub(crate) time: Duration,
@@ -62,8 +62,8 @@ impl std::fmt::Display for Stall {
     }
 }
 
-/// The longest stall of this machine since `since`, within a time of `span`. The machine is watched from the first call
-/// of [`watch`] on.
+/// Returns the longest stall of this machine since `since`, within a time of `span`. The machine is watched from the
+/// first call of [`watch`] on.
 pub(crate) fn stalled(since: Instant, span: Duration) -> Stall {
     watch().lock().unwrap_or_else(PoisonError::into_inner).longest(since, span)
 }
@@ -80,7 +80,7 @@ pub(crate) fn watch() -> &'static Mutex<Seen> {
     })
 }
 
-/// What was lost of the machine's time, and when: the latest last.
+/// What was lost of the machine's time, and when, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(VecDeque<(Instant, Reason, Duration)>);
 
@@ -100,7 +100,7 @@ impl Seen {
         Reason::ALL.into_iter().map(of).reduce(worst).unwrap_or(of(Reason::Timer))
     }
 
-    /// The most that was lost for this reason within a time of `span`.
+    /// Returns the most that was lost for this reason within a time of `span`.
     fn longest_of(&self, reason: Reason, since: Instant, span: Duration) -> Duration {
         let of_it = || self.0.iter().filter(|(at, why, _)| *why == reason && *at >= since);
         let (mut first, mut sum, mut longest) = (of_it().peekable(), Duration::ZERO, Duration::ZERO);
@@ -126,7 +126,7 @@ fn watch_time(seen: &Mutex<Seen>) {
         let now = Instant::now();
         let took = now.saturating_duration_since(asked);
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Below a millisecond is the timer's own slack.
+        // Less than a millisecond is the timer's own slack.
         let late = took.saturating_sub(PAUSE);
         seen.lost(now, Reason::Timer, if late > Duration::from_millis(1) { late } else { Duration::ZERO });
         seen.lost(now, Reason::Busy, taken(took, runnable(), processors));
@@ -137,13 +137,13 @@ fn watch_time(seen: &Mutex<Seen>) {
     }
 }
 
-/// Of `time`, what a thread had to wait for a processor that so many wanted.
+/// Returns how much of `time` a thread had to wait for a processor that so many threads wanted.
 fn taken(time: Duration, runnable: usize, processors: usize) -> Duration {
     let without = runnable.saturating_sub(processors);
     time.mul_f64(without as f64 / runnable.max(1) as f64)
 }
 
-/// How many threads of the machine could run at this moment; this one is not counted. See proc_loadavg(5). Linux only.
+/// Returns how many threads of the machine can run at this moment, without this one. See proc_loadavg(5). Linux only.
 fn runnable() -> usize {
     let said = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     parse_runnable(&said).unwrap_or(1).saturating_sub(1)
@@ -154,7 +154,7 @@ fn parse_runnable(loadavg: &str) -> Option<usize> {
     loadavg.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
 }
 
-/// Of all processors, since the machine was started: see proc_stat(5). Linux only.
+/// Returns the stolen time of all processors since the machine was started. See proc_stat(5). Linux only.
 fn stolen() -> Duration {
     parse_stolen(&std::fs::read_to_string("/proc/stat").unwrap_or_default()).unwrap_or_default()
 }
@@ -177,13 +177,13 @@ fn watch_disk(seen: &Mutex<Seen>) {
     }
 }
 
-/// Beside the folders of servers.
+/// Opens a temporary file, on the disk that has the servers' folders.
 #[cfg(feature = "servers")]
 fn file() -> Option<File> {
     tempfile::tempfile().ok()
 }
 
-/// No server that is started here writes anything.
+/// No server that is started here writes anything, so there is no disk to check.
 #[cfg(not(feature = "servers"))]
 fn file() -> Option<File> {
     None
@@ -236,7 +236,7 @@ mod tests {
         let asked = Instant::now();
         let lost = || watch().lock().unwrap().lost(Instant::now(), Reason::Timer, ms(40_000));
         lost();
-        // Longer than any thread of a test waits for its processor.
+        // Longer than any thread of a test waits for a processor.
         assert_eq!(stalled(asked, ms(1)).to_string(), "no timer came in time for 40s");
     }
 }

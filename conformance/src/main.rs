@@ -1,5 +1,5 @@
-//! `sim`: plays histories of the real core on simulated clocks and a simulated network, and checks them. `stories`: plays
-//! those of the argument about Redlock, and says how often each does harm.
+//! `sim` plays histories of the real core on simulated clocks and a simulated network, and checks them. `stories` plays
+//! the histories of the argument about Redlock, and counts how often each does harm.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -27,13 +27,13 @@ struct Command {
 enum Task {
     /// Histories in which anything may happen.
     Simulate,
-    /// Those of each story.
+    /// The histories of each story.
     TellStories,
 }
 
 enum Output {
     Summary,
-    /// Everything that happened, too.
+    /// Also everything that happened.
     Trace,
 }
 
@@ -73,7 +73,7 @@ fn run(command: &Command) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A table, of which each line is a story. Nothing of what the library promises may break in any.
+/// Prints a table with a line for each story. No promise of the library may break in any of them.
 fn tell_stories(command: &Command) -> ExitCode {
     println!(
         "| what goes wrong | on | histories | acquisitions | with two holders | with stale writes | stale writes | of these taken with tokens |"
@@ -122,11 +122,11 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
             "--seed" => command.seed = number(&value()?)?,
             "--family" => command.family = Some(family(&value()?)?),
             "--trace" => command.output = Output::Trace,
-            other => return Err(format!("unknown: {other}")),
+            other => return Err(format!("unknown argument: {other}")),
         }
     }
     match command.histories {
-        0 => Err("how many histories?".to_owned()),
+        0 => Err("--histories N is missing".to_owned()),
         _ => Ok(command),
     }
 }
@@ -140,6 +140,6 @@ fn family(word: &str) -> Result<FamilyName, String> {
         "lease" => Ok(FamilyName::Lease),
         "queue" => Ok(FamilyName::Queue),
         "redlock" => Ok(FamilyName::Redlock),
-        other => Err(format!("{other} is no family: lease, queue or redlock")),
+        other => Err(format!("{other} is not a family; the families are lease, queue and redlock")),
     }
 }

@@ -1,5 +1,5 @@
-//! What another process does for a case: this very test program, started once more, with the library and not with the
-//! program `lock`. It says line by line what it sees.
+//! What another process does for a case. It is this same test program, started once more; it uses the library and not
+//! the program `lock`. It prints a line for each thing that it sees.
 
 #[cfg(unix)]
 mod forked;
@@ -18,11 +18,11 @@ use crate::runner::Verdict;
 use crate::servers::{Holder, Process, catalogue};
 use crate::timing::Returned;
 
-/// The part, the lock's name, and its ttl in milliseconds.
+/// The environment variable with the part, the lock's ttl in milliseconds, and its name.
 const ORDER: &str = "LOCK_TEST_PART";
-/// What a process says first: it holds the lock, with this token.
+/// The first line of a process: it holds the lock, with this token.
 const HOLDS: &str = "holds with token ";
-/// How long it may take to say something.
+/// How long a process may take for its next line.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A part that a process plays with a lock.
@@ -36,13 +36,13 @@ pub(crate) struct Order {
 /// What the process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Holds and works until the lock is lost, and then does everything that comes too late.
+    /// Holds and works until the lock is lost, and then calls everything that comes too late.
     Late,
-    /// Waits for the lock that somebody else holds, and says so; holds it then, for ever.
+    /// Waits for a lock that another client holds, and says so. Then holds it until it is killed.
     Waits,
-    /// Forks while it holds, with a runtime whose threads the child has not.
+    /// Forks while it holds, with a runtime whose threads the child does not have.
     Forks,
-    /// Forks while it holds, inside of a runtime that the child goes on with.
+    /// Forks while it holds, inside a runtime that the child continues with.
     ForksInside,
 }
 
@@ -63,13 +63,13 @@ impl Order {
     /// Starts the process, on the server of this harness.
     pub(crate) fn start(&self, harness: &dyn Harness) -> io::Result<Player> {
         let mut process = Command::new(env::current_exe()?);
-        // What it runs on has been noted.
+        // This process has noted the server already.
         process.envs(harness.environment()).env_remove(catalogue::RECORD);
         process.env(ORDER, format!("{} {} {}", self.part.as_str(), self.ttl.as_millis(), self.name));
         Ok(Player(Some(Holder::spawn(process)?)))
     }
 
-    /// What this process was started for, if it is one of these.
+    /// Returns what this process was started for, if it was started with an order.
     pub(crate) fn from_env() -> Option<Order> {
         let order = env::var(ORDER).ok()?;
         let mut words = order.splitn(3, ' ');
@@ -78,7 +78,7 @@ impl Order {
         Some(Order { part, name: name.to_owned(), ttl: Duration::from_millis(ttl.parse().ok()?) })
     }
 
-    /// Plays it.
+    /// Plays the part.
     #[cfg(unix)]
     pub(crate) fn play(&self, harness: &impl Harness) -> Verdict {
         match self.part {
@@ -96,24 +96,24 @@ impl Order {
     }
 }
 
-/// The process. Dropped, it is killed.
+/// The process. It is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Player(Option<Holder>);
 
 impl Player {
-    /// To be stopped, resumed and killed.
+    /// Returns the process, which a case stops, resumes and kills.
     pub(crate) fn process(&self) -> &Process {
         self.0.as_ref().expect(HERE).process()
     }
 
-    /// The token of the lock that it holds now.
+    /// Waits for a line that says that the process holds the lock, and returns the token.
     pub(crate) async fn holds(&mut self) -> FencingToken {
         let line = self.says().await;
         let token = line.strip_prefix(HOLDS).and_then(|token| FencingToken::new(token.parse().ok()?));
         token.unwrap_or_else(|| panic!("it does not hold: {line}"))
     }
 
-    /// What it says next.
+    /// Waits for the next line of the process.
     pub(crate) async fn says(&mut self) -> String {
         let holder = self.0.take().expect(HERE);
         let said = tokio::task::spawn_blocking(move || (holder.line(LIMIT), holder)).await;
@@ -128,5 +128,5 @@ impl Player {
     }
 }
 
-/// Taken only while its words are waited for.
+/// The holder is taken out only while its next line is waited for.
 const HERE: &str = "it is asked one thing at a time";

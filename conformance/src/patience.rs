@@ -1,4 +1,4 @@
-//! The patience that a URL names, asked of a server that has stopped answering.
+//! Checks the patience that a URL sets, on a server that has stopped answering.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,13 @@ use lock_core::{Client, ErrorKind};
 
 use crate::assert_in_time;
 
-/// Fails unless a call of this client's takes `patience`, which its URL names, and not what the ttl would allow for.
-/// The server must have stopped answering.
+/// Fails the test unless a call of this client takes `patience`, which its URL sets, and not the time that the ttl
+/// would allow. The server must have stopped answering.
+///
+/// # Panics
+///
+/// If the call ends sooner than after half of `patience` or later than after twice that time, or with another error
+/// than [`ErrorKind::Unavailable`].
 pub async fn is_the_urls(client: &Client, patience: Duration) {
     let lock = client.lock("asked for in vain").build().expect("the default terms are fine");
     let (shortest, longest) = (patience / 2, patience * 2);

@@ -5,17 +5,17 @@ use std::time::Duration;
 use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease};
 
-/// Whether the server's own words are those of the document. Other people's backends say what they like.
+/// Whether what the server says of itself agrees with the document. Backends of other people may say anything.
 pub(crate) fn is_kept(info: &Info) -> bool {
     let promised = of(info.backend);
     let keeps = promised.contains(&(info.lease, info.fair, rises(&info.fencing)));
     promised.is_empty() || (keeps && clock_step(&info.fencing) >= HOUR)
 }
 
-/// However a clock is set by hand or by summer time.
+/// More than a clock is set by hand or by summer time.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How far clocks may fall back.
+/// Returns how far clocks may fall back.
 fn clock_step(fencing: &Fencing) -> Duration {
     match fencing {
         Fencing::WhileDataIsKept { clock_step, .. }
@@ -24,7 +24,7 @@ fn clock_step(fencing: &Fencing) -> Duration {
     }
 }
 
-/// How far a token can be relied on.
+/// How far tokens can be relied on to rise.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rises {
     Always,
@@ -48,7 +48,7 @@ fn of(backend: &str) -> Vec<(Lease, Fair, Option<Rises>)> {
     let of_sessions = |rises| (Lease::Session, Fair::PerProcess, Some(rises));
     match backend {
         "memory" | "redis" | "mysql" | "postgres" | "sqlite" => vec![of_locks(Rises::WhileDataIsKept)],
-        // One server, or a set of them.
+        // One server, or a replica set.
         "mongodb" => vec![of_locks(Rises::WhileDataIsKept), of_locks(Rises::WhileAMajorityKeepsIts)],
         "redlock" => vec![of_locks(Rises::WhileAMajorityKeepsIts)],
         "memory-queue" => vec![of_sessions(Rises::Always)],

@@ -1,5 +1,5 @@
-//! Tests of what is particular to one server, on real ones: a backend's own, beside the suite, in a program of theirs
-//! (`harness = false`).
+//! A backend's own tests of what is particular to one server, on real servers. They run beside the suite, in a program
+//! of their own (`harness = false`).
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -26,13 +26,17 @@ macro_rules! rules {
     };
 }
 
-/// A test hangs if it takes longer than this, which is more than any of its own limits: its neighbours are to be heard of
+/// A test hangs if it takes longer than this, which is more than any of its own limits. The other tests are reported
 /// all the same.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// What a test answers that doesn't panic.
+/// What a test returns that doesn't panic.
 pub trait Outcome {
-    /// `Err` says why it could not be run.
+    /// Returns whether the test was run.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if it could not be run.
     fn ran(self) -> Result<(), String>;
 }
 
@@ -48,12 +52,12 @@ impl Outcome for Result<(), String> {
     }
 }
 
-/// Of all tests of this program.
+/// The judge of all tests of this program.
 static JUDGE: Judge = Judge::new();
 
-/// The tests, for `libtest_mimic`, like [`judged`] ones.
+/// Returns the tests for `libtest_mimic`, as [`judged`] does.
 ///
-/// All are *not run* if this product isn't there; if it has to be, that is a failure.
+/// All are *not run* if this product is missing. If it is required, that is a failure.
 pub fn on<N, T, O: Outcome>(
     product: &'static dyn Product,
     tests: impl IntoIterator<Item = (N, T)>,
@@ -78,7 +82,7 @@ where
     }
 }
 
-/// The tests of this, for `libtest_mimic`; one that was too late beside others is asked again by itself.
+/// Returns the tests of `of` for `libtest_mimic`. A test that was too late beside others is run again alone.
 pub fn judged<N, T, O: Outcome>(of: &'static str, tests: impl IntoIterator<Item = (N, T)>) -> Vec<Trial>
 where
     N: Into<String>,
@@ -105,13 +109,13 @@ where
     tests.into_iter().map(trial).collect()
 }
 
-/// Runs a test on a thread that can be left behind. The error says why it failed.
+/// Runs a test on a thread that is left behind if the test hangs. The error says why it failed.
 fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Result<(), String>, Failure> {
     let panics = Panics::watch();
     let (told, ended) = mpsc::channel();
     let thread = thread::Builder::new().name(panics.threads().to_owned()).spawn(move || {
         let ran = test().ran();
-        // Nobody listens any more to one that has hung.
+        // The receiver has gone if the test has hung.
         let _: Result<(), _> = told.send(ran);
     });
     let thread = thread.expect("the machine has room for a thread");
@@ -122,7 +126,7 @@ fn in_time<O: Outcome>(test: impl FnOnce() -> O + Send + 'static) -> Result<Resu
         }
         Err(RecvTimeoutError::Disconnected) => match thread.join() {
             Err(panic) => Err(Failure::of(&*panic)),
-            Ok(()) => Err(Failure::wrong("it ended without a word")),
+            Ok(()) => Err(Failure::wrong("it ended without a result")),
         },
     };
     panics.judge(outcome)

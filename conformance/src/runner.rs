@@ -1,4 +1,4 @@
-//! Chooses the cases that a backend can run, runs them, and says which were not.
+//! Selects the cases that a backend can run, runs them, and says which were not run.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -16,14 +16,15 @@ use crate::judging::{Again, Judge, Load};
 use crate::selection::Selection;
 use crate::setting::{Setting, is_full_run};
 
-/// A case hangs if it takes longer: in its full size, a thousand rounds of a thousand contenders on the slowest server.
+/// A case hangs if it takes longer than this. In full size, one case has a thousand rounds of a thousand contenders, on
+/// the slowest server too.
 fn longest_case() -> Duration {
     Duration::from_secs(if is_full_run() { 1800 } else { 60 })
 }
 
-/// Cases wait most of the time: so many run side by side,
+/// Cases wait most of the time, so this many run side by side.
 const LIGHT_ONES: usize = 6;
-/// or so many of those that have to be punctual.
+/// This many of the cases that have to be punctual run side by side.
 const MEDIUM_ONES: usize = 3;
 
 /// One case of the suite.
@@ -41,16 +42,16 @@ pub(crate) struct Case {
 
 /// What a test program's `main` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a failure that nobody returns is no failure"]
+#[must_use = "return it from `main`: otherwise a failure is not seen"]
 pub enum Verdict {
     /// No case failed.
     Passed,
-    /// A case failed, or none could be run that had to be.
+    /// A case failed, or no case could be run although it was required.
     Failed,
 }
 
 impl Verdict {
-    /// Failed if either did: for a backend that is tested in two forms.
+    /// Returns `Failed` if either failed, for a backend that is tested in two forms.
     pub fn and(self, other: Verdict) -> Verdict {
         if self == Verdict::Failed { self } else { other }
     }
@@ -65,9 +66,9 @@ impl Termination for Verdict {
     }
 }
 
-/// Runs the suite on `harness`, with the arguments of `cargo test`: what a backend's `tests/conformance.rs` calls.
+/// Runs the suite on `harness`, with the arguments of `cargo test`. A backend's `tests/conformance.rs` calls this.
 ///
-/// Fails if a case fails, and if none ran though none was filtered out.
+/// Fails if a case fails, and if none ran although none was filtered out.
 pub fn run(harness: impl Harness) -> Verdict {
     #[cfg(all(unix, feature = "servers"))]
     crate::signals::pass_on();
@@ -117,7 +118,7 @@ pub fn run(harness: impl Harness) -> Verdict {
     if failed || (ran.is_empty() && !selection.is_partial()) { Verdict::Failed } else { Verdict::Passed }
 }
 
-/// Says that the suite was not run on `backend`, and why; never as if it had passed.
+/// Reports that the suite was not run on `backend`, and why. The report never says that it passed.
 pub fn not_run(backend: &str, why: &str) -> Verdict {
     note(&format!("conformance of {backend}"), why);
     Verdict::Passed
@@ -129,7 +130,7 @@ fn note(what: &str, why: &str) {
     crate::servers::record::not_run(what, why);
 }
 
-/// Says that the suite could not be run on `backend` though it had to be.
+/// Reports that the suite could not be run on `backend` although that was required.
 pub fn failed(backend: &str, why: &str) -> Verdict {
     println!("\nconformance of {backend}: FAILED: {why}\n");
     Verdict::Failed
@@ -161,14 +162,14 @@ fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<Played>>>) 
     })
 }
 
-/// Of all suites of this program.
+/// The judge of all suites of this program.
 static JUDGE: Judge = Judge::new();
 
 fn note_again(case: &Case, setting: &Setting, why: &Again) {
     why.note(&format!("{}: {}::{}", setting.harness.name(), case.topic, case.name));
 }
 
-/// The error says why it failed.
+/// Runs a case. The error says why it failed.
 fn outcome_of(case: &'static Case, setting: &Setting) -> Result<(), Failure> {
     let panics = Panics::watch();
     let played = async {
@@ -180,9 +181,9 @@ fn outcome_of(case: &'static Case, setting: &Setting) -> Result<(), Failure> {
     panics.judge(played.and(ended))
 }
 
-/// The error says why it failed.
+/// Runs the body of a case. The error says why it failed.
 async fn play(case: &'static Case, setting: Setting) -> Result<(), Failure> {
-    // In a task: a current-thread part of the runtime would see other wake-up orders than users do.
+    // In a task: the thread that calls `block_on` would see wake-ups in another order than users do.
     let body = tokio::spawn((case.run)(setting));
     let limit = longest_case();
     match tokio::time::timeout(limit, body).await {
@@ -195,7 +196,7 @@ async fn play(case: &'static Case, setting: Setting) -> Result<(), Failure> {
     }
 }
 
-/// What a run of the suite spends its time on.
+/// Returns the cases that a run of the suite spends most of its time on.
 fn longest(ran: &[Played]) -> String {
     let mut ran = ran.to_vec();
     ran.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
@@ -216,8 +217,8 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     block_on_and_end("beside the cases", future).0
 }
 
-/// Also says whether everything that was left in the runtime could be ended: what waits for something can be, what keeps
-/// a thread can't.
+/// Also returns whether everything that was left in the runtime could be ended. A task that waits for something can be
+/// ended; one that blocks a thread cannot.
 fn block_on_and_end<T>(threads: &str, future: impl Future<Output = T>) -> (T, Result<(), Failure>) {
     const LONGEST: Duration = Duration::from_secs(3);
     let mut runtime = tokio::runtime::Builder::new_multi_thread();

@@ -2,24 +2,24 @@
 
 use libtest_mimic::{Arguments, Trial};
 
-/// The options that take the next word for their value, if it doesn't stand behind a `=`.
+/// The options that take the next word as their value, unless the value stands behind a `=`.
 const WITH_VALUE: [&str; 6] = ["--skip", "--test-threads", "--logfile", "--format", "--color", "-Z"];
 
-/// The arguments of `cargo test`, and all of the tests' names, or parts of names, among them.
+/// The arguments of `cargo test`. They may have any number of tests' names, or parts of names.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    /// Without names.
+    /// The arguments without the names.
     pub(crate) arguments: Arguments,
     names: Vec<String>,
 }
 
 impl Selection {
-    /// What this program was started with.
+    /// Returns what this program was started with.
     pub(crate) fn from_args() -> Selection {
         Selection::parse(std::env::args())
     }
 
-    /// The first word is the program's own.
+    /// Parses the words of a command line; the first one is the program's own name.
     fn parse(words: impl IntoIterator<Item = String>) -> Selection {
         let (mut options, mut names) = (Vec::new(), Vec::new());
         let mut words = words.into_iter();
@@ -36,7 +36,7 @@ impl Selection {
         Selection { arguments: Arguments::from_iter(options), names }
     }
 
-    /// Those of these tests that are asked for: all, if none is named.
+    /// Returns those of these tests that are asked for: all, if none is named.
     pub(crate) fn of(&self, mut trials: Vec<Trial>) -> Vec<Trial> {
         trials.retain(|trial| {
             self.names.is_empty() || self.names.iter().any(|name| self.is(trial.name(), name))
@@ -48,7 +48,7 @@ impl Selection {
         if self.arguments.exact { trial == name } else { trial.contains(name) }
     }
 
-    /// Whether not all are asked for, or none is to be run.
+    /// Whether not all tests are asked for, or none is to be run.
     pub(crate) fn is_partial(&self) -> bool {
         !self.names.is_empty() || !self.arguments.skip.is_empty() || self.arguments.list
     }

@@ -1,4 +1,4 @@
-//! What a case works with: clients, locks and names of its own.
+//! What a case works with: its own clients, locks and names.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,22 +22,22 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// How much of something a case does: all of it in a full run, else less. It is said, so that nobody takes one for
-    /// the other.
+    /// Returns how much of something a case does: all of it in a full run, otherwise less. Prints the size, so that a
+    /// reader cannot take one for the other.
     pub(crate) fn size(&self, what: &str, usual: usize, full: usize) -> usize {
         let size = if is_full_run() { full } else { usual };
         println!("{}: {size} {what}; {full} with LOCK_TEST_FULL=1", self.harness.name());
         size
     }
 
-    /// A name that no other case uses.
+    /// Returns a name that no other case uses.
     pub(crate) fn name(&self) -> Name {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         Name::new(format!("case-{n}-{}", Owner::mint(&Random::system()))).expect("it is short and plain")
     }
 
-    /// A client as another process would have it.
+    /// Opens a client as another process would have it.
     pub(crate) async fn client(&self) -> Client {
         self.client_with(Options::default()).await
     }
@@ -46,28 +46,28 @@ impl Setting {
         self.harness.open(options).answered().await
     }
 
-    /// A network of the case's own between its clients and the server.
+    /// Starts a proxy between the case's own clients and the server.
     pub(crate) async fn proxy(&self) -> Proxy {
         Proxy::start_all(&self.harness.addresses()).await.expect("a port is free")
     }
 
-    /// A client behind that network.
+    /// Opens a client behind that proxy.
     pub(crate) async fn client_through(&self, proxy: &Proxy, options: Options) -> Client {
         let client = self.harness.open_through(proxy.addresses(), options).await;
-        client.expect("the server under test is up, and the network works")
+        client.expect("the server under test is up, and the proxy works")
     }
 
-    /// The ttl that cases use: short, but long enough for this server.
+    /// Returns the ttl that cases use: short, but long enough for this server.
     pub(crate) fn ttl(&self) -> Duration {
         self.harness.ttl().max(self.info.min_ttl)
     }
 
-    /// A lock of this client with the case's ttl.
+    /// Returns a lock of this client with the case's ttl.
     pub(crate) fn lock(&self, client: &Client, name: &Name) -> LockBuilder {
         client.lock(name.as_str()).ttl(self.ttl())
     }
 
-    /// A lock held by a new client.
+    /// Acquires the lock with a new client.
     pub(crate) async fn hold(&self, name: &Name) -> Guard {
         self.hold_by(&self.client().await, name).await
     }
@@ -76,12 +76,12 @@ impl Setting {
         hold(self.lock(client, name)).await
     }
 
-    /// For a lease that a machine may stand still in: for cases that are not about its end.
+    /// Returns a ttl for cases that are not about the end of a lease: the machine may stand still for a while in it.
     pub(crate) fn long(&self) -> Duration {
         self.ttl() * 20
     }
 
-    /// A lock held by a new client for so long.
+    /// Acquires the lock with a new client, with the ttl of [`long`](Self::long).
     pub(crate) async fn hold_long(&self, name: &Name) -> Guard {
         self.hold_long_by(&self.client().await, name).await
     }
@@ -90,7 +90,7 @@ impl Setting {
         hold(self.lock(client, name).ttl(self.long())).await
     }
 
-    /// Whether the lock can be had at once by somebody new; gives it back.
+    /// Whether a new client can get the lock at once. Releases it again.
     pub(crate) async fn is_free(&self, name: &Name) -> bool {
         let client = self.client().await;
         let lock = self.lock(&client, name).build().expect("the case's terms are fine");
@@ -103,24 +103,24 @@ impl Setting {
         }
     }
 
-    /// Fails the case if anybody else can have what this guard holds.
+    /// Fails the case if another client can get what this guard holds.
     pub(crate) async fn is_kept(&self, guard: &Guard, name: &Name) {
         if self.is_free(name).await {
             still_held(guard);
-            panic!("it is free, and its guard holds it");
+            panic!("the lock is free, although its guard holds it");
         }
     }
 
-    /// Who is seen to hold what this guard holds; fails the case if nobody does.
+    /// Returns the holder that the server shows for what this guard holds. Fails the case if it shows none.
     pub(crate) async fn seen(&self, lock: &Lock, guard: &Guard) -> Entry {
         let seen = lock.inspect().answered().await.holder;
         seen.unwrap_or_else(|| {
             still_held(guard);
-            panic!("nobody is seen to hold it, and its guard does");
+            panic!("the server shows no holder, although the guard holds the lock");
         })
     }
 
-    /// A claim, for the cases that speak the contract itself.
+    /// Makes a claim, for the cases that use the contract itself.
     pub(crate) fn claim(&self, client: &Client, name: &Name, ttl: Duration, waits: Waits) -> Box<dyn Claim> {
         claims::claim(
             client,
@@ -135,17 +135,17 @@ async fn hold(lock: LockBuilder) -> Guard {
     lock.try_acquire().answered().await.expect("no other client has this name")
 }
 
-/// Whether cases do all that they are sized for.
+/// Whether cases do all that they can be sized for.
 pub(crate) fn is_full_run() -> bool {
     std::env::var_os("LOCK_TEST_FULL").is_some_and(|full| !full.is_empty())
 }
 
-/// What a thread comes to; it panics with the thread's own words.
+/// Returns the result of a thread; panics with the thread's own panic.
 pub(crate) fn joined<T>(thread: JoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Waits until the lock was renewed just now: no renewal is under way, and none will be for a while.
+/// Waits until the lock has just been renewed: no renewal is under way, and none will be for a while.
 pub(crate) async fn renewed(guard: &Guard, ttl: Duration) {
     let mut left = guard.valid_for();
     until("it is renewed", ttl, || {
@@ -155,27 +155,29 @@ pub(crate) async fn renewed(guard: &Guard, ttl: Duration) {
     .await;
 }
 
-/// How long after its end a loss may be told: a runtime's timers, and a task's turn on a busy machine.
+/// How long after the end a loss may be told. A runtime's timers take time, and so does a task's turn on a busy
+/// machine.
 const TOLD: Duration = ms(150);
 
-/// Why a lock is lost that nothing prolongs any more; panics if that isn't told when the guard's time is over.
+/// Returns why a lock is lost that is no longer prolonged. Panics if that isn't told when the guard's time is over.
 pub(crate) async fn lost_at_its_end(guard: &Guard) -> Cause {
-    within("the loss, at the end of what was certain", guard.valid_for() + TOLD, guard.lost()).await
+    within("the loss, when the guard's time is over", guard.valid_for() + TOLD, guard.lost()).await
 }
 
-/// Why a lock is lost whose server answers nobody from now on; panics if that isn't told when the guard's time is over.
+/// Returns why a lock is lost whose server answers no request from now on. Panics if that isn't told when the guard's
+/// time is over.
 pub(crate) async fn lost_in_time(guard: &Guard, info: &Info, ttl: Duration) -> Cause {
-    // What was under way has arrived by then.
+    // What was under way has arrived after this time.
     tokio::time::sleep(ms(5)).await;
     let mut end = Instant::now() + guard.valid_for();
     let lost = within("the loss", ttl + TOLD, async {
-        // One future for the whole wait, as users have: what it would be told late is late here, too.
+        // One future for the whole wait, as users have it: what users would be told late is late here, too.
         let mut lost = pin!(guard.lost());
         loop {
             if let Ok(cause) = tokio::time::timeout(ms(5), &mut lost).await {
                 return cause;
             }
-            // A session may have been proven for longer than the guard had heard; nothing prolongs a lock's own lease.
+            // A session may have been proven for longer than the guard knew. Nothing prolongs a lock's own lease.
             if info.lease == Lease::Session {
                 end = end.max(Instant::now() + guard.valid_for());
             }

@@ -1,13 +1,13 @@
-//! Signals that are ignored from the start, as `nohup` and a shell's `&` have it.
+//! Signals that are ignored from the start of a process, as `nohup` and a shell's `&` arrange it.
 
 use std::sync::Once;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Has every program that is started from here get signals, whatever this one was told to ignore.
+/// Lets every program that is started from here get signals, whatever this program was told to ignore.
 ///
-/// A program inherits that a signal is ignored, and `lock` keeps it so for its command. It does not inherit that a signal
-/// is listened to: so this one listens to those that it ignores, and goes on doing nothing about them.
+/// A child process inherits that a signal is ignored, and `lock` keeps it ignored for its command. It does not inherit
+/// a handler. So this program installs handlers for the signals that it ignores; they do nothing.
 pub(crate) fn pass_on() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -24,13 +24,13 @@ pub(crate) fn pass_on() {
         let runtime = runtime.expect("the machine has room for a runtime");
         let _inside = runtime.enter();
         for kind in kinds.into_iter().filter(|kind| ignored & (1 << (kind.as_raw_value() - 1)) != 0) {
-            // It stays so when nothing listens any more.
+            // The handler stays when no task listens any more.
             drop(signal(kind).expect("every program may listen to these"));
         }
     });
 }
 
-/// One bit each, as Linux knows them (proc(5)); elsewhere none.
+/// Returns one bit for each ignored signal, as Linux tells them (proc(5)); elsewhere none.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -47,7 +47,7 @@ mod tests {
     const STARTED_SO: &str = "LOCK_TEST_STARTED_IGNORING";
     const SIGINT: i32 = 2;
 
-    /// This very test, once more, as a shell's `&` starts it.
+    /// Starts this same test once more, as a shell's `&` does.
     #[test]
     fn what_was_ignored_from_the_start_ends_what_is_started_from_here() {
         if std::env::var_os(STARTED_SO).is_none() {

@@ -1,4 +1,4 @@
-//! A client's machine that can be made to sleep: timers stand still meanwhile, the clock does not.
+//! A client's machine that can be suspended: its timers stand still meanwhile, its clock does not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_core::{Clock, Instant, Time, Timer};
 
-/// The machine's clock, and the time that it slept. Clones are one machine.
+/// The machine's clock, and the time that it slept. Clones are the same machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Suspendable {
     real: Clock,
@@ -20,12 +20,12 @@ impl Default for Suspendable {
 }
 
 impl Suspendable {
-    /// For a client on it.
+    /// Returns the clock for a client on this machine.
     pub(crate) fn clock(&self) -> Clock {
         Clock::new(self.clone())
     }
 
-    /// Has slept for so long, just now.
+    /// Makes the machine have slept for `time`, until now.
     pub(crate) fn sleeps(&self, time: Duration) {
         self.asleep_ms.fetch_add(time.as_millis() as u64, Ordering::SeqCst);
     }

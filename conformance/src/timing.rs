@@ -1,6 +1,6 @@
-//! What a test says when something took too long: by how much, so that a machine which stood still for that long can be
-//! told from a backend that was late. What is wrong whenever it happens (two holders, a token twice, a wake-up that was
-//! lost) never says so.
+//! How a test reports that something took too long. It says by how much, so that a machine that stood still for that
+//! long can be told from a backend that was late. A failure that is wrong whenever it happens (two holders, a token
+//! twice, a wake-up that was lost) is never reported this way.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -11,17 +11,17 @@ use tokio::task::JoinError;
 
 use crate::failure::{TooLate, Void};
 
-/// What doesn't come for so long after its time is not late: it is lost.
+/// What has not come this long after its time is not late: it is lost.
 const LOST: Duration = Duration::from_secs(5);
-/// A call that was refused sooner was not refused for its time.
+/// A call that was refused sooner than this was not refused because its time was over.
 const SHORTEST_CALL: Duration = Duration::from_millis(50);
-/// Of all that tests hold.
+/// The shortest lease that tests hold.
 const SHORTEST_LEASE: Duration = Duration::from_millis(300);
 
 /// Fails a test because of time alone, if the comparison doesn't hold.
 ///
-/// Of two durations or two instants: what came, and when it was due; or what is left, and what had to be. A condition of
-/// another kind says by how much it was missed.
+/// Compares two durations or two instants: when something came and when it was due, or how much is left and the least
+/// that had to be left. A condition of another kind has to say by how much it was missed (`late by`).
 ///
 /// ```
 /// # use std::time::{Duration, Instant};
@@ -64,10 +64,10 @@ pub(crate) use assert_in_time;
 
 /// A time that can be missed: how long something took, or when it came.
 pub trait Due: Copy {
-    /// By how much `self` is beyond `due`; zero if it isn't.
+    /// Returns by how much `self` is beyond `due`; zero if it isn't.
     fn beyond(self, due: Self) -> Duration;
 
-    /// Within how much time it was missed by so much.
+    /// Returns the length of time in which it was missed by `missed_by`.
     fn within(self, missed_by: Duration) -> Duration;
 }
 
@@ -91,7 +91,11 @@ impl Due for Instant {
     }
 }
 
-/// Fails a test that something came too late for.
+/// Fails a test for which something came too late.
+///
+/// # Panics
+///
+/// If `came` is beyond `due`.
 #[track_caller]
 pub fn at_most<T: Due>(came: T, due: T, reason: impl FnOnce() -> String) {
     let by = came.beyond(due);
@@ -100,7 +104,11 @@ pub fn at_most<T: Due>(came: T, due: T, reason: impl FnOnce() -> String) {
     }
 }
 
-/// Fails a test that has too little left: it was too slow itself.
+/// Fails a test that has too little time left: the test itself was too slow.
+///
+/// # Panics
+///
+/// If `left` is less than `least`.
 #[track_caller]
 pub fn at_least<T: Due>(left: T, least: T, reason: impl FnOnce() -> String) {
     let by = least.beyond(left);
@@ -109,24 +117,37 @@ pub fn at_least<T: Due>(left: T, least: T, reason: impl FnOnce() -> String) {
     }
 }
 
-/// Fails a test because of time alone: something was late by so much, at least.
+/// Fails a test because of time alone: something was late by at least `by`.
+///
+/// # Panics
+///
+/// Always.
 #[track_caller]
 pub fn too_late(by: Duration, reason: &str) -> ! {
     TooLate { by, during: by * 2, what: reason.to_owned() }.panic()
 }
 
-/// Ends a test that has shown nothing: what it is about, a fault of the network for one, has not happened this time.
+/// Ends a test that has shown nothing, because the event that it tests (a fault of the network, for example) has not
+/// happened this time.
+///
+/// # Panics
+///
+/// Always.
 #[track_caller]
 pub fn void(reason: &str) -> ! {
     Void(reason.to_owned()).panic()
 }
 
-/// Panics as work may that has a bug: on purpose, and so without a word on stderr, where it would look like a failure.
+/// Panics on purpose, as work with a bug would. Prints nothing on stderr, where it would look like a failure.
 pub fn panic_on_purpose(what: &'static str) -> ! {
     std::panic::resume_unwind(Box::new(what))
 }
 
-/// Waits until `there` says so; a test that has to wait for longer than `limit` fails with `what`.
+/// Waits until `there` returns true.
+///
+/// # Panics
+///
+/// With `what`, if that takes longer than `limit`.
 pub async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, there: impl FnMut() -> F) {
     let asked = Instant::now();
     if !comes_true(patience(limit), there).await {
@@ -135,7 +156,7 @@ pub async fn until<F: Future<Output = bool>>(what: &str, limit: Duration, there:
     in_time(what, limit, asked);
 }
 
-/// Waits until `there` says so, or for `limit`; answers whether it did.
+/// Waits until `there` returns true, or for `limit`; returns whether it did.
 pub(crate) async fn comes_true<F: Future<Output = bool>>(
     limit: Duration,
     mut there: impl FnMut() -> F,
@@ -150,7 +171,11 @@ pub(crate) async fn comes_true<F: Future<Output = bool>>(
     true
 }
 
-/// What `future` answers; a test that has to wait for longer than `limit` fails with `what`.
+/// Returns the output of `future`.
+///
+/// # Panics
+///
+/// With `what`, if that takes longer than `limit`.
 pub async fn within<F: Future>(what: &str, limit: Duration, future: F) -> F::Output {
     let asked = Instant::now();
     let Ok(out) = tokio::time::timeout(patience(limit), future).await else {
@@ -160,7 +185,8 @@ pub async fn within<F: Future>(what: &str, limit: Duration, future: F) -> F::Out
     out
 }
 
-/// What is late has until then to come, and to show by how much it is; what has not come then is lost.
+/// Returns how long a test waits: what is late has this long to come, and to show how late it is. What has not come by
+/// then is lost.
 fn patience(limit: Duration) -> Duration {
     limit + LOST.max(limit)
 }
@@ -170,9 +196,13 @@ fn in_time(what: &str, limit: Duration, asked: Instant) {
     at_most(asked.elapsed(), limit, || format!("{what}: after {:?}, not within {limit:?}", asked.elapsed()));
 }
 
-/// A call of a server that is up.
+/// A call to a server that is up.
 pub trait Answered<T>: Future<Output = Result<T, Error>> + Sized {
-    /// What it answers. Where the server had not answered in the call's time, that is lateness.
+    /// Returns the answer of the call.
+    ///
+    /// # Panics
+    ///
+    /// If the call fails. If the server had not answered in the call's time, that is lateness.
     fn answered(self) -> impl Future<Output = T>;
 }
 
@@ -191,9 +221,13 @@ impl<T, F: Future<Output = Result<T, Error>>> Answered<T> for F {
     }
 }
 
-/// What a task came to; it panics with the task's own words.
+/// The result of a task.
 pub trait Returned<T> {
-    /// Panics if the task did.
+    /// Returns the task's result.
+    ///
+    /// # Panics
+    ///
+    /// With the task's own panic, if it panicked.
     fn returned(self) -> T;
 }
 
@@ -206,8 +240,12 @@ impl<T> Returned<T> for Result<T, JoinError> {
     }
 }
 
-/// Releases a lock that was held until then. One that had expired before, for it could not be renewed, is lateness; one
-/// that was certainly held and had expired at the server is wrong.
+/// Releases a lock that must have been held until now.
+///
+/// # Panics
+///
+/// If the lock had expired. If it could not be renewed, that is lateness; if it was certainly held and had expired at
+/// the server, that is wrong.
 pub async fn released(guard: Guard) {
     still_held(&guard);
     let (name, left) = (guard.name().clone(), guard.valid_for());
@@ -218,7 +256,11 @@ pub async fn released(guard: Guard) {
     }
 }
 
-/// Fails a test whose lock is lost. One that could not be renewed in time is lateness.
+/// Fails a test whose lock is lost.
+///
+/// # Panics
+///
+/// If the lock is lost. If it could not be renewed in time, that is lateness.
 #[track_caller]
 pub fn still_held(guard: &Guard) {
     let Err(lost) = guard.check() else { return };
@@ -228,7 +270,7 @@ pub fn still_held(guard: &Guard) {
     }
 }
 
-/// A lease is renewed when a third of it is over: one that expires was not renewed for two thirds.
+/// A lease is renewed when a third of it is over, so a lease that expires was not renewed for two thirds.
 #[track_caller]
 fn expired(what: &str) -> ! {
     TooLate { by: SHORTEST_LEASE * 2 / 3, during: SHORTEST_LEASE, what: what.to_owned() }.panic()

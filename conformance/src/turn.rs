@@ -1,8 +1,8 @@
-//! Turns on a machine that several test programs have at a time (`cargo xtask test`): cases of all of them run beside one
-//! another; one that is asked again has the machine alone.
+//! Turns on a machine that several test programs use at a time (`cargo xtask test`). Cases of all of them run beside
+//! one another; a case that is run again has the machine alone.
 //!
-//! By locks on two files, which end with their programs. At the gate each comes in its turn: so who wants to be alone
-//! waits for those who are in, and not for those who come.
+//! A turn is made of locks on two files, which end with their program. Programs pass the gate one after the other. So a
+//! case that must be alone waits for the cases that run already, and not for those that come later.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) struct Turn {
     _gate: Option<Locked>,
 }
 
-/// Waits for a turn; at once where no other program runs.
+/// Waits for a turn; returns at once where no other program runs.
 pub(crate) fn take(company: Company) -> Option<Turn> {
     let path = path()?;
     let gate = Locked::new(&path.with_extension("gate"), Company::None)?;
@@ -34,7 +34,7 @@ fn path() -> Option<PathBuf> {
     std::env::var_os(crate::servers::catalogue::MACHINE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// `cargo xtask test` has it built with servers.
+/// Without servers there are no turns: `cargo xtask test` builds this crate with servers.
 #[cfg(not(feature = "servers"))]
 fn path() -> Option<PathBuf> {
     None
@@ -49,7 +49,8 @@ struct Locked(
 
 #[cfg(all(unix, feature = "servers"))]
 impl Locked {
-    /// None if it can't be locked: then cases are judged as strictly, on a machine that has others.
+    /// Returns none if the file can't be locked. Then cases are judged as strictly, on a machine that other programs
+    /// use too.
     fn new(path: &Path, company: Company) -> Option<Locked> {
         use rustix::fs::{FlockOperation, flock};
 
@@ -70,7 +71,7 @@ impl Locked {
 
 #[cfg(all(unix, feature = "servers"))]
 impl Drop for Locked {
-    /// Also for a process that was forked meanwhile, and has the same file open.
+    /// Unlocks the file also for a process that was forked meanwhile and has the same file open.
     fn drop(&mut self) {
         // A file that is open can be unlocked.
         let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
@@ -92,7 +93,7 @@ mod tests {
 
     use super::{Company, Locked};
 
-    /// Of two files that have nothing to do with each other, as two programs have them.
+    /// Each lock has an open file of its own, as two programs have.
     #[test]
     fn one_that_is_alone_waits_for_those_who_are_in_and_keeps_others_out() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What the program is called with.
+//! The arguments of the program.
 
 mod refusal;
 mod run;
@@ -11,7 +11,7 @@ use onelock::Name;
 pub(crate) use run::{Run, Waiting};
 pub(crate) use server::Server;
 
-/// Runs any command under a lock, and looks after locks.
+/// Runs a command while holding a lock, and inspects or breaks locks.
 #[derive(Debug, Parser)]
 #[command(name = "lock", version, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,33 +39,34 @@ Examples:
   lock status nightly-report
   lock break nightly-report --yes
 
-Without --on, --on-file and $LOCK_URL the server is a SQLite file in your state folder: it locks for your processes on
-this machine.
+Without --on, --on-file and $LOCK_URL, the locks are in a SQLite file in your state folder. They hold for your processes
+on this machine.
 
-Exit status: each command says its own in its help. For all of them: 64 bad usage, 69 the server can't be reached, or
-refuses, 73 the answer can't be written to stdout. A stderr that can't be written changes nothing.";
+Exit status: see the help of each command. All commands use: 64 bad usage, 69 the server can't be reached or refuses the
+request, 73 the answer can't be written to stdout. If stderr can't be written, the exit status stays the same.";
 
-/// Says who holds a lock and who waits for it.
+/// Shows the holder of a lock, and the waiters.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 held, 1 free, 69 if the server can't be reached, or refuses.")]
+#[command(after_help = "Exit status: 0 held, 1 free, 69 the server can't be reached or refuses the request.")]
 pub(crate) struct Status {
     /// The lock's name
     #[arg(value_parser = |name: &str| Name::new(name))]
     pub(crate) name: Name,
     #[command(flatten)]
     pub(crate) server: Server,
-    /// One JSON object; waiters that the server doesn't know are null
+    /// Print one JSON object; "waiters" is null if the server doesn't know the waiters
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// Takes a lock away from its holder.
 ///
-/// The holder is told: within a second where the server pushes, at its next renewal elsewhere (MySQL, SQLite, a standalone
-/// MongoDB). The name becomes free when its work has ended, or else at the end of its lease: no other holder runs before.
+/// The holder is told within a second if the server pushes notifications, and otherwise (MySQL, SQLite, a standalone
+/// MongoDB) at its next renewal. The name becomes free when the holder's work has ended, and at the latest when its
+/// lease ends. No other holder runs before that.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 broken, 1 nobody held it, 64 without --yes, 69 if the server can't be reached."
+    after_help = "Exit status: 0 broken, 1 no client held it, 64 without --yes, 69 the server can't be reached."
 )]
 pub(crate) struct Break {
     /// The lock's name
@@ -73,51 +74,52 @@ pub(crate) struct Break {
     pub(crate) name: Name,
     #[command(flatten)]
     pub(crate) server: Server,
-    /// Really
+    /// Confirm the change; without this flag nothing is changed
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Make the name free at once: until the holder learns of it, two may run, with only the fencing token between them
+    /// Make the name free at once; until the holder is told, two holders may run, with only the fencing token to tell
+    /// them apart
     #[arg(long)]
     pub(crate) now: bool,
-    /// What the holder and others are shown of who broke it; by default user@host and pid
+    /// How the client that broke the lock is shown to the holder and to others; by default user@host and pid
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 }
 
-/// Says what the server guarantees and can do, as found on it.
+/// Shows what this server guarantees and can do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) server: Server,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Says whether the server is reachable and prepared, and whether we are allowed to lock on it.
+/// Checks whether the server can be reached, is prepared for locks, and lets this user take locks.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0, or 69 if locks will not work.")]
+#[command(after_help = "Exit status: 0, or 69 if locks will not work on this server.")]
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) server: Server,
-    /// One JSON object a finding
+    /// Print one JSON object for each finding
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Prints what the server needs once, before its first lock; nothing if it needs nothing.
+/// Prints what the server needs once, before its first lock (for example SQL); nothing if it needs nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Schema {
     #[command(flatten)]
     pub(crate) server: Server,
 }
 
-/// Makes what the server needs once, before its first lock, where it is missing.
+/// Sets up what the server needs once, before its first lock, if it is missing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Init {
     #[command(flatten)]
     pub(crate) server: Server,
-    /// Really
+    /// Confirm the change; without this flag nothing is changed
     #[arg(long)]
     pub(crate) yes: bool,
 }
@@ -126,7 +128,7 @@ pub(crate) struct Init {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: lock completions bash > ~/.local/share/bash-completion/completions/lock")]
 pub(crate) struct Completions {
-    /// Which shell
+    /// The shell
     pub(crate) shell: Shell,
 }
 

@@ -1,5 +1,5 @@
-//! The calls that change something on a server, and want to hear `--yes` first: `break`, `init`; and what `init` would
-//! do: `schema`.
+//! The commands that change something on a server, and require `--yes`: `break` and `init`. Also `schema`, which shows
+//! what `init` would do.
 
 use onelock::{Entry, Label, Options, Revoked, When};
 
@@ -7,7 +7,7 @@ use crate::args::{Break, Init, Schema};
 use crate::exit::{Exit, Failure};
 use crate::print;
 
-/// Nobody held the lock that was to be broken.
+/// No client held the lock that was to be broken.
 const NOTHING_TO_BREAK: Exit = Exit::Status(1);
 
 impl Break {
@@ -21,7 +21,7 @@ impl Break {
             return Ok(NOTHING_TO_BREAK);
         };
         if !self.yes {
-            let what = format!("{name:?} is {holder}; to take it away, say --yes");
+            let what = format!("{name:?} is {holder}; to break it, add --yes");
             return Err(Failure::new(Exit::Usage, what));
         }
         let when = if self.now { When::Now } else { When::HoldersDeadline };
@@ -33,16 +33,18 @@ impl Break {
         let name = self.name.as_str();
         match revoked {
             Revoked::NotHeld => {
-                print::line(format!("{name:?} was not broken: that holder had gone meanwhile"))?;
+                print::line(format!("{name:?} was not broken: the holder no longer held it"))?;
                 return Ok(NOTHING_TO_BREAK);
             }
             Revoked::FreeIn(left) => {
                 print::line(format!(
-                    "{name:?} is broken, free when its holder has stopped, in {left:.1?} at the latest; it was {holder}"
+                    "{name:?} is broken; it becomes free when its holder has stopped, in {left:.1?} at the latest; it was \
+                     {holder}"
                 ))?;
             }
             Revoked::Free => print::line(format!(
-                "{name:?} is broken and free; it was {holder}, and may run until it is told, or asks for a renewal"
+                "{name:?} is broken and free; it was {holder}; this holder may run until it is told, or until its next \
+                 renewal"
             ))?,
         }
         Ok(Exit::Status(0))
@@ -53,7 +55,7 @@ impl Schema {
     pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
         let schema = self.server.schema()?;
         match schema.is_empty() {
-            // Not on stdout, which may go to an administrator's tool.
+            // Not to stdout, which an administrator's tool may read.
             true => print::note("this server needs nothing"),
             false => print::line(schema.trim_end())?,
         }
@@ -63,9 +65,9 @@ impl Schema {
 
 impl Init {
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
-        // First: to open a client makes the table, where it may.
+        // Before a client is opened, because opening may already create the table.
         if !self.yes {
-            let what = "this changes the server: look at what it does with `lock schema`, then say --yes";
+            let what = "this changes the server; `lock schema` shows the change, and --yes makes it";
             return Err(Failure::new(Exit::Usage, what));
         }
         let client = self.server.open(Options::default()).await?;

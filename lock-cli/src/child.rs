@@ -1,4 +1,4 @@
-//! The command while it runs: no part of it may be running when another holder could be.
+//! Supervises the command: no part of it may run when another holder could run.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,40 +9,42 @@ use tokio::time::{Instant, sleep};
 use crate::exit::{Exit, Failure};
 use crate::os::{Deadline, Event, Process, Signals};
 
-/// However little is left, renewals are looked for no more often than this.
+/// The shortest pause between two looks for a renewal.
 const SHORTEST_LOOK: Duration = Duration::from_millis(5);
 
 /// How long before the end of the lease the command is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Margins {
-    /// How often renewals are looked for at least.
+    /// The longest pause between two looks for a renewal.
     look: Duration,
-    /// When it is asked to end.
+    /// How long before the end of the lease the command gets SIGTERM.
     terminate: Duration,
-    /// When it is killed.
+    /// How long before the end of the lease the command is killed.
     kill: Duration,
 }
 
 impl Margins {
-    /// A healthy lease never has less than two thirds of its ttl left: the margins stay well below that.
+    /// Computes the margins. A healthy lease always has at least two thirds of its ttl left; the margins stay well
+    /// below that.
     pub(crate) fn of(ttl: Duration, grace: Duration) -> Margins {
         let kill = (ttl / 100).max(Duration::from_millis(50)).min(ttl / 4);
         let terminate = grace.min(ttl / 3) + kill;
-        // Twice per renewal.
+        // Two looks for each renewal.
         Margins { look: (ttl / 6).max(SHORTEST_LOOK), terminate, kill }
     }
 
-    /// How long before the end the command is asked to end, so that it has its grace.
+    /// Returns how long before the end of the lease the command gets SIGTERM, so that it has its grace.
     pub(crate) fn terminate(self) -> Duration {
         self.terminate
     }
 
-    /// When the command is killed if nothing is renewed from now on.
+    /// Returns when the command is killed if the lease is not renewed from now on.
     pub(crate) fn deadline(self, guard: &Guard) -> Deadline {
         Deadline::after(|| self.left(guard))
     }
 
-    /// Until the next look for a renewal. A late one must be told before the deadline that it moves.
+    /// Returns the pause until the next look for a renewal. The watcher must learn of a late renewal before the old
+    /// deadline.
     fn pause(self, guard: &Guard) -> Duration {
         (self.left(guard) / 2).clamp(SHORTEST_LOOK, self.look)
     }
@@ -52,25 +54,28 @@ impl Margins {
     }
 }
 
-/// How the command came to its end.
+/// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// In its own way.
+    /// By itself.
     ByItself(Exit),
-    /// It was asked to, because the lock was about to be lost, or taken away, or had been held for long enough.
+    /// By SIGTERM: the lock was about to be lost, was revoked, or was held for as long as allowed.
     Terminated(Cause),
-    /// It was killed, because the lock was lost.
+    /// By SIGKILL: the lock was lost.
     Killed(Cause),
 }
 
-/// Sees the command to its end, in time. The process knows its deadline, and keeps to it should we not be there then.
+/// Supervises the command until it ends, and ends it in time. The process knows its deadline, and keeps to it even if
+/// this program does not run then.
 ///
-/// After SIGTERM its own status no longer tells whether it did its work: that end is a loss even if the lease was
-/// renewed in the last moment. Whoever revokes a lock in the usual way leaves it to us until its deadline: the command
-/// has that long to end, and the process that knows the deadline kills it then. So do we: that process may be stopped, and
-/// goes on only if it is told to.
+/// After SIGTERM the command's status no longer says whether it did its work. So that end counts as a loss, even if the
+/// lease was renewed in the last moment.
 ///
-/// `told` is the deadline that the process was started with.
+/// A lock that is revoked in the usual way stays this holder's until its deadline. The command has that long to end,
+/// and then the process that knows the deadline kills it. This function kills it then, too: that process may be
+/// stopped, and only continues if it receives an order.
+///
+/// `told` is the deadline with which the process was started.
 pub(crate) async fn supervise(
     process: &mut Process,
     guard: &Guard,
@@ -78,7 +83,7 @@ pub(crate) async fn supervise(
     mut told: Deadline,
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
-    // Both resolve at once when the lock is lost.
+    // Both futures resolve at once when the lock is lost.
     let (mut last_moment, mut warning) =
         (pin!(guard.at_risk(margins.kill)), pin!(guard.at_risk(margins.terminate)));
     let mut look = pin!(sleep(margins.pause(guard)));
@@ -86,7 +91,7 @@ pub(crate) async fn supervise(
     loop {
         tokio::select! {
             biased;
-            // First, so that a process that has not run for a while doesn't look at anything else before.
+            // First: after a pause of this process, the loss must be seen before anything else.
             cause = &mut last_moment, if !is_lost => {
                 is_lost = true;
                 ended = Some(match cause {
@@ -108,7 +113,7 @@ pub(crate) async fn supervise(
                 process.terminate();
                 ended = Some(Ended::Terminated(cause));
             }
-            // What is lost has no later deadline than the one that was told.
+            // A lost lock gets no later deadline.
             () = &mut look, if !is_lost => {
                 told = margins.deadline(guard);
                 process.kill_at(told);
@@ -120,7 +125,8 @@ pub(crate) async fn supervise(
                     ended = Some(Ended::Killed(guard.at_risk(Duration::MAX).await));
                     break;
                 }
-                // Here we have been stopped like the command, and go on. It does not if the lock is gone meanwhile.
+                // This process was stopped together with the command, and runs again. The command continues only if the
+                // lock is still held.
                 Event::Stopped if guard.is_held() => process.go_on(),
                 Event::Stopped => {}
             },

@@ -1,38 +1,38 @@
-//! With which status the program ends, and what it says on the way out.
+//! The exit status of the program, and its last message.
 
 use std::fmt;
 
 use onelock::{Error, ErrorKind};
 
-/// How the program ends. The numbers of its own are those of `sysexits.h`, and of the shells (POSIX, XCU 2.8.2).
+/// How the program ends. Its own statuses are those of `sysexits.h` and of shells (POSIX, XCU 2.8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// As the command did.
+    /// The status of the command.
     Status(i32),
     /// A signal ended the command, or the wait for the lock.
     Signal(i32),
     /// `EX_USAGE`: a bad call, name, ttl or URL.
     Usage,
-    /// `EX_UNAVAILABLE`: the server can't be reached, or refuses.
+    /// `EX_UNAVAILABLE`: the server can't be reached, or refuses the request.
     Unavailable,
-    /// `EX_OSERR`: this machine would not give us what the program needs.
+    /// `EX_OSERR`: the operating system refused something that the program needs.
     System,
-    /// `EX_CANTCREAT`: stdout can't be written. (`EX_IOERR` was taken.)
+    /// `EX_CANTCREAT`: stdout can't be written. (`EX_IOERR` is used for a lost lock.)
     NotWritten,
     /// `EX_IOERR`: the lock was lost while the command ran.
     Lost,
-    /// The lock was held for as long as it may be, and the command ended: as timeout(1) does.
+    /// The lock was held for as long as it may be, and the command was ended, as by timeout(1).
     HeldForLong,
-    /// Somebody else holds the lock: `EX_TEMPFAIL`, unless the call says otherwise.
+    /// Another client holds the lock: `EX_TEMPFAIL`, unless the call sets another status.
     NotAcquired(u8),
-    /// The command is there but can't be executed.
+    /// The command exists but can't be executed.
     NotExecutable,
-    /// The command is not there.
+    /// The command does not exist.
     NotFound,
 }
 
 impl Exit {
-    /// The number that the system is told.
+    /// Returns the status that the operating system gets.
     pub(crate) fn code(self) -> i32 {
         match self {
             Exit::Status(status) => status,
@@ -50,10 +50,10 @@ impl Exit {
     }
 }
 
-/// Try again later (`sysexits.h`).
+/// "Try again later" (`sysexits.h`).
 const EX_TEMPFAIL: u8 = 75;
 
-/// An end that people are told about.
+/// An end with a message for the user.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -65,7 +65,7 @@ impl Failure {
         Failure { exit, message: message.into() }
     }
 
-    /// The command could not be executed.
+    /// The failure of a command that could not be executed.
     pub(crate) fn of_exec(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
         let program = program.to_string_lossy();
         match error.kind() {
@@ -85,7 +85,7 @@ impl From<Error> for Failure {
             ErrorKind::Timeout => Exit::NotAcquired(EX_TEMPFAIL),
             ErrorKind::Lost => Exit::Lost,
             ErrorKind::Invalid | ErrorKind::Unsupported => Exit::Usage,
-            // Unavailable, Rejected, and whatever kinds are to come.
+            // Unavailable, Rejected, and kinds that later versions may add.
             _ => Exit::Unavailable,
         };
         Failure::new(exit, error.to_string())
@@ -94,7 +94,7 @@ impl From<Error> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
-        Failure::new(Exit::System, format!("this system refused: {error}"))
+        Failure::new(Exit::System, format!("the operating system refused: {error}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The calls that look at a server or a lock, and at nothing else: `status`, `info`, `check`.
+//! The commands that only look at a server or a lock: `status`, `info`, `check`.
 
 use std::time::Duration;
 

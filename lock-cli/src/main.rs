@@ -1,6 +1,6 @@
-//! The program `lock`: runs any command under a lock, and looks after locks.
+//! The program `lock`: runs a command while holding a lock, and inspects or breaks locks.
 
-// What is written by their macros panics where it can't be written; `print` does not.
+// These macros panic if the output can't be written. The module `print` does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
@@ -48,11 +48,11 @@ fn carry_out() -> Result<Exit, Failure> {
     }
 }
 
-/// One thread: there is nothing to do that would need a second.
+/// Runs `work` on a runtime with one thread: no work here needs a second one.
 fn on_a_runtime(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(work);
-    // A thread that still looks up a host's name is not waited for.
+    // Does not wait for a thread that still looks up a host's name.
     runtime.shutdown_background();
     outcome
 }

@@ -1,4 +1,4 @@
-//! `lock run`: acquires, runs the command, releases.
+//! `lock run`: acquires the lock, runs the command, releases the lock.
 
 mod held;
 mod notice;
@@ -18,13 +18,13 @@ use crate::exit::{Exit, Failure};
 use crate::os::{Process, Signals};
 use crate::print;
 
-/// How long the last requests to the server may take: what is left behind then, its ttl ends.
+/// How long the last requests to the server may take. What is left on the server then ends with its ttl.
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
-/// How long to look for the name of the holder who kept us waiting.
+/// How long to ask for the holder's name after a failed acquisition.
 const HOLDER_LOOK: Duration = Duration::from_secs(1);
 
 impl Run {
-    /// Answers when the command has ended and the lock is released, or with the reason why not.
+    /// Returns when the command has ended and the lock is released, or with the failure.
     pub(crate) async fn carry_out(self) -> Result<Exit, Failure> {
         self.refuse_impossible_terms()?;
         let url = self.server.url()?;
@@ -47,7 +47,7 @@ impl Run {
         let place = Place::of(&client, url, &self.name)?;
         held::refuse_nested(&place, &client)?;
         let outcome = self.with_client(&client, &place, &clock, give_up, &mut signals).await;
-        // Whoever withdrew or failed leaves nothing on the server either.
+        // A call that was interrupted or failed leaves nothing on the server either.
         client.shutdown(LAST_REQUESTS).await;
         outcome
     }
@@ -62,7 +62,7 @@ impl Run {
     ) -> Result<Exit, Failure> {
         let began = clock.now();
         let info = client.info();
-        // One that was not asked for is the nearest that the server takes.
+        // Without --ttl, the value nearest to the default that the server accepts.
         let ttl = self.ttl.unwrap_or(DEFAULT_TTL.clamp(info.min_ttl, info.max_ttl));
         let margins = Margins::of(ttl, self.kill_grace);
         let lock = self.lock(client, margins, give_up.map(|at| at.since(began)))?;
@@ -85,14 +85,14 @@ impl Run {
         let deadline = margins.deadline(&guard);
         let mut process = Process::start(&self.command, &variables, deadline)?;
         let ended = child::supervise(&mut process, &guard, margins, deadline, signals).await;
-        // If the command could not be seen to its end, this ends it: before the release.
+        // If the supervision failed, this ends the command, before the lock is released.
         drop(process);
         let kept_until = self.min_hold.map(|least| granted + least);
         let release = release::release(guard, kept_until, clock, signals).await;
         self.verdict(ended?, release)
     }
 
-    /// What the core can't say, which doesn't know of the command's grace.
+    /// Checks terms that the core can't check, because it does not know the command's grace.
     fn refuse_impossible_terms(&self) -> Result<(), Failure> {
         let what = match (self.min_hold, self.max_hold) {
             (_, Some(Duration::ZERO)) => "--max-hold must not be zero".to_owned(),
@@ -113,7 +113,7 @@ impl Run {
             lock = lock.wait(wait);
         }
         if let Some(most) = self.max_hold {
-            // The command has all of it: it is asked to end when it is over, and the lock is kept for its grace.
+            // The command may use all of it. Then it gets SIGTERM, and the lock is kept for its grace.
             lock = lock.max_hold(most.saturating_add(margins.terminate()));
         }
         if let Some(least) = self.min_hold {
@@ -139,12 +139,12 @@ impl Run {
         }
     }
 
-    /// Names the holder, if it is still there to be named.
+    /// The failure if the lock was not acquired. Names the holder, if the lock is still held.
     async fn not_acquired(&self, lock: &Lock, clock: &Clock) -> Failure {
         let look = clock.timeout(HOLDER_LOOK, lock.inspect()).await;
         let holder = look.and_then(Result::ok).and_then(|inspection| inspection.holder);
         let holder = holder
-            .map_or_else(|| "held by somebody else a moment ago".to_owned(), |holder| holder.to_string());
+            .map_or_else(|| "held by another client a moment ago".to_owned(), |holder| holder.to_string());
         let within = match self.waiting() {
             Waiting::AtMost(wait) => format!(" within {wait:?}"),
             Waiting::ForEver | Waiting::No => String::new(),
@@ -160,7 +160,7 @@ impl Run {
         let name = &self.name;
         match (ended, release) {
             (Ended::ByItself(exit), Release::InTime) => Ok(exit),
-            // A signal came while the lock was kept for --min-hold alone: the command's end was its own.
+            // The signal came after the command had ended by itself, while the lock was kept for --min-hold.
             (Ended::ByItself(_), Release::Signalled(signal)) => Ok(Exit::Signal(signal)),
             (Ended::ByItself(_), Release::TooLate) => lost(format!(
                 "{name:?} was lost before the command ended, or the server could not be asked whether it was"
@@ -179,13 +179,13 @@ impl Run {
         }
     }
 
-    /// What others see of this holder.
+    /// Returns how other clients see this holder.
     fn label(&self) -> String {
         self.label.clone().unwrap_or_else(|| Label::of_program(&self.command[0]).to_string())
     }
 }
 
-/// The server, as people are told of it.
+/// Returns the server's name for messages.
 fn server(client: &Client) -> String {
     let info = client.info();
     format!("{} {}", info.backend, info.server).trim_end().to_owned()

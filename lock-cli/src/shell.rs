@@ -1,4 +1,4 @@
-//! What an installation wants beside the program: completions and the manual page.
+//! What an installation needs besides the program: completions and the manual page.
 
 use clap::CommandFactory;
 
@@ -21,7 +21,7 @@ impl Man {
         command.build();
         let mut page = Vec::new();
         clap_mangen::Man::new(command.clone()).render(&mut page)?;
-        // One page for all: who looks up `lock` wants to know of `lock run`.
+        // One page for all commands: a reader who looks up `lock` needs `lock run`.
         for verb in command.get_subcommands() {
             let of_verb = clap_mangen::Man::new(verb.clone());
             let title = format!(".SH \"LOCK {}\"\n", verb.get_name().to_uppercase());

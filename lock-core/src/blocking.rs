@@ -1,8 +1,8 @@
-//! The same calls for threads without async. The client does its work elsewhere: best on a thread of its own, which
-//! [`blocking_open`] gives it.
+//! The same calls for threads without async. The client does its work on other threads: best on a thread of its own,
+//! which [`blocking_open`] gives it.
 //!
-//! A guard needs nothing of this: its `is_held`, `valid_for`, `token` and `check` ask nobody, and it may be dropped
-//! anywhere.
+//! A guard needs no such calls for `is_held`, `valid_for`, `token` and `check`, which make no request. It may be
+//! dropped on any thread.
 
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ use crate::multi::{MultiGuard, MultiLock};
 use crate::name::Name;
 use crate::owner::OwnerBytes;
 
-/// Opens a client for a program without async. `connect` is any backend's; it is given `options` with a
-/// [dedicated](Options::dedicated) thread.
+/// Opens a client for a program without async.
+///
+/// `connect` is the function of any backend. It gets `options` with a [dedicated](Options::dedicated) thread.
 ///
 /// ```
 /// # fn example(connect: impl AsyncFnOnce(lock_core::Options) -> lock_core::Result<lock_core::Client>) {
@@ -33,9 +34,14 @@ use crate::owner::OwnerBytes;
 /// # }
 /// ```
 ///
+/// # Errors
+///
+/// [`Rejected`](crate::ErrorKind::Rejected) if the runtime for this call could not be made; otherwise the error of
+/// `connect`.
+///
 /// # Panics
 ///
-/// Inside async code, as do all calls whose names begin with `blocking`: there they would stop other tasks.
+/// Inside async code. So do all calls whose names begin with `blocking`, because they would stop other tasks.
 pub fn blocking_open(
     options: Options,
     connect: impl AsyncFnOnce(Options) -> Result<Client>,
@@ -47,47 +53,51 @@ pub fn blocking_open(
     waiting.block_on(connect(options.dedicated()))
 }
 
-/// Without async. On a thread of the runtime that the client lives on, these calls panic; while nothing runs that
-/// runtime, they wait for it.
+/// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
+/// lives on, they wait until one does.
 impl Client {
-    /// [`Client::check`], for threads without async.
+    /// Does the same as [`Client::check`], for threads without async.
     pub fn blocking_check(&self) -> Result<Vec<Finding>> {
         self.keeper.wait_for(self.check())
     }
 
-    /// [`Client::init`], for threads without async.
+    /// Does the same as [`Client::init`], for threads without async.
     pub fn blocking_init(&self) -> Result<String> {
         self.keeper.wait_for(self.init())
     }
 
-    /// [`Client::shutdown`], for threads without async.
+    /// Does the same as [`Client::shutdown`], for threads without async.
     pub fn blocking_shutdown(&self, limit: Duration) -> usize {
         self.keeper.wait_for(self.shutdown(limit))
     }
 }
 
-/// Without async. On a thread of the runtime that the client lives on, these calls panic; while nothing runs that
-/// runtime, they wait for it.
+/// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
+/// lives on, they wait until one does.
 impl Lock {
-    /// [`Lock::acquire`], for threads without async.
+    /// Does the same as [`Lock::acquire`], for threads without async.
     pub fn blocking_acquire(&self) -> Result<Guard> {
         self.keeper().wait_for(self.acquire())
     }
 
-    /// [`Lock::try_acquire`], for threads without async.
+    /// Does the same as [`Lock::try_acquire`], for threads without async.
     pub fn blocking_try_acquire(&self) -> Result<Option<Guard>> {
         self.keeper().wait_for(self.try_acquire())
     }
 
-    /// Acquires the lock, runs `work` on this thread, and releases it.
+    /// Acquires the lock, runs `work` on this thread, and releases the lock.
     ///
-    /// Errors as [`acquire`](Self::acquire). `Lost` if the lock was lost before `work` was done; but nothing can stop
-    /// `work` then: it asks [`Guard::check`] between its steps.
+    /// Nothing can stop `work` if the lock is lost: call [`Guard::check`] between its steps.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire). [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was done.
     pub fn blocking_run<T>(&self, work: impl FnOnce(&Guard) -> T) -> Result<T> {
         finish(self.blocking_acquire()?, work)
     }
 
-    /// [`blocking_run`](Self::blocking_run) if the lock is free; `None`, without running anything, if it isn't.
+    /// Does the same as [`blocking_run`](Self::blocking_run) if the lock is free. Returns `None`, and does not run
+    /// `work`, if it isn't.
     pub fn blocking_try_run<T>(&self, work: impl FnOnce(&Guard) -> T) -> Result<Option<T>> {
         match self.blocking_try_acquire()? {
             Some(guard) => finish(guard, work).map(Some),
@@ -95,12 +105,12 @@ impl Lock {
         }
     }
 
-    /// [`Lock::inspect`], for threads without async.
+    /// Does the same as [`Lock::inspect`], for threads without async.
     pub fn blocking_inspect(&self) -> Result<Inspection> {
         self.keeper().wait_for(self.inspect())
     }
 
-    /// [`Lock::revoke`], for threads without async.
+    /// Does the same as [`Lock::revoke`], for threads without async.
     pub fn blocking_revoke(&self, holder: &OwnerBytes, when: When) -> Result<Revoked> {
         self.keeper().wait_for(self.revoke(holder, when))
     }
@@ -113,41 +123,41 @@ fn finish<T>(guard: Guard, work: impl FnOnce(&Guard) -> T) -> Result<T> {
     held.map(|()| out)
 }
 
-/// Without async. On a thread of the runtime that the client lives on, these calls panic; while nothing runs that
-/// runtime, they wait for it.
+/// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the client
+/// lives on, they wait until one does.
 impl Guard {
-    /// Waits until the lock is lost, at most for `limit`: why, or `None` if it is held still.
+    /// Waits until the lock is lost, at most for `limit`. Returns the reason, or `None` if the lock is still held.
     pub fn blocking_lost(&self, limit: Duration) -> Option<Cause> {
         let clock = self.clock();
         self.keeper().wait_for(clock.until(clock.now() + limit, self.lost()))
     }
 
-    /// [`Guard::renew`], for threads without async.
+    /// Does the same as [`Guard::renew`], for threads without async.
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
         self.keeper().wait_for(self.renew(ttl))
     }
 
-    /// [`Guard::release`], for threads without async.
+    /// Does the same as [`Guard::release`], for threads without async.
     pub fn blocking_release(self) -> Ending {
         let keeper = self.keeper().clone();
         keeper.wait_for(self.release())
     }
 }
 
-/// Without async. On a thread of the runtime that the first lock's client lives on, these calls panic; while nothing
-/// runs that runtime, they wait for it.
+/// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the first
+/// lock's client lives on, they wait until one does.
 impl MultiLock {
-    /// [`MultiLock::acquire`], for threads without async.
+    /// Does the same as [`MultiLock::acquire`], for threads without async.
     pub fn blocking_acquire(&self) -> Result<MultiGuard> {
         self.first().keeper().wait_for(self.acquire())
     }
 
-    /// [`MultiLock::try_acquire`], for threads without async.
+    /// Does the same as [`MultiLock::try_acquire`], for threads without async.
     pub fn blocking_try_acquire(&self) -> Result<Option<MultiGuard>> {
         self.first().keeper().wait_for(self.try_acquire())
     }
 
-    /// Acquires all, runs `work` on this thread, and releases them. As [`Lock::blocking_run`].
+    /// Acquires all locks, runs `work` on this thread, and releases them. See [`Lock::blocking_run`].
     pub fn blocking_run<T>(&self, work: impl FnOnce(&MultiGuard) -> T) -> Result<T> {
         let guard = self.blocking_acquire()?;
         let out = work(&guard);
@@ -157,22 +167,23 @@ impl MultiLock {
     }
 }
 
-/// Without async. On a thread of the runtime that the first lock's client lives on, these calls panic; while nothing
-/// runs that runtime, they wait for it.
+/// The calls for threads without async. They panic inside async code. If no thread runs the runtime that the first
+/// lock's client lives on, they wait until one does.
 impl MultiGuard {
-    /// Waits until one of them is lost, at most for `limit`: which, and why, or `None` if all are held still.
+    /// Waits until one of the locks is lost, at most for `limit`. Returns its name and the reason, or `None` if all are
+    /// still held.
     pub fn blocking_lost(&self, limit: Duration) -> Option<(&Name, Cause)> {
         let first = self.first();
         let clock = first.clock();
         first.keeper().wait_for(clock.until(clock.now() + limit, self.lost()))
     }
 
-    /// [`MultiGuard::renew`], for threads without async.
+    /// Does the same as [`MultiGuard::renew`], for threads without async.
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
         self.first().keeper().wait_for(self.renew(ttl))
     }
 
-    /// [`MultiGuard::release`], for threads without async.
+    /// Does the same as [`MultiGuard::release`], for threads without async.
     pub fn blocking_release(self) -> Ending {
         let keeper = self.first().keeper().clone();
         keeper.wait_for(self.release())

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::clock::{Clock, Instant};
 use crate::error::{Done, Error};
 
-/// A call in progress, which is answered in time however many requests it takes.
+/// A call in progress. It ends in time, however many requests it takes.
 ///
-/// Its time is its caller's patience ([`Request::patience`](crate::driver::Request::patience)), counted from its
-/// beginning by the client's clock: what a lease is worth is counted from there, too.
+/// Its time is its caller's patience ([`Request::patience`](crate::driver::Request::patience)), counted from its start
+/// on the client's clock. The length of a lease is counted from the same moment.
 #[derive(Clone, Debug)]
 pub struct Call {
     clock: Clock,
@@ -18,49 +18,49 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call that begins now.
+    /// Starts a call now.
     pub fn begin(clock: &Clock, patience: Duration) -> Call {
         let began = clock.now();
         Call { clock: clock.clone(), began, ends: began + patience, patience }
     }
 
-    /// The clock that it goes by.
+    /// Returns the clock on which the call is timed.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// When it began: before anything was asked.
+    /// Returns when the call began, before anything was asked.
     pub fn began(&self) -> Instant {
         self.began
     }
 
-    /// When it has to be over.
+    /// Returns when the call has to be over.
     pub fn ends(&self) -> Instant {
         self.ends
     }
 
-    /// How much of its time is left; zero if none is.
+    /// Returns how much of its time is left; zero if none is.
     pub fn left(&self) -> Duration {
         self.ends.since(self.clock.now())
     }
 
-    /// Whether its time is over.
+    /// Returns whether its time is over.
     pub fn is_over(&self) -> bool {
         self.left().is_zero()
     }
 
-    /// The same, but over somewhat earlier: an eighth of the time is for what has to be done then.
+    /// Returns the same call with an earlier end: an eighth of its time is kept for what has to be done afterwards.
     pub fn with_reserve(&self) -> Call {
         let whole = self.patience - self.patience / 8;
         Call { ends: self.began + whole, ..self.clone() }
     }
 
-    /// What `future` answers in the time that is left; `None`, and `future` is dropped, if it takes longer.
+    /// Returns what `future` returns in the time that is left; `None` if it takes longer. Then `future` is dropped.
     pub async fn within<F: Future>(&self, future: F) -> Option<F::Output> {
         self.clock.timeout(self.left(), future).await
     }
 
-    /// The error that says so, and what may have been done.
+    /// Returns the error which says that the time is over, and what may have been done.
     pub fn out_of_time(&self, done: Done) -> Error {
         unanswered(done, self.patience)
     }

@@ -1,5 +1,5 @@
-//! The life of a claim, from top to bottom: enter, hold, leave. One future owns the claim throughout, so that a caller
-//! who goes away, at any moment, leaves nothing behind on the server.
+//! The life of a claim: enter, hold, leave. One future owns the claim throughout. A caller that goes away at any moment
+//! leaves nothing behind on the server.
 
 mod account;
 mod enter;
@@ -29,29 +29,29 @@ use crate::token::FencingToken;
 use account::Account;
 use hold::Given;
 
-/// What a caller is answered.
+/// The answer to a caller.
 pub(crate) type Answer = Result<Result<Granted, Refused>>;
 
-/// Somebody else holds the lock; who, if the server's answer showed that.
+/// Another owner holds the lock. Has the holder, if the server's answer showed it.
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) Option<Box<Entry>>);
 
-/// The makings of a guard.
+/// What a guard is made of.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
     pub(crate) state: watch::Receiver<State>,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
-    /// To be set when a user has the guard: `min_hold` counts only then.
+    /// Set when a user gets the guard: `min_hold` counts only then.
     pub(crate) handed_over: Arc<AtomicBool>,
 }
 
-/// To whom a claim owes something: what outlives a panic of its driver.
+/// The caller and the guard that a claim still has to tell its outcome. Outlives a panic of the driver.
 struct People {
-    /// Who waits for the answer.
+    /// The caller that waits for the answer.
     caller: Option<oneshot::Sender<Answer>>,
-    /// What was handed over, until it is being given back.
+    /// What was handed over to a guard, until the claim starts to release it.
     given: Option<Given>,
 }
 
@@ -62,20 +62,20 @@ pub(crate) struct Life {
     owner: Owner,
     patience: Duration,
     waits: Waits,
-    /// When a caller's wait is over.
+    /// When the caller's wait is over.
     wait_ends: Option<Instant>,
-    /// The longest lease that the server was asked for, also where it has not answered.
+    /// The longest ttl that the server was asked for, even if it has not answered.
     longest_ttl: Duration,
     claim: Box<dyn Claim>,
     began: Instant,
     listening: Listening,
     residue: Residue,
     account: Account,
-    /// Counted until all else is over.
+    /// Keeps this claim counted until everything else is over.
     _resident: Resident,
 }
 
-/// Whether `changed` can be waited for.
+/// Whether the claim can wait for `changed`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listening {
     NotYet,
@@ -89,7 +89,7 @@ enum Listening {
 enum Residue {
     Nothing,
     Something,
-    /// Or may yet come to be, up to this moment: an attempt of unknown outcome is on its way.
+    /// Something is left, or may still come to be, up to this moment: an attempt of unknown outcome is on its way.
     UntilThen(Instant),
 }
 
@@ -133,8 +133,8 @@ impl Life {
         }
     }
 
-    /// Enters, holds, leaves. A panic on the way, of a driver for one, ends that; what may be left on the server then is
-    /// given back all the same, but not while a guard that was handed over may count on it.
+    /// Enters, holds and leaves. A panic on the way, for example of the driver, ends this. What may then be left on the
+    /// server is released all the same, but not while a guard that was handed over may rely on it.
     pub(crate) async fn live(mut self, caller: oneshot::Sender<Answer>) {
         let mut people = People { caller: Some(caller), given: None };
         if AssertUnwindSafe(self.run(&mut people)).catch_unwind().await.is_ok() {
@@ -150,11 +150,11 @@ impl Life {
             Some(mut given) => self.forsake(&mut given).await,
             None => None,
         };
-        // Told before, if it was handed over; or else that panicked which was to give it back.
+        // `forsake` has told the loss to a guard that was handed over. Otherwise the panic came during the release.
         self.account.lost(Cause::RuntimeEnded);
-        // One that panics again has nothing else to be asked.
+        // If the driver panics again, there is nothing else to ask it for.
         let _: std::thread::Result<()> = AssertUnwindSafe(self.withdraw()).catch_unwind().await;
-        // Who asked for the release hears that it was too late.
+        // The caller that asked for the release learns from the closed channel that it was too late.
         drop(asker);
     }
 
@@ -169,9 +169,10 @@ impl Life {
             Ok(Ok(held)) => {
                 let given = people.given.insert(self.hand_over(held, people.caller.take()));
                 let ended = self.hold(given, &mut turn).await;
-                // From here on its work, or its time, is over.
+                // From here on the work under the lock, or its time, is over.
                 if let Some(Given { held, orders, .. }) = people.given.take() {
-                    // What its guards still ask for is not read any more: they are told at once, and not when it has left.
+                    // Requests of the guards are not read any more. They are answered at once, and not after the claim
+                    // has left.
                     drop(orders);
                     self.leave(held, ended, turn).await;
                 }
@@ -194,7 +195,7 @@ impl Life {
         self.withdraw().await;
     }
 
-    /// What was on its way stays on its way.
+    /// Records what may be left on the server. An attempt that is on its way stays on its way.
     fn leaves(&mut self, residue: Residue) {
         self.residue = match (self.residue, residue) {
             (Residue::UntilThen(a), Residue::UntilThen(b)) => Residue::UntilThen(a.max(b)),
@@ -220,23 +221,26 @@ impl Life {
     }
 }
 
-/// The part to count on of what is `left` of a lease: clocks' rates differ by up to 1 %, and have done so for the `age`
-/// that the lease had before; and servers round to the millisecond.
+/// Returns the part of `left` to rely on. The rates of two clocks differ by up to 1 %, also during the `age` that the
+/// lease had before; and servers round to the millisecond.
 pub(crate) fn certain(left: Duration, age: Duration) -> Duration {
     let margin = left.saturating_add(age) / 100;
     left.saturating_sub(margin).saturating_sub(Duration::from_millis(2))
 }
 
-/// What to believe of what the server says is left: no more than was asked for. A server whose clock was set back says
-/// more, and takes it back when its clock is set right.
+/// Returns the part of `left` to believe: no more than was asked for. A server whose clock was set back says more, and
+/// takes it back when its clock is set right.
 fn believed(left: Duration, asked_for: Duration) -> Duration {
     left.min(asked_for)
 }
 
-/// A panic came between: of the driver, or of this crate. What it said is not passed on: a driver may have put the
-/// server's address there, with a password. The program's panic hook has been told.
+/// Returns the error after a panic of the driver or of this crate. The panic's message is not passed on: a driver may
+/// have put the server's address there, with a password. The program's panic hook has received it.
 fn cut_short() -> Error {
-    Error::unavailable(Done::Unknown, "the claim ended in a panic, which is a bug, and is given back")
+    Error::unavailable(
+        Done::Unknown,
+        "the claim ended in a panic, which is a bug; what it may have left on the server is released",
+    )
 }
 
 pub(crate) fn lost_because(cause: Cause) -> Error {

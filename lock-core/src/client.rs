@@ -31,7 +31,7 @@ pub struct Client {
     pub(crate) keeper: Arc<Keeper>,
 }
 
-/// What claims need of their client. They don't hold the keeper: it waits for them.
+/// What claims need of their client. They don't hold the keeper, because the keeper waits for them.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) driver: Arc<dyn Driver>,
@@ -43,13 +43,13 @@ pub(crate) struct Shared {
     pub(crate) process: Process,
     patience: Option<Duration>,
     closing: watch::Sender<bool>,
-    /// The shortest ttl in use, in milliseconds: how finely a suspend has to be noticed.
+    /// The shortest ttl in use, in milliseconds. It decides how often the client checks for a suspend.
     shortest_ttl: AtomicU64,
-    /// Ends the watch when it is dropped.
+    /// Stops the task that watches for a suspend, when it is dropped.
     _watch: Watch,
 }
 
-/// The task that watches for a suspend; it ends with its client.
+/// The task that watches for a suspend. It ends with its client.
 #[derive(Debug)]
 struct Watch(AbortHandle);
 
@@ -60,31 +60,39 @@ impl Drop for Watch {
 }
 
 impl Client {
-    /// A client of `driver` on the current tokio runtime, with everything by default.
+    /// Opens a client of `driver` on the current tokio runtime, with default options.
     ///
-    /// `Invalid` outside a runtime.
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) outside of a tokio runtime.
     pub fn new(driver: impl Driver) -> Result<Client> {
         let options = Options::default();
         let keeper = Keeper::current()?;
         Ok(Client::start(Arc::new(driver), options, keeper))
     }
 
-    /// The options to open a client with.
+    /// Returns the default options, to set others and open a client with them.
     pub fn options() -> Options {
         Options::default()
     }
 
-    /// A lock by this name, with the terms that follow.
+    /// Starts to build a lock with this name. The builder sets its terms.
     pub fn lock(&self, name: impl Into<String>) -> LockBuilder {
         LockBuilder::new(self.clone(), name.into())
     }
 
-    /// What the backend guarantees and can do, as found on its server.
+    /// Returns what the backend guarantees and can do, as found on the connected server.
     pub fn info(&self) -> Arc<Info> {
         self.shared.driver.info()
     }
 
-    /// Is the server reachable, are we allowed, is it prepared?
+    /// Checks whether the server can be reached, has what locks need, and grants this client the necessary rights.
+    /// Returns one finding per question.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the server has not answered within the patience; any other
+    /// error as the driver returns it.
     pub async fn check(&self) -> Result<Vec<Finding>> {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
@@ -92,8 +100,19 @@ impl Client {
         outcome.map_err(|e| self.shared.at("check", None, e))
     }
 
-    /// Makes what the server needs once, before its first lock, where it is missing: `onelock::schema` says what that is.
-    /// What was done, in words; empty if there was nothing to do.
+    /// Creates what the server needs once before its first lock, if it is missing. `onelock::schema` shows what that
+    /// is.
+    ///
+    /// Returns a description of what was done, which is empty if there was nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the server has not answered within the patience; any other
+    /// error as the driver returns it.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the request goes on in the background and may still take effect.
     pub async fn init(&self) -> Result<String> {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
@@ -101,25 +120,30 @@ impl Client {
         outcome.map_err(|e| self.shared.at("init", None, e))
     }
 
-    /// The driver, for those who speak the contract themselves: the conformance suite does.
+    /// Returns the driver, for code that makes the contract's calls itself, such as the conformance suite.
     pub fn driver(&self) -> &Arc<dyn Driver> {
         &self.shared.driver
     }
 
-    /// The client's clock.
+    /// Returns the client's clock.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
     }
 
-    /// Takes no more callers, turns away those who wait, and waits, at most for `limit`, until every lock of this
-    /// client has been released; answers how many claims were left then (0: nothing is left on the server).
+    /// Shuts the client down: turns away new callers and waiting ones, and waits, at most for `limit`, until every lock
+    /// of this client has been released.
     ///
-    /// A lock whose guard lives is not taken from it. Cancel safe: called again, it goes on waiting.
+    /// Returns how many claims were left then; 0 means that nothing is left on the server. A lock whose guard lives is
+    /// not taken from it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: called again, it goes on waiting.
     pub async fn shutdown(&self, limit: Duration) -> usize {
         self.shared.closing.send_replace(true);
         let census = self.keeper.census();
         if self.keeper.is_inherited() {
-            return census.count(); // nobody here brings it down
+            return census.count(); // in a fork no task brings it down
         }
         let clock = &self.shared.clock;
         let empty = pin!(clock.until(clock.now() + limit, census.empty()));
@@ -148,13 +172,14 @@ impl Client {
     }
 }
 
-/// Notices within a second or a tenth of a ttl that time went on without us. Costs nothing while nothing is held.
+/// Notices within a second or a tenth of a ttl that time went on while this process did not run. Costs nothing while no
+/// claim is alive.
 async fn watch_for_suspend(shared: Weak<Shared>, census: Arc<Census>) {
     loop {
         census.inhabited().await;
         let Some(client) = shared.upgrade() else { return };
         let (clock, step) = (client.clock.clone(), client.watch_step());
-        // Not kept while waiting: a client that is dropped must go.
+        // Not kept while waiting, so that a client that its users drop can end.
         drop(client);
         if let Some(by) = clock.watch(step).await
             && let Some(client) = shared.upgrade()
@@ -165,25 +190,26 @@ async fn watch_for_suspend(shared: Weak<Shared>, census: Arc<Census>) {
 }
 
 impl Shared {
-    /// How long one request may take: a third of the ttl, so that a renewal has several tries; 100 ms to 5 s.
+    /// Returns how long one request may take: a third of the ttl, within 100 ms and 5 s, so that a renewal has several
+    /// tries.
     pub(crate) fn patience_for(&self, ttl: Duration) -> Duration {
         self.patience.unwrap_or_else(|| (ttl / 3).clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE))
     }
 
-    /// `ttl`, if the backend can take it.
+    /// Returns `ttl` if the backend allows it.
     pub(crate) fn check_ttl(&self, ttl: Duration) -> Result<Duration> {
         let info = self.driver.info();
         let (min, max) = (info.min_ttl, info.max_ttl);
         if ttl < min || ttl > max {
             return Err(Error::invalid(format!(
-                "the ttl {ttl:?} is outside of what this backend takes: {min:?} to {max:?}"
+                "the ttl {ttl:?} is outside of this backend's bounds: {min:?} to {max:?}"
             )));
         }
         self.uses_ttl(ttl);
         Ok(ttl)
     }
 
-    /// The nearest to `ttl` that the backend can take.
+    /// Returns the ttl nearest to `ttl` that the backend allows.
     pub(crate) fn nearest_ttl(&self, ttl: Duration) -> Duration {
         let info = self.driver.info();
         let ttl = ttl.clamp(info.min_ttl, info.max_ttl);
@@ -193,7 +219,7 @@ impl Shared {
 
     /// Resolves when the client shuts down. Cancel safe.
     pub(crate) async fn closing(&self) {
-        // The sender is ours.
+        // The sender is in this struct: it is not dropped before.
         let _: Result<_, _> = self.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
@@ -201,7 +227,7 @@ impl Shared {
         *self.closing.borrow()
     }
 
-    /// Adds where an error happened.
+    /// Adds to an error where it happened.
     pub(crate) fn at(&self, operation: &'static str, name: Option<&Name>, error: Error) -> Error {
         let info = self.driver.info();
         error.at(info.backend, &info.server, operation, name)

@@ -1,4 +1,4 @@
-//! The one clock of a client: suspend-aware, and handed in, so that a simulation can own it.
+//! The only clock of a client. It counts suspend, and it is passed in, so that a simulation can control it.
 
 use std::fmt;
 use std::ops::Add;
@@ -15,17 +15,17 @@ use crate::os;
 pub struct Instant(Duration);
 
 impl Instant {
-    /// The moment this long after the clock's arbitrary origin.
+    /// Returns the moment this long after the clock's arbitrary origin.
     pub fn from_origin(since: Duration) -> Instant {
         Instant(since)
     }
 
-    /// How long after the clock's arbitrary origin this is.
+    /// Returns how long after the clock's arbitrary origin this moment is.
     pub fn since_origin(self) -> Duration {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it isn't.
+    /// Returns how long after `earlier` this moment is; zero if it is not later.
     pub fn since(self, earlier: Instant) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -34,7 +34,8 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Instant;
 
-    /// Later by `wait`; a moment beyond what the clock can hold is its last one, which never comes.
+    /// Returns the moment that is later by `wait`. Beyond what the clock can hold, returns its last moment, which never
+    /// comes.
     fn add(self, wait: Duration) -> Instant {
         Instant(self.0.saturating_add(wait))
     }
@@ -49,11 +50,11 @@ impl fmt::Debug for Instant {
 /// A future that resolves when its time has come.
 pub type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a clock is made of. [`Clock::system`] has one; simulations bring their own.
+/// The source of a clock's time. [`Clock::system`] has one; simulations bring their own.
 pub trait Time: fmt::Debug + Send + Sync + 'static {
-    /// Now. Monotonic, and counts the time in which the machine was suspended.
+    /// Returns the current moment. Monotonic; counts the time in which the machine was suspended.
     fn now(&self) -> Instant;
-    /// Resolves after `pause`, or later if the machine is suspended meanwhile.
+    /// Returns a timer that resolves after `pause`, or later if the machine is suspended in between.
     fn timer(&self, pause: Duration) -> Timer;
 }
 
@@ -61,31 +62,35 @@ pub trait Time: fmt::Debug + Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Clock {
     time: Arc<dyn Time>,
-    /// Told when time was seen to jump ahead of the timers, as it does after a suspend.
+    /// Notified when time was seen to jump ahead of the timers, as it does after a suspend.
     jumps: Arc<Notify>,
 }
 
 impl Clock {
-    /// The operating system's: `CLOCK_BOOTTIME` on Linux, because an ordinary monotonic clock stands still while a
-    /// laptop or a virtual machine sleeps, and the server's doesn't.
+    /// Returns the operating system's clock: `CLOCK_BOOTTIME` on Linux, because an ordinary monotonic clock stands
+    /// still while a laptop or a virtual machine sleeps, and the server's clock doesn't.
     pub fn system() -> Clock {
         Clock::new(System)
     }
 
-    /// A clock that tells the time of `time`.
+    /// Makes a clock that shows the time of `time`.
     pub fn new(time: impl Time) -> Clock {
         Clock { time: Arc::new(time), jumps: Arc::default() }
     }
 
-    /// Now.
+    /// Returns the current moment.
     pub fn now(&self) -> Instant {
         self.time.now()
     }
 
-    /// Resolves at `at`, also if that moment came while the machine was suspended. Cancel safe.
+    /// Waits until `at`, also if that moment came while the machine was suspended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn sleep_until(&self, at: Instant) {
         loop {
-            // Made before the look at the clock: it hears of every jump from here on.
+            // Made before the clock is read, so that it sees every jump from here on.
             let jump = self.jumps.notified();
             let left = at.since(self.now());
             if left.is_zero() {
@@ -99,12 +104,16 @@ impl Clock {
         }
     }
 
-    /// Resolves after `pause`. Cancel safe.
+    /// Waits for `pause`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn sleep(&self, pause: Duration) {
         self.sleep_until(self.now() + pause).await;
     }
 
-    /// What `future` answers until `at`, else `None`; then `future` has been dropped.
+    /// Returns what `future` returns before `at`; otherwise `None`. Then `future` has been dropped.
     pub(crate) async fn until<F: Future>(&self, at: Instant, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;
@@ -113,9 +122,9 @@ impl Clock {
         }
     }
 
-    /// What `future` answers within `limit`, else `None`; then `future` has been dropped.
+    /// Returns what `future` returns within `limit`; otherwise `None`. Then `future` has been dropped.
     ///
-    /// For the bound of a call: on a machine that is suspended meanwhile it may come later.
+    /// Meant for the time limit of a call. If the machine is suspended in between, this may return later.
     pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;
@@ -124,12 +133,12 @@ impl Clock {
         }
     }
 
-    /// Passes a `step` and, if time has jumped ahead meanwhile, wakes every sleeper and answers by how much.
+    /// Waits for `step`. If time has jumped ahead in the meantime, wakes every sleeper and returns by how much.
     pub(crate) async fn watch(&self, step: Duration) -> Option<Duration> {
         let before = self.now();
         self.time.timer(step).await;
         let late = self.now().since(before + step);
-        // A busy executor is late too: waking everybody for that is harmless.
+        // A busy executor is late too; waking all sleepers for that is harmless.
         let jumped = late > step;
         if jumped {
             self.jumps.notify_waiters();
@@ -138,7 +147,7 @@ impl Clock {
     }
 }
 
-/// Timers of any length have not been tried by anybody.
+/// The longest single timer; longer sleeps are chained.
 const LONGEST_TIMER: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug)]
@@ -149,10 +158,7 @@ impl Time for System {
         Instant(os::monotonic())
     }
 
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "this is the clock that the rule asks everybody else to use"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "this is the clock that all other code has to use")]
     fn timer(&self, pause: Duration) -> Timer {
         Box::pin(tokio::time::sleep(pause))
     }

@@ -1,4 +1,4 @@
-//! Calls of clients whose futures must not be dropped half-way.
+//! Calls of client libraries whose futures must not be dropped half-way.
 
 use std::time::Duration;
 
@@ -8,14 +8,27 @@ use crate::call::unanswered;
 use crate::clock::Clock;
 use crate::error::{Done, Error, Result};
 
-/// How much longer than its patience a call may hang before its task is aborted.
+/// How much longer than its patience a call may take before its task is aborted.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs `call` at once, in a task of its own, and answers with it, or with `Unavailable` (outcome unknown) after `patience`.
+/// Runs `call` in a task of its own, which starts at once, and returns its result.
 ///
-/// Some drivers corrupt a connection or a session when a future of theirs is dropped. Here the task goes on by itself:
-/// what the call borrowed comes back when it ends. One that hangs for a second longer is aborted; dropping its
-/// connection then closes the socket. Cancel safe in the same way.
+/// Some drivers corrupt a connection or a session when one of their futures is dropped. Here the task goes on by
+/// itself: what the call borrowed comes back when the call ends. A call that takes a second longer than `patience` is
+/// aborted; dropping its connection then closes the socket.
+///
+/// # Errors
+///
+/// `Unavailable` with [`Done::Unknown`] if the call has not ended within `patience`, or if its task ended early.
+/// Otherwise the error of the call.
+///
+/// # Cancel safety
+///
+/// If the returned future is dropped, the task goes on in the same way.
+///
+/// # Panics
+///
+/// Outside of a tokio runtime.
 pub fn detached<T: Send + 'static, F>(
     clock: &Clock,
     patience: Duration,
@@ -26,7 +39,7 @@ where
 {
     let (within, mut call) = (clock.clone(), Box::pin(call));
     let (reply, answer) = oneshot::channel();
-    // One timer serves the call and its caller: they are set and taken back for each call.
+    // One timer serves the call and its caller, because a timer is set and taken back for each call.
     tokio::spawn(async move {
         let Some(outcome) = within.timeout(patience, &mut call).await else {
             // The caller may have gone.
@@ -56,7 +69,7 @@ mod tests {
         }
     }
 
-    /// A call that takes this long; whether it was cut off.
+    /// Returns a call that takes this long, a flag for its end, and a flag for being cut off.
     fn call(takes: Duration) -> (impl Future<Output = Result<u8>> + Send, Arc<AtomicBool>, Arc<AtomicBool>) {
         let (done, cut) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (finished, undone) = (done.clone(), Undone(cut.clone()));

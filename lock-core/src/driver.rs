@@ -1,8 +1,8 @@
-//! The contract between the core and a backend: what a driver has to teach us of its server, and nothing else.
+//! The contract between the core and a backend: what a driver teaches the core about its server, and nothing else.
 //!
-//! A [`Driver`] knows one server. It opens [`Claim`]s: one owner's business with one name, from the first try to the
-//! release. In the core one task owns each claim for its whole life; waiting, deadlines, renewal, loss and
-//! cancellation are written there, once. `docs/add-a-backend.md` walks through a driver from end to end.
+//! A [`Driver`] knows one server. It opens [`Claim`]s. A claim is everything that one owner does with one name, from
+//! the first attempt to the release. In the core one task owns each claim for its whole life. Waiting, deadlines,
+//! renewal, loss and cancellation are written there, once. `docs/add-a-backend.md` explains a driver from end to end.
 
 mod finding;
 mod server_clock;
@@ -27,180 +27,222 @@ pub use server_clock::ServerClock;
 
 /// A server on which locks can be claimed.
 ///
-/// Every call answers within the patience it was given, counted on the client's clock, whatever the network does.
-/// A driver has no timers but that bound, retries only what the server says it did not do, logs nothing, and only
-/// classifies errors: the core adds where they happened.
+/// Every call returns within the patience that it was given, counted on the client's clock, whatever the network does.
+/// A driver has no timer except that limit. It retries only what the server says it did not do. It logs nothing, and it
+/// only classifies errors: the core adds where they happened.
 #[async_trait]
 pub trait Driver: fmt::Debug + Send + Sync + 'static {
-    /// What this backend guarantees and can do, as found on this very server.
+    /// Returns what this backend guarantees and can do, as found on the connected server.
     fn info(&self) -> Arc<Info>;
 
     /// Starts a claim. Does no I/O.
     fn claim(&self, request: Request) -> Box<dyn Claim>;
 
-    /// Who holds the lock and, where the server knows, who waits.
+    /// Returns the holder of the lock and, where the server knows them, the waiters.
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection>;
 
-    /// Takes the lock from the holder that `inspect` showed: from then on that holder's renewals fail, and say so.
-    /// `NotHeld` if it is no longer that holder's. A key that no lock client can have written is `Rejected`.
+    /// Takes the lock from the holder that [`inspect`](Self::inspect) showed. From then on that holder's renewals fail
+    /// and say why.
     ///
-    /// What it leaves in the holder's place until the deadline ends early if that holder releases, also if it was
-    /// revoked once more meanwhile.
+    /// Returns [`Revoked::NotHeld`] if that holder no longer has the lock.
+    ///
+    /// What the revoke leaves in the holder's place until the deadline ends early if that holder releases, also if it
+    /// was revoked again in between.
+    ///
+    /// # Errors
+    ///
+    /// `Rejected` for a key that no lock client can have written.
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked>;
 
-    /// Is the server reachable, are we allowed, is it prepared? One finding per question.
+    /// Checks whether the server can be reached, has what locks need, and grants this client the necessary rights.
+    /// Returns one finding per question.
     async fn check(&self, patience: Duration) -> Result<Vec<Finding>>;
 
-    /// Makes what the server needs once, before its first lock (a table, an index), where it is missing, and changes
-    /// nothing else. What was done, in words; empty if there was nothing to do.
+    /// Creates what the server needs once before its first lock (a table, an index), if it is missing. Changes nothing
+    /// else.
+    ///
+    /// Returns a description of what was done, which is empty if there was nothing to do.
     async fn init(&self, _patience: Duration) -> Result<String> {
         Ok(String::new())
     }
 }
 
-/// One owner's business with one name.
+/// Everything that one owner does with one name.
 ///
-/// Calls come one at a time. Each may be repeated: the owner is how the server recognises what it has already done.
+/// The core makes one call at a time. Each call may be repeated: the server recognises by the owner what it has already
+/// done.
 #[async_trait]
 pub trait Claim: fmt::Debug + Send {
-    /// Takes the lock if it is free; where the server has a queue and the request waits, keeps a place in it.
+    /// Takes the lock if it is free. If it is held, the request waits and the server has a queue, keeps a place in that
+    /// queue.
     ///
-    /// 1. Granted again, with the same token and what the server has left, if this owner holds it already.
-    /// 2. A look that finds it held writes nothing.
-    /// 3. It can't take effect after [`Request::patience`], counted from its start.
-    /// 4. An answer that didn't come is `Unavailable`, with `Done::Unknown` unless the server can't have done it.
+    /// 1. If this owner holds the lock already, it is granted again, with the same token and with what the server has
+    ///    left of the lease.
+    /// 2. An attempt that finds the lock held writes nothing, except its place in the queue.
+    /// 3. An attempt can't take effect after [`Request::patience`], counted from its start.
+    /// 4. If no answer came, the error is `Unavailable`, with `Done::Unknown` unless the server can't have done it.
     ///
-    /// One round trip where the server allows it. The core runs it to its end, whatever its caller does.
+    /// An attempt takes one round trip where the server allows that. The core always runs it to completion, even if its
+    /// caller has gone.
     async fn attempt(&mut self) -> Result<Attempt>;
 
-    /// From its return on, a release by anybody makes `changed` resolve.
+    /// Starts to listen: after this call has returned, a release by any client makes [`changed`](Self::changed)
+    /// resolve.
     ///
-    /// Where a release must know that somebody waits, this leaves the mark. The core looks again after it: look,
-    /// listen, look, wait. `Unsupported` means that this server can't push: the core polls.
+    /// If the server has to know of waiters before it announces a release, this call marks on the server that one
+    /// waits. The core attempts again after this call and only then waits, so that it misses no release in between.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if this server can't push to this client. The core then polls.
     async fn listen(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Resolves when this claim may stand differently than last seen; may resolve for nothing. Cancel safe.
+    /// Resolves when the state of this claim may have changed since it was last seen. May also resolve without a
+    /// change.
+    ///
+    /// # Cancel safety
+    ///
+    /// Must be cancel safe: the core drops this future and calls it again.
     async fn changed(&mut self) {
         std::future::pending::<()>().await;
     }
 
-    /// From its return on, a revoke of what this claim holds makes `changed` resolve. Where that takes a subscription, one
-    /// serves all claims of the client. The core asks a moment after the grant, since most locks are given back before
-    /// another client could take them away, and asks again after an error. `Unsupported` means that a holder is told by its next
-    /// renewal. Cancel safe.
+    /// Starts to listen for a revoke: after this call has returned, a revoke of what this claim holds makes
+    /// [`changed`](Self::changed) resolve.
+    ///
+    /// Where that takes a subscription, one subscription serves all claims of the client. The core calls this a moment
+    /// after the grant, because most locks are released before another client could revoke them.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if this server does not announce revokes: the holder then learns of one from its next renewal.
+    /// After any other error the core calls this again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Must be cancel safe: the core may drop this future and call it again.
     async fn watch(&mut self) -> Result<Watched> {
         Err(Error::unsupported("this server does not tell holders that their lock was revoked"))
     }
 
-    /// Confirms that this owner holds the lock and keeps it for `ttl` more, never for less than it had.
+    /// Confirms that this owner holds the lock, and keeps it for `ttl` from now, never for less than the time that was
+    /// left.
     ///
-    /// `Held` proves this lock, not only its session. Never takes a lock that was lost. `Err` means unknown: the core
-    /// asks again until its own deadline.
+    /// [`Renewal::Held`] proves this lock, and not only its session. A renewal never takes a lock that was lost.
+    ///
+    /// # Errors
+    ///
+    /// An error means that the outcome is unknown. The core asks again until its own deadline.
     async fn renew(&mut self, ttl: Duration) -> Result<Renewal>;
 
-    /// Gives up whatever this owner has, the lock or the place in the queue, found by name and owner, and defeats an
-    /// attempt of this owner that is still on its way where the server allows it. Never touches another owner's.
+    /// Releases what this owner has on the server, the lock or a place in the queue, found by name and owner. Where the
+    /// server allows it, a release also defeats an attempt of this owner that is still on its way. It never touches
+    /// what belongs to another owner.
     ///
-    /// If the lock was revoked, it gives up what stands in its place until the deadline: the name is free at once. The
-    /// core calls it when the work under the lock has ended, and not when the loss is told. (In a queue, not if this owner
-    /// has asked anew since.)
+    /// If the lock was revoked, the release removes what stands in its place until the deadline: the name is free at
+    /// once. The core calls it when the work under the lock has ended, and not when the loss is told. (On a server with
+    /// a queue, the release does not remove that if this owner has made another attempt since.)
     async fn release(&mut self) -> Result<Release>;
 }
 
-/// What a claim is about.
+/// What a claim asks for.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The lock.
+    /// The name of the lock.
     pub name: Name,
-    /// Who claims it, here and now.
+    /// The owner of this claim, new for each acquisition.
     pub owner: Owner,
-    /// In which way.
+    /// The mode in which the lock is claimed.
     pub mode: Mode,
-    /// How long the lock is to be kept without a renewal.
+    /// How long the lock is kept without a renewal.
     pub ttl: Duration,
-    /// How long each call may take, from its start, on `clock`.
+    /// How long each call may take, counted from its start on `clock`.
     pub patience: Duration,
-    /// Whether the claim would take a place in a queue.
+    /// Whether the claim takes a place in the server's queue.
     pub waits: Waits,
-    /// What people are shown of the owner.
+    /// The text that people see for this owner.
     pub label: Label,
-    /// The clock of every local instant. The server's time is another clock, and only what the server said.
+    /// The clock of every local instant. The server's time is another clock: it is known only from the server's
+    /// answers.
     pub clock: Clock,
 }
 
-/// In which way a lock is claimed.
+/// The mode in which a lock is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
-    /// By one owner at a time.
+    /// One owner at a time.
     Exclusive,
 }
 
-/// Whether a claim is prepared to wait.
+/// Whether a claim waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
     /// It keeps a place in the server's queue, where there is one.
     Queued,
-    /// It looks once.
+    /// It makes one attempt and does not wait.
     No,
 }
 
-/// What became of an attempt.
+/// The answer to an attempt.
 #[derive(Clone, Debug)]
 pub enum Attempt {
     /// This owner holds the lock.
     Granted(Grant),
-    /// Somebody else does, or is to have it first.
+    /// Another owner holds the lock, or is to get it first.
     Busy(Busy),
 }
 
 /// What the server granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Higher than every token of this name before.
+    /// Higher than every earlier token of this name.
     pub token: FencingToken,
-    /// How long the server keeps the lock, counted from the start of the call, without any margin: the core
-    /// subtracts one, once.
+    /// How long the server keeps the lock, counted from the start of the call. Without any margin: the core subtracts
+    /// one, once.
     pub valid_for: Duration,
-    /// How much of that lease had passed already when the call began, on this client's clock: the margin is of all of
-    /// it. Zero where the server's answer itself says what is left; not where an earlier proof is passed on, as of a
-    /// session.
+    /// How much of the lease had passed before the call began, on this client's clock. The core takes its margin from
+    /// the whole lease, this time included.
+    ///
+    /// Zero if the server's answer itself says how much is left. Not zero if the driver passes on an earlier proof,
+    /// such as a session's.
     pub age: Duration,
 }
 
-/// What a failed attempt learned.
+/// What the client learns from an attempt that was not granted.
 #[derive(Clone, Debug, Default)]
 pub struct Busy {
-    /// The claim has a place in the server's queue, which `release` has to give up.
+    /// Whether the claim has a place in the server's queue, which `release` has to give up.
     pub queued: bool,
-    /// When the present lease ends by itself, where the server says so: the failed try pays for the wait.
+    /// When the present lease ends without a renewal, where the server says so. The core attempts again at that time.
     pub free_in: Option<Duration>,
-    /// Who holds it, where the answer shows that: a caller whose wait runs out is told without another request.
+    /// The holder, where the answer shows it: a caller whose wait runs out can then be told without another request.
     pub holder: Option<Box<Entry>>,
 }
 
-/// What became of a renewal.
+/// The answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// The lock is this owner's, for this long from the start of the call.
+    /// The lock is this owner's for `valid_for`, counted from the start of the call.
     Held {
-        /// Without any margin.
+        /// How long the server keeps the lock, without any margin.
         valid_for: Duration,
-        /// As in a [`Grant`].
+        /// How old the proof is, as [`Grant::age`].
         age: Duration,
     },
-    /// It is not.
+    /// The lock is not this owner's.
     Lost(Cause),
 }
 
 /// From when on a holder is told that its lock was revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// Since it was granted.
+    /// Since the grant.
     SinceTheGrant,
-    /// From now on: a revoke before was not heard, and the core looks, until that is answered once.
+    /// From now on. An earlier revoke was not announced, so the core asks the server whether the lock is still held,
+    /// until it gets one answer.
     FromNowOn,
 }
 
@@ -208,25 +250,25 @@ pub enum Watched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Somebody revoked it.
+    /// A client revoked it.
     Revoked,
-    /// Somebody else holds it.
+    /// Another owner holds it.
     Taken,
     /// The server no longer knows of it.
     Gone,
-    /// The session that it was held in has ended.
+    /// The session in which it was held has ended.
     Session,
-    /// It could not be renewed in time: the lease has ended, or will before an answer could come.
+    /// It could not be renewed in time: the lease has ended, or will end before an answer can come.
     Expired,
     /// It was held for as long as `max_hold` allows.
     MaxHold,
-    /// What renewed it has ended: the runtime, or a panic in the driver did that; or the runtime is another process's,
-    /// of which this one is a fork.
+    /// The task that renewed it has ended: with its runtime, or because the driver panicked. Also the cause in a fork,
+    /// where the task belongs to the parent process.
     RuntimeEnded,
 }
 
 impl Cause {
-    /// One lower-case word: the label of the metric, and what JSON says.
+    /// Returns one lower-case word: the value of the metric's label, and what JSON output shows.
     pub fn as_str(self) -> &'static str {
         match self {
             Cause::Revoked => "revoked",
@@ -249,31 +291,31 @@ impl fmt::Display for Cause {
             Cause::Session => "the session with the server has ended",
             Cause::Expired => "it could not be renewed in time",
             Cause::MaxHold => "it was held for as long as max_hold allows",
-            Cause::RuntimeEnded => "what renewed it has ended, with its runtime or in a panic",
+            Cause::RuntimeEnded => "the task that renewed it has ended, with its runtime or in a panic",
         })
     }
 }
 
-/// What became of a release.
+/// The answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// The lock, or the place in the queue, was this owner's and is given up.
+    /// The lock, or the place in the queue, was this owner's and is released.
     Released {
-        /// Whether somebody waits elsewhere; `None` if the server can't say.
+        /// Whether another client waits; `None` if the server can't say.
         others: Option<bool>,
     },
-    /// There was nothing of this owner's.
+    /// This owner had neither the lock nor a place in the queue.
     NotHeld,
 }
 
-/// From whom a lock is taken, and how.
+/// A request to revoke: from which holder, and how.
 #[derive(Clone, Debug)]
 pub struct Revocation {
     /// The holder as `inspect` showed it.
     pub holder: OwnerBytes,
-    /// A fresh owner that may replace it until its deadline, so that its renewals fail.
+    /// A new owner that may stand in the holder's place until the holder's deadline, so that its renewals fail.
     pub by: Owner,
-    /// Who revokes.
+    /// The text that people see for the client that revokes.
     pub label: Label,
     /// When the name becomes free.
     pub when: When,
@@ -284,49 +326,51 @@ pub struct Revocation {
 /// When a revoked lock becomes free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// At the deadline that the holder believes in: nobody else runs before it has been told.
+    /// At the deadline until which the holder relies on the lock: no other owner gets it before the holder has been
+    /// told.
     HoldersDeadline,
-    /// At once. Two may run until the holder's deadline, with only the token between them.
+    /// At once. Until the holder's deadline two owners may run, with only the token between them.
     Now,
 }
 
-/// What became of a revoke.
+/// The answer to a revoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revoked {
-    /// The holder can't renew; the name is free in this long.
+    /// The holder can't renew; the name is free after this time.
     FreeIn(Duration),
     /// The name is free.
     Free,
-    /// That holder didn't hold it any more.
+    /// That holder no longer had the lock.
     NotHeld,
 }
 
-/// Who has to do with a name.
+/// The holder and the waiters of one name.
 #[derive(Clone, Debug, Default)]
 pub struct Inspection {
-    /// Who holds it.
+    /// The holder; `None` if the lock is free.
     pub holder: Option<Entry>,
-    /// Who waits for it, the oldest first; `None` if the server doesn't know.
+    /// The waiters, the oldest first; `None` if the server doesn't know them.
     pub waiters: Option<Vec<Entry>>,
 }
 
 /// A holder or a waiter.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// As the server has it, ours or a foreign client's.
+    /// The owner's bytes as the server stores them, of a client of this library or of another one.
     pub owner: OwnerBytes,
-    /// What ours says of itself.
+    /// The label, of a client of this library.
     pub label: Option<String>,
-    /// The token, of a holder of ours.
+    /// The token, of a holder that is a client of this library.
     pub token: Option<FencingToken>,
-    /// How long it has held or waited, where that is known: always of a holder of ours whose lease is the lock's.
+    /// How long it has held or waited, where that is known. Always known of a holder that is a client of this library,
+    /// if the lease belongs to the lock.
     pub since: Option<Duration>,
-    /// When its lease ends by itself, if no holder renews it, where that is known: as `since`.
+    /// When its lease ends without a renewal. Known where `since` is known.
     pub expires_in: Option<Duration>,
 }
 
 impl Entry {
-    /// What it shows this much later, if nothing was changed meanwhile but a lease that was renewed.
+    /// Ages the entry by `by`. An `expires_in` that has passed becomes `None`: the lease was renewed in between.
     pub(crate) fn later(self, by: Duration) -> Entry {
         Entry {
             since: self.since.map(|since| since + by),
@@ -337,7 +381,7 @@ impl Entry {
 }
 
 impl fmt::Display for Entry {
-    /// `held by deploy@web-3 pid 4711 for 3 min, lease ends in 12 s`
+    /// For example `held by deploy@web-3 pid 4711 for 3 min, lease ends in 12 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.label {
             Some(label) => write!(f, "held by {label}")?,
@@ -353,7 +397,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// A duration as people say it.
+/// A duration in one rounded unit, for people.
 struct Rough(Duration);
 
 impl fmt::Display for Rough {
@@ -368,16 +412,18 @@ impl fmt::Display for Rough {
     }
 }
 
-/// What a backend guarantees and can do, as found on this very server.
+/// What a backend guarantees and can do, as found on the connected server.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// `redis`, `memory`, …
+    /// The kind of server: `redis`, `memory`, …
     pub backend: &'static str,
-    /// The server's address, for people; never a password.
+    /// The server's address, for people. Never holds a password.
     pub server: String,
-    /// Which server this is, by whatever address it was reached, and what stands before names there: two clients with
-    /// the same identity have the same lock by the same name. Asked of the server, with each connection anew; `None`
-    /// where it doesn't say. A server that was started again may be another.
+    /// Which server this is, whatever address it was reached by, together with what stands before names there. Two
+    /// clients with the same identity have the same lock by the same name.
+    ///
+    /// It is read from the server with each new connection; `None` if the server doesn't say. A server that was
+    /// restarted may have another identity.
     pub identity: Option<String>,
     /// Under which assumption the token rises.
     pub fencing: Fencing,
@@ -387,21 +433,24 @@ pub struct Info {
     pub fair: Fair,
     /// How a waiter learns of a release.
     pub wakes: Wakes,
-    /// The shortest ttl that can be asked for.
+    /// The shortest allowed ttl.
     pub min_ttl: Duration,
-    /// The longest ttl that can be asked for.
+    /// The longest allowed ttl.
     pub max_ttl: Duration,
-    /// Whose clock ends a lease, and what follows if it is set.
+    /// Which clock ends a lease, and what follows if that clock is set.
     pub clock: &'static str,
-    /// What the loss of a node or of its data does.
+    /// What happens when a node or its data is lost.
     pub data_loss: String,
-    /// Requests for one hand-over, from the release to the next grant, waiters of other processes not counted.
+    /// The number of requests for one hand-over, from the release to the next grant, without those of waiters in other
+    /// processes.
     pub requests_per_hand_over: u32,
 }
 
 impl Info {
-    /// The lock of this name among all there are, in one line; `None` if the server doesn't say which it is. Equal for
-    /// one lock, by whatever address, and wherever a prefix ends and the name begins.
+    /// Identifies the lock of this name among all locks, in one line. `None` if the server doesn't say which it is.
+    ///
+    /// The result is equal for the same lock, whatever address its server was reached by, and however its key is split
+    /// into prefix and name.
     pub fn place(&self, name: &Name) -> Option<String> {
         let key = format!("{}{}", self.identity.as_ref()?, name.as_str());
         Some(format!("{}={}", self.backend, key.escape_debug()))
@@ -412,25 +461,25 @@ impl Info {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fencing {
-    /// None but that the server is what it says it is.
+    /// No assumption, except that the server is what it says it is.
     Always,
-    /// While the server keeps its data and no reading of its clock is further below an earlier one than this.
+    /// While the server keeps its data, and no reading of its clock is further below an earlier one than `clock_step`.
     WhileDataIsKept {
-        /// How far back the clock may fall.
+        /// How far the clock may be set back.
         clock_step: Duration,
-        /// What this very server does to its data, and what a loss of it leaves.
+        /// How this server keeps its data, and what is left after a loss of it.
         kept: String,
     },
-    /// While a majority of the servers keep their data and no reading of a clock of theirs is further below an earlier one,
-    /// of whichever of them, than this.
+    /// While a majority of the servers keep their data, and no reading of any of their clocks is further below an
+    /// earlier reading, of the same or of another of these clocks, than `clock_step`.
     WhileAMajorityKeepsItsData {
-        /// How far back the clocks may fall.
+        /// How far the clocks may be set back.
         clock_step: Duration,
         /// What else is assumed.
         and: String,
     },
-    /// Until a majority of the servers lose their data: then it begins anew. It counts what they have done, and owes
-    /// nothing to any clock.
+    /// Until a majority of the servers lose their data; then the token begins anew. It counts what the servers have
+    /// done, and does not depend on any clock.
     UntilAMajorityLosesItsData {
         /// What else is assumed.
         and: String,
@@ -465,26 +514,26 @@ impl fmt::Display for Fencing {
 /// What a lease belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
-    /// To each lock: what is left of an owner ends one ttl after its last request at the latest.
+    /// To each lock. What is left of an owner on the server ends one ttl after its last request at the latest.
     Lock,
-    /// To a session that the client keeps alive: what is left of an owner stays until it is released.
+    /// To a session that the client keeps alive. What is left of an owner on the server stays until it is released.
     Session,
 }
 
 /// In which order waiters are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fair {
-    /// In none.
+    /// In no particular order.
     No,
-    /// Processes in the order in which they came; tasks of one process in theirs.
+    /// Processes in the order in which they came, and tasks of one process in the order in which they came.
     PerProcess,
 }
 
 /// How a waiter learns of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wakes {
-    /// The server tells it.
+    /// The server tells the waiter.
     Pushed,
-    /// It has to look.
+    /// The waiter has to ask again and again.
     Polled,
 }

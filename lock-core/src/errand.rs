@@ -1,8 +1,8 @@
-//! A future that is done to its end, whoever loses interest in it: by its caller while that waits for it, so that no
-//! thread has to wake another for an answer; at all other times by tasks of the keeper, one whenever it is woken.
+//! A future that always runs to completion. Its caller polls it while it waits for it, so that no thread has to wake
+//! another one for an answer. At all other times tasks of the keeper poll it, one task each time it is woken.
 //!
-//! `docs/decisions/0002` says why a claim's life is one of these and not simply a task: two hand-overs between tasks
-//! cost more than a third of a round trip to a server on the same machine.
+//! `docs/decisions/0002` says why a claim's life is run like this and not as a task: two hand-overs between tasks cost
+//! more than a third of a round trip to a server on the same machine.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Work that outlives its caller.
+/// Work that runs to completion even if its caller goes away.
 pub(crate) struct Errand {
     keeper: Handle,
     state: Mutex<State>,
@@ -25,39 +25,41 @@ pub(crate) struct Errand {
 
 struct State {
     stage: Stage,
-    /// There is something to do.
+    /// The work has something to do.
     woken: bool,
     attendant: Attendant,
-    /// A task of the keeper will look at it.
+    /// A task of the keeper is going to poll the work.
     scheduled: bool,
 }
 
 enum Stage {
     Idle(Work),
-    /// Somebody is at it, or has panicked over it.
+    /// A caller or a task is polling it, or its poll has panicked.
     Running,
     Over,
 }
 
-/// Who is to be told that there is something to do, in the place of a task of the keeper.
+/// The caller that is woken when the work has something to do. Without one, a task of the keeper is spawned.
 enum Attendant {
+    /// No caller: a task of the keeper polls the work.
     Nobody,
-    /// Is about to look.
+    /// A caller is about to poll.
     Coming,
+    /// This caller polls the work while it waits.
     Here(Waker),
 }
 
-/// Where a caller stands.
+/// Where a caller runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Caller {
     /// On the keeper's own runtime.
     Here,
-    /// On another, or on none.
+    /// On another runtime, or on none.
     Elsewhere,
 }
 
 impl Caller {
-    /// Whether this is the keeper's runtime. To be asked before any other runtime is entered.
+    /// Returns whether the caller runs on the keeper's runtime. Has to be called before another runtime is entered.
     pub(crate) fn of(keeper: &Handle) -> Caller {
         match Handle::try_current() {
             Ok(current) if current.id() == keeper.id() => Caller::Here,
@@ -71,17 +73,18 @@ impl Caller {
 pub(crate) struct Gone;
 
 impl Errand {
-    /// Work that has not begun. Somebody has to attend to it, or to wake it.
+    /// Makes work that has not begun. The caller has to wait for its answer or wake it.
     pub(crate) fn new(keeper: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Arc<Errand> {
         let stage = Stage::Idle(Box::pin(work));
         let state = State { stage, woken: true, attendant: Attendant::Nobody, scheduled: false };
         Arc::new(Errand { keeper: keeper.clone(), state: Mutex::new(state) })
     }
 
-    /// Waits for what the work sends to `answer`; `Gone` if it never will. Dropped, the work goes on without its caller.
+    /// Waits for what the work sends to `answer`; returns `Gone` if it never will. If this future is dropped, the work
+    /// goes on.
     ///
-    /// A caller on the keeper's own runtime does the work itself. `ask` is what makes the work answer, if that takes
-    /// more than waiting.
+    /// A caller on the keeper's own runtime polls the work itself. `ask` makes the work answer, if waiting alone does
+    /// not.
     pub(crate) async fn answer<T>(
         self: &Arc<Self>,
         caller: Caller,
@@ -107,7 +110,7 @@ impl Errand {
         Attending(self.clone())
     }
 
-    /// Does what there is to do, unless somebody is at it.
+    /// Polls the work if it has something to do, unless it is being polled.
     fn work(self: &Arc<Self>) {
         let mut state = self.state();
         if !state.woken {
@@ -131,7 +134,7 @@ impl Errand {
             attendant.wake_by_ref();
         }
         drop(state);
-        // Not under the lock: what it owned may wake somebody.
+        // Dropped outside of the lock, because what the work owned may wake a task.
         drop(over);
     }
 
@@ -145,7 +148,7 @@ impl Errand {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The work is not polled under this lock, and nothing else panics.
+        // The work is not polled under this lock, and nothing else panics under it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -172,7 +175,7 @@ impl fmt::Debug for Errand {
     }
 }
 
-/// A caller that does the work itself while it waits.
+/// A caller that polls the work itself while it waits.
 struct Attending(Arc<Errand>);
 
 impl Attending {
@@ -185,14 +188,15 @@ impl Attending {
                 Err(TryRecvError::Empty) if elsewhere => {
                     Pin::new(&mut answer).poll(context).map_err(|_| Gone)
                 }
-                // Nor is it waited for: an answer of our own making would wake us for nothing.
+                // `answer` is not polled here: the caller's own poll of the work sends it, and would wake the caller
+                // for nothing.
                 Err(TryRecvError::Empty) => Poll::Pending,
             }
         })
         .await
     }
 
-    /// Does what there is to do. Whether somebody else is at it.
+    /// Polls the work if it has something to do. Returns whether another caller or task is polling it.
     fn work(&self, context: &mut Context<'_>) -> bool {
         let mut state = self.0.state();
         match &state.attendant {
@@ -213,10 +217,10 @@ impl Drop for Attending {
     }
 }
 
-/// A task of the keeper that does what there is to do, until there is nothing or its caller is back.
+/// A task of the keeper that polls the work until it has nothing to do, or until a caller does it again.
 struct Visit {
     errand: Arc<Errand>,
-    /// It has come to its end; another may have been sent since.
+    /// This task has ended. Another one may have been spawned since.
     over: bool,
 }
 
@@ -244,7 +248,8 @@ impl Drop for Visit {
         if self.over {
             return;
         }
-        // The runtime has ended: so has the work, and whoever waits for it learns that from what it owned.
+        // The runtime has ended, and the work with it. A caller that waits for the work learns it from what the work
+        // owned.
         let mut state = self.errand.state();
         let left = match mem::replace(&mut state.stage, Stage::Over) {
             Stage::Running => mem::replace(&mut state.stage, Stage::Running),
@@ -264,7 +269,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    /// Answers each question, after a while.
+    /// Answers each question, after a few yields.
     async fn echo(mut questions: mpsc::UnboundedReceiver<(u32, oneshot::Sender<u32>)>) {
         while let Some((question, reply)) = questions.recv().await {
             for _ in 0..question % 3 {
@@ -293,7 +298,7 @@ mod tests {
                 let errand = Errand::new(&Handle::current(), echo(asked));
                 for n in 0..5000 {
                     if n % 7 == 0 {
-                        // Asked and left: the keeper does it, while the next one attends already.
+                        // Asked and left: the keeper polls the work, while the next caller already attends.
                         let _: Option<u32> =
                             Clock::system().timeout(Duration::ZERO, ask(&errand, &questions, n)).await;
                     }
@@ -330,7 +335,8 @@ mod tests {
         }
     }
 
-    /// A question that comes between the end of a visit and the going of its task is no sign of the runtime's end.
+    /// A question that comes between the end of a visit and the drop of its task must not be taken for the end of the
+    /// runtime.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_visit_that_ends_does_not_end_the_work() {
         let (questions, asked) = mpsc::unbounded_channel();
@@ -340,7 +346,7 @@ mod tests {
             for n in 0..200_000 {
                 let (reply, mut answer) = oneshot::channel();
                 questions.send((3 * n, reply)).map_err(drop).expect("the work goes on");
-                // Not parked: the next question is to come as soon as this one is answered.
+                // Spins instead of parking: the next question has to come as soon as this one is answered.
                 while answer.try_recv() == Err(TryRecvError::Empty) {
                     std::hint::spin_loop();
                 }

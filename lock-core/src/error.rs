@@ -1,4 +1,4 @@
-//! The one error type: what happened, on which server, for which name, and what to do.
+//! The only error type: what happened, on which server, for which name, and what to do.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use crate::name::Name;
 /// A result of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of thing went wrong. Contention is none of them: it is `Ok(None)`, until a caller's own wait runs out.
+/// The kind of an error. Contention is not an error: it is `Ok(None)`, until a caller's own wait runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller's wait ran out while somebody else held the lock.
+    /// The caller's wait ran out while another holder had the lock, or another caller of the same client was before it.
     Timeout,
     /// The lock was lost before the work was done.
     Lost,
@@ -21,7 +21,7 @@ pub enum ErrorKind {
         /// Whether the server may have done what it was asked.
         done: Done,
     },
-    /// The server refused: rights, limits, a key that no lock client can have written.
+    /// The server refused: rights, limits, or a key that no lock client can have written.
     Rejected,
     /// The caller asked for something malformed.
     Invalid,
@@ -34,11 +34,11 @@ pub enum ErrorKind {
 pub enum Done {
     /// It was not carried out, and will not be.
     No,
-    /// It may have been carried out, or may yet be.
+    /// It may have been carried out, or may still be carried out.
     Unknown,
 }
 
-/// What went wrong. Its `Display` is one line for a person; passwords are never part of it.
+/// An error of this library. Its `Display` is one line for people and never holds a password.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -49,7 +49,7 @@ struct Inner {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// Added once, by the core.
+/// Where the error happened. The core adds it once.
 struct Context {
     backend: &'static str,
     server: String,
@@ -62,51 +62,51 @@ impl Error {
         Error(Box::new(Inner { kind, message: message.into(), context: None, retry_in: None, source: None }))
     }
 
-    /// The caller's wait ran out.
+    /// Makes an error of the kind `Timeout`: the caller's wait ran out.
     pub fn timeout(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Timeout, message)
     }
 
-    /// The lock was lost.
+    /// Makes an error of the kind `Lost`: the lock was lost.
     pub fn lost(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Lost, message)
     }
 
-    /// The server did not answer, or answered that it can't at the moment.
+    /// Makes an error of the kind `Unavailable`: the server did not answer, or answered that it can't at the moment.
     pub fn unavailable(done: Done, message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Unavailable { done }, message)
     }
 
-    /// The server refused.
+    /// Makes an error of the kind `Rejected`: the server refused.
     pub fn rejected(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Rejected, message)
     }
 
-    /// The caller asked for something malformed.
+    /// Makes an error of the kind `Invalid`: the caller asked for something malformed.
     pub fn invalid(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Invalid, message)
     }
 
-    /// This can't be done here.
+    /// Makes an error of the kind `Unsupported`: this backend, or this build of it, can't do that.
     pub fn unsupported(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Unsupported, message)
     }
 
-    /// With the error that caused it.
+    /// Adds the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         self.0.source = Some(source.into());
         self
     }
 
-    /// With the time after which the server says that it can be asked again.
+    /// Adds the time after which the server can be asked again, as the server says.
     #[must_use]
     pub fn with_retry_in(mut self, after: Duration) -> Error {
         self.0.retry_in = Some(after);
         self
     }
 
-    /// Says where it happened. The first to say so is right: it was nearest.
+    /// Adds where the error happened, unless that is known already: the first addition was nearest to the cause.
     pub(crate) fn at(
         mut self,
         backend: &'static str,
@@ -123,37 +123,37 @@ impl Error {
         self
     }
 
-    /// What kind of thing went wrong.
+    /// Returns the kind of this error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether the same call may succeed later, with nothing changed but time.
+    /// Returns whether the same call may succeed later, with nothing changed but time.
     pub fn is_transient(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Unavailable { .. })
     }
 
-    /// Whether the server may have done what it was asked.
+    /// Returns whether the server may have done what it was asked.
     pub fn may_have_been_done(&self) -> bool {
         self.0.kind == ErrorKind::Unavailable { done: Done::Unknown }
     }
 
-    /// When to try again, where the server says so.
+    /// Returns the time after which to try again, where the server says so.
     pub fn retry_in(&self) -> Option<Duration> {
         self.0.retry_in
     }
 
-    /// What happened, without where.
+    /// Returns what happened, without where it happened.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The backend it happened on: `redis`, `memory`, …
+    /// Returns the backend on which it happened: `redis`, `memory`, …
     pub fn backend(&self) -> Option<&'static str> {
         self.0.context.as_ref().map(|c| c.backend)
     }
 
-    /// The name it happened for.
+    /// Returns the name for which it happened.
     pub fn name(&self) -> Option<&Name> {
         self.0.context.as_ref().and_then(|c| c.name.as_ref())
     }

@@ -1,5 +1,5 @@
-//! What happens to locks, told once: `tracing` and `metrics` are derived from one event type, with the same names on
-//! every backend. No metric is labelled with a lock's name. `docs/metrics.md` is the table.
+//! The events of locks, reported once: `tracing` and `metrics` are derived from one event type, with the same names on
+//! every backend. No metric has a lock's name as a label. `docs/metrics.md` has the table.
 
 use std::any::Any;
 use std::fmt;
@@ -15,71 +15,71 @@ use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;
 
-/// Something that happened on a client.
+/// An event on a client.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// A caller asks for a lock.
     Asked {
-        /// Which.
+        /// The lock's name.
         name: &'a Name,
     },
-    /// It has it.
+    /// The caller has got the lock.
     Granted {
-        /// Which.
+        /// The lock's name.
         name: &'a Name,
-        /// As whom.
+        /// The owner to which it was granted.
         owner: Owner,
-        /// With what.
+        /// Its fencing token.
         token: FencingToken,
-        /// How long it took.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// It doesn't get it.
+    /// The caller does not get the lock.
     NotGranted {
-        /// Which.
+        /// The lock's name.
         name: &'a Name,
-        /// Why.
+        /// The reason.
         why: Refusal,
-        /// How long it took.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// A held lock was confirmed by the server.
+    /// The server has confirmed a held lock.
     Renewed {
-        /// Which.
+        /// The lock's name.
         name: &'a Name,
         /// How long the call took.
         took: Duration,
     },
-    /// A held lock is no longer held.
+    /// A held lock was lost.
     Lost {
-        /// Which.
+        /// The lock's name.
         name: &'a Name,
-        /// As whom it was held.
+        /// The owner that held it.
         owner: Owner,
-        /// Why.
+        /// The reason.
         cause: Cause,
         /// For how long it was held.
         held: Duration,
     },
     /// A lock that was held has been given up.
     Ended {
-        /// Which.
+        /// The lock's name.
         name: &'a Name,
-        /// As whom it was held.
+        /// The owner that held it.
         owner: Owner,
-        /// In time, or not.
+        /// Whether the release was in time.
         ending: Ending,
         /// For how long it was held.
         held: Duration,
     },
-    /// The server did not do what it was asked. It is asked again where that makes sense.
+    /// The server did not do what it was asked. The request is repeated where that makes sense.
     Trouble {
-        /// For which lock.
+        /// The lock's name.
         name: &'a Name,
-        /// Which call: `attempt`, `listen`, `watch`, `renew`, `release`; or `claim`, which a panic of the driver ended.
+        /// The call: `attempt`, `listen`, `watch`, `renew`, `release`; or `claim`, if a panic of the driver ended it.
         operation: &'static str,
-        /// What it said.
+        /// The error of the call.
         error: &'a Error,
     },
     /// Time jumped ahead: the machine was suspended, or this process did not run.
@@ -89,10 +89,10 @@ pub enum Event<'a> {
     },
 }
 
-/// Why a caller doesn't get a lock.
+/// The reason why a caller does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Somebody else holds it.
+    /// Another owner holds it.
     Busy,
     /// The caller went away, or its wait ran out.
     GivenUp,
@@ -100,15 +100,16 @@ pub enum Refusal {
     Error,
 }
 
-/// What is told of every event, at once and on the client's runtime: it must not block. A panic of it ends
-/// nothing: it is told to `tracing`, the first time, and the observer of the next event.
+/// A function that is called with every event, at once and on the client's runtime: it must not block.
+///
+/// If it panics, nothing else ends. The first panic is reported to `tracing`, and the observer gets the next event.
 pub type Observer = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
-/// Tells an event to `tracing`, to `metrics`, and to the client's observer.
+/// Reports an event to `tracing`, to `metrics`, and to the client's observer.
 pub(crate) struct Events {
     pub(crate) backend: &'static str,
     pub(crate) observer: Option<Observer>,
-    /// Whether one who is told has panicked.
+    /// Whether a receiver of events has panicked.
     panicked: AtomicBool,
 }
 
@@ -132,15 +133,15 @@ impl Events {
         }
     }
 
-    /// An observer may panic, and the claim goes on. That is said once.
+    /// Calls one receiver of events. If it panics, the claim goes on, and the first panic is reported.
     fn to(&self, whom: &str, tell: impl FnOnce()) {
         let Err(panic) = catch_unwind(AssertUnwindSafe(tell)) else { return };
         if self.panicked.swap(true, Ordering::Relaxed) {
             return;
         }
         let (backend, panic) = (self.backend, panic_message(&*panic));
-        let say = || tracing::error!(backend, whom, panic, "who is told of events has panicked");
-        // The subscriber is one of those who may.
+        let say = || tracing::error!(backend, whom, panic, "a receiver of events has panicked");
+        // The subscriber may be the receiver that panics.
         let _: std::thread::Result<()> = catch_unwind(AssertUnwindSafe(say));
     }
 
@@ -209,7 +210,7 @@ impl Events {
 }
 
 impl Refusal {
-    /// One lower-case word: the label of the metric.
+    /// Returns one lower-case word: the value of the metric's label.
     pub fn as_str(self) -> &'static str {
         match self {
             Refusal::Busy => "busy",
@@ -219,8 +220,8 @@ impl Refusal {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned()
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message").to_owned()
 }

@@ -1,14 +1,15 @@
-//! The resource's side: the check that makes a token worth having.
+//! The resource's side of a fencing token: the check.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::token::FencingToken;
 
-/// Guards one resource in this process: accepts a token that is not lower than the highest seen.
+/// Guards one resource in this process: accepts a token that is not lower than the highest one it has seen.
 ///
-/// A holder that was paused beyond its lease comes back with token 33 when its successor has already written with 34:
-/// 33 is refused. The same token is accepted any number of times: a holder may write more than once.
-/// For resources behind a server, the check belongs into the write itself (`lock_redis::FencedWrite`).
+/// A holder that was paused beyond its lease comes back with token 33, after its successor has written with token 34:
+/// 33 is refused. The same token is accepted any number of times, because a holder may write more than once.
+///
+/// For a resource behind a server, the check belongs into the write itself (`lock_redis::FencedWrite`).
 ///
 /// ```
 /// use lock_core::{Fence, FencingToken};
@@ -21,7 +22,7 @@ use crate::token::FencingToken;
 #[derive(Debug, Default)]
 pub struct Fence(AtomicU64);
 
-/// A token was refused.
+/// The error for a refused token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stale {
     /// The token that was offered.
@@ -31,12 +32,16 @@ pub struct Stale {
 }
 
 impl Fence {
-    /// A fence that has seen no token yet.
+    /// Makes a fence that has seen no token yet.
     pub const fn new() -> Fence {
         Fence(AtomicU64::new(0))
     }
 
-    /// Accepts `token`, or says which later one it has seen.
+    /// Accepts `token` if no higher one has been seen.
+    ///
+    /// # Errors
+    ///
+    /// [`Stale`], with the highest token seen, if `token` is lower than that.
     pub fn accept(&self, token: FencingToken) -> Result<(), Stale> {
         let seen = self.0.fetch_max(token.get(), Ordering::AcqRel);
         match FencingToken::new(seen) {

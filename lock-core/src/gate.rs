@@ -1,4 +1,4 @@
-//! The local gate: the waiters of one name in one process queue here, first come first served, and one of them at a
+//! The local gate: the waiters of one name in one client queue here, first come, first served, and one of them at a
 //! time contends at the server. A thousand waiting tasks cost the server as much as one.
 
 use std::collections::{HashMap, VecDeque};
@@ -12,12 +12,12 @@ use crate::driver::Entry;
 use crate::lock::FIRST_ANSWER;
 use crate::name::Name;
 
-/// How often a process hands a name over to itself in a row while others wait elsewhere.
+/// How often a client hands a name over to its own tasks in a row while others wait elsewhere.
 const MOST_IN_A_ROW: u32 = 8;
-/// And for how long.
+/// For how long it does so at most.
 const LONGEST_ROW: Duration = Duration::from_millis(50);
-/// It then lets as many turns of others pass, each of which ends in a wake-up; silence for so long means that there are
-/// no more. Also the pause that ends a row by itself.
+/// The client then lets as many turns of others pass. Each of them ends in a wake-up; if none comes for this long,
+/// there are no more. A pause of this length also ends a row by itself.
 pub(crate) const STAND_BACK: Duration = Duration::from_millis(5);
 
 /// The gates of one client.
@@ -30,7 +30,7 @@ pub(crate) struct Gates {
 #[derive(Debug, Default)]
 struct Names {
     gates: HashMap<Name, Arc<Gate>>,
-    /// Gates that nobody is at but whose row still counts, the oldest first.
+    /// Gates without waiters whose row still counts, the oldest first.
     kept: VecDeque<(Instant, Name)>,
 }
 
@@ -42,38 +42,39 @@ struct Gate {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The newest sight, and when. One of a lock that a task of this process holds is of now.
+    /// What was last seen of the lock, and when. A lock that a task of this client holds counts as seen now.
     seen: Option<(Instant, Seen)>,
-    /// Whether it is the present contender's.
+    /// Whether the present contender saw it.
     seen_in_front: bool,
-    /// When the present contender's turn came.
+    /// When the present contender got its turn.
     turn_came: Option<Instant>,
     held_here: bool,
     row: Row,
 }
 
-/// What the contender in front last saw at the server: what a waiter behind it is told when its time is up.
+/// What the contender in front last saw at the server. A waiter behind it is told this when its wait runs out.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Seen {
     /// No answer yet.
     #[default]
     Nothing,
-    /// The lock is held, by a task of this process or elsewhere; by whom, if that was seen.
+    /// The lock is held, by a task of this client or elsewhere. Has the holder, if it was seen.
     Held(Option<Box<Entry>>),
-    /// It was held, but that was seen before this waiter came. The contender in front waits for word of its release and
-    /// asks nothing meanwhile; or its turn has just come, and it has no answer yet.
+    /// The lock was held, but that was seen before this waiter came. The contender in front waits for a wake-up and
+    /// does not ask in the meantime; or its turn has just come and it has no answer yet.
     HeldBefore,
-    /// The server did not answer, or not with an answer.
+    /// The server did not answer, or answered with an error.
     Trouble(String),
 }
 
-/// Grants in a row to tasks of this process.
+/// Grants in a row to tasks of this client.
 #[derive(Debug, Default)]
 struct Row {
     grants: u32,
     since: Option<Instant>,
     released: Option<Instant>,
-    /// Whether a client was seen, or told of, that wants the name, too. Who might be there is no reason to stand back.
+    /// Whether another client is known to want the name: it was seen to hold it, or the server said that it waits. A
+    /// client that only might be there is no reason to stand back.
     others_wait: bool,
 }
 
@@ -82,11 +83,12 @@ impl Gates {
         Gates { clock, names: Mutex::default() }
     }
 
-    /// Waits for this task's turn at `name`. Cancel safe: who leaves loses its place.
+    /// Waits for this task's turn at `name`. Cancel safe: a task that leaves loses its place.
     pub(crate) async fn enter(self: &Arc<Self>, name: &Name) -> Turn {
         let gate = self.gate(name);
         let turn = gate.turn.clone();
-        // Alone in its count: who gives up here may be the last one at the gate.
+        // Holds this task's only reference to the gate, because a task that gives up here may be the last one at the
+        // gate.
         let place = Place { gates: self.clone(), name: name.clone(), gate: Some(gate) };
         // The semaphore is never closed.
         let permit = turn.acquire_owned().await.expect("a gate stays open");
@@ -95,7 +97,7 @@ impl Gates {
         turn
     }
 
-    /// What was last seen of `name`, since this moment, by whoever stood in front.
+    /// Returns what a contender in front has seen of `name` since `since`.
     pub(crate) fn seen_since(&self, since: Instant, name: &Name) -> Seen {
         let names = self.names();
         let Some(gate) = names.gates.get(name) else { return Seen::Nothing };
@@ -107,7 +109,8 @@ impl Gates {
                 Seen::Held(Some(holder.into()))
             }
             Some((at, seen)) if *at >= since => seen.clone(),
-            // Of one that came before it: its own attempts are newer, once the server has had time for an answer.
+            // Seen earlier than `since`. It counts while the contender that saw it is still in front, or while the next
+            // contender has not had the time for an answer of its own.
             Some((_, Seen::Held(_))) if state.seen_in_front || self.has_just_come(&state) => Seen::HeldBefore,
             _ => Seen::Nothing,
         }
@@ -134,7 +137,7 @@ impl Gates {
 }
 
 impl Names {
-    /// Forgets the gates whose row has stopped to count. Each was kept once: no call does much.
+    /// Forgets the gates whose row no longer counts. Each gate was put there once, so that no call does much.
     fn sweep(&mut self, now: Instant) {
         while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= STAND_BACK) {
             let Some((_, name)) = self.kept.pop_front() else { return };
@@ -155,7 +158,7 @@ impl Gate {
 }
 
 impl Row {
-    /// Whether the row still matters to who comes next.
+    /// Returns whether the row still matters to the next caller.
     fn counts(&self, now: Instant) -> bool {
         self.others_wait && self.released.is_some_and(|at| now.since(at) < STAND_BACK)
     }
@@ -173,7 +176,7 @@ impl Row {
     }
 }
 
-/// A place in the queue of a gate. Takes the gate away when the last one leaves.
+/// A place in the queue of a gate. The last place that is dropped removes the gate.
 #[derive(Debug)]
 struct Place {
     gates: Arc<Gates>,
@@ -185,7 +188,8 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut names = self.gates.names();
         let Some(gate) = self.gate.take() else { return };
-        // The map's and ours: nobody can come in between, since gates are handed out under the map's lock.
+        // The map's reference and this one. No task can take one in between, because gates are handed out under the
+        // map's lock.
         if Arc::strong_count(&gate) > 2 {
             return;
         }
@@ -198,16 +202,17 @@ impl Drop for Place {
     }
 }
 
-/// The right to contend for a name at the server; dropped, the next waiter of this process has it.
+/// The right to contend for a name at the server. When it is dropped, the next waiter of this client gets it.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    // Given back before the place, so that a successor never finds the gate gone.
+    // Given back before the place is dropped, so that the next waiter never finds the gate gone.
     permit: Option<OwnedSemaphorePermit>,
     place: Place,
 }
 
 impl Turn {
-    /// How many turns of others this process lets pass, because it has had so many in a row while they waited.
+    /// Returns how many turns of others this client lets pass: as many as its own tasks had in a row while others
+    /// waited. Then begins a new row.
     pub(crate) fn owed(&self) -> u32 {
         let now = self.now();
         let mut state = self.gate().state();
@@ -224,9 +229,10 @@ impl Turn {
         state.row.granted(now);
     }
 
-    /// Another client has it: whatever row there was has ended, and that client may want it again.
+    /// Records that another client has the lock. That ends the row, and the other client may want the lock again.
     ///
-    /// What an attempt saw is of some moment after it was `asked`: a caller who came later can't go by it.
+    /// The answer describes some moment after the attempt was sent (`asked`). A caller that came later than that must
+    /// not rely on it.
     pub(crate) fn busy(&self, asked: Instant, holder: Option<&Entry>) {
         let mut state = self.gate().state();
         state.seen = Some((asked, Seen::Held(holder.cloned().map(Box::new))));
@@ -234,12 +240,12 @@ impl Turn {
         state.row = Row { others_wait: true, ..Row::default() };
     }
 
-    /// The server did not answer what it was `asked`.
+    /// Records that the server did not answer the attempt that was sent at `asked`.
     pub(crate) fn trouble(&self, asked: Instant, what: String) {
         self.gate().state().seen = Some((asked, Seen::Trouble(what)));
     }
 
-    /// Where the server can't say whether others wait, what was seen of them counts.
+    /// Records a release. If the server can't say whether others wait, what was seen of them before counts.
     pub(crate) fn released(&self, others: Option<bool>) {
         let now = self.now();
         let mut state = self.gate().state();
@@ -252,7 +258,7 @@ impl Turn {
     }
 
     fn gate(&self) -> &Gate {
-        // Taken only when the place is dropped, which is when this turn is.
+        // It is taken only when the place is dropped, and this turn with it.
         self.place.gate.as_deref().expect("a turn has its gate")
     }
 }
@@ -277,7 +283,7 @@ mod tests {
     use super::*;
     use crate::clock::{Time, Timer};
 
-    /// It stands still unless it is told to go on: how long a test takes is nothing to the gates.
+    /// A clock that stands still unless the test moves it: how long a test takes does not matter to the gates.
     #[derive(Clone, Debug, Default)]
     struct Still(Arc<AtomicU64>);
 
@@ -336,14 +342,14 @@ mod tests {
         assert_eq!(gates.names().gates.len(), 0);
     }
 
-    /// Whether another client was seen to hold it, before the row.
+    /// Whether another client was seen to hold the lock before the row.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Before {
         Busy,
         Nothing,
     }
 
-    /// How many grants a process has in a row, of twenty.
+    /// Returns how many grants a client has in a row, of twenty.
     async fn row(gates: &Arc<Gates>, name: &Name, before: Before, others: Option<bool>) -> u32 {
         let mut row = 0;
         loop {
@@ -377,12 +383,16 @@ mod tests {
     async fn who_might_be_there_is_no_reason_to_stand_back() {
         let (gates, name) = (gates(), Name::new("n").unwrap());
         assert_eq!(row(&gates, &name, Before::Nothing, None).await, 20);
-        assert_eq!(gates.names().gates.len(), 0, "nor to remember the name");
+        assert_eq!(
+            gates.names().gates.len(),
+            0,
+            "a client that might be there is no reason to remember the name"
+        );
         assert_eq!(row(&gates, &name, Before::Busy, None).await, MOST_IN_A_ROW);
         assert_eq!(
             row(&gates, &name, Before::Nothing, None).await,
             20,
-            "it has let the one pass that it saw"
+            "it has let the client pass that it had seen"
         );
     }
 }

@@ -19,16 +19,18 @@ use crate::token::FencingToken;
 pub(crate) use hold::{Command, Hold, State};
 pub(crate) use protect::protect;
 
-/// A held lock, renewed in the background while this lives, in the process that acquired it: in a fork of that it is lost.
+/// A held lock. It is renewed in the background while the guard lives, in the process that acquired it. In a fork of
+/// that process it counts as lost.
 ///
-/// Dropping it, anywhere, releases the lock in the background. Dropped as a program's last act it may not be released
-/// before the runtime ends: then the server frees the lock one ttl later. [`Lock::run`](crate::Lock::run),
-/// [`Guard::release`], [`Client::shutdown`](crate::Client::shutdown) and dedicated clients don't have that gap.
+/// Dropping the guard, on any thread, releases the lock in the background. If it is dropped as the last act of a
+/// program, the runtime may end before the release is sent: then the server frees the lock one ttl later.
+/// [`Lock::run`](crate::Lock::run), [`Guard::release`], [`Client::shutdown`](crate::Client::shutdown) and dedicated
+/// clients don't have that gap.
 ///
-/// A [reentrant](crate::LockBuilder::reentrant) lock has a guard for each time that it was entered: the last one to go
-/// releases it, each one before renews it.
+/// A [reentrant](crate::LockBuilder::reentrant) lock has one guard for each time that it was entered. The last guard to
+/// go releases the lock; each earlier one renews it when it goes.
 ///
-/// The lock is held for as long as the guard is kept, so one that is not kept is warned of:
+/// The lock is held for as long as the guard is kept. The compiler warns of a guard that is not kept:
 ///
 /// ```compile_fail
 /// # #![deny(unused_must_use)]
@@ -46,22 +48,22 @@ pub(crate) use protect::protect;
 #[must_use = "a lock is released when its guard is dropped, here at once: keep it in a variable (`let _guard = …`; `_` \
               alone keeps nothing)"]
 pub struct Guard {
-    /// Taken when the guard goes, and at no other time.
+    /// `None` only after the guard has released or is being dropped.
     hold: Option<Arc<Hold>>,
 }
 
-/// How a hold came to its end.
+/// How a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "an expired lock may have been somebody else's before the work was done"]
+#[must_use = "if the lock expired, another owner may have held it before the work was done"]
 pub enum Ending {
-    /// It was held until it was released.
+    /// The lock was held until it was released.
     Released,
-    /// The lease had ended before, or the server could not be asked before it did.
+    /// The lease had ended before the release, or ended before the server could be asked.
     Expired,
 }
 
 impl Ending {
-    /// One lower-case word: the label of the metric.
+    /// Returns one lower-case word: the value of the metric's label.
     pub fn as_str(self) -> &'static str {
         match self {
             Ending::Released => "released",
@@ -75,75 +77,103 @@ impl Guard {
         Guard { hold: Some(hold) }
     }
 
-    /// On its way to the user: from now on `min_hold` counts. One that goes before that leaves nothing.
+    /// Marks that the user gets this guard: from now on `min_hold` counts. A guard that goes before that is released at
+    /// once.
     pub(crate) fn handed_over(self) -> Guard {
         self.hold().is_handed_over();
         self
     }
 
-    /// The lock's name.
+    /// Returns the lock's name.
     pub fn name(&self) -> &Name {
         &self.hold().name
     }
 
-    /// This acquisition's identity, as the server has it.
+    /// Returns this acquisition's identity, as the server stores it.
     pub fn owner(&self) -> Owner {
         self.hold().owner
     }
 
-    /// The fencing token: give it to the resource, which refuses a lower one than it has seen.
+    /// Returns the fencing token. Give it to the resource, which refuses a lower token than it has seen.
     pub fn token(&self) -> FencingToken {
         self.hold().token
     }
 
-    /// Whether the lock is certainly held, now. Right at the next call also after this process was stopped.
+    /// Returns whether the lock is certainly held now. Also right at the first call after this process was stopped.
     pub fn is_held(&self) -> bool {
         !self.valid_for().is_zero()
     }
 
-    /// For how long the lock is certainly held if no renewal succeeds; zero once lost.
+    /// Returns for how long the lock is certainly held if no renewal succeeds; zero once it is lost.
     ///
     /// Counted from before the server was asked, less 1 % and 2 ms, on a clock that goes on while the machine sleeps.
     pub fn valid_for(&self) -> Duration {
         self.hold().valid_for()
     }
 
-    /// [`Lost`](crate::ErrorKind::Lost), with the reason, unless the lock is certainly held: a question to ask between
-    /// two steps of work that can't be interrupted.
+    /// Returns an error unless the lock is certainly held. Call it between the steps of work that can't be interrupted.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost), with the reason, if the lock is not certainly held.
     pub fn check(&self) -> Result<()> {
         self.still_held().map_err(|cause| self.lost_because(cause))
     }
 
-    /// Resolves when the lock is lost, with the reason, before anybody else can be granted it. Cancel safe.
+    /// Waits until the lock is lost, and returns the reason. Resolves before another owner can be granted the lock.
     ///
-    /// The exception is a break "now" (see [`When::Now`](crate::driver::When::Now)).
+    /// The exception is a revoke with [`When::Now`](crate::driver::When::Now).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn lost(&self) -> Cause {
         self.hold().lost().await
     }
 
-    /// Resolves when less than `before` is left of what is certain, or the lock is lost: time to stop cleanly. Why it is
-    /// lost, or will be.
+    /// Waits until the lock is certain for less than `before`, while there is still time to stop the work cleanly, or
+    /// until it is lost. Returns why the lock is lost, or why it will be.
     ///
-    /// A renewed lock goes down to two thirds of its ttl before every renewal: a `before` of less than half the ttl
-    /// means that a renewal has failed. Cancel safe.
+    /// A renewed lock goes down to two thirds of its ttl before every renewal. With a `before` of less than half of the
+    /// ttl, this future resolves if a renewal has failed, if `max_hold` is near, or if the lock was lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn at_risk(&self, before: Duration) -> Cause {
         self.hold().at_risk(before).await
     }
 
-    /// Runs `work` while the lock is held; drops it and answers [`Lost`](crate::ErrorKind::Lost) when it is lost.
+    /// Runs `work` while the lock is held, and drops `work` when the lock is lost.
     ///
-    /// The clock is read before every poll of `work`, so that a process which did not run is not resumed in the middle
-    /// of what it may no longer do; and after its end, so that `Ok` means that the lock was held until then. Cancel
-    /// safe if `work` is.
+    /// The clock is read before every poll of `work`: a process that did not run for a while does not resume work that
+    /// it may no longer do. It is read once more after the end of `work`: `Ok` means that the lock was held until then.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe if `work` is.
     pub async fn protect<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let out = protect(self.lost(), || self.still_held(), work).await;
         out.map_err(|cause| self.lost_because(cause))
     }
 
-    /// Keeps the lock for `ttl` more from now, never for less than it had; answers for how long it is then certain.
+    /// Renews the lock: keeps it for `ttl` from now, never for less than the time that was left. Returns for how long
+    /// it is then certain.
     ///
-    /// `Lost` if it is lost; `Unavailable` if the server did not answer, in which case the lock is held for as long as
-    /// before. `Invalid` if `ttl` is outside the backend's bounds. Cancel safe: the renewal goes on.
+    /// # Errors
+    ///
+    /// - [`Lost`](crate::ErrorKind::Lost): the lock is lost.
+    /// - [`Unavailable`](crate::ErrorKind::Unavailable): the server did not answer; the lock is held for as long as
+    ///   before.
+    /// - [`Invalid`](crate::ErrorKind::Invalid): `ttl` is outside the backend's bounds.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the renewal goes on.
     pub async fn renew(&self, ttl: Duration) -> Result<Duration> {
         let hold = self.hold();
         let at = |e| hold.at("renew", e);
@@ -151,24 +181,28 @@ impl Guard {
         hold.renew(ttl).await.map_err(at)
     }
 
-    /// Releases the lock and says whether it was held until then.
+    /// Releases the lock and returns whether it was held until then.
     ///
-    /// Never an error for being late. With a dead server it waits until the lease has ended at most; the release goes
-    /// on in the background, as it does if this future is dropped. With `min_hold` it waits for that first.
+    /// Being late is not an error. If the server does not answer, this call waits until the lease has ended at most,
+    /// and the release goes on in the background. If the lock has a `min_hold`, the call waits for that time first.
     ///
-    /// Where a [reentrant](crate::LockBuilder::reentrant) lock has other guards, it stays held and is renewed.
+    /// If a [reentrant](crate::LockBuilder::reentrant) lock has other guards, it stays held and is renewed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the release goes on in the background.
     pub async fn release(mut self) -> Ending {
-        // Nobody else takes it.
+        // Only `release` and `drop` take it, and both end the guard.
         let Some(hold) = self.hold.take() else { return Ending::Expired };
         let ending = match Arc::strong_count(&hold) {
-            // Whoever enters in this very moment has seen it held.
+            // A task that enters at this moment has seen the lock held.
             1 => Ending::Released,
             _ => {
                 hold.prolonged().await;
                 hold.standing()
             }
         };
-        // Of guards that go at the same time, exactly one is the last.
+        // If several guards go at the same time, exactly one of them is the last.
         match Arc::into_inner(hold) {
             Some(last) => last.release().await,
             None => ending,

@@ -1,4 +1,4 @@
-//! Wakes claims by name: what a backend's one subscription connection feeds.
+//! Wakes claims by name. A backend's one subscription connection feeds it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ struct Slot {
 }
 
 impl Hub {
-    /// Listens from now on; a wake-up that comes before somebody waits for it is kept.
+    /// Starts to listen to `name`. A wake-up that comes before [`Listening::woken`] is called is kept.
     pub fn listen(&self, name: &Name) -> Listening {
         let mut names = self.names();
         let slot = names.entry(name.clone()).or_insert_with(|| {
@@ -36,48 +36,53 @@ impl Hub {
         Listening { hub: self.clone(), name: name.clone(), notify: slot.notify.clone() }
     }
 
-    /// Wakes one of the claims that listen to `name`: the gate lets one contender per process through.
+    /// Wakes one of the claims that listen to `name`. One is enough: of all claims of a client, one at a time contends
+    /// for a name.
     pub fn wake(&self, name: &str) {
         if let Some(slot) = self.names().get(name) {
             slot.notify.notify_one();
         }
     }
 
-    /// Wakes everybody, as after a gap in the feed.
+    /// Wakes one claim for every name, as after a gap in the feed.
     pub fn wake_all(&self) {
         self.listened().iter().for_each(|name| self.wake(name.as_str()));
     }
 
-    /// Whether no claim listens to anything.
+    /// Returns whether no claim listens to any name.
     pub fn is_empty(&self) -> bool {
         self.names().is_empty()
     }
 
-    /// Whether anybody listens to `name`.
+    /// Returns whether a claim listens to `name`.
     pub fn has(&self, name: &str) -> bool {
         self.names().contains_key(name)
     }
 
-    /// The names that somebody listens to, in their order: the same seed makes the same trace.
+    /// Returns the names that claims listen to. They are sorted, so that the same seed makes the same trace.
     pub fn listened(&self) -> Vec<Name> {
         let mut listened: Vec<Name> = self.names().keys().cloned().collect();
         listened.sort_unstable();
         listened
     }
 
-    /// Resolves when a name was added or removed since the last call. Cancel safe; for one feed.
+    /// Waits until a name has been added or removed since the last call. For one feed only.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn changed(&self) {
         self.0.changes.notified().await;
     }
 
     fn names(&self) -> std::sync::MutexGuard<'_, HashMap<Name, Slot>> {
-        // Nothing that can panic runs under this lock: a poisoned map is whole.
+        // Nothing that can panic runs under this lock, so the map is complete even if the lock is poisoned.
         self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A claim that listens; stops when dropped.
-#[must_use = "who doesn't keep it has stopped to listen"]
+/// A claim that listens. It stops when this value is dropped.
+#[must_use = "listening stops when this value is dropped: keep it"]
 #[derive(Debug)]
 pub struct Listening {
     hub: Hub,
@@ -86,7 +91,11 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Resolves at the next wake-up, or at once if one came since the last. Cancel safe.
+    /// Waits for the next wake-up; returns at once if one came since the last call.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn woken(&self) {
         self.notify.notified().await;
     }
@@ -101,7 +110,7 @@ impl Drop for Listening {
                 names.remove(&self.name);
                 self.hub.0.changes.notify_one();
             } else {
-                // A wake-up meant for the one who leaves would be lost on those who stay.
+                // A wake-up that was meant for the leaving claim would be lost for the others.
                 slot.notify.notify_one();
             }
         }
@@ -146,7 +155,7 @@ mod tests {
         drop(second);
         assert!(
             !hub.has("a") && hub.listened().is_empty(),
-            "nothing is kept of names that nobody listens to"
+            "nothing is kept of names that no claim listens to"
         );
     }
 }

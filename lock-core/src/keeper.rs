@@ -1,5 +1,5 @@
-//! Where claims and connections live: on the runtime that opened the client, or on a thread of their own; in any case in
-//! the process that opened it, and not in a fork of that.
+//! Where claims and connections live: on the runtime that opened the client, or on a thread of their own. In both cases
+//! in the process that opened the client, and not in a fork of it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use crate::errand::Caller;
 use crate::error::{Done, Error, Result};
 use crate::process::Process;
 
-/// How long the last handle of a dedicated client waits for pending releases.
+/// How long the drop of a dedicated client's last handle waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Keeps claims alive. The last one of a dedicated client to be dropped waits for pending releases.
+/// Keeps claims alive. The keeper of a dedicated client waits for pending releases when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     handle: Handle,
@@ -36,18 +36,18 @@ struct Thread {
 }
 
 impl Keeper {
-    /// On the caller's runtime: no thread hop on the fast path.
+    /// Uses the caller's runtime: the fast path needs no hop to another thread.
     pub(crate) fn current() -> Result<Keeper> {
         let handle = Handle::try_current().map_err(|e| {
             Error::invalid(
-                "a client is opened inside a tokio runtime, or with a thread of its own (dedicated)",
+                "there is no tokio runtime here: open the client inside one, or with a thread of its own (dedicated)",
             )
             .with_source(e)
         })?;
         Ok(Keeper { handle, census: Arc::default(), thread: None, process: Process::this() })
     }
 
-    /// On a thread with a runtime of its own: leases survive a stalled application executor.
+    /// Starts a thread with a runtime of its own: leases survive a stalled application executor.
     pub(crate) fn dedicated(clock: Clock) -> Result<Keeper> {
         let failed = |e: std::io::Error| {
             Error::rejected(format!("the client's own thread could not be started: {e}")).with_source(e)
@@ -74,32 +74,32 @@ impl Keeper {
         Ok(Keeper { handle, census, thread: Some(thread), process: Process::this() })
     }
 
-    /// The process that opened the client.
+    /// Returns the process that opened the client.
     pub(crate) fn process(&self) -> Process {
         self.process
     }
 
-    /// Whether this process has the client from a fork: nobody keeps anything here, and nothing here is anybody's to
-    /// ask or to release.
+    /// Returns whether this process is a fork of the one that opened the client. In a fork nothing keeps the claims
+    /// alive, and they must not be asked for or released here.
     pub(crate) fn is_inherited(&self) -> bool {
         self.process.is_another()
     }
 
-    /// An error in a fork.
+    /// Returns an error in a fork.
     pub(crate) fn is_here(&self) -> Result<()> {
         if self.is_inherited() { Err(inherited()) } else { Ok(()) }
     }
 
-    /// Where the present caller stands.
+    /// Returns where the present caller runs.
     pub(crate) fn caller(&self) -> Caller {
         match &self.thread {
             None => Caller::of(&self.handle),
-            // What runs on a thread of its own must not wait for the application's executor.
+            // A client with its own thread must not depend on the application's executor.
             Some(_) => Caller::Elsewhere,
         }
     }
 
-    /// Runs `work` on the keeper and answers with it.
+    /// Runs `work` on the keeper's runtime and returns its result.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -108,7 +108,7 @@ impl Keeper {
         self.handle.spawn(work).await.map_err(|e| runtime_ended().with_source(e))?
     }
 
-    /// `future` with this runtime's timers, whichever executor polls it.
+    /// Polls `future` with this runtime's timers, whichever executor polls it.
     pub(crate) async fn within<F: Future>(&self, mut future: Pin<&mut F>) -> F::Output {
         std::future::poll_fn(|context| {
             let _inside = self.handle.enter();
@@ -117,7 +117,7 @@ impl Keeper {
         .await
     }
 
-    /// `future`, awaited by a thread that is not async; on one that is it panics.
+    /// Blocks this thread until `future` is done. Panics inside async code.
     pub(crate) fn wait_for<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
     }
@@ -135,10 +135,10 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         let Some(thread) = &mut self.thread else { return };
         if self.process.is_another() {
-            return; // the thread is not here
+            return; // a fork does not have the thread
         }
         drop(thread.stop.take());
-        // On the keeper's own thread waiting for it would be waiting for ourselves.
+        // The keeper's own thread must not wait for itself.
         if thread::current().id() != thread.id {
             let ended = thread.ended.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
             let _: Result<(), _> = ended.recv_timeout(LAST_WAIT + LAST_WAIT / 10);
@@ -146,7 +146,7 @@ impl Drop for Keeper {
     }
 }
 
-/// What to say to somebody who uses a client whose runtime is gone.
+/// The error for a caller of a client whose runtime has ended.
 pub(crate) fn runtime_ended() -> Error {
     Error::unavailable(
         Done::No,
@@ -154,11 +154,11 @@ pub(crate) fn runtime_ended() -> Error {
     )
 }
 
-/// What to say to somebody who uses a client in a fork of the process that opened it.
+/// The error for a caller in a fork of the process that opened the client.
 fn inherited() -> Error {
     Error::unavailable(
         Done::No,
-        "this process is a fork of the one that opened this client; open one of its own",
+        "this process is a fork of the one that opened this client; open another client in this process",
     )
 }
 
@@ -169,7 +169,7 @@ pub(crate) struct Census {
     changed: Notify,
 }
 
-/// One claim, counted until dropped.
+/// One claim. It is counted until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Resident(Arc<Census>);
 
@@ -199,7 +199,7 @@ impl Census {
         let mut changed = std::pin::pin!(self.changed.notified());
         std::future::poll_fn(|context| {
             loop {
-                // Asked for before the look, so that a change in between is not missed.
+                // Registered before the count is read, so that a change in between is not missed.
                 let woken = changed.as_mut().poll(context).is_ready();
                 if there(self.count()) {
                     return Poll::Ready(());

@@ -1,8 +1,12 @@
-//! Acquire, renew, release and fence a distributed lock: the contract that servers are taught, and everything that is
-//! written once.
+//! Acquires, renews, releases and fences distributed locks: the contract with the backends, and all code that does not
+//! depend on a server.
 //!
-//! Users meet [`Client`], [`Lock`] and [`Guard`]; backends implement [`driver::Driver`] and [`driver::Claim`]. What is
-//! promised stands in `docs/semantics.md` of the repository.
+//! A [`Client`] is a connection to one lock server. [`Client::lock`] builds a [`Lock`], a name and its terms.
+//! [`Lock::acquire`] waits for the lock and returns a [`Guard`]. The lock is renewed in the background while the guard
+//! lives, and released when the guard is dropped.
+//!
+//! Backends implement [`driver::Driver`] and [`driver::Claim`]. What is promised is written in `docs/semantics.md` of
+//! the repository.
 
 mod backoff;
 mod blocking;

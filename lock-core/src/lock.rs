@@ -1,4 +1,4 @@
-//! A lock on its terms: what users call.
+//! A lock and its terms: what users call.
 
 mod builder;
 
@@ -28,10 +28,10 @@ pub use builder::LockBuilder;
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 /// However short a wait is, the server has this long for its first answer.
 pub(crate) const FIRST_ANSWER: Duration = Duration::from_millis(100);
-/// How long a caller whose wait has run out waits for the holder's name, where no attempt has shown it.
+/// How long a caller whose wait has run out asks the server for the holder, where no attempt has shown it.
 const HOLDER_LOOK: Duration = Duration::from_millis(50);
 
-/// A named lock and the terms on which it is taken. Cheap to clone; holds nothing.
+/// A name and the terms on which the lock of that name is taken. Cheap to clone; holds nothing.
 #[derive(Clone, Debug)]
 pub struct Lock {
     shared: Arc<Shared>,
@@ -54,29 +54,47 @@ pub(crate) struct Terms {
 }
 
 impl Lock {
-    /// The lock's name.
+    /// Returns the lock's name.
     pub fn name(&self) -> &Name {
         &self.terms.name
     }
 
-    /// How long it is kept without a renewal: as was asked for, or the nearest to [`DEFAULT_TTL`] that the backend takes.
+    /// Returns how long the lock is kept without a renewal: the ttl that was asked for, or the time nearest to
+    /// [`DEFAULT_TTL`] that the backend allows.
     pub fn ttl(&self) -> Duration {
         self.terms.ttl
     }
 
-    /// Waits for the lock, at most for the `wait` of its terms; by default without end.
+    /// Waits for the lock and returns its guard.
     ///
-    /// `Timeout` when the wait is over and another holder has the lock, naming that holder, or another caller of this
-    /// client was before this one; `Unavailable` when it is over and the server has not answered. Cancel safe: dropped, it leaves neither lock nor place in a queue.
+    /// Waits at most for the [`wait`](LockBuilder::wait) of the lock's terms; by default without a limit. However short
+    /// the wait is, the server has 100 ms for its first answer.
     ///
-    /// Poll it to its end or drop it. One that was begun and is put aside, as in a `select!` that goes on with something
-    /// else, keeps its place among the tasks of this process, and the others wait behind it; so does its place in the
-    /// queue of a server that has one, and other processes with it. Spawned as a task, it goes on by itself.
+    /// Poll this future to completion or drop it. A future that was polled and is then put aside, as in a `select!`
+    /// that goes on with something else, keeps its place among the tasks of this process, and the others wait behind
+    /// it. On a server that has a queue it keeps its place there too, and other processes wait behind it. If you spawn
+    /// it as a task, it goes on by itself.
+    ///
+    /// # Errors
+    ///
+    /// - [`Timeout`](crate::ErrorKind::Timeout): the wait is over, and another holder has the lock (the message names
+    ///   that holder), or another caller of this client was before this one.
+    /// - [`Unavailable`](crate::ErrorKind::Unavailable): the wait is over and the server has not answered. Also if this
+    ///   client is shut down, if its runtime has ended, if the driver panicked, or in a fork of the process that opened
+    ///   the client. While the wait lasts, attempts that fail with `Unavailable` are repeated.
+    /// - [`Lost`](crate::ErrorKind::Lost): the lock is [reentrant](LockBuilder::reentrant), and its owner has lost it
+    ///   but still has one of its guards.
+    /// - Any other error of the server, such as [`Rejected`](crate::ErrorKind::Rejected), is returned at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, it leaves neither the lock nor a place in a queue: a request that is on its way is
+    /// finished and undone in the background.
     pub async fn acquire(&self) -> Result<Guard> {
         self.acquire_in_part().await.map(Guard::handed_over)
     }
 
-    /// One of several locks, whose guard the user gets only with those of the others.
+    /// Acquires one of several locks. The user gets its guard only together with the guards of the other locks.
     pub(crate) async fn acquire_in_part(&self) -> Result<Guard> {
         let Some(owner) = &self.reentrant else { return self.acquire_anew().await.map(Guard::new) };
         let granted = async { self.acquire_anew().await.map(Some) };
@@ -84,13 +102,23 @@ impl Lock {
         Ok(guard.expect("a wait ends with a hold or an error"))
     }
 
-    /// Takes the lock if it is free: `None` if somebody else holds it. Answers within the patience (a third of the ttl,
-    /// 100 ms to 5 s). Cancel safe.
+    /// Takes the lock if it is free; returns `None` if another owner holds it.
+    ///
+    /// Makes one attempt, and returns within the patience (by default a third of the ttl, within 100 ms and 5 s).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), but never `Timeout`. [`Unavailable`](crate::ErrorKind::Unavailable) if the server
+    /// has not answered within the patience.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
         Ok(self.try_acquire_in_part().await?.map(Guard::handed_over))
     }
 
-    /// The same as [`acquire_in_part`](Self::acquire_in_part).
+    /// Does for `try_acquire` what [`acquire_in_part`](Self::acquire_in_part) does for `acquire`.
     pub(crate) async fn try_acquire_in_part(&self) -> Result<Option<Guard>> {
         let granted = async { self.granted(self.claim(Waits::No)?).await.map(Result::ok) };
         match &self.reentrant {
@@ -99,11 +127,21 @@ impl Lock {
         }
     }
 
-    /// Acquires the lock, runs `work` under its protection, and releases it: the front door.
+    /// Acquires the lock, runs `work` while the lock is held, and releases it. This is the simplest way to use a lock.
     ///
-    /// Errors as [`acquire`](Self::acquire); `Lost` if the lock was lost before `work` was done, which is then dropped.
-    /// When it answers, the lock is given back: with a [`min_hold`](LockBuilder::min_hold), which is waited for, not
-    /// before that is over.
+    /// When this call returns, the lock has been given back. If the lock has a [`min_hold`](LockBuilder::min_hold), the
+    /// call waits until that time is over.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire). [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was done;
+    /// `work` is then dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, `work` is dropped with it, and the lock is released in the background.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # async fn example(lock: lock_core::Lock) -> lock_core::Result<()> {
@@ -115,7 +153,17 @@ impl Lock {
         self.finish(guard, work).await
     }
 
-    /// [`run`](Self::run) if the lock is free; `None`, without running anything, if somebody else holds it.
+    /// Does the same as [`run`](Self::run) if the lock is free. Returns `None`, and does not run `work`, if another
+    /// owner holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire). [`Lost`](crate::ErrorKind::Lost) if the lock was lost before `work` was
+    /// done; `work` is then dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
     pub async fn try_run<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<Option<T>> {
         match self.try_acquire().await? {
             Some(guard) => self.finish(guard, work).await.map(Some),
@@ -123,7 +171,16 @@ impl Lock {
         }
     }
 
-    /// Who holds the lock and, where the server knows, who waits.
+    /// Returns the holder of the lock and, where the server knows them, the waiters.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the server has not answered within the patience; any other
+    /// error as the driver returns it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it changes nothing on the server.
     pub async fn inspect(&self) -> Result<Inspection> {
         let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
         let patience = self.shared.patience_for(self.terms.ttl);
@@ -131,10 +188,21 @@ impl Lock {
         outcome.map_err(|e| self.at("inspect", e))
     }
 
-    /// Takes the lock from `holder`, as [`inspect`](Self::inspect) showed it: its renewals fail from now on.
+    /// Takes the lock from `holder`, as [`inspect`](Self::inspect) showed it: from now on that holder's renewals fail.
     ///
-    /// With [`When::HoldersDeadline`] the name becomes free when the holder's last guard goes, and at the holder's deadline
-    /// at the latest; with [`When::Now`] at once, and two may run until then, with only the token between them.
+    /// With [`When::HoldersDeadline`] the name becomes free when the holder's last guard goes, and at the holder's
+    /// deadline at the latest. With [`When::Now`] it becomes free at once, and two owners may run until that deadline,
+    /// with only the token between them.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the server has not answered within the patience; any other
+    /// error as the driver returns it, such as [`Rejected`](crate::ErrorKind::Rejected) for a key that no lock client
+    /// can have written.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the request goes on in the background and may still take effect.
     pub async fn revoke(&self, holder: &OwnerBytes, when: When) -> Result<Revoked> {
         let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
         let revocation = Revocation {
@@ -150,12 +218,12 @@ impl Lock {
 
     async fn finish<T>(&self, guard: Guard, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
         let out = guard.protect(work(&guard)).await;
-        // What was lost while the release was on its way was held while the work was done.
+        // The lock was held while the work was done, even if it was lost while the release was on its way.
         let _: Ending = guard.release().await;
         out
     }
 
-    /// A guard of what this owner holds already, or else of what is `granted`.
+    /// Returns a guard of what this owner holds already, or else of the hold that `granted` returns.
     async fn enter(
         &self,
         owner: &Reentrant,
@@ -174,12 +242,12 @@ impl Lock {
         match outcome {
             Ok(hold) => Ok(hold),
             Err(OutOfTime::Failed(error)) => Err(error),
-            // Rarely come to: not to be carried along by every acquisition.
+            // Boxed because it is rarely needed: without the box, every acquisition would carry this future.
             Err(OutOfTime::Seen(seen)) => Err(self.at("acquire", Box::pin(self.out_of_time(seen)).await)),
         }
     }
 
-    /// A claim that somebody has to attend to now.
+    /// Starts a claim. The caller has to poll its future or wake it.
     fn claim(&self, waits: Waits) -> Result<Claimed> {
         let Lock { shared, keeper, terms, .. } = self;
         keeper.is_here().map_err(|e| self.at("acquire", e))?;
@@ -196,7 +264,7 @@ impl Lock {
         })
     }
 
-    /// What becomes of a claim. It leaves by itself if this future is dropped.
+    /// Waits for the answer to a claim. If this future is dropped, the claim leaves by itself.
     async fn granted(
         &self,
         Claimed { caller, errand, answer }: Claimed,
@@ -207,10 +275,11 @@ impl Lock {
         Ok(granted.map(|granted| Arc::new(Hold::new(terms, granted, errand, shared.clone(), keeper.clone()))))
     }
 
-    /// The answer, if it comes within `wait`; where nobody has heard of the server yet, a moment longer.
+    /// Returns the answer if it comes within `wait`. If there has been no answer of the server yet, waits up to
+    /// [`FIRST_ANSWER`].
     async fn in_time(&self, wait: Duration, claim: Claimed) -> Result<Arc<Hold>, OutOfTime> {
         let clock = &self.shared.clock;
-        // Looked at while the claim still stands in its place at the gate.
+        // Read while the claim still has its place at the gate.
         let began = clock.now();
         let mut answer = pin!(self.granted(claim));
         let seen = || self.shared.gates.seen_since(began, &self.terms.name);
@@ -228,7 +297,8 @@ impl Lock {
         }
     }
 
-    /// What to tell a caller whose wait is over: who holds the lock, who stood before it, or that the server is silent.
+    /// Returns the error for a caller whose wait is over. It names the holder, or says that another caller was before
+    /// this one, or that the server does not answer.
     async fn out_of_time(&self, seen: Seen) -> Error {
         let wait = self.wait.unwrap_or_default();
         let unanswered = |why: String| {
@@ -239,13 +309,13 @@ impl Lock {
         };
         let reason = match seen {
             Seen::Nothing => return unanswered(String::new()),
-            Seen::Trouble(what) => return unanswered(format!("; last: {what}")),
+            Seen::Trouble(what) => return unanswered(format!("; last error: {what}")),
             Seen::Held(Some(holder)) => holder.to_string(),
             Seen::Held(None) => match self.look().await {
                 Some(Inspection { holder: Some(holder), .. }) => holder.to_string(),
                 _ => "another holder had it".to_owned(),
             },
-            // What was seen of the lock is older than this wait: only the server knows whether it is still held.
+            // The last answer is older than this wait: only the server knows whether the lock is still held.
             Seen::HeldBefore => match self.look().await {
                 Some(Inspection { holder: Some(holder), .. }) => holder.to_string(),
                 Some(_) => {
@@ -257,13 +327,13 @@ impl Lock {
         Error::timeout(format!("gave up after {wait:?}: {reason}"))
     }
 
-    /// Who holds the lock, if the server says so soon.
+    /// Asks the server who holds the lock; `None` if it does not answer soon.
     async fn look(&self) -> Option<Inspection> {
         let look = pin!(self.shared.clock.timeout(HOLDER_LOOK, self.inspect()));
         self.keeper.within(look).await?.ok()
     }
 
-    /// This lock, with a wait that is not longer.
+    /// Returns this lock with a wait of at most `most`.
     pub(crate) fn waiting_at_most(&self, most: Duration) -> Lock {
         Lock { wait: Some(self.wait.map_or(most, |wait| wait.min(most))), ..self.clone() }
     }
@@ -284,7 +354,8 @@ impl Lock {
         backoff::after_error(round, &self.shared.random)
     }
 
-    /// Where a reentrant owner finds what it holds: whoever waits there twice waits for itself.
+    /// The key under which a reentrant owner finds what it holds. A caller that waits twice at the same place waits for
+    /// itself.
     pub(crate) fn place(&self) -> Place {
         (Arc::as_ptr(&self.shared).addr(), self.terms.name.clone())
     }
@@ -294,7 +365,7 @@ impl Lock {
     }
 }
 
-/// A claim that has begun, and its answer.
+/// A claim that has begun, and the channel of its answer.
 struct Claimed {
     caller: Caller,
     errand: Arc<Errand>,
@@ -303,13 +374,13 @@ struct Claimed {
 
 /// Why a caller that waits for a limited time gets no guard.
 enum OutOfTime {
-    /// The claim came to nothing.
+    /// The claim ended with an error.
     Failed(Error),
     /// The time is over, and this is what was last seen.
     Seen(Seen),
 }
 
-/// A refusal ends a wait only where that is over.
+/// Converts a refusal: a claim that waits is refused only when its wait is over.
 fn refused_late(answer: Result<Arc<Hold>, Refused>) -> Result<Arc<Hold>, OutOfTime> {
     answer.map_err(|Refused(holder)| OutOfTime::Seen(Seen::Held(holder)))
 }

@@ -16,8 +16,8 @@ use crate::name::Name;
 
 /// Several locks, of one client or of many, that are taken together or not at all.
 ///
-/// Everybody takes them in the same order, by backend, name and server, so that two who want the same locks never wait
-/// for each other.
+/// All clients take them in the same order, by backend, name and server. Therefore two callers that want the same locks
+/// never wait for each other.
 ///
 /// ```
 /// # async fn example(client: lock_core::Client) -> lock_core::Result<()> {
@@ -34,8 +34,12 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// All of `locks`, on the terms of each. `Invalid` if there is none, or one of them twice: also through two clients,
-    /// where the server says which it is ([`Info::identity`](crate::Info)).
+    /// Makes a multi-lock of all `locks`, each on its own terms.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if there is no lock, or if one lock is in the list twice. The latter is
+    /// also found through two clients, where the server says which it is ([`Info::identity`](crate::Info)).
     pub fn new(locks: impl IntoIterator<Item = Lock>) -> Result<MultiLock> {
         let mut locks: Vec<Lock> = locks.into_iter().collect();
         locks.sort_by(canonical);
@@ -44,7 +48,7 @@ impl MultiLock {
         }
         let (mut places, mut anywhere) = (HashSet::new(), HashSet::new());
         if let Some(twice) = locks.iter().find(|lock| {
-            // Another client may be of the same server.
+            // Another client may be connected to the same server.
             let elsewhere = lock.info().place(lock.name()).is_some_and(|place| !anywhere.insert(place));
             !places.insert(lock.place()) || elsewhere
         }) {
@@ -56,20 +60,31 @@ impl MultiLock {
         Ok(MultiLock { locks, wait: None })
     }
 
-    /// How long [`acquire`](Self::acquire) waits for all of them together: without end by default. The wait of each
-    /// lock counts as well.
+    /// Sets how long [`acquire`](Self::acquire) waits for all locks together. By default it waits without a limit.
+    ///
+    /// The wait of each lock counts as well.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Waits until it has all of them.
+    /// Waits until all locks are held.
     ///
-    /// Errors as [`Lock::acquire`], for the first lock that could not be had; what was taken until then is given back
-    /// in the background, as it is when this future is dropped. If one is lost while the others are waited for, it
-    /// begins anew after a moment, which grows to a second; `Lost`, naming that lock, if the wait of all of them is over
-    /// then. Cancel safe.
+    /// If one lock is lost while the others are waited for, the call begins anew after a pause, which grows to a
+    /// second.
+    ///
+    /// # Errors
+    ///
+    /// - As [`Lock::acquire`], for the first lock that could not be acquired.
+    /// - [`Lost`](crate::ErrorKind::Lost), naming the lock, if one was lost while the others were waited for and the
+    ///   wait for all of them is over.
+    ///
+    /// The locks that were taken before the error are released in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the locks that were taken are released in the background.
     pub async fn acquire(&self) -> Result<MultiGuard> {
         let ends = self.wait.map(|wait| self.now() + wait);
         let mut losses = 0;
@@ -84,7 +99,15 @@ impl MultiLock {
         }
     }
 
-    /// Takes all of them if all are free; `None`, and nothing is kept, if somebody else holds one. Cancel safe.
+    /// Takes all locks if all are free. Returns `None`, and keeps none, if another owner holds one of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::try_acquire`], for the first lock that failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>> {
         let mut all = MultiGuard { guards: Vec::with_capacity(self.locks.len()) };
         for lock in &self.locks {
@@ -93,23 +116,29 @@ impl MultiLock {
                 None => return Ok(None),
             }
         }
-        // One that was lost meanwhile was somebody else's, or may be.
+        // If one was lost in the meantime, another owner holds it or may hold it.
         Ok(all.is_held().then(|| all.handed_over()))
     }
 
-    /// Acquires all, runs `work` under their protection, and releases them.
+    /// Acquires all locks, runs `work` while they are held, and releases them.
     ///
-    /// Errors as [`acquire`](Self::acquire); `Lost` if one of them was lost before `work` was done, which is then
-    /// dropped.
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire). [`Lost`](crate::ErrorKind::Lost) if one of the locks was lost before `work` was
+    /// done; `work` is then dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, `work` is dropped with it, and the locks are released in the background.
     pub async fn run<T>(&self, work: impl AsyncFnOnce(&MultiGuard) -> T) -> Result<T> {
         let guard = self.acquire().await?;
         let out = guard.protect(work(&guard)).await;
-        // What was lost while the releases were on their way was held while the work was done.
+        // The locks were held while the work was done, even if one was lost while the releases were on their way.
         let _: Ending = guard.release().await;
         out
     }
 
-    /// One after the other; which one was lost if that was before the last was granted.
+    /// Acquires the locks one after the other. Returns the loss if one is lost before the last one is granted.
     async fn acquire_each(&self, ends: Option<Instant>) -> Result<Result<MultiGuard, Error>> {
         let mut all = MultiGuard { guards: Vec::with_capacity(self.locks.len()) };
         for lock in &self.locks {
@@ -125,7 +154,8 @@ impl MultiLock {
         Ok(Ok(all))
     }
 
-    /// A pause after so many losses, that servers which lose locks are not asked without end; `lost` if the wait is over.
+    /// Pauses after so many losses, so that servers which lose locks are not asked all the time. Returns `lost` if the
+    /// wait is over.
     async fn stand_back(&self, losses: u32, lost: Error, ends: Option<Instant>) -> Result<()> {
         let first = self.first();
         let again = self.now() + first.pause_after_error(losses);
@@ -146,15 +176,17 @@ impl MultiLock {
     }
 }
 
-/// The order in which everybody takes locks. The server comes last: not everybody calls it by the same name.
+/// The order in which all clients take locks. The server comes last, because clients may know it by different
+/// addresses.
 fn canonical(a: &Lock, b: &Lock) -> Ordering {
     let (a_info, b_info) = (a.info(), b.info());
     (a_info.backend, a.name(), &a_info.server).cmp(&(b_info.backend, b.name(), &b_info.server))
 }
 
-/// Several held locks. Lost when one of them is lost; dropped, it releases them all in the background.
+/// Several held locks. They are lost when one of them is lost. When this guard is dropped, all are released in the
+/// background.
 ///
-/// One that is not kept is warned of, as a [`Guard`] is:
+/// The compiler warns of a guard that is not kept, as of a [`Guard`]:
 ///
 /// ```compile_fail
 /// # #![deny(unused_must_use)]
@@ -177,55 +209,85 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// The guard of each lock, in the order in which they were taken: each has a token of its own.
+    /// Returns the guard of each lock, in the order in which they were taken. Each has its own token.
     pub fn guards(&self) -> &[Guard] {
         &self.guards
     }
 
-    /// Whether all of them are certainly held, now.
+    /// Returns whether all locks are certainly held now.
     pub fn is_held(&self) -> bool {
         self.all_held().is_ok()
     }
 
-    /// For how long all of them are certainly held if no renewal succeeds; zero once one is lost.
+    /// Returns for how long all locks are certainly held if no renewal succeeds; zero once one is lost.
     pub fn valid_for(&self) -> Duration {
         self.guards.iter().map(Guard::valid_for).min().unwrap_or_default()
     }
 
-    /// [`Lost`](crate::ErrorKind::Lost), naming the lock and the reason, unless all of them are certainly held.
+    /// Returns an error unless all locks are certainly held.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost), with the lock's name and the reason, if one is not certainly held.
     pub fn check(&self) -> Result<()> {
         self.guards.iter().try_for_each(Guard::check)
     }
 
-    /// Resolves when one of them is lost: which, and why. Cancel safe.
+    /// Waits until one of the locks is lost. Returns its name and the reason.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn lost(&self) -> (&Name, Cause) {
         let (which, cause) = self.any_lost().await;
         (self.guards[which].name(), cause)
     }
 
-    /// Resolves when less than `before` is left of what is certain of one of them, or one is lost: which, and why it is
-    /// lost, or will be. Cancel safe.
+    /// Waits until one of the locks is certain for less than `before`, or is lost. Returns its name, and why it is lost
+    /// or will be.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub async fn at_risk(&self, before: Duration) -> (&Name, Cause) {
         let each = self.guards.iter().map(|guard| Box::pin(guard.at_risk(before)));
         let (cause, which, _) = select_all(each).await;
         (self.guards[which].name(), cause)
     }
 
-    /// Runs `work` while all of them are held; drops it and answers [`Lost`](crate::ErrorKind::Lost) when one is lost.
-    /// As [`Guard::protect`].
+    /// Runs `work` while all locks are held, and drops `work` when one is lost. See [`Guard::protect`].
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](crate::ErrorKind::Lost) if one of the locks was lost before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe if `work` is.
     pub async fn protect<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let out = protect(self.any_lost(), || self.all_held(), work).await;
         out.map_err(|(which, cause)| self.guards[which].lost_because(cause))
     }
 
-    /// Keeps all of them for `ttl` more from now; answers for how long all are then certain. Errors as
-    /// [`Guard::renew`], for the first that failed; the others are renewed all the same.
+    /// Renews all locks: keeps them for `ttl` from now. Returns for how long all of them are then certain.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::renew`], for the first lock that failed. The others are renewed all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the renewals go on.
     pub async fn renew(&self, ttl: Duration) -> Result<Duration> {
         let renewed = join_all(self.guards.iter().map(|guard| guard.renew(ttl))).await;
         renewed.into_iter().try_fold(Duration::MAX, |least, valid_for| valid_for.map(|v| least.min(v)))
     }
 
-    /// Releases them, all at once, and says whether all of them were held until then. As [`Guard::release`].
+    /// Releases all locks at once and returns whether all were held until then. See [`Guard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If this future is dropped, the releases go on in the background.
     pub async fn release(self) -> Ending {
         let endings = join_all(self.guards.into_iter().map(Guard::release)).await;
         match endings.iter().all(|ending| *ending == Ending::Released) {
@@ -234,7 +296,8 @@ impl MultiGuard {
         }
     }
 
-    /// On its way to the user. Guards of a part of the locks go without that, and leave nothing.
+    /// Marks that the user gets these guards. Guards of only some of the locks are not marked, and are released at
+    /// once.
     fn handed_over(self) -> MultiGuard {
         MultiGuard { guards: self.guards.into_iter().map(Guard::handed_over).collect() }
     }

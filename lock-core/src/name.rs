@@ -10,18 +10,22 @@ use crate::error::{Error, Result};
 pub const MAX_NAME: usize = 512;
 /// The longest prefix, in bytes of UTF-8.
 pub const MAX_PREFIX: usize = 128;
-/// What the keys beside a lock (its token, its channel) end in, followed by one ASCII letter for the kind.
+/// The end of the keys beside a lock (its token, its channel). One ASCII letter for the kind of key follows it.
 pub const RESERVED_SUFFIX: &str = ":lock~";
 
-/// The name of a lock: 1 to 512 bytes of UTF-8 that don't end in the reserved suffix.
+/// The name of a lock: 1 to 512 bytes of UTF-8 that don't end in the reserved suffix and a letter.
 ///
-/// Two names that differ in any byte never exclude each other, on any backend; the same name always does.
+/// Two names that differ in any byte never exclude each other, on any backend. The same name always does.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// Parses a name. `Invalid` if it is empty, longer than [`MAX_NAME`], or could be mistaken for the key
-    /// beside another lock (`…:lock~t`, or `lock~t` itself, which a prefix could complete).
+    /// Parses a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the name is empty, is longer than [`MAX_NAME`], or could be mistaken
+    /// for a key beside another lock (`…:lock~t`, or `lock~t` itself, which a prefix could complete).
     pub fn new(name: impl AsRef<str>) -> Result<Name> {
         let name = name.as_ref();
         if name.is_empty() {
@@ -36,13 +40,13 @@ impl Name {
         }
         if is_reserved(name) {
             return Err(Error::invalid(format!(
-                "the name {name:?} ends in \"{RESERVED_SUFFIX}\" and a letter, which is kept for the keys beside a lock"
+                "the name {name:?} ends in \"{RESERVED_SUFFIX}\" and a letter, which is reserved for the keys beside a lock"
             )));
         }
         Ok(Name(name.into()))
     }
 
-    /// The name as it was given.
+    /// Returns the name as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -71,18 +75,22 @@ impl Borrow<str> for Name {
     }
 }
 
-/// What stands before every name on the server: `?prefix=` in a URL. Empty by default.
+/// The text before every name on the server: `?prefix=` in a URL. Empty by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefix(Arc<str>);
 
 impl Prefix {
-    /// The prefix' text.
+    /// Returns the prefix.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Parses a prefix. `Invalid` if it is longer than [`MAX_PREFIX`] or ends in the beginning of the reserved
-    /// suffix (a lone `:` is fine), because a name behind it could then look like another lock's side key.
+    /// Parses a prefix.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the prefix is longer than [`MAX_PREFIX`], or ends in the beginning of
+    /// the reserved suffix (a single `:` is fine): a name behind it could then look like a key beside another lock.
     pub fn new(prefix: impl AsRef<str>) -> Result<Prefix> {
         let prefix = prefix.as_ref();
         if prefix.len() > MAX_PREFIX {
@@ -93,13 +101,13 @@ impl Prefix {
         }
         if (2..=RESERVED_SUFFIX.len()).any(|n| prefix.ends_with(&RESERVED_SUFFIX[..n])) {
             return Err(Error::invalid(format!(
-                "the prefix {prefix:?} ends in the beginning of \"{RESERVED_SUFFIX}\", which is kept for the keys beside a lock"
+                "the prefix {prefix:?} ends in the beginning of \"{RESERVED_SUFFIX}\", which is reserved for the keys beside a lock"
             )));
         }
         Ok(Prefix(prefix.into()))
     }
 
-    /// The key of a lock on the server: the prefix, then the name as it is.
+    /// Returns the key of a lock on the server: the prefix, then the name as it is.
     pub fn key(&self, name: &Name) -> String {
         let mut key = String::with_capacity(self.0.len() + name.as_str().len());
         key.push_str(&self.0);
@@ -107,7 +115,7 @@ impl Prefix {
         key
     }
 
-    /// The name in a key of the server's, if it has this prefix: the inverse of [`key`](Self::key).
+    /// Returns the name in a key of the server's, if the key has this prefix. The inverse of [`key`](Self::key).
     pub fn strip<'a>(&self, key: &'a str) -> Option<&'a str> {
         key.strip_prefix(&*self.0)
     }

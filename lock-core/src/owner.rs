@@ -1,4 +1,4 @@
-//! Who holds a lock: a random identity per acquisition, and a label for people.
+//! The owner of a lock: a random identity for each acquisition, and a label for people.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -9,26 +9,27 @@ use crate::name::Name;
 use crate::os;
 use crate::random::Random;
 
-/// One acquisition's identity: 128 random bits, minted once and never used again.
+/// One acquisition's identity: 128 random bits, made once and never used again.
 ///
-/// The server stores it, so that an attempt, a renewal or a release that arrives twice or late is recognised.
+/// The server stores it. It thereby recognises an attempt, a renewal or a release that arrives twice or late.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner([u8; 16]);
 
 impl Owner {
-    /// Mints an owner from the client's source of randomness.
+    /// Makes an owner from the client's source of randomness.
     pub fn mint(random: &Random) -> Owner {
         let mut bytes = [0; 16];
         random.fill(&mut bytes);
         Owner(bytes)
     }
 
-    /// What a hub knows a claim by that is told of its own lock, and not of a name's.
+    /// Returns the name under which a [`Hub`](crate::Hub) knows a claim that listens to its own lock, and not to a
+    /// name.
     pub fn to_name(self) -> Name {
         Name::new(self.to_string()).expect("32 hex digits are a name")
     }
 
-    /// The 16 bytes.
+    /// Returns the 16 bytes.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -47,17 +48,18 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// What a server stores for an owner, ours or a foreign client's: opaque bytes, to be handed back to a revoke.
+/// The bytes that a server stores for an owner, of this library's client or of another one. They are opaque, and are
+/// passed back to a revoke.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct OwnerBytes(Arc<[u8]>);
 
 impl OwnerBytes {
-    /// The bytes as the server has them.
+    /// Makes a value of the bytes that the server has.
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> OwnerBytes {
         OwnerBytes(bytes.into())
     }
 
-    /// The bytes as the server has them.
+    /// Returns the bytes as the server has them.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -76,16 +78,15 @@ impl fmt::Debug for OwnerBytes {
     }
 }
 
-/// The longest label, in bytes of UTF-8; what is longer is cut at a character.
+/// The longest label, in bytes of UTF-8. A longer one is cut at a character.
 pub const MAX_LABEL: usize = 255;
 
-/// What people see of an owner: by default `user@host pid 4711 program`.
+/// The text that people see for an owner. By default `user@host pid 4711 program`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label(Arc<str>);
 
 impl Label {
-    /// A label of the caller's choice, in one line: control characters become spaces, more than [`MAX_LABEL`]
-    /// bytes are cut off.
+    /// Makes a label of one line: control characters become spaces, and more than [`MAX_LABEL`] bytes are cut off.
     pub fn new(text: &str) -> Label {
         let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
         let mut label = String::new();
@@ -98,18 +99,19 @@ impl Label {
         Label(label.trim().into())
     }
 
-    /// `user@host pid 4711 program` of this process.
+    /// Makes the label `user@host pid 4711 program` of this process.
     pub fn of_this_process() -> Label {
         Label::of_program(&std::env::args_os().next().unwrap_or_default())
     }
 
-    /// The same for a process that runs `program` in the place of its own work; its path is left out.
+    /// Makes the same label for a process that runs `program` in the place of its own work. The program's path is left
+    /// out.
     pub fn of_program(program: &OsStr) -> Label {
         let program = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
         Label::new(&format!("{}@{} pid {} {program}", os::user(), os::host(), std::process::id()))
     }
 
-    /// The label's text.
+    /// Returns the label's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Which process a client belongs to. A fork has a copy of everything but the threads, and none of it is the fork's.
+//! The process to which a client belongs. A fork has a copy of everything but the threads, and must not use any of it.
 
 use crate::os;
 
@@ -11,13 +11,13 @@ impl Process {
         Process(os::process())
     }
 
-    /// Whether a fork of it asks.
+    /// Returns whether the current process is another one, that is, a fork.
     pub(crate) fn is_another(self) -> bool {
         self.0 != os::process()
     }
 
-    /// Resolves in this process, and never in a fork that goes on with a copy of its runtime: to be awaited before
-    /// whatever the server is asked.
+    /// Resolves in this process, and never in a fork that goes on with a copy of its runtime. Has to be awaited before
+    /// every request to the server.
     pub(crate) async fn only(self) {
         if self.is_another() {
             std::future::pending::<()>().await;

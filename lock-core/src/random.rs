@@ -1,13 +1,13 @@
-//! The source of randomness, one per client, so that a simulation can own it.
+//! The source of randomness of a client. It is passed in, so that a simulation can control it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Where random bytes come from.
+/// A source of random bytes.
 pub trait RandomSource: Send + Sync + 'static {
-    /// Fills `bytes`. Owners come from here: two clients must not see the same bytes.
+    /// Fills `bytes`. Owners are made of these bytes: two clients must not get the same ones.
     fn fill(&self, bytes: &mut [u8]);
 }
 
@@ -17,17 +17,21 @@ pub struct Random(Arc<Inner>);
 
 struct Inner {
     source: Box<dyn RandomSource>,
-    /// Where the dice for pauses stand; thrown from the source once. Nothing depends on their being secret.
+    /// The state of the generator for pauses, seeded from the source once. It need not be secret.
     dice: AtomicU64,
 }
 
 impl Random {
-    /// The operating system's.
+    /// Returns the operating system's source.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system provides no randomness.
     pub fn system() -> Random {
         Random::new(System)
     }
 
-    /// Another one, for simulations.
+    /// Makes a source of randomness of `source`, for simulations.
     pub fn new(source: impl RandomSource) -> Random {
         let mut seed = [0; 8];
         source.fill(&mut seed);
@@ -40,13 +44,15 @@ impl Random {
         self.0.source.fill(bytes);
     }
 
-    /// Anything in `0..=most`, evenly: for pauses, which need not cost a call of the operating system.
+    /// Returns a duration in `0..=most`, evenly distributed. Meant for pauses: it costs no call of the operating
+    /// system.
     pub fn up_to(&self, most: Duration) -> Duration {
         let part = self.dice() >> 11; // the 53 bits that an f64 holds exactly
         most.mul_f64(part as f64 / (1_u64 << 53) as f64)
     }
 
-    /// The next 64 bits of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+    /// Returns the next 64 bits of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
+    /// 2014).
     fn dice(&self) -> u64 {
         let x = self.0.dice.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -65,12 +71,9 @@ impl fmt::Debug for Random {
 struct System;
 
 impl RandomSource for System {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "this is the source that the rule asks everybody else to use"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "this is the source that all other code has to use")]
     fn fill(&self, bytes: &mut [u8]) {
-        // A machine without randomness can mint no owners: there is nothing sensible to go on with.
+        // Without randomness no owner can be made, and there is no sensible way to go on.
         getrandom::fill(bytes).expect("the operating system provides randomness");
     }
 }

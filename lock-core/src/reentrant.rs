@@ -1,4 +1,4 @@
-//! Reentrancy, by an explicit owner: a matter of one process, which the server knows nothing of.
+//! Reentrancy by an explicit owner. It exists within one process, and the server does not know of it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,20 +11,23 @@ use crate::error::Result;
 use crate::guard::Hold;
 use crate::name::Name;
 
-/// An owner that may enter again a lock which it holds: a job, a call tree, a request.
+/// An owner that may enter a lock again while it holds the lock: a job, a call tree, a request.
 ///
-/// It is handed to those who belong together, and to [`LockBuilder::reentrant`](crate::LockBuilder::reentrant); whoever
-/// has a clone of it is the same owner, on whichever thread or task, of this process. Of the locks of one client by one
-/// name it enters the one that it holds: at once, without asking the server, with the same token, on the terms of the
-/// first entry. Each entry has a guard of its own, and the last one to go releases the lock; each one before renews it,
-/// unless its lease is fixed. A lock that was lost is not entered again while one of its guards lives: that is `Lost`.
+/// Give clones of it to the tasks and functions that belong together, and to
+/// [`LockBuilder::reentrant`](crate::LockBuilder::reentrant). All clones are the same owner, on every thread and task
+/// of this process. Of the locks that one client has by one name, the owner enters the one that it holds: at once,
+/// without asking the server, with the same token, and on the terms of the first entry.
+///
+/// Each entry has its own guard. The last guard to go releases the lock; each earlier one renews it when it goes,
+/// unless the lease is fixed. A lock that was lost is not entered again while one of its guards lives: the error is
+/// then `Lost`.
 ///
 /// ```
 /// # async fn example(client: lock_core::Client) -> lock_core::Result<()> {
 /// let job = lock_core::Reentrant::new();
 /// let lock = client.lock("ledger").reentrant(&job).build()?;
 /// let outer = lock.acquire().await?;
-/// // Somewhere below, where nobody knows of `outer`:
+/// // Further down, in code that does not know `outer`:
 /// let inner = lock.acquire().await?;
 /// assert_eq!(inner.token(), outer.token());
 /// # Ok(()) }
@@ -35,20 +38,21 @@ pub struct Reentrant(Arc<Holds>);
 #[derive(Default)]
 struct Holds {
     held: Mutex<HashMap<Place, Weak<Hold>>>,
-    /// Something was added.
+    /// Notified when a hold was added.
     change: watch::Sender<()>,
 }
 
-/// The address of a client, and a name there. No other client has the address while a hold of this one lives.
+/// The address of a client, and a name there. No other client gets this address while a hold of this one lives.
 pub(crate) type Place = (usize, Name);
 
 impl Reentrant {
-    /// Another owner than any before.
+    /// Makes a new owner, different from all others.
     pub fn new() -> Reentrant {
         Reentrant::default()
     }
 
-    /// What is held here already, or else what is `granted`, or what another task of this owner is granted meanwhile.
+    /// Returns what this owner holds here already; otherwise what `granted` returns, or what another task of this owner
+    /// is granted in the meantime.
     pub(crate) async fn enter(
         &self,
         place: Place,
@@ -68,7 +72,7 @@ impl Reentrant {
         }
     }
 
-    /// What this owner holds here. `Lost` if it is not certain any more, but not given up either.
+    /// Returns what this owner holds here. `Lost` if it is not certain any more, but has not been given up either.
     fn again(&self, place: &Place) -> Result<Option<Arc<Hold>>> {
         let hold = self.0.held().get(place).and_then(Weak::upgrade);
         match hold.as_ref().and_then(|hold| hold.loss()) {
@@ -77,14 +81,14 @@ impl Reentrant {
         }
     }
 
-    /// What another task of this owner enters.
+    /// Waits until another task of this owner has entered, and returns what it holds.
     async fn entered(&self, place: &Place) -> Result<Arc<Hold>> {
         let mut change = self.0.change.subscribe();
         loop {
             if let Some(hold) = self.again(place)? {
                 return Ok(hold);
             }
-            // The sender is ours.
+            // The sender lives as long as `self`.
             let _: Result<(), _> = change.changed().await;
         }
     }
@@ -111,7 +115,7 @@ impl fmt::Debug for Reentrant {
     }
 }
 
-/// Where an owner finds a hold again. Dropped with that hold, it takes the place away.
+/// The entry by which an owner finds a hold again. It is dropped with that hold, and then removes itself.
 pub(crate) struct Registration {
     holds: Arc<Holds>,
     place: Place,
@@ -120,7 +124,7 @@ pub(crate) struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut held = self.holds.held();
-        // Not one that has come since.
+        // A hold that came later keeps its entry.
         if held.get(&self.place).is_some_and(|hold| hold.strong_count() == 0) {
             held.remove(&self.place);
         }

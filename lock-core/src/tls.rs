@@ -1,4 +1,4 @@
-//! What TLS through rustls needs of a program.
+//! What TLS by rustls needs of a program.
 
 use std::panic::catch_unwind;
 
@@ -7,16 +7,20 @@ use rustls::crypto::CryptoProvider;
 
 use crate::error::{Error, Result};
 
-/// Whether a TLS connection can be configured: for backends whose client leaves the choice of a provider of cryptography
-/// to rustls, to be asked before it does.
+/// Checks whether a TLS connection can be configured. Meant for backends whose client library leaves the choice of a
+/// cryptography provider to rustls, before their first connection.
 ///
-/// rustls panics if a program contains two and has installed neither (its `CryptoProvider` documentation, *Using the
-/// per-process default `CryptoProvider`*); a library must not choose for it. `Unsupported` says what to do.
+/// rustls panics if a program contains two providers and has installed neither (its `CryptoProvider` documentation,
+/// *Using the per-process default `CryptoProvider`*). A library must not choose for the program.
+///
+/// # Errors
+///
+/// `Unsupported`, with what to do, if rustls can't choose.
 pub fn check_tls_provider() -> Result<()> {
     if CryptoProvider::get_default().is_some() {
         return Ok(());
     }
-    // With one provider only, this makes it the default, as the first connection would.
+    // If there is only one provider, this makes it the default, as the first connection would.
     match catch_unwind(ClientConfig::builder) {
         Ok(_) => Ok(()),
         Err(_) => Err(Error::unsupported(

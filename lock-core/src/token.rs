@@ -3,21 +3,21 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// A number that rises with every grant of a name: hand it to the resource, which refuses a lower one than it has
+/// A number that rises with every grant of a name. Give it to the resource, which refuses a lower token than it has
 /// seen ([`Fence`](crate::Fence)).
 ///
-/// How far "rises" can be relied on is a matter of the server: [`Info::fencing`](crate::driver::Info::fencing)
-/// names the assumption. Tokens of different names, or of different backends, are not comparable.
+/// How far you can rely on its rise depends on the server: [`Info::fencing`](crate::driver::Info::fencing) names the
+/// assumption. Tokens of different names, or of different backends, are not comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(NonZeroU64);
 
 impl FencingToken {
-    /// A token as a server gave it; `None` for zero, which no server hands out.
+    /// Makes a token of the server's number; `None` for zero, which no server hands out.
     pub fn new(value: u64) -> Option<FencingToken> {
         NonZeroU64::new(value).map(FencingToken)
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u64 {
         self.0.get()
     }

@@ -1,11 +1,11 @@
-//! URLs: what every backend reads of them in the same way. What nobody has read by the end is an error.
+//! URLs: what every backend reads of them in the same way. A parameter that was not read by the end is an error.
 
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::name::Prefix;
 
-/// A URL taken apart: what stands before the `?`, and the parameters behind it, to be taken one by one.
+/// A URL in its parts: the text before the `?`, and the parameters after it, which are taken one by one.
 #[derive(Clone)]
 pub struct Location {
     base: String,
@@ -14,8 +14,16 @@ pub struct Location {
 }
 
 impl Location {
-    /// Takes a URL apart. `Invalid` for a parameter without a value, one given twice, a broken `%` escape, or an `@`
-    /// behind the host: then a character of a password was not escaped, and the URL does not say what was meant.
+    /// Parses a URL.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid)
+    ///
+    /// - for a parameter without a value, or one that is given twice,
+    /// - for a broken `%` escape,
+    /// - for an `@` after the host: then a character of a password was not escaped, and it is unclear what the URL
+    ///   means.
     pub fn parse(url: &str) -> Result<Location> {
         must_end_its_login(url)?;
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
@@ -37,28 +45,30 @@ impl Location {
         Ok(Location { base: base.to_owned(), parameters, quoting })
     }
 
-    /// What stands before the `?`. It may hold a password.
+    /// Returns the text before the `?`. It may hold a password.
     pub fn base(&self) -> &str {
         &self.base
     }
 
-    /// The scheme, without `://`; empty if there is none.
+    /// Returns the scheme, without `://`; empty if there is none.
     pub fn scheme(&self) -> &str {
         self.base.split_once(':').map_or("", |(scheme, _)| scheme)
     }
 
-    /// Whether a parameter holds a secret: then no error may quote another one, which may be a piece of it.
+    /// Returns whether a parameter holds a secret. Then no error may quote another parameter, which may be a piece of
+    /// the secret.
     pub fn has_a_secret(&self) -> bool {
         self.quoting == Quoting::Nothing
     }
 
-    /// These are parameters of `whole`: what is a secret there is none of theirs to show.
+    /// Marks these parameters as a part of `whole`: if `whole` holds a secret, no error quotes these parameters either.
     #[must_use]
     pub fn part_of(self, whole: &Location) -> Location {
         Location { quoting: whole.quoting, ..self }
     }
 
-    /// A parameter that was taken, for an error: without its value beside one with a secret, whose piece it may be.
+    /// Returns a parameter that was taken, for an error message. If the URL holds a secret, the value is left out,
+    /// because it may be a piece of the secret.
     pub fn shown(&self, name: &str, value: &str) -> String {
         match self.quoting {
             Quoting::Names => format!("{name}={value}"),
@@ -66,22 +76,30 @@ impl Location {
         }
     }
 
-    /// Takes the parameter `name`.
+    /// Takes the parameter `name`. `None` if it is not there, or was taken already.
     pub fn take(&mut self, name: &str) -> Option<String> {
         let at = self.parameters.iter().position(|(n, _)| n == name)?;
         Some(self.parameters.remove(at).1)
     }
 
     /// Takes the parameter `name` as a duration: `500ms`, `30s`, `1h30m`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if its value is not a duration.
     pub fn take_duration(&mut self, name: &str) -> Result<Option<Duration>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         parse_duration(&value).map(Some).map_err(|e| match self.quoting {
             Quoting::Names => Error::invalid(format!("the URL's parameter {name:?}: {}", e.message())),
-            Quoting::Nothing => Error::invalid(format!("the URL's parameter {name:?} is no duration")),
+            Quoting::Nothing => Error::invalid(format!("the URL's parameter {name:?} is not a duration")),
         })
     }
 
-    /// Takes `?prefix=`: what stands before every name on the server.
+    /// Takes `?prefix=`: the text before every name on the server.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is not a valid [`Prefix`].
     pub fn take_prefix(&mut self) -> Result<Prefix> {
         let prefix = self.take("prefix").map_or(Ok(Prefix::default()), Prefix::new);
         prefix.map_err(|e| match self.quoting {
@@ -90,20 +108,24 @@ impl Location {
         })
     }
 
-    /// Says that everything has been taken: what is left is `Invalid`, because a misspelt parameter must not be ignored.
+    /// Checks that all parameters have been taken. `known` lists the parameters that there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if a parameter is left, because a misspelt one must not be ignored.
     pub fn finish(self, known: &str) -> Result<()> {
         match self.parameters.first() {
             None => Ok(()),
             Some((name, _)) => {
                 let the = self.quoting.name(name);
-                Err(Error::invalid(format!("{the} is not known here; there are: {known}")))
+                Err(Error::invalid(format!("{the} is not known here; the known ones are: {known}")))
             }
         }
     }
 }
 
 impl std::fmt::Debug for Location {
-    /// Without what may be secret.
+    /// Leaves out what may be secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}://…", self.scheme())
     }
@@ -113,7 +135,7 @@ impl std::fmt::Debug for Location {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoting {
     Names,
-    /// One of them holds a secret: an `&` in it makes what follows look like the next one.
+    /// A parameter holds a secret: an `&` in it makes what follows look like the next parameter.
     Nothing,
 }
 
@@ -134,12 +156,12 @@ impl Quoting {
     }
 }
 
-/// A `/`, `?` or `#` ends the host. If there is an `@` behind it, it stands in a password: what follows would be taken for
-/// a path or for parameters, and be shown as such.
+/// Checks that there is no `@` after the host, which a `/`, `?` or `#` ends. Such an `@` shows that one of these
+/// characters is in a password: what follows would be taken for a path or for parameters, and be shown as such.
 fn must_end_its_login(url: &str) -> Result<()> {
     let Some((_, rest)) = url.split_once("://") else { return Ok(()) };
     let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // A path to a socket or to a file has no host, and no login before it.
+    // The path of a socket or a file has no host, and no login before it.
     if host == 0 || !rest[host..].contains('@') {
         return Ok(());
     }
@@ -149,9 +171,13 @@ fn must_end_its_login(url: &str) -> Result<()> {
     ))
 }
 
-/// Parses `500ms`, `30s`, `1.5h`, and several of them with falling units, `1h30m`; a number without a unit is none.
+/// Parses `500ms`, `30s`, `1.5h`, or several of them with falling units, `1h30m`.
+///
+/// # Errors
+///
+/// [`Invalid`](crate::ErrorKind::Invalid) for any other text, such as a number without a unit.
 pub fn parse_duration(text: &str) -> Result<Duration> {
-    let wrong = || Error::invalid(format!("{text:?} is no duration; write 500ms, 30s, 5m, 1h30m or 1d"));
+    let wrong = || Error::invalid(format!("{text:?} is not a duration; write 500ms, 30s, 5m, 1h30m or 1d"));
     let (mut rest, mut sum, mut last) = (text, Duration::ZERO, f64::INFINITY);
     loop {
         let (number, behind) = rest.split_at(rest.find(|c: char| !is_of_number(c)).ok_or_else(wrong)?);

@@ -1,4 +1,4 @@
-//! What backends are given by the core, one by one: what the suite and the tests of a claim's life have no reason to ask.
+//! What backends get from the core, one by one: what the suite and the tests of a claim's life do not cover.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,7 +28,7 @@ async fn a_call_has_its_time_from_its_beginning() {
     assert_eq!((call.left(), call.is_over()), (ms(500), false));
     assert_eq!(call.within(async { 7 }).await, Some(7));
     let earlier = call.with_reserve();
-    assert_eq!((earlier.began(), earlier.left()), (call.began(), ms(400)), "an eighth of 800 ms is kept");
+    assert_eq!((earlier.began(), earlier.left()), (call.began(), ms(400)), "an eighth of 800 ms is reserved");
     assert_eq!(earlier.within(std::future::pending::<()>()).await, None);
     assert_eq!((earlier.is_over(), call.left()), (true, ms(100)));
     pass(ms(100)).await;
@@ -44,7 +44,7 @@ fn a_pause_is_anything_up_to_its_bound() {
     let most = Duration::from_secs(1);
     let pauses: Vec<Duration> = (0..1000).map(|_| random.up_to(most)).collect();
     assert!(pauses.iter().all(|pause| *pause <= most));
-    // That a tenth of it is never met has odds of 1 to 10 to the 45.
+    // The odds that no pause is in a given tenth are 1 to 10 to the 45.
     for tenth in 0..10 {
         let (from, to) = (most * tenth / 10, most * (tenth + 1) / 10);
         assert!(pauses.iter().any(|pause| (from..to).contains(pause)), "none from {from:?} to {to:?}");
@@ -72,9 +72,9 @@ async fn a_hub_tells_its_feed_of_names_that_come_and_go() {
     let first = hub.listen(&name("a"));
     assert!(!hub.is_empty() && is_told().await && !is_told().await);
     let second = hub.listen(&name("a"));
-    assert!(!is_told().await, "the name was there");
+    assert!(!is_told().await, "the name was there already");
     drop(first);
-    assert!(!is_told().await && hub.has("a"), "it is there");
+    assert!(!is_told().await && hub.has("a"), "a claim still listens to it");
     hub.wake("a");
     second.woken().await;
     drop(second);

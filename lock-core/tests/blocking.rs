@@ -1,4 +1,4 @@
-//! The calls for threads without async: in the wrong place, and those that the suite doesn't make.
+//! The calls for threads without async: inside async code, and those that the suite doesn't make.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ use scripted::{Script, busy, client, client_with, granted, held, ms, released, u
 
 const TTL: Duration = ms(3000);
 
-/// One that waits, to be made once.
+/// A call that waits. It is made once.
 type Call<'a> = Box<dyn FnOnce() + 'a>;
 
 /// A client on a thread of its own.
@@ -117,14 +117,14 @@ fn a_shutdown_waits_for_what_is_held_and_turns_away_who_waits() {
         move || lock.blocking_acquire()
     });
     asks.iter().take(2).for_each(drop);
-    // Not at once: who waits has to be turned away.
-    assert_eq!(client.blocking_shutdown(ms(20)), 1, "one is held");
+    // A limit above zero, because the waiter has to be turned away.
+    assert_eq!(client.blocking_shutdown(ms(20)), 1, "one lock is held");
     let turned_away = waiter.join().unwrap().unwrap_err();
     assert_eq!(turned_away.kind(), ErrorKind::Unavailable { done: Done::No }, "{turned_away}");
-    guard.check().expect("what is held is not taken away");
+    guard.check().expect("a held lock is not taken away");
     assert!(script.times_of("release").is_empty());
     let releasing = std::thread::spawn(move || guard.blocking_release());
-    assert_eq!(client.blocking_shutdown(TTL), 0, "it has waited for the release");
+    assert_eq!(client.blocking_shutdown(TTL), 0, "the shutdown has waited for the release");
     assert_eq!(script.times_of("release").len(), 1);
     assert_eq!(releasing.join().unwrap(), Ending::Released);
     assert_eq!(lock.blocking_acquire().unwrap_err().kind(), ErrorKind::Unavailable { done: Done::No });

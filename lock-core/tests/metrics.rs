@@ -1,4 +1,4 @@
-//! `docs/metrics.md` says what a run emits: the same names, kinds and labels, no more and no less.
+//! `docs/metrics.md` states what a run emits: the same names, kinds and labels, no more and no less.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -20,13 +20,13 @@ use scripted::{Script, busy, client, granted, held, ms, pass, released, unknown}
 /// Name, kind, label keys.
 type Row = (String, &'static str, Vec<String>);
 
-/// One metric with its labels, and what was recorded of it.
+/// One metric with its labels, and the values that were recorded.
 #[derive(Debug)]
 struct Series {
     name: String,
     kind: &'static str,
     labels: Vec<(String, String)>,
-    /// Every value of a histogram; the one value of what else there is, which began at zero.
+    /// All values of a histogram. Of a counter or gauge the one value, which began at zero.
     values: Mutex<Vec<f64>>,
 }
 
@@ -42,7 +42,7 @@ impl CounterFn for Series {
     }
 
     fn absolute(&self, _: u64) {
-        panic!("a counter is counted");
+        panic!("a counter is only incremented");
     }
 }
 
@@ -66,7 +66,7 @@ impl HistogramFn for Series {
     }
 }
 
-/// What was recorded.
+/// Everything that was recorded.
 #[derive(Clone, Debug, Default)]
 struct Seen(Arc<Mutex<Vec<Arc<Series>>>>);
 
@@ -91,8 +91,8 @@ impl Seen {
         all.iter().map(|series| (series.name.clone(), series.kind, keys(series))).collect()
     }
 
-    /// What is recorded of the series of this name whose label beside the backend, if it has one, has this value. The
-    /// backend is the script's.
+    /// Returns what was recorded of the series of this name whose label beside the backend, if there is one, has this
+    /// value. The backend is the script's.
     fn of(&self, name: &str, value: &str) -> Vec<f64> {
         let all = self.0.lock().unwrap();
         let is_it = |series: &&Arc<Series>| {
@@ -102,19 +102,19 @@ impl Seen {
         all.iter().find(is_it).map(|series| series.values.lock().unwrap().clone()).unwrap_or_default()
     }
 
-    /// The same in whole milliseconds.
+    /// Returns the same in whole milliseconds.
     fn millis_of(&self, name: &str) -> Vec<u64> {
         self.of(name, "").into_iter().map(|seconds| (seconds * 1000.0).round() as u64).collect()
     }
 
-    /// Every value that a label had.
+    /// Returns all values of a label.
     fn values_of(&self, label: &str) -> BTreeSet<String> {
         let all = self.0.lock().unwrap();
         let labels = all.iter().flat_map(|series| &series.labels);
         labels.filter(|(key, _)| key == label).map(|(_, value)| value.clone()).collect()
     }
 
-    /// How many wait, and how many are held.
+    /// Returns how many callers wait, and how many locks are held.
     fn gauges(&self) -> (Vec<f64>, Vec<f64>) {
         (self.of("lock_waiting", ""), self.of("lock_held", ""))
     }
@@ -138,7 +138,7 @@ impl Recorder for Seen {
     }
 }
 
-/// The rows of the document's table: | `name` | kind | `label`, `label` | meaning |
+/// Returns the rows of the document's table: | `name` | kind | `label`, `label` | meaning |
 fn documented() -> BTreeSet<Row> {
     let code = |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(String::from).collect() };
     let table = include_str!("../../docs/metrics.md").lines().filter(|line| line.starts_with("| `"));
@@ -151,7 +151,7 @@ fn documented() -> BTreeSet<Row> {
         .collect()
 }
 
-/// Every kind of thing that happens to a lock, once.
+/// Does everything once that can happen to a lock.
 async fn everything_happens() {
     let ttl = ms(3000);
     let script =
@@ -165,7 +165,7 @@ async fn everything_happens() {
     guard.lost().await;
     pass(ms(100)).await;
     assert_eq!(guard.release().await, Ending::Expired);
-    // A process that was stopped for a minute.
+    // The process was stopped for a minute.
     let guard = lock.acquire().await.unwrap();
     pass(ms(500)).await;
     script.jump(ms(60_000));
@@ -174,7 +174,7 @@ async fn everything_happens() {
     client.shutdown(ttl).await;
 }
 
-/// The values that the document gives a label: - `label`: `value`; `value`, …
+/// Returns the values that the document gives a label: - `label`: `value`; `value`, …
 fn documented_values(label: &str) -> BTreeSet<String> {
     let page = include_str!("../../docs/metrics.md");
     let (_, after) = page.split_once(&format!("\n- `{label}`:")).unwrap();
@@ -183,7 +183,7 @@ fn documented_values(label: &str) -> BTreeSet<String> {
     code.map(String::from).collect()
 }
 
-/// Runs this on a virtual clock; what it has recorded. The runtime has ended then.
+/// Runs `run` on a virtual clock and returns what it has recorded. Its runtime has ended then.
 fn recorded(run: impl AsyncFnOnce(&Seen)) -> Seen {
     let seen = Seen::default();
     metrics::with_local_recorder(&seen, || {
@@ -215,7 +215,7 @@ fn the_numbers_are_those_of_what_happened() {
         let behind = client.lock("n").ttl(ttl).wait(ms(50)).build().unwrap();
         let (waited, ()) = tokio::join!(behind.acquire(), async {
             pass(ms(10)).await;
-            assert_eq!(seen.gauges(), (vec![1.0], vec![1.0]), "one waits and one is held");
+            assert_eq!(seen.gauges(), (vec![1.0], vec![1.0]), "one caller waits and one lock is held");
         });
         waited.unwrap_err();
         pass(ms(1400)).await;
@@ -232,7 +232,7 @@ fn the_numbers_are_those_of_what_happened() {
         (vec![1.0], vec![3])
     );
     assert_eq!(seen.of("lock_releases_total", "released"), [1.0]);
-    // From the beginning of the attempt that was granted to the end of the release.
+    // From the start of the attempt that was granted to the end of the release.
     assert_eq!(seen.millis_of("lock_hold_seconds"), [4 + 50 + 1400 + 2]);
     for (none, label) in [("lock_lost_total", "cause"), ("lock_errors_total", "operation")] {
         assert!(seen.rows().iter().all(|(name, ..)| name != none) && seen.values_of(label).is_empty());
@@ -240,7 +240,7 @@ fn the_numbers_are_those_of_what_happened() {
     assert!(seen.of("lock_clock_jumps_total", "").is_empty());
 }
 
-/// A life that comes to `end`.
+/// Runs the life of a claim that ends with `end`.
 async fn life(end: &'static str) {
     let ttl = ms(3000);
     let script = Script::new([granted(ttl)], [held(ttl)], [released()]);
@@ -317,7 +317,7 @@ fn what_goes_wrong_is_counted_once() {
         let is_loss = documented_values("cause").contains(end);
         assert_eq!(seen.of("lock_lost_total", end), if is_loss { vec![1.0] } else { vec![] }, "{end}");
         if documented_values("operation").contains(end) {
-            // To be told of a change is asked for again, as long as the wait or the hold lasts.
+            // Both calls are repeated as long as the wait or the hold lasts.
             let times = match end {
                 "listen" => 4.0,
                 "watch" => 3.0,

@@ -1,4 +1,4 @@
-//! A program with two providers of cryptography: this one.
+//! This test is a program with two providers of cryptography.
 
 use lock_core::ErrorKind;
 use lock_core::driver::check_tls_provider;
@@ -6,11 +6,11 @@ use rustls::crypto::{aws_lc_rs, ring};
 
 #[test]
 fn who_has_two_providers_is_told_what_to_do_and_who_has_chosen_is_not_asked() {
-    // Either would do.
+    // Either provider would do.
     drop(aws_lc_rs::default_provider());
     let error = check_tls_provider().expect_err("rustls can't choose");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("install_default()"), "{error}");
-    ring::default_provider().install_default().expect("nobody has chosen");
-    check_tls_provider().expect("it is chosen");
+    ring::default_provider().install_default().expect("no provider was installed before");
+    check_tls_provider().expect("a provider is installed");
 }

@@ -1,4 +1,4 @@
-//! The values that users are given, one by one: what the suite and the tests of a claim's life have no reason to ask.
+//! The values that users get, one by one: what the suite and the tests of a claim's life do not cover.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -40,7 +40,7 @@ fn a_fence_refuses_what_is_lower_than_the_highest_it_has_seen() {
     let stale = fence.accept(token(33)).unwrap_err();
     assert_eq!(stale, Stale { offered: token(33), highest: token(34) });
     assert!(stale.to_string().starts_with("token 33 is stale: the resource has seen 34"), "{stale}");
-    fence.accept(token(34)).expect("it was refused without a trace");
+    fence.accept(token(34)).expect("the refused token has changed nothing");
 }
 
 #[test]
@@ -145,7 +145,7 @@ async fn a_clock_sleeps_and_gives_up_at_its_time() {
     assert_eq!(at(), ms(30));
     clock.sleep_until(Instant::from_origin(ms(50))).await;
     clock.sleep_until(Instant::from_origin(ms(40))).await;
-    assert_eq!(at(), ms(50), "what is past is not waited for");
+    assert_eq!(at(), ms(50), "a moment in the past is not waited for");
     assert_eq!(clock.timeout(ms(20), async { 7 }).await, Some(7));
     assert_eq!(clock.timeout(ms(20), std::future::pending::<()>()).await, None);
     assert_eq!(at(), ms(70));
@@ -161,7 +161,7 @@ fn a_url_is_read_part_by_part() {
     let mut url = whole.clone();
     assert_eq!(url.take_prefix().unwrap(), Prefix::new("a:").unwrap());
     assert_eq!(url.take_duration("patience").unwrap(), Some(Duration::from_secs(2)));
-    assert_eq!(url.take("patience"), None, "once");
+    assert_eq!(url.take("patience"), None, "it can be taken once");
     assert_eq!(url.clone().finish("lazy").unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(url.take("lazy").as_deref(), Some("true"));
     url.finish("").unwrap();

@@ -1,39 +1,39 @@
-//! Answers of the server, in our own terms.
+//! The server's answers, converted to this crate's types.
 
 use etcd_client::{GetResponse, KeyValue, TxnOpResponse, TxnResponse};
 use lock_core::{Error, Result};
 
-/// A key, and how it stands.
+/// A key that an answer has shown: one place in a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) key: Vec<u8>,
-    /// Empty also where it was not asked for.
+    /// Empty also if the request did not ask for values.
     pub(crate) value: Vec<u8>,
-    /// The revision of its creation: its rank in the queue, and the holder's token.
+    /// The create revision: the key's rank in the queue, and the holder's fencing token.
     pub(crate) created: i64,
     pub(crate) modified: i64,
-    /// Zero if it has none.
+    /// Zero if the key has no lease.
     pub(crate) lease: i64,
 }
 
-/// Some keys of a range.
+/// The first keys of a range.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
     pub(crate) places: Vec<Place>,
-    /// The range has more.
+    /// Whether the range has more keys.
     pub(crate) more: bool,
 }
 
 impl Window {
-    /// Of a range that was not asked for.
+    /// A range that was not requested: nothing is known of it.
     pub(crate) const UNKNOWN: Window = Window { places: Vec::new(), more: true };
 }
 
-/// What a transaction answered, operation by operation.
+/// The answer to a transaction, read operation by operation.
 #[derive(Debug)]
 pub(crate) struct Answers {
     pub(crate) succeeded: bool,
-    /// The revision of the store; of what was put, if something was.
+    /// The store's revision. If the transaction put keys, this is also their revision.
     pub(crate) revision: i64,
     pub(crate) term: u64,
     operations: std::vec::IntoIter<TxnOpResponse>,
@@ -70,7 +70,7 @@ impl From<&TxnResponse> for Answers {
 }
 
 impl Answers {
-    /// What a `get` found.
+    /// Returns the keys that the next operation, a `get`, has found.
     pub(crate) fn window(&mut self) -> Result<Window> {
         match self.operations.next() {
             Some(TxnOpResponse::Get(answer)) => Ok(Window::from(&answer)),
@@ -78,12 +78,12 @@ impl Answers {
         }
     }
 
-    /// What a `get` of one key found.
+    /// Returns the key that the next operation, a `get` of one key, has found.
     pub(crate) fn place(&mut self) -> Result<Option<Place>> {
         Ok(self.window()?.places.into_iter().next())
     }
 
-    /// How many keys a `delete` has deleted.
+    /// Returns how many keys the next operation, a `delete`, has deleted.
     pub(crate) fn deleted(&mut self) -> Result<i64> {
         match self.operations.next() {
             Some(TxnOpResponse::Delete(answer)) => Ok(answer.deleted()),
@@ -91,7 +91,7 @@ impl Answers {
         }
     }
 
-    /// That a `put` was done.
+    /// Checks that the next operation is a `put`.
     pub(crate) fn put(&mut self) -> Result<()> {
         match self.operations.next() {
             Some(TxnOpResponse::Put(_)) => Ok(()),
@@ -99,7 +99,7 @@ impl Answers {
         }
     }
 
-    /// What a transaction inside this one answered.
+    /// Returns the answer to the next operation, a nested transaction.
     pub(crate) fn inner(&mut self) -> Result<Answers> {
         match self.operations.next() {
             Some(TxnOpResponse::Txn(answer)) => Ok(Answers::from(&answer)),
@@ -108,7 +108,7 @@ impl Answers {
     }
 }
 
-/// Only something that is no etcd answers like that.
+/// The error for an answer that does not fit the request. An etcd server never sends one.
 fn unexpected(answer: Option<&TxnOpResponse>) -> Error {
     let what = match answer {
         None => "nothing",
@@ -117,5 +117,7 @@ fn unexpected(answer: Option<&TxnOpResponse>) -> Error {
         Some(TxnOpResponse::Delete(_)) => "a delete",
         Some(TxnOpResponse::Txn(_)) => "a transaction",
     };
-    Error::rejected(format!("the server gave an answer to another question: {what}"))
+    Error::rejected(format!(
+        "the server's answer does not fit the request (it holds {what}); the address may not be that of an etcd server"
+    ))
 }

@@ -1,4 +1,4 @@
-//! `check`: is the cluster reachable, is it new enough, are we allowed?
+//! `check`: can the cluster be reached, is its version supported, does the user have the rights?
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::cluster::Cluster;
 use crate::sessions::Sessions;
 use crate::transactions;
 
-/// One finding per question. An `Err` only if no member can be reached at all.
+/// Answers each question with one finding. Fails only if no member can be reached.
 pub(crate) async fn check(shared: &Arc<Sessions>, patience: Duration) -> Result<Vec<Finding>> {
     let call = &Call::begin(shared.clock(), patience);
     let status = shared.cluster.status(call).await?;
@@ -26,15 +26,13 @@ pub(crate) async fn check(shared: &Arc<Sessions>, patience: Duration) -> Result<
     ])
 }
 
-/// What keeps locks has transactions inside transactions and watches under ids of our choice: etcd 3.4.
+/// Accepts etcd 3.4 and later: locks need nested transactions, and watches with ids that the client chooses.
 pub(crate) fn version(version: &str) -> Result<()> {
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     match (major, minor) >= (3, 4) {
         true => Ok(()),
-        false => Err(Error::rejected(format!(
-            "the server is etcd {version}; 3.4 is the first that locks can be kept on"
-        ))),
+        false => Err(Error::rejected(format!("the server is etcd {version}; locks need etcd 3.4 or later"))),
     }
 }
 
@@ -46,23 +44,25 @@ fn reachable(status: &StatusResponse) -> Finding {
     }
 }
 
-/// A member answers for itself; only a read that its leader has to confirm tells of a majority.
+/// Asks whether the cluster has a majority. A member's status speaks for that member alone, so this sends a read that
+/// the leader has to confirm.
 async fn majority(cluster: &Cluster, call: &Call, status: &StatusResponse) -> Finding {
     let errors = status.errors().join("; ");
     let confirmed = cluster.txn(call, Txn::new()).await.map_err(Error::from);
     match confirmed {
         Err(e) if e.is_transient() => Finding::new("majority", Level::Bad, e.message()),
         _ if status.leader() == 0 => {
-            Finding::new("majority", Level::Bad, "the member that answers knows no leader")
+            Finding::new("majority", Level::Bad, "the member that answered has no leader")
         }
         _ if errors.is_empty() => {
-            Finding::new("majority", Level::Good, "a majority of the members agree on a leader")
+            Finding::new("majority", Level::Good, "a majority of the members agrees on a leader")
         }
         _ => Finding::new("majority", Level::Warning, errors),
     }
 }
 
-/// A transaction that would take a lock, if a condition held that never does: rights are looked at before it is.
+/// Sends the transaction that takes a lock, under a condition that never holds. The server checks the rights before the
+/// condition.
 async fn rights(shared: &Sessions, call: &Call, name: &Name) -> Finding {
     let owner = Owner::mint(&shared.random);
     let own = shared.layout.own(name, 0, owner, &Label::new("check"));
@@ -95,7 +95,7 @@ fn clock(cluster: &Cluster) -> Finding {
         Ok(()) => Finding::new(
             "clock",
             Level::Good,
-            "leases end by the leader's monotonic clock, which nobody sets",
+            "leases end by the leader's monotonic clock, which is never set",
         ),
         Err(e) => Finding::new("clock", Level::Bad, e.message()),
     }

@@ -1,4 +1,4 @@
-//! A claim: one owner's business with one queue.
+//! A claim: one owner and its place in the queue of one name.
 
 mod entering;
 mod holding;
@@ -28,56 +28,58 @@ use crate::slots::Slot;
 use crate::transactions::Standing;
 use crate::watches::Watching;
 
-/// One owner's claim on one lock. Its attempts and its release are about one key.
+/// One owner's claim on one lock. All its attempts, and its release, concern one key.
 #[derive(Debug)]
 pub(crate) struct EtcdClaim {
     shared: Arc<Sessions>,
     request: Request,
     own: Own,
-    /// The one of its key, behind those that it has found taken. Kept until the claim ends: else it would be given one of
-    /// them again.
+    /// The slot of the claim's key is the last one; before it are the slots whose keys were found taken. All are kept
+    /// until the claim ends. Otherwise the client would give the claim one of the taken slots again.
     slots: Vec<Slot>,
-    /// Told of the key that is waited for.
+    /// Notified when the key that the claim waits for changes.
     ahead: Arc<Notify>,
-    /// Told of the own key, and of the session's end.
+    /// Notified when the claim's own key changes, and when the session ends.
     doubt: Arc<Notify>,
     seat: Option<Seat>,
-    /// Where the own key was last seen.
+    /// The claim's own key, as last seen.
     place: Option<Standing>,
-    /// The foreign places before it.
+    /// The places of foreign clients before the claim's own place.
     foreign: Foreign,
-    /// The leases of attempts that were not answered: they may yet take effect.
+    /// The leases of attempts that were not answered: those attempts may still take effect.
     uncertain: Vec<i64>,
     held: Option<Held>,
-    /// Why a lock that was granted is not held any more, where an attempt has found out.
+    /// Why a granted lock is no longer held, if an attempt has found that out.
     lost: Option<Cause>,
-    /// Who stood before this claim when it last looked.
+    /// The place before this claim's own, as last seen.
     before: Option<Place>,
-    /// From [`Claim::listen`] until the lock is granted or given back: also in another place, if the first one is lost.
+    /// True from [`Claim::listen`] until the lock is granted or given back, even if the claim loses its place and takes
+    /// another one.
     listens: bool,
-    /// When the server first refused its release.
+    /// When the server refused the release for the first time.
     refused_since: Option<Instant>,
     watching: Option<(Place, Watching)>,
     _watching_own: Option<Watching>,
 }
 
-/// The foreign places before the own one. Once that is there, no others come to be.
+/// The places of foreign clients before the claim's own place. After the own place was taken, no more can appear before
+/// it.
 #[derive(Debug)]
 enum Foreign {
     Unknown,
-    /// They are looked for since the place was taken.
+    /// The search began when the claim took its place, and has not ended.
     Sought(Search),
-    /// Those that were there when it was last looked.
+    /// Those that existed at the last look.
     Known(Vec<Place>),
 }
 
-/// How often an attempt begins anew because what it had has gone.
+/// How often an attempt starts over because its place or its session is gone.
 const ROUNDS: usize = 4;
 
-/// What came of a round.
+/// The outcome of one round of an attempt.
 enum Round {
     Done(Attempt),
-    /// The place, or the session, has gone: from the beginning.
+    /// The place or the session is gone: the attempt starts over.
     Anew,
 }
 
@@ -123,12 +125,12 @@ impl EtcdClaim {
             },
         };
         let Some(around) = around else { return Ok(Round::Anew) };
-        // From here on the place is there, whatever happens.
+        // From here on the claim has a place: an error must not say that nothing was done.
         self.stand(call, &session, around).await.map_err(errors::half_done)
     }
 
-    /// Takes a seat in a session that is alive. What it may have in one that has ended is given back first, so that it
-    /// never has two places.
+    /// Returns the claim's session, or joins one if the claim has none that is alive. What the claim may have in an
+    /// ended session is given back first, so that the claim never has two places.
     async fn sit_down(&mut self, call: &Call) -> Result<Arc<Session>> {
         if let Some(seat) = &self.seat {
             if seat.session.is_alive() {
@@ -163,7 +165,10 @@ impl Claim for EtcdClaim {
                 return Ok(attempt);
             }
         }
-        Err(Error::unavailable(Done::Unknown, "what the claim had on the server went again and again"))
+        Err(Error::unavailable(
+            Done::Unknown,
+            "the claim's key or session on the server disappeared several times during one attempt",
+        ))
     }
 
     async fn listen(&mut self) -> Result<()> {
@@ -182,7 +187,7 @@ impl Claim for EtcdClaim {
             tokio::select! {
                 biased;
                 () = self.doubt.notified() => self.doubts(),
-                // What the session has proven is to be passed on at once: it may be the last proof for a while.
+                // A new proof is passed on at once: it may be the last one for some time.
                 () = seat.session.is_proven_after(held.told) => {}
             }
             return;
@@ -194,12 +199,12 @@ impl Claim for EtcdClaim {
         }
     }
 
-    /// The own key is watched from its grant on.
+    /// The claim's own key has been watched since its grant.
     async fn watch(&mut self) -> Result<Watched> {
         Ok(Watched::SinceTheGrant)
     }
 
-    /// Sends nothing: it is the session that is kept alive, and its heartbeats say what it has.
+    /// Sends nothing itself: heartbeats keep the session alive and show which keys it has.
     async fn renew(&mut self, _ttl: Duration) -> Result<Renewal> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         if self.is_woken().await {
@@ -211,7 +216,7 @@ impl Claim for EtcdClaim {
             return Ok(Renewal::Lost(self.lost.unwrap_or(Cause::Gone)));
         };
         loop {
-            // Before the look: no proof goes unnoticed from here on.
+            // Subscribes before it reads the proof, so that it misses no later proof.
             let (proven, proof) = (session.proven(), session.proof());
             held.told = proof.number;
             self.held = Some(held);
@@ -240,7 +245,8 @@ impl Claim for EtcdClaim {
 }
 
 impl Drop for EtcdClaim {
-    /// A claim that was not released was cut short: what it has goes all the same.
+    /// A claim that is dropped without a release leaves its key, and its unanswered attempts, to the session, which
+    /// removes them.
     fn drop(&mut self) {
         if self.place.is_none() && self.uncertain.is_empty() || self.shared.are_copied() {
             return;

@@ -1,7 +1,8 @@
-//! The cluster as all else sees it: one member at a time, another one when that fails, and calls that end in time.
+//! The cluster as the other modules see it: requests go to one member at a time, and to another one when that fails.
+//! Every call ends in time.
 //!
-//! A client of etcd-client's that knows several members balances over all of them, whether they live or not. So ours knows
-//! one each, and which one is asked is decided here.
+//! An etcd-client that knows several members distributes requests over all of them, whether they are up or not. So each
+//! of our etcd-clients knows one member, and this module decides which member is asked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,37 +19,37 @@ use tokio::sync::watch;
 
 use crate::errors;
 
-/// The cluster, by way of the member that answered last.
+/// The cluster, reached through the member that answered last.
 pub(crate) struct Cluster {
     endpoints: Vec<String>,
     connecting: ConnectOptions,
     pub(crate) clock: Clock,
     current: Mutex<Current>,
-    /// One connects at a time.
+    /// Held while a connection is opened, so that only one is opened at a time.
     opening: tokio::sync::Mutex<()>,
-    /// Counts the links.
+    /// Counts how many links were given up.
     links: watch::Sender<u64>,
     /// The highest raft term that an answer has shown.
     term: watch::Sender<u64>,
-    /// Why locks can't be kept there at all.
+    /// Why this server cannot keep locks at all.
     refusal: OnceLock<&'static str>,
 }
 
 struct Current {
-    /// The member to be asked next.
+    /// The member that the next connection goes to.
     endpoint: usize,
     link: Option<Arc<Link>>,
 }
 
-/// A client of one member.
+/// An etcd-client for one member.
 pub(crate) struct Link {
     pub(crate) client: Client,
     endpoint: usize,
-    /// When an answer came last, in nanoseconds of the clock.
+    /// When the last answer came, in nanoseconds of the clock.
     answered: AtomicU64,
 }
 
-/// How often an idle connection is looked after. More often than each 5 s, servers by default take offence.
+/// How often an idle connection is pinged. By default, servers close a connection that pings more often than every 5 s.
 const PING: Duration = Duration::from_secs(10);
 
 impl Cluster {
@@ -141,8 +142,8 @@ impl Cluster {
         .await
     }
 
-    /// The ids of all leases that there are by now. A member lists those that it knows of, and may lag behind: but not
-    /// behind what it has just read through raft.
+    /// Returns the ids of all leases that exist. A member lists the leases that it knows of, and may lag behind. But it
+    /// is never behind what it has read through raft, so this reads first, and asks the same member.
     pub(crate) async fn leases(&self, call: &Call, readable: &[u8]) -> Result<Vec<i64>, Trouble> {
         loop {
             let read = self.get(call, readable, GetOptions::new().with_keys_only()).await?;
@@ -159,7 +160,7 @@ impl Cluster {
         }
     }
 
-    /// What a member says of itself.
+    /// Returns what a member says about itself.
     pub(crate) async fn status(&self, call: &Call) -> Result<StatusResponse, Trouble> {
         self.ask(call, |link| {
             let mut maintenance = link.client.maintenance_client();
@@ -168,8 +169,8 @@ impl Cluster {
         .await
     }
 
-    /// Asks the member that answered last. Another one is asked if that did nothing; what it may have done is not
-    /// repeated.
+    /// Sends a request to the member that answered last. If that member has surely done nothing, the next one is asked.
+    /// A request that may have been carried out is not repeated.
     async fn ask<T, F>(&self, call: &Call, asking: impl Fn(&Link) -> F) -> Result<T, Trouble>
     where
         F: Future<Output = Result<T, EtcdError>>,
@@ -206,14 +207,15 @@ impl Cluster {
         }
     }
 
-    /// Each member once, and a new login once.
+    /// How many tries a request has: one per member, and at least one more for a new login.
     fn tries(&self) -> usize {
         self.endpoints.len().max(2)
     }
 
     // ---- links ------------------------------------------------------------------------------------------------------
 
-    /// The link in use, or a new one. Nothing is sent on a new one yet, unless there is a user to log in.
+    /// Returns the link in use, or opens one. On a new link nothing was sent yet, except the login if the client has a
+    /// user.
     pub(crate) async fn link(&self, call: &Call) -> Result<Arc<Link>> {
         let mut last = None;
         for _ in 0..self.endpoints.len() {
@@ -257,14 +259,14 @@ impl Cluster {
         self.current().link.clone()
     }
 
-    /// A link that has answered nobody since the call began is given up.
+    /// Gives up a link that has answered no request since the call began.
     pub(crate) fn is_silent(&self, link: &Arc<Link>, call: &Call) {
         if !link.has_answered_since(call.began()) {
             self.give_up(link);
         }
     }
 
-    /// The next call goes to the next member, by a connection of its own.
+    /// Gives up a link: the next call opens a connection to the next member.
     pub(crate) fn give_up(&self, link: &Arc<Link>) {
         let mut current = self.current();
         if current.link.as_ref().is_some_and(|present| Arc::ptr_eq(present, link)) {
@@ -275,7 +277,7 @@ impl Cluster {
         }
     }
 
-    /// Tells when links are given up.
+    /// Returns a receiver that changes whenever a link is given up.
     pub(crate) fn links(&self) -> watch::Receiver<u64> {
         self.links.subscribe()
     }
@@ -297,23 +299,24 @@ impl Cluster {
         }
     }
 
-    /// A lease was granted in this term. If that is below what was seen before, this is another cluster: all data was lost.
+    /// Notes the term in which a lease was granted. A term below an earlier one means another cluster: all data was
+    /// lost.
     pub(crate) fn is_at(&self, term: u64) {
         self.term.send_if_modified(|highest| std::mem::replace(highest, term) != term);
     }
 
-    /// The highest raft term that an answer has shown.
+    /// Returns the highest raft term that an answer has shown.
     pub(crate) fn term(&self) -> u64 {
         *self.term.borrow()
     }
 
-    /// Resolves when an answer shows a term above this one, or has shown it. Cancel safe.
+    /// Waits until an answer has shown a term above this one. Cancel safe.
     pub(crate) async fn is_above(&self, term: u64) {
-        // The sender is ours.
+        // Cannot fail: `self` holds the sender.
         let _: Result<_, _> = self.term.subscribe().wait_for(|highest| *highest > term).await;
     }
 
-    /// Locks can't be kept here, for this reason.
+    /// Notes why this server cannot keep locks. All later attempts fail with this reason.
     pub(crate) fn refuses(&self, why: &'static str) {
         self.refusal.get_or_init(|| why);
     }
@@ -338,30 +341,31 @@ fn nanos(at: Instant) -> u64 {
 }
 
 impl std::fmt::Debug for Cluster {
-    /// Without who we are.
+    /// Leaves out the user and the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cluster").field("endpoints", &self.endpoints).finish_non_exhaustive()
     }
 }
 
-/// Why a request brought no answer, or not the one that was hoped for.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The lease is not, or no longer, there; so nothing was done under it.
+    /// The lease does not exist, or has ended. So nothing was done under it.
     NoLease,
-    /// The lease that was to be granted is there already.
+    /// The lease that was to be granted exists already.
     LeaseExists,
-    /// The request did not arrive, or the server says that it was not carried out.
+    /// The request did not reach the server, or the server says that it did not carry it out.
     NotDone(Error),
-    /// It may have been carried out, whatever kind of error this is: an answer that can't be read is none of the server's.
+    /// The request may have been carried out, whatever kind of error this is. An answer that cannot be read is no
+    /// answer of the server.
     Other(Error),
 }
 
 impl From<Trouble> for Error {
     fn from(trouble: Trouble) -> Error {
         match trouble {
-            Trouble::NoLease => Error::unavailable(Done::No, "the lease with the server has ended"),
-            Trouble::LeaseExists => Error::unavailable(Done::No, "the lease is there already"),
+            Trouble::NoLease => Error::unavailable(Done::No, "the client's lease on the server has ended"),
+            Trouble::LeaseExists => Error::unavailable(Done::No, "the lease exists already"),
             Trouble::NotDone(error) | Trouble::Other(error) => error,
         }
     }

@@ -1,4 +1,4 @@
-//! The driver: opens claims, shows holders, takes locks from them.
+//! The driver: opens claims, inspects locks, revokes them, checks the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::settings::{Etcd, Opening};
 use crate::transactions;
 use crate::watches::Watches;
 
-/// One cluster.
+/// The driver of one cluster.
 #[derive(Debug)]
 pub(crate) struct EtcdDriver {
     shared: Arc<Sessions>,
@@ -43,7 +43,7 @@ impl EtcdDriver {
         Ok(EtcdDriver { shared, info: Arc::new(info(address, election)) })
     }
 
-    /// All places of a queue, the oldest first.
+    /// Returns all places of a queue, the oldest first.
     async fn places(&self, call: &Call, queue: &Queue) -> Result<Vec<Place>> {
         let cluster = &self.shared.cluster;
         let others = cluster.get(call, queue.start(), transactions::others(queue)).await?;
@@ -63,14 +63,14 @@ impl EtcdDriver {
         Ok(places)
     }
 
-    /// How long a lease was granted for, and how much of that is left.
+    /// Returns for how long a lease was granted, and how much of that is left. `None` if the lease has ended.
     async fn terms(&self, call: &Call, lease: i64) -> Result<Option<(Duration, Duration)>> {
         let terms = self.shared.cluster.time_to_live(call, lease).await?;
         let seconds = |ttl: i64| Duration::from_secs(ttl.unsigned_abs());
         Ok((terms.ttl() >= 0).then(|| (seconds(terms.granted_ttl()), seconds(terms.ttl()))))
     }
 
-    /// Gives the holder's key another owner, until the holder's deadline at the earliest.
+    /// Gives the holder's key another owner. The key stays at least until the holder's deadline.
     async fn condemn(
         &self,
         call: &Call,
@@ -79,8 +79,7 @@ impl EtcdDriver {
         word: Option<Vec<u8>>,
     ) -> Result<Revoked> {
         let Some((granted, _)) = self.terms(call, holder.lease).await? else { return Ok(Revoked::NotHeld) };
-        // The holder may renew up to the moment at which its key is replaced, which is some time after this grant: no more
-        // than the call may take.
+        // The holder may renew until its key is replaced. That happens after this grant, at most one call's time later.
         let seconds = whole_seconds(granted + call.left());
         let grant = Grant::new(&self.shared.random, seconds, self.shared.clock().now());
         let lease = grant.ask(&self.shared.cluster, call).await?;
@@ -98,14 +97,14 @@ impl EtcdDriver {
     async fn remove(&self, call: &Call, holder: &Place, word: Option<Vec<u8>>) -> Result<Revoked> {
         match self.shared.cluster.txn(call, transactions::remove(holder, word)).await {
             Ok(answer) if answer.succeeded() => Ok(Revoked::Free),
-            // Its lease has ended, and the key with it.
+            // The holder's lease has ended, and its key with it.
             Ok(_) | Err(Trouble::NoLease) => Ok(Revoked::NotHeld),
             Err(trouble) => Err(trouble.into()),
         }
     }
 }
 
-/// How many keys an inspection asks for at a time.
+/// How many keys one request of an inspection reads.
 const PAGE: i64 = 512;
 
 #[async_trait]
@@ -126,7 +125,7 @@ impl Driver for EtcdDriver {
             return Ok(Inspection { holder: None, waiters: Some(Vec::new()) });
         };
         let mut holder = queue.entry(first);
-        // Whole seconds, rounded down: of the last one nothing is told.
+        // The server answers in whole seconds, rounded down: zero says nothing about the last second.
         let left = self.terms(call, first.lease).await?.map(|(_, left)| left);
         holder.expires_in = left.filter(|left| !left.is_zero());
         let waiters = rest.iter().map(|place| queue.entry(place)).collect();
@@ -143,7 +142,7 @@ impl Driver for EtcdDriver {
         };
         if holder.lease == 0 {
             return Err(Error::rejected(
-                "the key that holds the name has no lease: no lock client has written it; delete it by hand",
+                "the key that holds the name has no lease, so no lock client has written it; delete it by hand",
             ));
         }
         let word = keys::parse(&holder.value).map(|(owner, _)| queue.word_of_a_revoke(owner, holder.created));

@@ -1,6 +1,6 @@
-//! What etcd's errors mean: may the request have been carried out, will it pass, what is to be done.
+//! What etcd's errors mean: whether the request may have been carried out, whether the error will pass, and what to do.
 //!
-//! The server's own words are told apart by their text, as etcd's clients do: they all begin with `etcdserver:`.
+//! The server's errors are recognised by their text, as etcd's own clients do. They all begin with `etcdserver:`.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,12 +9,12 @@ use etcd_client::Error as EtcdError;
 use lock_core::{Done, Error};
 use tonic::{Code, ConnectError};
 
-/// What went wrong with a request.
+/// Converts the error of a request.
 pub(crate) fn asking(error: EtcdError) -> Error {
     classify(&error).with_source(error)
 }
 
-/// The same, of a request that changes nothing, or of one before the request that would.
+/// Converts an error of a request that changes nothing: nothing was done.
 pub(crate) fn not_done(error: Error) -> Error {
     match error.is_transient() {
         true => Error::unavailable(Done::No, error.message()).with_source(error),
@@ -22,7 +22,7 @@ pub(crate) fn not_done(error: Error) -> Error {
     }
 }
 
-/// The same, after a request that has changed something.
+/// Converts an error after an earlier request has already changed something: it is unknown what was done.
 pub(crate) fn half_done(error: Error) -> Error {
     match error.is_transient() {
         true => Error::unavailable(Done::Unknown, error.message()).with_source(error),
@@ -43,7 +43,7 @@ fn classify(error: &EtcdError) -> Error {
     if is_of_certificates(&said) {
         return Error::rejected(format!("{CERTIFICATE}: {said}"));
     }
-    // Its bytes make no frame of HTTP/2. What they say of a length a lossy network can't change.
+    // The answer's bytes are no HTTP/2 frame. A lossy network cannot cause this.
     if said.contains("frame with invalid size") {
         return Error::rejected(format!("{FOREIGN}: {said}"));
     }
@@ -54,30 +54,32 @@ fn classify(error: &EtcdError) -> Error {
         return Error::unavailable(Done::No, format!("the server can't be reached: {said}"));
     }
     if NOT_DONE.iter().any(|text| said.contains(text)) {
-        return Error::unavailable(Done::No, format!("the server did not do it: {said}"));
+        return Error::unavailable(Done::No, format!("the server did not carry out the request: {said}"));
     }
     match code {
-        Code::Unimplemented => {
-            Error::unsupported(format!("what answers does not speak etcd's protocol, version 3: {said}"))
-        }
+        Code::Unimplemented => Error::unsupported(format!(
+            "the server at this address does not speak version 3 of etcd's protocol: {said}"
+        )),
         Code::PermissionDenied | Code::Unauthenticated => Error::rejected(format!("{RIGHTS}: {said}")),
         Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled | Code::DeadlineExceeded => {
-            let what = if is_servers(&said) { "the server can't at the moment" } else { BROKE };
+            let what =
+                if is_servers(&said) { "the server cannot answer the request at the moment" } else { BROKE };
             Error::unavailable(Done::Unknown, format!("{what}: {said}"))
         }
         _ if is_servers(&said) => Error::rejected(format!("the server refused: {said}")),
-        // The client library's own word, of an answer that is too long for one.
+        // The client library's own error, for example for an answer that is too long.
         _ => Error::unavailable(Done::Unknown, format!("{UNREAD}: {said}")),
     }
 }
 
-/// Whether the request was surely not carried out: it did not arrive, or the server itself refused it. What else refused
-/// it, the client library or something on the way, may have done so behind the server's answer.
+/// Whether the request was surely not carried out: it did not reach the server, or the server itself refused it. An
+/// error from the client library, or from something between it and the server, does not count: the server may have
+/// carried out the request before.
 pub(crate) fn was_not_done(error: &EtcdError) -> bool {
     was_not_sent(error) || is_servers(&words(error)) && !classify(error).may_have_been_done()
 }
 
-/// In one line, as the server has it, or as the innermost cause does.
+/// The error in one line, in the words of the server or of the innermost cause.
 pub(crate) fn words(error: &EtcdError) -> String {
     let EtcdError::GRpcStatus(status) = error else { return error.to_string() };
     let innermost = causes(status).last().map(ToString::to_string).unwrap_or_default();
@@ -89,7 +91,7 @@ pub(crate) fn words(error: &EtcdError) -> String {
     }
 }
 
-/// The lease is not, or no longer, there: nothing was put under it.
+/// The lease does not exist, or has ended: nothing was put under it.
 pub(crate) fn is_without_lease(error: &EtcdError) -> bool {
     match error {
         EtcdError::GRpcStatus(status) => status.message().contains("requested lease not found"),
@@ -98,23 +100,23 @@ pub(crate) fn is_without_lease(error: &EtcdError) -> bool {
     }
 }
 
-/// The lease that was to be granted is there already.
+/// The lease that was to be granted exists already.
 pub(crate) fn is_granted_already(error: &EtcdError) -> bool {
     matches!(error, EtcdError::GRpcStatus(status) if status.message().contains("lease already exists"))
 }
 
-/// Another member, or another login, may do it: the request was refused before anything was done.
+/// The request was refused before anything was done. Another member, or a new login, may carry it out.
 pub(crate) fn is_worth_another_try(error: &EtcdError) -> bool {
     was_not_sent(error) || ELSEWHERE.iter().any(|text| words(error).contains(text)) || has_no_login(error)
 }
 
-/// The login is over, or from before rights were changed.
+/// The login has expired, or is older than a change of rights.
 pub(crate) fn has_no_login(error: &EtcdError) -> bool {
     let said = words(error);
     said.contains("invalid auth token") || said.contains("revision of auth store is old")
 }
 
-/// Whether what the request went through is of no use any more, rather than the request.
+/// Whether the connection failed, and not the request.
 pub(crate) fn is_of_connection(error: &EtcdError) -> bool {
     match code(error) {
         Some(Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled) => true,
@@ -151,21 +153,22 @@ fn is_of_certificates(said: &str) -> bool {
     !is_servers(&said) && said.contains("certificate")
 }
 
-const FOREIGN: &str = "what answers there is no etcd, or one that speaks TLS only (etcds://)";
+const FOREIGN: &str = "the server at this address is not etcd, or it accepts TLS only (etcds://)";
 const BROKE: &str = "the connection broke before the server's answer came";
-const UNREAD: &str = "what came back is no answer of the server's";
-const CERTIFICATE: &str = "the server's certificate, or ours, was refused; ?ca= names the roots to trust, ?cert= and ?key= our own certificate";
+const UNREAD: &str = "the answer cannot be read";
+const CERTIFICATE: &str = "the server's or the client's certificate was refused; ?ca= names the roots to trust, ?cert= \
+     and ?key= the client's certificate";
 const LOGIN: &str =
     "the server refused the user or the password; give both in the URL: etcd://user:password@host";
-const RIGHTS: &str = "this user may not do that; locks need a role with readwrite on the whole prefix (etcdctl role \
+const RIGHTS: &str = "this user lacks a right; locks need a role with readwrite on the whole prefix (etcdctl role \
      grant-permission ROLE readwrite --prefix=true PREFIX)";
 
-/// What does not pass, and what to do.
+/// Errors that do not pass, and what to do.
 const LASTING: &[(&str, &str)] = &[
     ("authentication failed", LOGIN),
     ("user name is empty", LOGIN),
     ("user name not found", LOGIN),
-    ("authentication is not enabled", "the server has no users; leave the user out of the URL"),
+    ("authentication is not enabled", "the server has authentication off; leave the user out of the URL"),
     ("etcdserver: permission denied", RIGHTS),
     ("request is too large", "the name is too long for this server's --max-request-bytes"),
 ];
@@ -182,7 +185,7 @@ const NOT_DONE: &[&str] = &[
     "etcdserver: rpc not supported for learner",
 ];
 
-/// What one member says of itself alone.
+/// Errors that concern one member alone.
 const ELSEWHERE: &[&str] = &["etcdserver: no leader", "etcdserver: rpc not supported for learner"];
 
 #[cfg(test)]
@@ -237,9 +240,9 @@ mod tests {
             assert!(!was_not_done(&unread), "{code:?}");
             assert_eq!(asking(unread).kind(), Kind::Unavailable { done: Done::Unknown }, "{code:?}");
         }
-        // Refused for good, and not by the server.
+        // Refused permanently, and not by the server.
         for code in [Code::PermissionDenied, Code::Unimplemented] {
-            assert!(!was_not_done(&status(code, "a gateway's word")), "{code:?}");
+            assert!(!was_not_done(&status(code, "a gateway's message")), "{code:?}");
         }
     }
 

@@ -1,6 +1,7 @@
-//! The task behind the watches: one stream on the link in use, opened again when that breaks or is given up.
+//! The task behind the watches. It keeps one watch stream on the link in use, and opens it again when the stream breaks
+//! or the link is given up.
 //!
-//! After a gap everybody is woken: whoever waits looks again, whoever holds asks for a proof.
+//! After a gap it wakes every claim that watches: a waiter looks again, and a holder asks for a proof.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -15,15 +16,15 @@ use crate::cluster::{Cluster, Link};
 use crate::errors;
 use crate::watches::{Entry, Kind, Order, Table, Trouble};
 
-/// After how long an own key is watched.
+/// How long a holder's own key waits before it is watched.
 const SOON: Duration = Duration::from_millis(50);
-/// After the stream broke, before it is tried again; doubled each time.
+/// The pause after the stream broke, before the next try. It doubles with each try.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A watch is made more than once on the server, and each time under another number: this many fit.
+/// The server gets a new number each time a watch is made again. Each watch has this many numbers.
 const NUMBERS: i64 = 1 << 20;
 
-/// Hears for all claims of a client, from the first watch until nobody can want anything any more.
+/// The task that receives events for all claims of a client. It runs from the first watch until the client is dropped.
 #[derive(Debug)]
 pub(crate) struct Feed {
     cluster: Arc<Cluster>,
@@ -34,26 +35,27 @@ pub(crate) struct Feed {
     links: watch::Receiver<u64>,
     /// Watches that are to be made, and when.
     soon: VecDeque<(Instant, i64)>,
-    /// Watches that were refused once: perhaps for an old login, which a new stream has not.
+    /// Watches that were refused once. An old login may be the reason, and a new stream has a new login.
     refused: HashSet<i64>,
 }
 
-/// A stream, and what is watched on it.
+/// A stream, and the watches on it.
 struct Stream {
     link: Arc<Link>,
     requests: WatchRequestSender,
     answers: WatchResponseStream,
-    /// How often each was made. The server remembers the numbers of those that it has ended itself.
+    /// How often each watch was made on this stream. The server remembers a number even if it ended that watch itself,
+    /// so no number is used twice.
     watched: HashMap<i64, i64>,
-    /// Those that were watched before, on another one or until a compaction: what happened in between is unknown.
+    /// Watches that existed before, on another stream or until a compaction. What happened in between is unknown.
     remade: HashSet<i64>,
-    /// Whether the server has made anything on it.
+    /// Whether the server has made any watch on this stream.
     serves: bool,
 }
 
-/// Why a stream is left.
+/// Why the task leaves a stream.
 enum Left {
-    /// Nobody can want anything any more.
+    /// The client was dropped.
     Ended,
     Broken(String),
 }
@@ -91,7 +93,7 @@ impl Feed {
                 },
                 Err(how) => how,
             };
-            // Who waits looks by itself until there is a stream again.
+            // Until there is a stream again, waiters look by themselves.
             self.table.wake_all();
             self.refuse_all(&Trouble::Broken(how));
             if !self.rest(&clock, pause).await {
@@ -101,7 +103,7 @@ impl Feed {
         }
     }
 
-    /// Waits until there is something to watch. `false` if there can't be any more.
+    /// Waits until there is something to watch. Returns `false` when the client was dropped.
     async fn is_needed(&mut self, clock: &Clock) -> bool {
         loop {
             self.forget_gone();
@@ -120,7 +122,7 @@ impl Feed {
         }
     }
 
-    /// Whether anything is watched that need not wait.
+    /// Whether there is a watch that must be made at once.
     fn wants_some(&self) -> bool {
         !self.wanted().is_empty()
     }
@@ -131,7 +133,7 @@ impl Feed {
         entries.watches.iter().filter(|(_, entry)| may_not_wait(entry)).map(|(id, _)| *id).collect()
     }
 
-    /// Most own keys are given back before they are watched.
+    /// Removes own keys that are gone from the list of later watches: most locks are released before the watch is made.
     fn forget_gone(&mut self) {
         let entries = self.table.entries();
         while self.soon.front().is_some_and(|(_, id)| !entries.watches.contains_key(id)) {
@@ -139,12 +141,12 @@ impl Feed {
         }
     }
 
-    /// The next own key that is to be watched by now.
+    /// Returns the next own key whose watch is due.
     fn due(&self, now: Instant) -> Option<i64> {
         self.soon.front().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
     }
 
-    /// Takes note of an order; the watch to be made at once, or to be taken back.
+    /// Takes an order. Returns it if it has to be carried out at once.
     fn takes(&mut self, order: Order, clock: &Clock) -> Option<Order> {
         match order {
             Order::Soon(id) => {
@@ -155,7 +157,7 @@ impl Feed {
         }
     }
 
-    /// Opens a stream and makes all watches on it that somebody has.
+    /// Opens a stream and makes every watch on it that a claim has.
     async fn open(&mut self, clock: &Clock) -> Result<Stream, String> {
         let call = &Call::begin(clock, self.patience);
         let link = self.cluster.link(call).await.map_err(|e| e.message().to_owned())?;
@@ -165,7 +167,7 @@ impl Feed {
             None => self.soon.pop_front().map(|(_, id)| (id, Since::Seen)),
         };
         let first = first.and_then(|(id, since)| Some((id, since, self.options(id, since)?)));
-        let (id, since, (key, options)) = first.ok_or_else(|| "nobody watches any more".to_owned())?;
+        let (id, since, (key, options)) = first.ok_or_else(|| "no claim watches any more".to_owned())?;
         let mut watch = link.client.watch_client();
         let stream = match call.within(watch.watch(key, Some(options.with_watch_id(id * NUMBERS)))).await {
             Some(Ok(stream)) => stream,
@@ -175,7 +177,7 @@ impl Feed {
             }
             None => {
                 self.cluster.is_silent(&link, call);
-                return Err(format!("no stream of watches within {:?}", self.patience));
+                return Err(format!("the server opened no watch stream within {:?}", self.patience));
             }
         };
         let (requests, answers) = stream.split();
@@ -195,7 +197,7 @@ impl Feed {
         Ok(stream)
     }
 
-    /// What to ask for; nothing if nobody has this watch any more.
+    /// Returns the key and the options for a watch. `None` if no claim has this watch any more.
     fn options(&self, id: i64, since: Since) -> Option<(Vec<u8>, WatchOptions)> {
         let mut entries = self.table.entries();
         let Entry { key, kind, watched, .. } = entries.watches.get_mut(&id)?;
@@ -209,7 +211,7 @@ impl Feed {
         Some((key.clone(), options))
     }
 
-    /// Makes a watch: one from now on twice.
+    /// Makes a watch on the server. A watch from now on is made twice: see [`watches`](crate::watches).
     async fn make(&self, stream: &mut Stream, id: i64, since: Since, clock: &Clock) -> Result<(), String> {
         if since == Since::Now {
             self.make_once(stream, id, since, clock).await?;
@@ -242,10 +244,10 @@ impl Feed {
                 },
                 answer = stream.answers.message() => match answer {
                     Ok(Some(answer)) => self.hear(stream, &answer, clock).await,
-                    Ok(None) => Err("the stream of watches has ended".to_owned()),
+                    Ok(None) => Err("the server ended the watch stream".to_owned()),
                     Err(e) => Err(errors::words(&e)),
                 },
-                _ = self.links.changed() => Err("another member is asked now".to_owned()),
+                _ = self.links.changed() => Err("the client changes to another member".to_owned()),
                 () = until(clock, next) => match self.soon.pop_front() {
                     Some((_, id)) => self.make(stream, id, Since::Seen, clock).await,
                     None => Ok(()),
@@ -259,7 +261,7 @@ impl Feed {
 
     async fn obey(&mut self, stream: &mut Stream, order: Order, clock: &Clock) -> Result<(), String> {
         match self.takes(order, clock) {
-            // One that was made when the stream was opened is there.
+            // A watch that was made when the stream was opened exists already.
             Some(Order::Now(id)) if !stream.watched.contains_key(&id) => {
                 self.make(stream, id, Since::Now, clock).await
             }
@@ -304,7 +306,8 @@ impl Feed {
         Ok(())
     }
 
-    /// The server ends a watch: because we asked, because what it would tell was compacted, or because this user may not.
+    /// Handles a watch that the server has ended: because the client asked for it, because the revision was compacted,
+    /// or because the user lacks the right.
     async fn canceled(
         &mut self,
         stream: &mut Stream,
@@ -320,7 +323,7 @@ impl Feed {
             return self.make_once(stream, id, Since::Now, clock).await;
         }
         if stream.serves && self.refused.insert(id) {
-            return Err(format!("a watch was refused: {}", answer.cancel_reason()));
+            return Err(format!("the server refused a watch: {}", answer.cancel_reason()));
         }
         let why = answer.cancel_reason().to_owned();
         if let Some(entry) = self.table.entries().watches.get_mut(&id) {
@@ -329,14 +332,14 @@ impl Feed {
         Ok(())
     }
 
-    /// Nobody waits for a watch that can't be made now.
+    /// Tells every claim that waits for a watch that it cannot be made now.
     fn refuse_all(&self, trouble: &Trouble) {
         for entry in self.table.entries().watches.values_mut() {
             entry.is_made(Err(trouble.clone()));
         }
     }
 
-    /// Waits before the next try, and takes orders meanwhile. `false` if nobody can want anything any more.
+    /// Waits before the next try, and takes orders meanwhile. Returns `false` when the client was dropped.
     async fn rest(&mut self, clock: &Clock, pause: Duration) -> bool {
         let until = clock.now() + pause / 2 + self.random.up_to(pause / 2);
         loop {
@@ -352,16 +355,16 @@ impl Feed {
     }
 }
 
-/// From where on a key is watched.
+/// The revision from which a key is watched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Since {
     Now,
-    /// From where it was last seen.
+    /// After the revision at which the key was last seen.
     Seen,
 }
 
-/// Whether these events are any of the watcher's business. A put is a move to another lease, unless the key has become
-/// another's.
+/// Whether these events concern the watcher. A put is only a move to another lease, unless it gives the key another
+/// owner.
 fn is_news(kind: &Kind, answer: &WatchResponse) -> bool {
     answer.events().iter().any(|event| match (event.event_type(), kind) {
         (EventType::Delete, _) => true,
@@ -373,7 +376,7 @@ fn is_news(kind: &Kind, answer: &WatchResponse) -> bool {
 fn sent(sent: Option<Result<(), etcd_client::Error>>) -> Result<(), String> {
     match sent {
         Some(Ok(())) => Ok(()),
-        _ => Err("the stream of watches takes nothing more".to_owned()),
+        _ => Err("the watch stream accepts no more requests".to_owned()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The very requests of uncontended names and of two who take turns, for the benchmark's floor. Not for users: they change
-//! with the keys.
+//! The requests that the library sends for an uncontended name and for two clients that take turns. The benchmark
+//! measures them as its lower limit. Not for users: they change whenever the keys change.
 
 use etcd_client::{Txn, TxnResponse};
 use lock_core::{Label, Name, Owner, Prefix, Random, Result};
@@ -18,34 +18,38 @@ pub struct Queue {
 #[derive(Debug)]
 pub struct Claim {
     own: Own,
-    /// The rank of its key; zero while there is none.
+    /// The create revision of its key; zero while the key does not exist.
     created: i64,
 }
 
 impl Queue {
-    /// `Invalid` for what is no name.
+    /// Creates the keys of one name.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if `name` is not a valid name.
     pub fn new(name: &str, random: &Random) -> Result<Queue> {
         Ok(Queue { layout: Layout::new(Prefix::default(), random), name: Name::new(name)? })
     }
 
-    /// What all keys of the name begin with.
+    /// Returns what all keys of the name begin with.
     pub fn start(&self) -> Vec<u8> {
         self.layout.queue(&self.name).start().to_vec()
     }
 
-    /// An acquisition of this owner's, with the key that a client uses again and again.
+    /// Starts an acquisition of this owner. It uses the key that a client uses every time.
     pub fn claim(&self, owner: Owner) -> Claim {
         Claim { own: self.layout.own(&self.name, 0, owner, &Label::new("lock-bench")), created: 0 }
     }
 }
 
 impl Claim {
-    /// Its key.
+    /// Returns its key.
     pub fn key(&self) -> &[u8] {
         &self.own.key
     }
 
-    /// Takes a place under this lease; or looks at it, if there is one.
+    /// Returns the request that takes a place under this lease, or that looks at the place if there is one.
     pub fn ask(&self, lease: i64) -> Txn {
         match self.created {
             0 => transactions::enter(&self.own, lease),
@@ -53,7 +57,11 @@ impl Claim {
         }
     }
 
-    /// Whether the answer says that nobody stands before it.
+    /// Returns whether the answer shows no place before its own.
+    ///
+    /// # Errors
+    ///
+    /// `Rejected` if the answer does not fit the request.
     pub fn is_first(&mut self, answer: &TxnResponse, lease: i64) -> Result<bool> {
         let around = match self.created {
             0 => match transactions::entered(answer, lease)? {
@@ -68,12 +76,16 @@ impl Claim {
         Ok(!around.places.iter().any(|place| place.created < self.created))
     }
 
-    /// Gives its place up.
+    /// Returns the request that gives the place back.
     pub fn release(&self) -> Txn {
         transactions::release(&self.own)
     }
 
-    /// Whether it had one.
+    /// Returns whether the answer shows that there was a place to give back.
+    ///
+    /// # Errors
+    ///
+    /// `Rejected` if the answer does not fit the request.
     pub fn is_released(&self, answer: &TxnResponse) -> Result<bool> {
         Ok(transactions::released(answer)?.is_some())
     }

@@ -1,8 +1,8 @@
-//! Places of foreign clients, among the keys of deeper names.
+//! Places of foreign clients, found among the keys of deeper names.
 //!
-//! A foreign place of the name `foo` lies directly below `foo/`, and all keys of `foo/bar` and the like lie there, too.
-//! While they are few, all of them are looked at. Of many, the server takes long to list even some: then the places that
-//! etcd's own recipe would have there are asked for one by one, whose keys are the ids of leases.
+//! A foreign place of the name `foo` is directly below `foo/`. All keys of `foo/bar` and similar names are there, too.
+//! If there are few keys, all of them are read. If there are many, the server takes long to list even some of them.
+//! Then the keys that etcd's own recipe would use are read one by one: those keys are lease ids.
 
 use etcd_client::GetOptions;
 use futures_util::future::try_join_all;
@@ -14,34 +14,34 @@ use crate::cluster::Cluster;
 use crate::keys::Queue;
 use crate::transactions::{self, BATCH};
 
-/// So many keys are listed at a time, where all of them have to be.
+/// How many keys are listed at a time when all keys have to be listed.
 const PAGE: i64 = 4096;
-/// So many requests are on their way at a time.
+/// How many requests are sent at the same time.
 const AT_ONCE: usize = 8;
-/// So many leases are asked for one by one, however few keys there may be.
+/// Up to this many leases are read one by one, however few keys there are.
 const FEW_LEASES: usize = BATCH * AT_ONCE;
 
-/// A search for the foreign places of a queue. All those that were there when it began are found, and some that have gone
-/// since. One that was cut short goes on where it was.
+/// A search for the foreign places of a queue. It finds all places that existed when it began, and maybe some that are
+/// gone since. A search that was interrupted continues where it was.
 #[derive(Debug)]
 pub(crate) struct Search {
     left: Left,
     found: Vec<Place>,
 }
 
-/// What has not been looked at yet.
+/// What the search has not read yet.
 #[derive(Debug)]
 enum Left {
-    /// Everything, and nothing is known of it.
+    /// Everything: nothing is known yet.
     All,
-    /// The places that the recipe has for these leases.
+    /// The places that the recipe would give these leases.
     Leases(Vec<i64>),
     /// All keys from this one on.
     Keys(Vec<u8>),
 }
 
 impl Search {
-    /// `seen` is what a look in passing has shown.
+    /// `seen` is what an earlier request has read of the queue.
     pub(crate) fn new(queue: &Queue, seen: Window) -> Search {
         match seen.more {
             true => Search { left: Left::All, found: Vec::new() },
@@ -49,7 +49,7 @@ impl Search {
         }
     }
 
-    /// What there is, once nothing is left to be looked at. Cancel safe.
+    /// Runs the search to its end and returns what it found. Cancel safe: the next call continues the search.
     pub(crate) async fn run(&mut self, cluster: &Cluster, call: &Call, queue: &Queue) -> Result<Vec<Place>> {
         loop {
             match &mut self.left {
@@ -75,8 +75,8 @@ impl Search {
     }
 }
 
-/// The foreign places of a queue, of which `seen` is what a look in passing has shown. All those that were there before the
-/// call are among them.
+/// Returns the foreign places of a queue, of which an earlier request has read `seen`. All places that existed before
+/// the call are among them.
 pub(crate) async fn places(
     cluster: &Cluster,
     call: &Call,
@@ -86,7 +86,7 @@ pub(crate) async fn places(
     Search::new(queue, seen).run(cluster, call, queue).await
 }
 
-/// What is still there of these places.
+/// Returns those of these places that still exist.
 pub(crate) async fn still_there(cluster: &Cluster, call: &Call, places: &[Place]) -> Result<Vec<Place>> {
     let keys: Vec<Vec<u8>> = places.iter().map(|place| place.key.clone()).collect();
     let found = read(cluster, call, &keys).await?;
@@ -95,7 +95,7 @@ pub(crate) async fn still_there(cluster: &Cluster, call: &Call, places: &[Place]
     Ok(places.iter().filter(stands).cloned().collect())
 }
 
-/// The place with what it holds, if that was written again: a revoke has put an owner there.
+/// Returns the place with its value if the key was written again: a revoke has put an owner into it.
 pub(crate) async fn with_its_owner(cluster: &Cluster, call: &Call, place: Place) -> Result<Place> {
     if place.modified == place.created || !place.value.is_empty() {
         return Ok(place);
@@ -104,7 +104,7 @@ pub(crate) async fn with_its_owner(cluster: &Cluster, call: &Call, place: Place)
     Ok(now.places.into_iter().find(|now| now.created == place.created).unwrap_or(place))
 }
 
-/// Where to look: at the places that leases have by the recipe, or at all keys, if these are fewer.
+/// Decides what to read: the places that the recipe would give the existing leases, or all keys if there are fewer.
 async fn begin(cluster: &Cluster, call: &Call, queue: &Queue) -> Result<Left> {
     match cluster.leases(call, &queue.ours()).await.map_err(Error::from) {
         Ok(leases) if leases.len() > FEW_LEASES => {
@@ -114,7 +114,7 @@ async fn begin(cluster: &Cluster, call: &Call, queue: &Queue) -> Result<Left> {
             Ok(if are_fewer { Left::Keys(queue.start().to_vec()) } else { Left::Leases(leases) })
         }
         Ok(leases) => Ok(Left::Leases(leases)),
-        // Leases are not everybody's to list.
+        // Not every user may list leases.
         Err(e) if e.kind() == ErrorKind::Rejected => Ok(Left::Keys(queue.start().to_vec())),
         Err(e) => Err(e),
     }

@@ -1,12 +1,13 @@
-//! Keeping a session alive, and proving that it is.
+//! Heartbeats: they keep a session alive and prove that it is.
 //!
-//! A server answers a keep-alive without asking anybody: the leader that it was may have a successor already, which knows
-//! nothing of it. So an answer counts only together with a linearizable read behind it that shows the same raft term:
-//! that term's leader still had its majority after it had prolonged the lease, and a later leader starts every lease anew.
-//! The read is of the keys of all held locks, so that it proves them too.
+//! A server answers a keep-alive without asking the other members. It may be a former leader, with a successor that
+//! knows nothing of the keep-alive. So an answer counts only together with a later linearizable read that shows the
+//! same raft term. Then that term's leader still had its majority after it had prolonged the lease, and a later leader
+//! starts every lease anew. The read covers the keys of all held locks, so it proves them too.
 //!
 //! A leader that stood still for longer than the ttl may, when it goes on, revoke leases that its successor has kept
-//! alive. It knows of those of its own term and before. So when the term changes, everything moves to a fresh lease.
+//! alive. It knows the leases of its own term and of earlier ones. So when the term changes, all keys move to a fresh
+//! lease.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -34,7 +35,7 @@ pub(crate) async fn keep_alive(
     let mut heartbeat = Heartbeat { session, cluster, sessions, pulse: None, held_back: 0 };
     loop {
         let Proof { asked, number, lease, .. } = heartbeat.session.proof();
-        // The first one at once: whether this server can be relied on is to be known early.
+        // The first heartbeat is sent at once, to find out early whether this server can be relied on.
         let next = if number == 0 { asked } else { asked + lease.ttl / 3 };
         tokio::select! {
             biased;
@@ -47,7 +48,8 @@ pub(crate) async fn keep_alive(
             }
         }
         if process != std::process::id() {
-            // A copy in a fork: the lease is the parent's, and so is the stream, whose end the server would hear of.
+            // A copy in a forked process: lease and stream belong to the parent. If this task ended, the server would
+            // see the stream end.
             std::future::pending::<()>().await;
         }
         if !heartbeat.session.is_alive() {
@@ -71,11 +73,11 @@ struct Heartbeat {
     cluster: Arc<Cluster>,
     sessions: Weak<Sessions>,
     pulse: Option<Pulse>,
-    /// How many keep-alives were not answered before the first that was, though reads were.
+    /// How many keep-alives the server left unanswered, while it answered reads, before it answered the first one.
     held_back: u32,
 }
 
-/// A stream of keep-alives for one lease, by one link.
+/// A stream of keep-alives for one lease, on one link.
 struct Pulse {
     lease: i64,
     keeper: LeaseKeeper,
@@ -83,19 +85,19 @@ struct Pulse {
     link: Arc<Link>,
 }
 
-/// What came of a heartbeat.
+/// The outcome of a heartbeat.
 enum Beat {
     Proven,
-    /// Nothing is known. Another one may tell.
+    /// Nothing is known. Another heartbeat may tell.
     Unknown,
-    /// What was answered belongs to two terms: both are to be asked again, at once.
+    /// The answers are from two terms. Both requests have to be sent again at once.
     Between,
-    /// The lease has ended, or this server can't be relied on.
+    /// The lease has ended, or this server cannot be relied on.
     Over,
 }
 
 impl Heartbeat {
-    /// Closes the session if nobody needs it. Whether it did.
+    /// Closes the session if no claim uses it. Returns whether it did.
     async fn closes(&self) -> bool {
         let Some(sessions) = self.sessions.upgrade() else { return true };
         let closes = sessions.close_if_idle(&self.session);
@@ -107,7 +109,8 @@ impl Heartbeat {
         closes
     }
 
-    /// Asks for a proof until there is one, or it would be too late. Whether there is.
+    /// Sends heartbeats until one proves the session, or until its lease may have ended. Returns whether there is a
+    /// proof.
     async fn prove(&mut self, clock: &Clock) -> bool {
         while clock.now() < self.session.ends() && self.session.is_alive() {
             let began = clock.now();
@@ -117,7 +120,7 @@ impl Heartbeat {
                 Beat::Between => {}
                 Beat::Unknown => {
                     self.pulse = None;
-                    // What was refused at once is not asked again at once.
+                    // A request that was refused at once is not repeated at once.
                     clock.sleep_until(began + (self.step() / 4).min(LONGEST_PAUSE)).await;
                 }
             }
@@ -125,7 +128,8 @@ impl Heartbeat {
         false
     }
 
-    /// So that one lost message is not the end, and another member is asked in time.
+    /// How long one request may take: short enough that a lost message can be repeated, and another member asked, in
+    /// time.
     fn step(&self) -> Duration {
         let left = self.session.ends().since(self.cluster.clock.now());
         (self.session.lease().ttl / 4).clamp(SHORTEST_STEP, LONGEST_STEP).min(left.max(SHORTEST_STEP))
@@ -189,14 +193,14 @@ impl Heartbeat {
                 Err(kept) => return kept,
             },
         };
-        // Not of a stream's opening: in a slow network that has its own time.
+        // A call of its own: opening the stream has used another one, because it may be slow.
         let call = &Call::begin(&cluster.clock, step);
         let answer = call.within(async {
             pulse.keeper.keep_alive().await?;
             pulse.answers.message().await
         });
         match answer.await {
-            // A stream that timed out is dropped: answers carry no number, and a late one would be taken for the next.
+            // A stream that timed out is dropped. Answers carry no number, so a late one would be taken for the next.
             None => {
                 cluster.is_silent(&pulse.link, call);
                 Kept::Unknown
@@ -215,7 +219,7 @@ impl Heartbeat {
         }
     }
 
-    /// Whether the lease is really gone: a member that lags behind may know nothing of it yet.
+    /// Whether the lease is really gone. A member that lags behind may not know of it yet, so this reads keys.
     async fn has_ended(&mut self, lease: Lease) -> bool {
         self.pulse = None;
         match self.read().await {
@@ -224,7 +228,7 @@ impl Heartbeat {
         }
     }
 
-    /// The held keys that are there, and the terms of the answers.
+    /// Reads the held keys. Returns those that exist, and the raft terms of the answers.
     async fn read(&self) -> Option<(HashMap<Vec<u8>, Standing>, Vec<u64>)> {
         let keys = self.session.held();
         let (mut has, mut terms) = (HashMap::new(), Vec::new());
@@ -238,7 +242,7 @@ impl Heartbeat {
         Some((has, terms))
     }
 
-    /// Removes what claims have left that were cut short. If that has no answer, it is asked for behind the next proof.
+    /// Removes what unreleased claims have left. If there is no answer, it is tried again after the next proof.
     async fn clear(&self) {
         for Remains { own, leases } in self.session.remains() {
             if self.remove(&own, &leases).await.is_ok() {
@@ -260,8 +264,8 @@ impl Heartbeat {
 
     // ---- moves ------------------------------------------------------------------------------------------------------
 
-    /// Moves everything to a fresh lease, which the leader of an earlier term knows nothing of. Its grant went through
-    /// raft, and so did the moves: that is a proof.
+    /// Moves all keys to a fresh lease, which the leader of an earlier term does not know. The grant and the moves went
+    /// through raft: that is a proof.
     async fn move_on(&mut self, number: u64, old: Lease) -> Beat {
         self.pulse = None;
         let (cluster, step) = (self.cluster.clone(), self.step());
@@ -275,13 +279,13 @@ impl Heartbeat {
         };
         self.session.switch(fresh);
         let Ok(moved) = self.move_stragglers(fresh).await else { return Beat::Unknown };
-        // What is still on its way under the old one finds it gone, and so does a leader that knows only that. One that
-        // can't be revoked now ends by itself.
+        // Defeats requests under the old lease that are still on their way, and a former leader that knows only the old
+        // lease. If it cannot be revoked now, it ends by itself.
         cluster.revoke(&Call::begin(&cluster.clock, step), old.id).await.ok();
         self.is_proven(number, asked, fresh, moved)
     }
 
-    /// Puts all keys that are elsewhere onto `lease`. What was found of each.
+    /// Moves all keys that are on another lease to `lease`. Returns how each of them stands now.
     async fn move_stragglers(&self, lease: Lease) -> Result<HashMap<Vec<u8>, Standing>, Trouble> {
         let mut found = HashMap::new();
         for batch in self.session.stragglers().chunks(BATCH) {
@@ -297,20 +301,21 @@ impl Heartbeat {
     }
 }
 
-/// What a keep-alive brought.
+/// The outcome of a keep-alive.
 enum Kept {
-    /// When it was asked for, and the term that the answer showed.
+    /// When it was sent, and the raft term of its answer.
     Yes {
         asked: Instant,
         term: u64,
     },
-    /// The server knows of no such lease.
+    /// The server does not know the lease.
     No,
     Unknown,
 }
 
 impl Pulse {
-    /// Opens a stream. The client sends a keep-alive with it, whose answer's header it throws away: that one doesn't count.
+    /// Opens a stream. etcd-client sends a first keep-alive with it and discards the header of its answer, so that one
+    /// does not count.
     async fn open(cluster: &Cluster, call: &Call, lease: i64) -> Result<Pulse, Kept> {
         let link = cluster.link(call).await.map_err(|_| Kept::Unknown)?;
         let mut leases = link.client.lease_client();
@@ -333,14 +338,15 @@ const SHORTEST_STEP: Duration = Duration::from_millis(50);
 const LONGEST_STEP: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// So many keep-alives without an answer, and a lease's whole life without one, are no accident.
+/// If this many keep-alives, and the whole life of a lease, had no answer, the cause is the server and not the network.
 const SUSPICIOUS: u32 = 3;
 
-const PROXY: &str = "what answers holds keep-alives back, or shows no raft term with them, as etcd's grpc-proxy does: nobody can \
-     tell then whether a lease was really prolonged, and when; name the members themselves";
+const PROXY: &str = "the server at this address holds keep-alives back, or answers them without a raft term, as etcd's \
+     grpc-proxy does. Then a client cannot know whether a lease was really prolonged, and when; put the members' own \
+     addresses into the URL";
 
-/// Whether the leader that answered a keep-alive is the one that the reads after it went through. A keep-alive is answered
-/// by whoever takes himself for the leader; a majority has a part in a read (etcd's API guarantees, *Linearizability*).
+/// Whether the leader that answered a keep-alive also took part in the reads after it. Any member that believes it is
+/// the leader answers a keep-alive; a read needs a majority (etcd's API guarantees, *Linearizability*).
 fn are_of_one_leader(keep_alive: u64, reads: &[u64]) -> bool {
     reads.iter().all(|read| *read == keep_alive)
 }
@@ -352,7 +358,7 @@ mod tests {
     #[test]
     fn a_keep_alive_counts_if_the_reads_after_it_went_through_the_same_leader() {
         assert!(are_of_one_leader(7, &[7, 7]));
-        assert!(!are_of_one_leader(7, &[7, 8]), "another leads by now");
-        assert!(!are_of_one_leader(8, &[7]), "a member that lags behind reads from the past");
+        assert!(!are_of_one_leader(7, &[7, 8]), "another member is the leader by now");
+        assert!(!are_of_one_leader(8, &[7]), "a member that lags behind returns old data");
     }
 }

@@ -5,37 +5,41 @@ use std::time::Duration;
 use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 
-/// Above it, a server may be told to carry what is left of a lease over to the next leader, instead of its whole ttl.
+/// Above this ttl, servers can be configured to give the next leader what is left of a lease, instead of its whole ttl.
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(300);
 /// Leases have whole seconds.
 const SECOND: Duration = Duration::from_secs(1);
-/// A move has to be over by the time that a leader which stood still goes on: several elections long.
+/// How many elections the shortest ttl lasts. A move must be over before a leader that stood still goes on.
 const ELECTIONS: u32 = 5;
 
-const CLOCK: &str = "the leader's monotonic clock, which nobody sets; its rate and the client's must agree within 1 %. A leader \
-     that stood still for longer than the ttl, and goes on before this client has noticed its successor, may end leases \
-     early (etcd issue 15247, all versions): the holder is told at once, and the token is between the two";
+const CLOCK: &str = "the leader's monotonic clock, which is never set; its rate and the client's must agree within 1 %. A \
+     leader that stood still for longer than the ttl, and goes on before this client has noticed its successor, may end \
+     leases early (etcd issue 15247, all versions). The holder is told at once, and the fencing token tells the two \
+     holders apart";
 
 pub(crate) fn info(server: String, election: Duration) -> Info {
     Info {
         backend: "etcd",
         server,
         identity: None,
-        fencing: Fencing::UntilAMajorityLosesItsData { and: "while nobody restores an older snapshot".to_owned() },
+        fencing: Fencing::UntilAMajorityLosesItsData {
+            and: "while no older snapshot is restored".to_owned(),
+        },
         lease: Lease::Session,
         fair: Fair::PerProcess,
         wakes: Wakes::Pushed,
         min_ttl: min_ttl(election),
         max_ttl: MAX_TTL,
         clock: CLOCK,
-        data_loss: "a minority of the members may be lost; without a majority nothing is granted, and nothing renewed. If all \
-             data is lost every lock is free, and tokens begin anew"
-            .to_owned(),
+        data_loss:
+            "a minority of the members may be lost; without a majority no lock is granted or renewed. If \
+             all data is lost, every lock is free, and tokens start again from the beginning"
+                .to_owned(),
         requests_per_hand_over: 2,
     }
 }
 
-/// In whole seconds.
+/// The shortest ttl, in whole seconds.
 fn min_ttl(election: Duration) -> Duration {
     let elections = election * ELECTIONS;
     let whole = Duration::from_secs(elections.as_secs());

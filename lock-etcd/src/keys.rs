@@ -1,9 +1,10 @@
-//! How locks lie in etcd: a queue of keys under each name, in the order of their creation.
+//! How locks are stored in etcd: each name has a queue of keys, ordered by their creation.
 //!
-//! `<prefix><name>/<suffix>`: the name stands as it is, the suffix has no `/`, so that distinct names never share a key.
-//! Ours is a byte that no name has and `<client>-<slot>`, with `<owner> <label>` in the value; Go's `concurrency.Mutex`
-//! writes its lease's id in hex, and nothing into the value. What lies deeper (`foo/bar/…` below `foo/`) belongs to other
-//! names: our places are behind all of that, in a range of their own, however many other names there are.
+//! A key is `<prefix><name>/<suffix>`. The name is stored as it is, and the suffix has no `/`, so distinct names never
+//! share a key. Our suffix is a byte that no name has, followed by `<client>-<slot>`; the value is `<owner> <label>`.
+//! Go's `concurrency.Mutex` writes its lease's id in hex, and an empty value. Deeper keys (`foo/bar/…` below `foo/`)
+//! belong to other names. Our places sort behind all of those, in a range of their own, however many other names there
+//! are.
 
 use std::sync::Arc;
 
@@ -12,27 +13,28 @@ use lock_core::{FencingToken, Label, Name, Owner, OwnerBytes, Prefix, Random};
 
 use crate::answers::Place;
 
-/// Where the keys of one client lie.
+/// Where the keys of one client are.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) prefix: Prefix,
-    /// Sixteen hex digits, minted when the client is opened.
+    /// Sixteen hex digits, chosen at random when the client is opened.
     client: Arc<str>,
 }
 
-/// What sets our places apart: UTF-8 has no such byte, so no name has, and what begins with it is no deeper name's.
+/// The byte that marks our places. UTF-8 never has this byte, so no name has it, and no key of a deeper name begins
+/// with it.
 const OURS: u8 = 0xff;
 
-/// The keys of one name.
+/// The keys of one name: its text with the prefix before it and a `/` behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Queue(Arc<str>);
 
-/// One owner's place in a queue: the key, and what makes it this owner's.
+/// One owner's place in a queue: its key, and the value that makes the key this owner's.
 #[derive(Clone, Debug)]
 pub(crate) struct Own {
     pub(crate) queue: Queue,
     pub(crate) key: Vec<u8>,
-    /// Owner and label.
+    /// The owner and the label.
     pub(crate) value: Vec<u8>,
     owner: Owner,
 }
@@ -54,7 +56,7 @@ impl Layout {
         Own { queue, key, value: value(owner, label), owner }
     }
 
-    /// Whether a place of this queue is one of this client's.
+    /// Whether a place of this queue belongs to this client.
     pub(crate) fn is_ours(&self, queue: &Queue, key: &[u8]) -> bool {
         let of_a_client = key.strip_prefix(queue.ours().as_slice()).unwrap_or_default();
         of_a_client.strip_prefix(self.client.as_bytes()).is_some_and(|rest| rest.starts_with(b"-"))
@@ -62,33 +64,34 @@ impl Layout {
 }
 
 impl Queue {
-    /// What all keys of it begin with, and others too.
+    /// Returns what all keys of the queue begin with. Keys of deeper names begin with it, too.
     pub(crate) fn start(&self) -> &[u8] {
         self.0.as_bytes()
     }
 
-    /// What the places of this library's clients begin with, and nothing else. They lie behind all others.
+    /// Returns what the places of this library's clients begin with, and no other key. They sort behind all others.
     pub(crate) fn ours(&self) -> Vec<u8> {
         [self.start(), &[OURS]].concat()
     }
 
-    /// Whether this key below the queue's beginning is one of its places, and not another name's.
+    /// Whether this key is a place of this queue, and not a key of a deeper name.
     pub(crate) fn has(&self, key: &[u8]) -> bool {
         key.strip_prefix(self.start()).is_some_and(|suffix| !suffix.contains(&b'/'))
     }
 
-    /// The place that a client of etcd's own recipe has under this lease.
+    /// Returns the place that a client of etcd's own recipe has under this lease.
     pub(crate) fn place_by_recipe(&self, lease: i64) -> Vec<u8> {
         format!("{}{lease:x}", self.0).into_bytes()
     }
 
-    /// What an attempt of this owner under this lease must not find: its release was there before it. Beside the name, so
-    /// that who has a right to the prefix has one to it.
+    /// Returns the tombstone: a key that the release of this owner writes. An attempt of the same owner under this
+    /// lease has no effect if it finds the key. It is stored beside the name, so that a right to the prefix includes
+    /// it.
     fn tombstone(&self, owner: &str, lease: i64) -> Vec<u8> {
         format!("{}:lock~r/{owner}-{lease:x}", self.name()).into_bytes()
     }
 
-    /// Says to an owner whose place has gone that it was revoked.
+    /// Returns the key that tells an owner whose place is gone that it was revoked.
     pub(crate) fn word_of_a_revoke(&self, owner: &str, created: i64) -> Vec<u8> {
         format!("{}:lock~v/{owner}-{created}", self.name()).into_bytes()
     }
@@ -97,7 +100,7 @@ impl Queue {
         self.0.strip_suffix('/').unwrap_or(&self.0)
     }
 
-    /// A place as people see it: ours by its owner and label, a foreign one by the end of its key.
+    /// Returns a place as users see it: ours with owner and label, a foreign one with the end of its key.
     pub(crate) fn entry(&self, place: &Place) -> Entry {
         let suffix = place.key.get(self.0.len()..).unwrap_or_default();
         let (owner, label) = match parse(&place.value) {
@@ -119,12 +122,12 @@ impl Own {
     }
 }
 
-/// What the key of an owner holds.
+/// Returns the value of an owner's key.
 pub(crate) fn value(owner: Owner, label: &Label) -> Vec<u8> {
     format!("{owner} {label}").into_bytes()
 }
 
-/// The owner and the label in a value that this library has written.
+/// Returns the owner and the label of a value that this library has written.
 pub(crate) fn parse(value: &[u8]) -> Option<(&str, &str)> {
     let (owner, label) = std::str::from_utf8(value).ok()?.split_once(' ')?;
     let is_owner = owner.len() == 32 && owner.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -155,7 +158,7 @@ mod tests {
         for not in ["app/foo/bar/694d", "app/foo//x", "app/foobar/x", "app/fo/x", "app/foo"] {
             assert!(!queue.has(not.as_bytes()), "{not}");
         }
-        // A name that ends in a slash, or holds some, is a name like any other.
+        // A name may end in a slash or contain slashes.
         for (a, b) in [("foo", "foo/"), ("foo/", "foo//"), ("foo", "foo/bar"), ("/", "//")] {
             let (a, b) = (own(a), own(b));
             assert!(a.queue.has(&a.key) && !a.queue.has(&b.key) && !b.queue.has(&a.key));
@@ -180,7 +183,7 @@ mod tests {
         let tombstone = own.tombstone(0x1f);
         assert!(tombstone.starts_with(b"app/foo:lock~r/") && tombstone.ends_with(b"-1f"));
         assert!(!own.queue.has(&tombstone));
-        assert!(Name::new("foo:lock~r").is_err(), "nobody can have a queue there");
+        assert!(Name::new("foo:lock~r").is_err(), "no name can have a queue there");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Leases: granted under ids of our own choice, so that a grant of unknown outcome is settled by granting it again.
+//! Leases. The client chooses their ids, so that a grant whose outcome is unknown can be settled by granting the same
+//! id again.
 
 use std::time::Duration;
 
@@ -12,17 +13,17 @@ use crate::errors;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) id: i64,
-    /// The raft term that its grant showed. The leader of an earlier one knows nothing of it.
+    /// The raft term of the answer to its grant. A leader of an earlier term does not know the lease.
     pub(crate) term: u64,
     pub(crate) ttl: Duration,
 }
 
-/// A grant that was asked for, and may have been made.
+/// A requested grant, which may have been made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     id: i64,
     seconds: i64,
-    /// Before the first request: the lease lives for its ttl from then on, at least.
+    /// A moment before the first request: the lease lives from then for at least its ttl.
     pub(crate) asked: Instant,
 }
 
@@ -30,12 +31,12 @@ impl Grant {
     pub(crate) fn new(random: &Random, seconds: i64, asked: Instant) -> Grant {
         let mut id = [0; 8];
         random.fill(&mut id);
-        // A positive number, and not zero, which lets the server choose.
+        // A positive number: with zero, the server would choose the id.
         let id = (i64::from_be_bytes(id) & i64::MAX).max(1);
         Grant { id, seconds, asked }
     }
 
-    /// Asks for it, perhaps once more. An error means that nothing is held under it.
+    /// Requests the lease, if necessary once more. An error means that no lock is held under it.
     pub(crate) async fn ask(self, cluster: &Cluster, call: &Call) -> Result<Lease> {
         match cluster.grant(call, self.id, self.seconds).await {
             Ok(answer) => {
@@ -43,8 +44,8 @@ impl Grant {
                 cluster.is_at(term);
                 Ok(Lease { id: self.id, term, ttl: seconds(answer.ttl()) })
             }
-            // The first request was carried out after all, in a term that nobody has told us: a move follows, if there is
-            // another one by now.
+            // The first request was carried out, but its answer, and with it the term, is not known. So the term is set
+            // to zero, and everything moves to a fresh lease once an answer shows a term.
             Err(Trouble::LeaseExists) => {
                 let answer = cluster.time_to_live(call, self.id).await.map_err(not_done)?;
                 if answer.granted_ttl() <= 0 {
@@ -65,7 +66,7 @@ fn seconds(ttl: i64) -> Duration {
     Duration::from_secs(u64::try_from(ttl).unwrap_or(0))
 }
 
-/// A ttl for the server, which counts in whole seconds: never less than was asked for.
+/// Rounds a ttl up to whole seconds, which is how the server counts.
 pub(crate) fn whole_seconds(ttl: Duration) -> i64 {
     let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     i64::try_from(seconds).unwrap_or(i64::MAX)

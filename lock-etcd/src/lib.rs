@@ -1,8 +1,8 @@
 //! Locks on etcd (3.4 or later): a cluster, or a single server.
 //!
-//! The holder and its waiters are keys `<prefix><name>/<client>-<slot>` in the order of their creation, as etcd's own
-//! lock recipe has it: Go's `concurrency.Mutex`, `etcdctl lock` and this library exclude each other on the same name. A
-//! client keeps one lease for each distinct ttl, and proves with each heartbeat that its keys are still there.
+//! The holder and its waiters are keys `<prefix><name>/<client>-<slot>`, ordered by their creation, as in etcd's own
+//! lock recipe. So Go's `concurrency.Mutex`, `etcdctl lock` and this library exclude each other on the same name. A
+//! client keeps one lease for each distinct ttl, and proves with each heartbeat that its keys still exist.
 //!
 //! ```no_run
 //! # async fn example() -> lock_core::Result<()> {
@@ -17,8 +17,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What the cluster can promise is what [`Client::info`] says of it. The token is the key's create revision: it tells
-//! two holders apart whatever the clocks do, at a resource that checks it ([`Fence`](lock_core::Fence)).
+//! [`Client::info`] says what the cluster can promise. The fencing token is the key's create revision: at a resource
+//! that checks it ([`Fence`](lock_core::Fence)), it tells two holders apart even if clocks misbehave.
 
 mod answers;
 mod check;
@@ -47,13 +47,24 @@ pub use etcd_client;
 pub use lock_core::{Client, Options, Result};
 pub use settings::Etcd;
 
-/// Opens a client of the cluster that `url` names, with everything by default. See [`Etcd::from_url`] for URLs, and
-/// [`Etcd::open`] for errors.
+/// Opens a client of the cluster at `url`, with default options.
+///
+/// [`Etcd::from_url`] describes the URL.
+///
+/// # Errors
+///
+/// Those of [`Etcd::from_url`] and [`Etcd::open`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
 
-/// Opens a client of the cluster that `url` names. A patience in the URL comes before one in the options.
+/// Opens a client of the cluster at `url` with these options.
+///
+/// A patience in the URL overrides the one in the options.
+///
+/// # Errors
+///
+/// Those of [`Etcd::from_url`] and [`Etcd::open`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Etcd::from_url(url)?.open(options).await
 }

@@ -1,7 +1,7 @@
-//! A session: one lease that many claims of a client share, and what is known of it and of their keys.
+//! A session: one lease that many claims of a client share, and what is known of the lease and of the claims' keys.
 //!
-//! The lease may be replaced while the session lives (a move); the keys then follow one by one. Everything that has to be
-//! seen together, the present lease and which keys are where, is under one lock.
+//! The lease may be replaced while the session lives (a move); then the keys follow one by one. The current lease, and
+//! which key is on which lease, are under one lock, because they have to be read together.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,83 +15,83 @@ use crate::keys::Own;
 use crate::lease::Lease;
 use crate::transactions::Standing;
 
-/// A session that is, or was, kept alive.
+/// A session: kept alive, or ended.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// What its leases are asked for.
+    /// The ttl with which its leases are requested, in seconds.
     pub(crate) seconds: i64,
     state: Mutex<State>,
-    /// The proof is another one.
+    /// Notified when there is a new proof.
     proven: Notify,
-    /// Somebody needs a proof now.
+    /// Notified when a claim needs a proof now.
     wanted: Notify,
-    /// How many heartbeats were begun.
+    /// How many heartbeats have begun.
     begun: AtomicU64,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Where new keys go.
+    /// The lease under which new keys are put.
     lease: Lease,
     proof: Proof,
     members: HashMap<Vec<u8>, Member>,
-    /// Whether a claim joined since this was last asked.
+    /// Whether a claim has joined since the last call of [`Session::is_in_use`].
     joined: bool,
-    /// The key of the last that joined: one that may be read.
+    /// The key of the claim that joined last: a key that the user may read.
     last: Vec<u8>,
     remains: Vec<Remains>,
 }
 
-/// What a claim has left that was cut short.
+/// What a claim has left that was dropped without a release.
 #[derive(Clone, Debug)]
 pub(crate) struct Remains {
     pub(crate) own: Own,
-    /// Under which its attempts may yet take effect.
+    /// The leases of its unanswered attempts, which may still take effect.
     pub(crate) leases: Vec<i64>,
 }
 
-/// What the last heartbeat that was answered has shown.
+/// What the last answered heartbeat has shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Proof {
-    /// Before it was sent: the lease lives for its ttl from then on, at least.
+    /// A moment before the heartbeat was sent: the lease lives from then for at least its ttl.
     pub(crate) asked: Instant,
-    /// Which heartbeat it was; zero before the first.
+    /// The number of the heartbeat; zero before the first.
     pub(crate) number: u64,
     pub(crate) lease: Lease,
-    /// The held keys that were there.
+    /// The held keys that existed.
     pub(crate) has: Arc<HashMap<Vec<u8>, Standing>>,
-    /// Whether there will be another one.
+    /// Whether there will be another proof.
     pub(crate) state: Standings,
 }
 
 impl Proof {
-    /// Until when the lease is certain.
+    /// Returns until when the lease certainly lives.
     pub(crate) fn ends(&self) -> Instant {
         self.asked + self.lease.ttl
     }
 }
 
-/// How it stands with a session.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standings {
-    /// It is kept alive.
+    /// The session is kept alive.
     Alive,
-    /// Its lease has ended, or could not be proven in time: nobody keeps it alive any more.
+    /// Its lease has ended, or could not be proven in time. No heartbeat is sent any more.
     Ended,
 }
 
 /// A claim's part in a session.
 #[derive(Debug)]
 struct Member {
-    /// Told when the session has ended.
+    /// Notified when the session has ended.
     wake: Arc<Notify>,
-    /// Its key, if it has a place.
+    /// Where its key stands, if the claim has a place.
     place: Option<Standing>,
-    /// Whether its place is the lock, which each heartbeat proves.
+    /// Whether its place is the lock. Each heartbeat then proves the key.
     holds: bool,
 }
 
-/// A claim's membership; ends when dropped.
+/// A claim's membership in a session. It ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) session: Arc<Session>,
@@ -99,7 +99,7 @@ pub(crate) struct Seat {
 }
 
 impl Session {
-    /// A session whose lease was asked for at this moment, and granted.
+    /// Creates a session whose lease was granted, and had been requested at `asked`.
     pub(crate) fn new(seconds: i64, lease: Lease, asked: Instant) -> Session {
         let proof = Proof { asked, number: 0, lease, has: Arc::default(), state: Standings::Alive };
         let (members, remains) = (HashMap::new(), Vec::new());
@@ -132,17 +132,17 @@ impl Session {
         self.state().proof.state == Standings::Alive
     }
 
-    /// Until when the lease is certain.
+    /// Returns until when the lease certainly lives.
     pub(crate) fn ends(&self) -> Instant {
         self.state().proof.ends()
     }
 
-    /// Resolves when there is another proof than at the time of this call.
+    /// Waits for the next proof after this call.
     pub(crate) fn proven(&self) -> Notified<'_> {
         self.proven.notified()
     }
 
-    /// Resolves when there is a later proof than this one. Cancel safe.
+    /// Waits until there is a later proof than number `number`. Cancel safe.
     pub(crate) async fn is_proven_after(&self, number: u64) {
         loop {
             let proven = self.proven();
@@ -153,17 +153,17 @@ impl Session {
         }
     }
 
-    /// Asks for a proof at once.
+    /// Requests a proof at once.
     pub(crate) fn want_proof(&self) {
         self.wanted.notify_one();
     }
 
-    /// Resolves when somebody wants a proof. For the heartbeat.
+    /// Waits until a claim requests a proof. For the heartbeat.
     pub(crate) fn wanted(&self) -> Notified<'_> {
         self.wanted.notified()
     }
 
-    /// The number of a heartbeat that begins now.
+    /// Counts a heartbeat that begins now, and returns its number.
     pub(crate) fn begins(&self) -> u64 {
         self.begun.fetch_add(1, Ordering::SeqCst) + 1
     }
@@ -173,37 +173,37 @@ impl Session {
         self.proven.notify_waiters();
     }
 
-    /// No more proofs. Wakes everybody who has a seat.
+    /// Notes that there will be no more proofs, and wakes all claims of the session.
     pub(crate) fn ended(&self) {
         let mut state = self.state();
         state.proof.state = Standings::Ended;
         state.members.values().for_each(|member| member.wake.notify_one());
         drop(state);
         self.proven.notify_waiters();
-        // Its task has nothing to do any more.
+        // Wakes the heartbeat task, so that it ends.
         self.want_proof();
     }
 
     // ---- leases and keys --------------------------------------------------------------------------------------------
 
-    /// Where new keys go.
+    /// Returns the lease under which new keys are put.
     pub(crate) fn lease(&self) -> Lease {
         self.state().lease
     }
 
-    /// From now on new keys go to `fresh`.
+    /// From now on, new keys are put under `fresh`. Returns the lease before.
     pub(crate) fn switch(&self, fresh: Lease) -> Lease {
         std::mem::replace(&mut self.state().lease, fresh)
     }
 
-    /// The keys that are on another lease than the present one.
+    /// Returns the keys that are on another lease than the current one.
     pub(crate) fn stragglers(&self) -> Vec<(Vec<u8>, Standing)> {
         let state = self.state();
         let places = state.members.iter().filter_map(|(key, member)| Some((key.clone(), member.place?)));
         places.filter(|(_, place)| place.lease != state.lease.id).collect()
     }
 
-    /// What was found of a straggler. One that nobody here moved is not moved any more.
+    /// Notes how a straggler stands now. If its key is on another lease or was created again, it is not moved any more.
     pub(crate) fn found(&self, key: &[u8], before: Standing, now: Option<Standing>) {
         let mut state = self.state();
         let lease = state.lease.id;
@@ -214,7 +214,8 @@ impl Session {
         }
     }
 
-    /// The keys of the locks that are held; of a session without any, one that tells no more than the raft term.
+    /// Returns the keys of the held locks. If no lock is held, returns one key that the user may read: its read shows
+    /// the raft term.
     pub(crate) fn held(&self) -> Vec<Vec<u8>> {
         let state = self.state();
         let held = state.members.iter().filter(|(_, member)| member.holds);
@@ -222,7 +223,7 @@ impl Session {
         if held.is_empty() { vec![state.last.clone()] } else { held }
     }
 
-    /// Leaves to the session what a claim had that was cut short.
+    /// Takes over what a claim has left that was dropped without a release.
     pub(crate) fn leave_behind(&self, remains: Remains) {
         self.state().remains.push(remains);
         self.want_proof();
@@ -236,7 +237,8 @@ impl Session {
         self.state().remains.retain(|remains| remains.own.value != own.value);
     }
 
-    /// Whether a claim is here, or was since this was last asked: one that comes and goes needs no session each time.
+    /// Whether a claim is in the session, or has joined since the last call. So a client whose claims come and go keeps
+    /// its session.
     pub(crate) fn is_in_use(&self) -> bool {
         let mut state = self.state();
         std::mem::take(&mut state.joined) || !state.members.is_empty()
@@ -249,7 +251,8 @@ impl Session {
 }
 
 impl Seat {
-    /// Notes where the claim's key is, and answers where it has to be: heartbeats take care of it from now on.
+    /// Notes where the claim's key is, and returns the lease on which it has to be. From now on heartbeats move the
+    /// key.
     pub(crate) fn stands(&self, place: Standing) -> Lease {
         let mut state = self.session.state();
         if let Some(member) = state.members.get_mut(&self.key) {
@@ -258,7 +261,7 @@ impl Seat {
         state.lease
     }
 
-    /// The key's place is the lock. The number of the last heartbeat that may not know of it.
+    /// Notes that the claim's place is the lock. Returns the number of the last heartbeat that may not include its key.
     pub(crate) fn holds(&self) -> u64 {
         if let Some(member) = self.session.state().members.get_mut(&self.key) {
             member.holds = true;
@@ -266,14 +269,14 @@ impl Seat {
         self.begun()
     }
 
-    /// The claim has no place any more.
+    /// Notes that the claim has no place any more.
     pub(crate) fn leaves(&self) {
         if let Some(member) = self.session.state().members.get_mut(&self.key) {
             (member.place, member.holds) = (None, false);
         }
     }
 
-    /// How many heartbeats were begun so far: only those after them are certain to know of what is so now.
+    /// Returns how many heartbeats have begun. Only later ones certainly include the present state.
     pub(crate) fn begun(&self) -> u64 {
         self.session.begun.load(Ordering::SeqCst)
     }

@@ -1,4 +1,5 @@
-//! The sessions of a client: one for each distinct ttl, kept alive by one task each, closed when idle.
+//! The sessions of a client: one for each distinct ttl. One task keeps each of them alive, and closes it when it is
+//! idle.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ use crate::session::{Seat, Session};
 use crate::slots::Slots;
 use crate::watches::Watches;
 
-/// A client's sessions, and all else that its claims share.
+/// A client's sessions, and everything else that its claims share.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     pub(crate) cluster: Arc<Cluster>,
@@ -26,12 +27,13 @@ pub(crate) struct Sessions {
     pub(crate) slots: Arc<Slots>,
     pub(crate) watches: Watches,
     pub(crate) random: Random,
-    /// The process that opened them.
+    /// The process that opened the sessions.
     process: u32,
-    /// Where heartbeats live.
+    /// The runtime on which heartbeats run.
     runtime: Handle,
     open: Mutex<BTreeMap<i64, Open>>,
-    /// One opens at a time; what it has asked for and not been told, by seconds.
+    /// Held while a session is opened, so that only one is opened at a time. The map has the requested grants that were
+    /// not answered, by ttl in seconds.
     opening: tokio::sync::Mutex<HashMap<i64, Grant>>,
 }
 
@@ -41,7 +43,7 @@ struct Open {
     heartbeat: AbortHandle,
 }
 
-/// How long the last words to a server may take.
+/// How long a client that is dropped may take to revoke its leases.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Sessions {
@@ -63,8 +65,8 @@ impl Sessions {
         &self.cluster.clock
     }
 
-    /// A seat in the session of so many seconds, which is opened if there is none. An error means that nothing was done
-    /// for the claim.
+    /// Joins the session with a ttl of `seconds`, and opens it if necessary. An error means that nothing was done for
+    /// the claim.
     pub(crate) async fn join(
         self: &Arc<Self>,
         call: &Call,
@@ -75,7 +77,8 @@ impl Sessions {
         if let Some(seat) = self.join_open(seconds, key, wake) {
             return Ok(seat);
         }
-        let too_late = || Error::unavailable(Done::No, "no session could be opened in time");
+        let too_late =
+            || Error::unavailable(Done::No, "no session with the server could be opened within the patience");
         let mut unanswered = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
         if let Some(seat) = self.join_open(seconds, key, wake) {
             return Ok(seat);
@@ -86,7 +89,7 @@ impl Sessions {
         Ok(self.begin(Session::new(seconds, lease, grant.asked), key, wake))
     }
 
-    /// A new grant, or the one that nobody answered, while much of it is left.
+    /// Returns the last unanswered grant if more than half of its ttl is left; otherwise a new one.
     fn grant(&self, unanswered: &mut HashMap<i64, Grant>, seconds: i64) -> Grant {
         let now = self.clock().now();
         let half = Duration::from_secs(seconds.unsigned_abs()) / 2;
@@ -110,15 +113,16 @@ impl Sessions {
         let heartbeat =
             heartbeat::keep_alive(session.clone(), self.cluster.clone(), Arc::downgrade(self), self.process);
         let heartbeat = self.runtime.spawn(heartbeat).abort_handle();
-        // One that was there before has run out: its task ends by itself.
+        // An older session under this key has ended; its task ends by itself.
         self.open().insert(session.seconds, Open { session, heartbeat });
         seat
     }
 
-    /// Gives no more seats in a session if nobody sits in it; its lease is to be revoked then. Whether it was.
+    /// Removes a session that no claim uses, so that no claim joins it any more. Returns whether it did; the caller
+    /// then revokes the lease.
     pub(crate) fn close_if_idle(&self, session: &Arc<Session>) -> bool {
         let mut open = self.open();
-        // Seats are given away under this lock.
+        // Claims join under this lock.
         let is_idle = !self.are_copied() && !session.is_in_use();
         if is_idle {
             remove(&mut open, session);
@@ -131,17 +135,17 @@ impl Sessions {
         self.open().values().any(|open| open.session.lease().id == lease)
     }
 
-    /// Whether this is a copy in a fork, which owns nothing: nothing is to be sent for it.
+    /// Whether this is a copy in a forked process. It owns nothing, so nothing may be sent for it.
     pub(crate) fn are_copied(&self) -> bool {
         self.process != std::process::id()
     }
 
-    /// Gives no more seats in a session: the next claim opens another.
+    /// Lets no more claims join a session: the next claim opens another one.
     pub(crate) fn fills_up(&self, session: &Arc<Session>) {
         remove(&mut self.open(), session);
     }
 
-    /// Gives no more seats in a session, and wakes those who have one.
+    /// Ends a session: no more claims join it, and those that have are woken.
     pub(crate) fn end(&self, session: &Arc<Session>) {
         remove(&mut self.open(), session);
         session.ended();
@@ -160,11 +164,11 @@ fn remove(open: &mut BTreeMap<i64, Open>, session: &Arc<Session>) {
 }
 
 impl Drop for Sessions {
-    /// A lease that is not revoked ends by itself: nobody keeps it alive.
+    /// Revokes the leases. A lease that is not revoked ends by itself, because its heartbeats have stopped.
     fn drop(&mut self) {
         let open = std::mem::take(&mut *self.open());
         if self.are_copied() {
-            // The leases are the parent's, and so are the sockets: neither they nor what is open on them is to be closed.
+            // Leases and sockets belong to the parent process: the sockets, and streams on them, must not be closed.
             std::mem::forget((open, self.cluster.clone()));
             return;
         }

@@ -37,15 +37,19 @@ pub(crate) enum Opening {
 }
 
 const PORT: u16 = 2379;
-/// etcd's own default of `--election-timeout`.
+/// etcd's own default for `--election-timeout`.
 const ELECTION: Duration = Duration::from_secs(1);
 const PARAMETERS: &str = "prefix, patience, lazy, election, user, pass; with etcds:// also ca, cert, key";
 
 impl Etcd {
-    /// The members at these addresses, `host[:port]` or `http[s]://host[:port]`, reached as etcd-client's own options
-    /// say. Keep-alive of connections, the demand for a leader and the renewal of login tokens are set by us.
+    /// A cluster with members at these addresses, `host[:port]` or `http[s]://host[:port]`.
     ///
-    /// `Invalid` without an address, or for one that is none.
+    /// `connecting` has etcd-client's own options. This library itself sets the keep-alive of connections, the
+    /// requirement of a leader, and the renewal of login tokens.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if there is no address, or if one is malformed.
     pub fn new<A: AsRef<str>>(
         addresses: impl IntoIterator<Item = A>,
         connecting: ConnectOptions,
@@ -55,26 +59,46 @@ impl Etcd {
         Etcd::of(endpoints?, connecting)
     }
 
-    /// Reads a URL: `etcd://[user:password@]host[:port][,host[:port]…]`, or `etcds://…` for TLS. The port is 2379 unless
-    /// it is named. A character of the user or the password that means something in a URL is escaped (`%40` for `@`).
+    /// Reads a URL: `etcd://[user:password@]host[:port][,host[:port]…]`, or `etcds://…` for TLS.
     ///
-    /// Parameters: `prefix` (stands before every name), `patience` (how long one request may take), `lazy=true` (opening
-    /// doesn't wait for a server), `election` (what the servers' `--election-timeout` is set to, 1 s by default: the
-    /// shortest ttl is five times that, in whole seconds), `user` and `pass` (who we are, where it doesn't stand before
-    /// the hosts); with TLS `ca` (a PEM file of the roots to trust instead of the public ones), `cert` and `key` (PEM
-    /// files of the client's certificate). `Invalid` for any other, and for a file that can't be read.
+    /// The default port is 2379. In the user and the password, characters with a meaning in URLs must be escaped (`%40`
+    /// for `@`).
+    ///
+    /// Parameters:
+    ///
+    /// - `prefix`: stands before every name.
+    /// - `patience`: how long one request may take.
+    /// - `lazy=true`: opening does not wait for a server.
+    /// - `election`: the servers' `--election-timeout`, 1 s by default. The shortest ttl is five times that, in whole
+    ///   seconds.
+    /// - `user` and `pass`: the login, if it does not stand before the hosts.
+    /// - With TLS, `ca`: a PEM file of the roots to trust instead of the public ones.
+    /// - With TLS, `cert` and `key`: PEM files of the client's certificate and its private key.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a malformed URL, for any other parameter, and for a file that cannot be read. `Unsupported` for
+    /// `etcds://` in a build without the feature `tls`.
     pub fn from_url(url: &str) -> Result<Etcd> {
         let mut url = Location::parse(url)?;
         let scheme = match url.scheme() {
             "etcd" => "http",
             "etcds" => "https",
-            other => return Err(Error::invalid(format!("{other}: is no URL of etcd: etcd:// or etcds://"))),
+            other => {
+                return Err(Error::invalid(format!(
+                    "{other}: is not a URL of etcd; it begins with etcd:// or etcds://"
+                )));
+            }
         };
         let (login, hosts) = split(&url)?;
         let endpoints: Result<Vec<String>> = hosts.split(',').map(|host| endpoint(scheme, host)).collect();
         let mut connecting = ConnectOptions::new();
         let login = match (login, take_login(&mut url)?) {
-            (Some(_), Some(_)) => return Err(Error::invalid("the URL says twice who we are")),
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid(
+                    "the URL has two logins: one before the hosts, and one in user and pass; give one",
+                ));
+            }
             (login, parameters) => login.or(parameters),
         };
         if let Some((user, password)) = login {
@@ -96,41 +120,62 @@ impl Etcd {
 
     fn of(endpoints: Vec<String>, connecting: ConnectOptions) -> Result<Etcd> {
         if endpoints.is_empty() {
-            return Err(Error::invalid("a cluster has one address at least"));
+            return Err(Error::invalid("a cluster needs at least one address"));
         }
         let (prefix, opening, election) = (Prefix::default(), Opening::Waits, ELECTION);
         Ok(Etcd { endpoints, connecting, prefix, opening, election, patience: None })
     }
 
-    /// Puts `prefix` before every name. `Invalid` as [`Prefix::new`] says.
+    /// Sets the prefix that stands before every name.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` as described at [`Prefix::new`].
     pub fn prefix(mut self, prefix: &str) -> Result<Etcd> {
         self.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
-    /// Says what the servers' `--election-timeout` is set to, 10 ms to 50 s as etcd has it; they can't be asked. The
-    /// shortest ttl depends on it.
+    /// Tells the library the servers' `--election-timeout`, because servers cannot be asked for it.
+    ///
+    /// The bounds are those of etcd, 10 ms to 50 s. The shortest ttl is five times the timeout, in whole seconds.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` outside of these bounds.
     pub fn election(mut self, timeout: Duration) -> Result<Etcd> {
         if !(Duration::from_millis(10)..=Duration::from_secs(50)).contains(&timeout) {
             return Err(Error::invalid(format!(
-                "an election timeout of etcd is 10 ms to 50 s, not {timeout:?}"
+                "etcd's election timeout must be 10 ms to 50 s, not {timeout:?}"
             )));
         }
         self.election = timeout;
         Ok(self)
     }
 
-    /// Opens without waiting for a server: its absence, or its refusal, is met by the first call instead.
+    /// Makes [`open`](Self::open) return without waiting for a server.
+    ///
+    /// If no server can be reached, or one refuses, the first call of the client fails instead.
     #[must_use]
     pub fn lazy(mut self) -> Etcd {
         self.opening = Opening::Lazy;
         self
     }
 
-    /// Opens a client. Unless lazy, it waits, for one patience at most, until a server has answered.
+    /// Opens a client.
     ///
-    /// `Unavailable` if none can be reached, `Rejected` if it refuses us or is older than etcd 3.4, `Unsupported` for TLS
-    /// in a build without the feature `tls`.
+    /// Unless lazy, this waits until a server has answered, for at most the patience.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if no server can be reached. `Rejected` if the server refuses the login, or is older than etcd
+    /// 3.4. `Unsupported` for TLS in a build without the feature `tls`. `Invalid` outside of a tokio runtime (unless
+    /// the options are [`dedicated`](Options::dedicated)), and for a patience below 1 ms.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, no client is opened, and nothing is left on the server. Connecting may go on in the
+    /// background, for at most the patience.
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = match self.patience {
             Some(patience) => options.patience(patience),
@@ -140,7 +185,7 @@ impl Etcd {
         options.open("etcd", &address, |context| EtcdDriver::open(self, context)).await
     }
 
-    /// The cluster for people: where it is, without who we are.
+    /// Returns the members' addresses for users, without user and password.
     pub(crate) fn address(&self) -> String {
         let hosts: Vec<&str> = self.endpoints.iter().map(|url| without_scheme(url)).collect();
         hosts.join(",")
@@ -148,7 +193,7 @@ impl Etcd {
 }
 
 impl std::fmt::Debug for Etcd {
-    /// Without who we are.
+    /// Leaves out the user and the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Etcd")
             .field("endpoints", &self.endpoints)
@@ -164,12 +209,13 @@ fn without_scheme(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, host)| host)
 }
 
-/// An address with the scheme and the port that it may lack. Errors don't repeat it: a stray password may be part of it.
+/// Returns an address with scheme and port, also if it lacked them. Errors do not repeat the address, because it may
+/// contain a password by mistake.
 fn endpoint(scheme: &str, address: &str) -> Result<String> {
     let (scheme, host) = match address.split_once("://") {
         Some((own @ ("http" | "https"), host)) => (own, host),
         Some(_) => {
-            return Err(Error::invalid("a member's address begins with http://, https://, or its host"));
+            return Err(Error::invalid("a member's address must begin with http://, https:// or the host"));
         }
         None => (scheme, address),
     };
@@ -183,13 +229,13 @@ fn endpoint(scheme: &str, address: &str) -> Result<String> {
         Some(port) if !name.is_empty() && name.chars().all(is_host) => {
             Ok(format!("{scheme}://{name}:{port}"))
         }
-        _ => Err(Error::invalid("a member's address is host or host:port")),
+        _ => Err(Error::invalid("a member's address must be host or host:port")),
     }
 }
 
 type Login = (String, String);
 
-/// Who we are, and the hosts.
+/// Splits a URL into the login and the hosts.
 fn split(url: &Location) -> Result<(Option<Login>, String)> {
     let base = without_scheme(url.base());
     let Some((login, hosts)) = base.rsplit_once('@') else {
@@ -200,7 +246,7 @@ fn split(url: &Location) -> Result<(Option<Login>, String)> {
     Ok((Some(login), hosts.trim_end_matches('/').to_owned()))
 }
 
-/// `%40` is `@`.
+/// Decodes `%` escapes: `%40` is `@`.
 fn unescape(text: &str) -> Result<String> {
     let wrong = || Error::invalid("a broken % escape in the URL's user or password");
     let mut bytes = Vec::with_capacity(text.len());
@@ -217,7 +263,7 @@ fn unescape(text: &str) -> Result<String> {
 fn take_login(url: &mut Location) -> Result<Option<Login>> {
     match (url.take("user"), url.take("pass")) {
         (None, None) => Ok(None),
-        (None, Some(_)) => Err(Error::invalid("pass goes with user")),
+        (None, Some(_)) => Err(Error::invalid("the URL has pass but no user; give both")),
         (Some(user), password) => Ok(Some((user, password.unwrap_or_default()))),
     }
 }
@@ -226,7 +272,9 @@ fn take_opening(url: &mut Location) -> Result<Opening> {
     match url.take("lazy").as_deref() {
         None | Some("false") => Ok(Opening::Waits),
         Some("true") => Ok(Opening::Lazy),
-        Some(other) => Err(Error::invalid(format!("{}: true or false", url.shown("lazy", other)))),
+        Some(other) => {
+            Err(Error::invalid(format!("{}: the value must be true or false", url.shown("lazy", other))))
+        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! Which keys of a queue are whose: small numbers, given to the claims of one client, and given again.
+//! Slots: small numbers that tell the keys of one client in one queue apart. They are given to claims, and used again.
 //!
-//! A new key for each acquisition would stay in etcd's history until the next compaction and slow its name down. So the
-//! first claim of a client on a name has slot 0, always the same key. A slot in which an attempt of unknown outcome may
-//! still arrive is not given again.
+//! A new key for each acquisition would stay in etcd's history until the next compaction, and slow the name down. So
+//! the first claim of a client on a name has slot 0, always the same key. A slot is not used again if an attempt of
+//! unknown outcome may still write its key.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,24 +16,24 @@ pub(crate) struct Slots(Mutex<Used>);
 #[derive(Debug, Default)]
 struct Used {
     names: HashMap<Name, Numbers>,
-    /// No slot below is given any more.
+    /// No slot below this one is given any more.
     floor: u32,
-    /// The first that was never given.
+    /// The lowest slot that was never given, on any name.
     unused: u32,
 }
 
-/// The slots of one name. To take one costs the same however many are taken: a client may have a waiter for each request
+/// The slots of one name. Taking one costs the same however many are taken: a client may have a waiter for each request
 /// that it serves.
 #[derive(Debug, Default)]
 struct Numbers {
     taken: usize,
-    /// Given before, and free again.
+    /// Slots that were given before, and are free again.
     free: BTreeSet<u32>,
-    /// From this one on none was given.
+    /// The lowest slot of this name that was never given.
     next: u32,
 }
 
-/// A claim's slot; given back when dropped.
+/// A claim's slot. It is given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) number: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Slot {
 }
 
 impl Slots {
-    /// The lowest that no other claim on this name has.
+    /// Takes the lowest slot that no other claim on this name has.
     pub(crate) fn take(self: &Arc<Self>, name: &Name) -> Slot {
         let mut used = self.used();
         let Used { names, floor, unused } = &mut *used;
@@ -52,7 +52,8 @@ impl Slots {
         Slot { number, name: name.clone(), slots: self.clone() }
     }
 
-    /// Gives none of the slots again that were given so far. A few keys become new ones; nothing is remembered by name.
+    /// Retires all slots that were given so far: none of them is given again. This costs a few new keys, but nothing
+    /// has to be remembered for each name.
     pub(crate) fn retire(&self) {
         let mut used = self.used();
         used.floor = used.unused;
@@ -65,7 +66,7 @@ impl Slots {
 }
 
 impl Numbers {
-    /// The lowest that is free and not below `floor`.
+    /// Takes the lowest free slot that is not below `floor`.
     fn take(&mut self, floor: u32) -> u32 {
         self.taken += 1;
         self.next = self.next.max(floor);
@@ -110,13 +111,13 @@ mod tests {
         assert_eq!(slots.take(&a).number, 0);
         slots.retire();
         let later = slots.take(&a);
-        assert_eq!(later.number, 2, "0 and 1 may yet be written to");
+        assert_eq!(later.number, 2, "0 and 1 may still be written to");
         drop(second);
         assert_eq!(slots.take(&a).number, 3, "2 is taken, and 1 is free but retired");
         drop(later);
         assert_eq!(slots.take(&a).number, 2);
         drop(other);
         assert_eq!(slots.take(&b).number, 2);
-        assert!(slots.used().names.is_empty(), "nothing is kept of names that nobody uses");
+        assert!(slots.used().names.is_empty(), "names that are not in use are forgotten");
     }
 }

@@ -1,4 +1,4 @@
-//! TLS: whom to trust, and who we are, from PEM files.
+//! TLS: the roots to trust, and the client's certificate, from PEM files.
 
 use etcd_client::ConnectOptions;
 use lock_core::{Location, Result};
@@ -37,7 +37,8 @@ pub(crate) fn take_certificates(_: &mut Location, _: ConnectOptions) -> Result<C
     Err(lock_core::Error::unsupported("this build of lock-etcd can't do TLS: its feature `tls` is off"))
 }
 
-/// A file that holds `what`: one without would be taken for one that trusts nobody.
+/// Reads a PEM file that must contain `what`. Without this check, a file without certificates would mean that no server
+/// is trusted.
 #[cfg(feature = "tls")]
 fn read_pem(url: &Location, parameter: &str, path: &str, what: &str) -> Result<Vec<u8>> {
     use lock_core::Error;

@@ -1,4 +1,4 @@
-//! The transactions: what is asked of the server in one step, and what its answer means.
+//! The transactions: what one request asks the server to do, and what the answer means.
 
 use etcd_client::{
     Compare, CompareOp, DeleteOptions, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnResponse,
@@ -8,14 +8,16 @@ use lock_core::Result;
 use crate::answers::{Answers, Place, Window};
 use crate::keys::{Own, Queue};
 
-/// So many places of our clients are asked for at a time: the own one, the one before it, and whether it is the first.
+/// How many places of our clients a transaction reads: the own one, the one before it, and enough to see whether that
+/// one is the first.
 const WINDOW: i64 = 4;
-/// So many keys of foreign clients and of deeper names are looked at in passing. More of them are another question.
+/// How many other keys (of foreign clients and of deeper names) a transaction reads. If there are more, a separate
+/// search reads them.
 const PASSING: i64 = 32;
-/// How many keys one request proves, or moves. A server takes 128 operations at most.
+/// How many keys one request proves, or moves. A server accepts 128 operations at most.
 pub(crate) const BATCH: usize = 64;
 
-/// Where a key of ours stands.
+/// How a key of ours stands: its revisions and its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) created: i64,
@@ -31,25 +33,26 @@ impl From<&Place> for Standing {
 
 // ---- taking a place -------------------------------------------------------------------------------------------------
 
-/// What became of an attempt to take a place.
+/// The outcome of an attempt to take a place.
 #[derive(Debug)]
 pub(crate) enum Entered {
-    /// It was taken. The newest places of our clients, and what else begins like them.
+    /// The place was taken. `around` are the newest places of our clients; `others` are other keys that begin like the
+    /// queue's places.
     Taken { standing: Standing, around: Window, others: Window },
-    /// It was not.
+    /// The place was not taken.
     Refused(Found),
 }
 
-/// Who is there, where no place was taken.
+/// What exists in a queue in which no place was taken.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// What the own key holds.
+    /// The own key, if it exists.
     pub(crate) own: Option<Place>,
-    /// The release of this owner was there before.
+    /// The tombstone exists: this owner was released before the attempt arrived.
     pub(crate) buried: bool,
-    /// The oldest place of one of our clients, where the attempt did not want to wait.
+    /// The oldest place of our clients. Read only by an attempt that does not wait.
     pub(crate) first: Option<Place>,
-    /// What else begins like it.
+    /// Other keys that begin like the queue's places.
     pub(crate) others: Window,
 }
 
@@ -64,7 +67,7 @@ pub(crate) fn enter(own: &Own, lease: i64) -> Txn {
     Txn::new().when(absent).and_then(taken).or_else(own_and_tombstone(own, lease))
 }
 
-/// The same, if none of our clients has a place.
+/// Takes a place if none of our clients has one.
 pub(crate) fn enter_if_free(own: &Own, lease: i64, known: Others) -> Txn {
     let (mut absent, put) = taking(own, lease);
     absent.push(Compare::create_revision(own.queue.ours(), CompareOp::Equal, 0).with_prefix());
@@ -75,12 +78,12 @@ pub(crate) fn enter_if_free(own: &Own, lease: i64, known: Others) -> Txn {
     Txn::new().when(absent).and_then(taken).or_else(who_is_there(own, lease))
 }
 
-/// What is known of the other keys that begin like a queue's places.
+/// How many other keys begin like a queue's places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Others {
-    /// A look in passing shows them all.
+    /// Few enough that a transaction can read them all.
     Few,
-    /// It doesn't, and costs more the more there are.
+    /// More: the more there are, the longer a read of some of them takes.
     Many,
 }
 
@@ -90,7 +93,7 @@ fn taking(own: &Own, lease: i64) -> (Vec<Compare>, TxnOp) {
     (vec![absent(own.key.clone()), absent(own.tombstone(lease))], put)
 }
 
-/// Reads the answer of either.
+/// Reads the answer to [`enter`] or to [`enter_if_free`].
 pub(crate) fn entered(answer: &TxnResponse, lease: i64) -> Result<Entered> {
     let mut answers = Answers::from(answer);
     let revision = answers.revision;
@@ -105,7 +108,7 @@ pub(crate) fn entered(answer: &TxnResponse, lease: i64) -> Result<Entered> {
 
 // ---- looking --------------------------------------------------------------------------------------------------------
 
-/// Who is there, for who does not want to wait.
+/// Looks who has places, for a claim that does not wait.
 pub(crate) fn look_if_free(own: &Own, lease: i64) -> Txn {
     Txn::new().and_then(who_is_there(own, lease))
 }
@@ -127,12 +130,12 @@ fn own_and_tombstone(own: &Own, lease: i64) -> Vec<TxnOp> {
 
 fn found(mut answers: Answers) -> Result<Found> {
     let (own, buried) = (answers.place()?, answers.place()?.is_some());
-    // Who waits has not asked for more.
+    // An attempt that waits has not read the rest.
     let first = answers.place().unwrap_or_default();
     Ok(Found { own, buried, first, others: answers.window().unwrap_or(Window::UNKNOWN) })
 }
 
-/// The own key, and those of our clients' places that stand before it, the newest first.
+/// Reads the own key, and the places of our clients before it, the newest first.
 pub(crate) fn look(own: &Own, created: i64) -> Txn {
     let before = newest().with_max_create_revision(created - 1);
     Txn::new().and_then([TxnOp::get(own.key.clone(), None), TxnOp::get(own.queue.ours(), Some(before))])
@@ -143,18 +146,18 @@ pub(crate) fn looked(answer: &TxnResponse) -> Result<(Option<Place>, Window)> {
     Ok((answers.place()?, answers.window()?))
 }
 
-/// The newest places of our clients, with their values: the one before our own may be the holder's.
+/// The newest places of our clients, with their values: the place before our own may be the holder's.
 pub(crate) fn newest() -> GetOptions {
     GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Descend).with_limit(WINDOW)
 }
 
-/// The oldest.
+/// The oldest places of our clients.
 pub(crate) fn oldest() -> GetOptions {
     GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(WINDOW)
 }
 
-/// Some of what begins like our clients' places and lies before them: foreign ones, and other names. Without what they
-/// hold, which may be more than an answer can be.
+/// Some of the keys before our clients' places: foreign places, and keys of other names. Without their values, which
+/// may be too large for one answer.
 pub(crate) fn others(queue: &Queue) -> GetOptions {
     keys_only().with_range(queue.ours()).with_limit(PASSING)
 }
@@ -165,21 +168,21 @@ pub(crate) fn keys_only() -> GetOptions {
 
 // ---- giving up ------------------------------------------------------------------------------------------------------
 
-/// Deletes the key if it is the one that this owner made: also if a revoke has put another owner into it since.
+/// Deletes the key if this owner created it, even if a revoke has put another owner into it since.
 pub(crate) fn give_back(own: &Own, created: i64) -> Txn {
     let delete = TxnOp::delete(own.key.clone(), None);
     let is_the_one = Compare::create_revision(own.key.clone(), CompareOp::Equal, created);
     Txn::new().when([is_the_one]).and_then([delete, rest(&own.queue)])
 }
 
-/// Deletes the key if it is this owner's.
+/// Deletes the key if its value is this owner's.
 pub(crate) fn release(own: &Own) -> Txn {
     let delete = TxnOp::delete(own.key.clone(), None);
     Txn::new().when([is_owners(own)]).and_then([delete, rest(&own.queue)])
 }
 
-/// The same, and makes certain that no attempt of this owner under this lease takes effect any more: it would have to
-/// find the lease alive, and while that lives the tombstone does.
+/// Deletes the key if its value is this owner's. Also puts a tombstone, so that no later attempt of this owner under
+/// this lease takes effect: such an attempt needs the lease alive, and the tombstone lives as long as the lease.
 pub(crate) fn bury(own: &Own, lease: i64) -> Txn {
     let tombstone = || TxnOp::put(own.tombstone(lease), "", Some(PutOptions::new().with_lease(lease)));
     let delete = TxnOp::delete(own.key.clone(), None);
@@ -190,12 +193,12 @@ fn is_owners(own: &Own) -> Compare {
     Compare::value(own.key.clone(), CompareOp::Equal, own.value.clone())
 }
 
-/// Some of who is left of our clients.
+/// Reads some of the places of our clients that are left.
 fn rest(queue: &Queue) -> TxnOp {
     TxnOp::get(queue.ours(), Some(keys_only().with_prefix().with_limit(WINDOW)))
 }
 
-/// Who is left, if the key was this owner's.
+/// Returns the places that are left; `None` if the key was not this owner's.
 pub(crate) fn released(answer: &TxnResponse) -> Result<Option<Window>> {
     let mut answers = Answers::from(answer);
     if !answers.succeeded || answers.deleted()? == 0 {
@@ -206,13 +209,13 @@ pub(crate) fn released(answer: &TxnResponse) -> Result<Option<Window>> {
 
 // ---- sessions -------------------------------------------------------------------------------------------------------
 
-/// Reads these keys, all at one moment.
+/// Reads these keys, all at one revision.
 pub(crate) fn read(keys: &[Vec<u8>]) -> Txn {
     let gets: Vec<TxnOp> = keys.iter().map(|key| TxnOp::get(key.clone(), Some(keys_only()))).collect();
     Txn::new().and_then(gets)
 }
 
-/// What of them is there, and the raft term of the answer.
+/// Returns those of the keys that exist, and the raft term of the answer.
 pub(crate) fn were_read(answer: &TxnResponse, keys: usize) -> Result<(Vec<Place>, u64)> {
     let mut answers = Answers::from(answer);
     let mut found = Vec::with_capacity(keys);
@@ -222,8 +225,8 @@ pub(crate) fn were_read(answer: &TxnResponse, keys: usize) -> Result<(Vec<Place>
     Ok((found, answers.term))
 }
 
-/// Puts keys onto another lease, each if it is as it was last seen: what was revoked or has ended stays so. A key keeps
-/// its create revision, and with it its place and its token.
+/// Moves keys to another lease. Each key is moved only if it is unchanged since it was last seen, so that a revoke or
+/// an end is not undone. A moved key keeps its create revision, and so its place and its token.
 pub(crate) fn move_to(lease: i64, keys: &[(Vec<u8>, Standing)]) -> Txn {
     let moves: Vec<TxnOp> = keys
         .iter()
@@ -242,7 +245,7 @@ pub(crate) fn move_to(lease: i64, keys: &[(Vec<u8>, Standing)]) -> Txn {
     Txn::new().and_then(moves)
 }
 
-/// How each of them stands now; `None` for one that is gone.
+/// Returns how each of the keys stands now; `None` for a key that is gone.
 pub(crate) fn moved(
     answer: &TxnResponse,
     lease: i64,
@@ -262,18 +265,18 @@ pub(crate) fn moved(
 
 // ---- taking a lock from its holder ----------------------------------------------------------------------------------
 
-/// Gives the holder's key another owner, under another lease, if it is as it was seen.
+/// Gives the holder's key another owner and another lease, if it is unchanged since it was seen.
 pub(crate) fn replace(holder: &Place, value: Vec<u8>, lease: i64, word: Option<Vec<u8>>) -> Txn {
     let put = TxnOp::put(holder.key.clone(), value, Some(PutOptions::new().with_lease(lease)));
     taking_away(holder, put, word)
 }
 
-/// Deletes the holder's key, if it is as it was seen.
+/// Deletes the holder's key, if it is unchanged since it was seen.
 pub(crate) fn remove(holder: &Place, word: Option<Vec<u8>>) -> Txn {
     taking_away(holder, TxnOp::delete(holder.key.clone(), Some(DeleteOptions::new())), word)
 }
 
-/// A holder of ours is left word of it for as long as its lease lives.
+/// Takes the key away. If the holder is one of ours, a marker key tells it so, for as long as the holder's lease lives.
 fn taking_away(holder: &Place, away: TxnOp, word: Option<Vec<u8>>) -> Txn {
     let mut done = vec![away];
     done.extend(word.map(|key| TxnOp::put(key, "", Some(PutOptions::new().with_lease(holder.lease)))));

@@ -1,8 +1,9 @@
-//! Watches, seen from the claims: on the key before one's own, and on one's own.
+//! Watches, as claims use them: on the key before a claim's own key, and on its own key.
 //!
-//! A waiter watches from *now*, and looks again once the watch is there. From a revision that is past already, and the
-//! next one is past as soon as anybody writes, a server serves a watch from its slow path, 90 ms late. Even "now" is past
-//! if somebody writes while the watch is made: so it is made twice, and the first event counts.
+//! A waiter watches from *now*, and looks again once the server has made the watch. It does not watch from a known
+//! revision: as soon as another client writes, that revision is in the past, and the server then serves the watch from
+//! its slow path, 90 ms late. Even "now" is in the past if another client writes while the watch is made. So each such
+//! watch is made twice, and the first event counts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +16,17 @@ use crate::cluster::Cluster;
 use crate::feed::Feed;
 use crate::transactions::Standing;
 
-/// Where the claims of a client watch. The feed ends when this is dropped.
+/// The watches of a client's claims. The feed ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watches {
     table: Table,
     orders: mpsc::UnboundedSender<Order>,
-    /// Until the first watch starts it.
+    /// The feed, until the first watch starts it.
     feed: Mutex<Option<Feed>>,
     clock: Clock,
 }
 
-/// The watches that somebody has. Cheap to clone.
+/// The watches that claims have. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table(Arc<Mutex<Entries>>);
 
@@ -40,42 +41,43 @@ pub(crate) struct Entries {
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
     pub(crate) kind: Kind,
-    /// Told of events.
+    /// Notified of events.
     pub(crate) wake: Arc<Notify>,
-    /// Whether the server was asked for it.
+    /// Whether the server was asked for the watch.
     pub(crate) watched: bool,
-    /// Told once the server has made it.
+    /// Receives the outcome once the server has made the watch.
     pub(crate) made: Option<oneshot::Sender<Result<(), Trouble>>>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// Of a key that is waited for: wakes when it goes.
+    /// A key that a claim waits for: the claim is woken when the key is deleted.
     Before,
-    /// Of an own key, with this value, last seen at this revision: wakes when it goes, or becomes another's.
+    /// A claim's own key, last seen with this value at this revision. The claim is woken when the key is deleted or
+    /// gets another owner.
     Own { value: Vec<u8>, modified: i64 },
 }
 
-/// What the feed is told.
+/// What the feed is told to do.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// There is a watch to be made, at once.
+    /// Make this watch at once.
     Now(i64),
-    /// There is one that may wait a little: most locks are given back before anybody could take them away.
+    /// Make this watch a little later: most locks are released before another client could take them away.
     Soon(i64),
-    /// Nobody has it any more.
+    /// Remove this watch.
     Gone(i64),
 }
 
-/// Why a watch can't be made.
+/// Why a watch cannot be made.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
-    /// The server won't do it for this user.
+    /// The server refuses it to this user.
     Refused(String),
     Broken(String),
 }
 
-/// A claim that watches; stops when dropped.
+/// A claim's watch. It ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Watching {
     id: i64,
@@ -95,10 +97,10 @@ impl Watches {
         Watches { table, orders, feed: Mutex::new(Some(feed)), clock }
     }
 
-    /// Watches a key from now on. Returns once the server has made the watch; whatever happens to the key from then on
-    /// wakes.
+    /// Watches a key from now on. Returns once the server has made the watch. Every deletion of the key from then on
+    /// notifies `wake`.
     ///
-    /// `Unsupported` if this user may not.
+    /// `Unsupported` if the user has no right to watch.
     pub(crate) async fn before(&self, call: &Call, key: &[u8], wake: &Arc<Notify>) -> Result<Watching> {
         let (made, told) = oneshot::channel();
         let entry = Entry {
@@ -109,7 +111,7 @@ impl Watches {
             made: Some(made),
         };
         let watching = self.add(entry, Order::Now);
-        let broken = |_| Trouble::Broken("the feed of wake-ups has ended".to_owned());
+        let broken = |_| Trouble::Broken("the client's task for wake-ups has ended".to_owned());
         match call.within(told).await.map(|told| told.unwrap_or_else(|ended| Err(broken(ended)))) {
             Some(Ok(())) => Ok(watching),
             Some(Err(Trouble::Refused(why))) => Err(Error::unsupported(format!("{REFUSED}: {why}"))),
@@ -118,7 +120,7 @@ impl Watches {
         }
     }
 
-    /// Watches an own key, from where it was last seen on, and soon.
+    /// Watches a claim's own key from its last seen revision on. The watch is made a little later.
     pub(crate) fn own(&self, key: &[u8], value: &[u8], standing: Standing, wake: &Arc<Notify>) -> Watching {
         let kind = Kind::Own { value: value.to_vec(), modified: standing.modified };
         self.add(
@@ -132,7 +134,7 @@ impl Watches {
             tokio::spawn(feed.run(self.clock.clone()));
         }
         let id = self.table.add(entry);
-        // If the feed has ended, so has its runtime.
+        // Fails only if the feed has ended, which means that its runtime has ended.
         let _: Result<(), _> = self.orders.send(order(id));
         Watching { id, table: self.table.clone(), orders: self.orders.clone() }
     }
@@ -152,7 +154,7 @@ impl Table {
         id
     }
 
-    /// The watch's owner has something to look at.
+    /// Wakes the claim that has this watch.
     pub(crate) fn wake(&self, id: i64) {
         if let Some(entry) = self.entries().watches.get(&id) {
             entry.wake.notify_one();
@@ -165,10 +167,10 @@ impl Table {
 }
 
 impl Entry {
-    /// Tells who waits for it that it is made, or won't be.
+    /// Tells the claim that waits for this watch whether it was made.
     pub(crate) fn is_made(&mut self, outcome: Result<(), Trouble>) {
         if let Some(made) = self.made.take() {
-            // Who asked may have gone.
+            // The claim may not wait any more.
             drop(made.send(outcome));
         }
     }
@@ -181,4 +183,4 @@ impl Drop for Watching {
     }
 }
 
-const REFUSED: &str = "the server refuses a watch; waiting falls back to looking again and again";
+const REFUSED: &str = "the server refuses a watch to this user; waiters poll instead";

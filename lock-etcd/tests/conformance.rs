@@ -1,4 +1,5 @@
-//! etcd under the suite: a server of its own, with elections as short as leases of a second need.
+//! The conformance suite on etcd: each run has a server of its own, whose elections are short enough for leases of a
+//! second.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,18 +23,18 @@ impl Backend for Etcd {
         &servers::Etcd
     }
 
-    /// Leases have whole seconds. One of them leaves a call a third of a second, which is short for a server that syncs each
-    /// write, on a machine with other work.
+    /// Leases have whole seconds. With a ttl of one second, a call has a third of a second. That is short for a server
+    /// that syncs each write, on a machine with other work.
     fn ttl(&self) -> Duration {
         Duration::from_secs(2)
     }
 
-    /// gRPC, over HTTP/2.
+    /// gRPC runs over HTTP/2.
     fn multiplexes(&self) -> bool {
         true
     }
 
-    /// As many as a renewal asks about: a server takes 128 operations.
+    /// The number of keys that one renewal asks about. A server accepts 128 operations.
     fn proven_at_once(&self) -> usize {
         64
     }
@@ -59,13 +60,13 @@ impl Backend for Etcd {
             Need::Counters | Need::Residue | Need::Age | Need::Interrupt if server.owned().is_none() => {
                 Err("the server was not started here: others may use it too".to_owned())
             }
-            Need::OneTrip => {
-                Err("who does not wait looks before it takes a place; tests of its own lose that answer"
-                    .to_owned())
-            }
-            Need::Age => Err("no key stays behind that could get old".to_owned()),
-            Need::Interrupt => Err("etcd cuts nobody's connections".to_owned()),
-            Need::ServerClock => Err("leases end by Go's monotonic clock, which nobody sets".to_owned()),
+            Need::OneTrip => Err(
+                "a claim that does not wait looks before it takes a place; etcd's own tests lose that answer"
+                    .to_owned(),
+            ),
+            Need::Age => Err("no key is left on the server that could get old".to_owned()),
+            Need::Interrupt => Err("etcd cannot be told to cut a client's connections".to_owned()),
+            Need::ServerClock => Err("leases end by Go's monotonic clock, which is never set".to_owned()),
             _ => Ok(()),
         }
     }
@@ -80,7 +81,7 @@ impl Backend for Etcd {
         raw.delete(holder.key(), Some(DeleteOptions::new())).await.expect("an answer");
     }
 
-    /// What clients sent, keep-alives and what is said on streams of watches among it; what was written to the store.
+    /// What clients have sent, including keep-alives and messages on watch streams; and what was written to the store.
     async fn counters(&self, url: &str) -> Counters {
         let metrics = metrics(hosts(url)).await;
         let received = |method: &&str| {
@@ -89,7 +90,7 @@ impl Backend for Etcd {
                 .expect("the server counts what it is sent")
         };
         let written = |what: &&str| {
-            // As the metric has been called since 3.5, and before.
+            // The metric's names since etcd 3.5, and before.
             let [now, before] = ["etcd_mvcc", "etcd_debugging_mvcc"].map(|of| format!("{of}_{what}_total "));
             sum(&metrics, &now, "")
                 .or_else(|| sum(&metrics, &before, ""))
@@ -101,7 +102,7 @@ impl Backend for Etcd {
         }
     }
 
-    /// Every key. A lease is its client's, not a lock's.
+    /// Counts every key. Leases do not count: a lease belongs to a client and not to a lock.
     async fn residue(&self, url: &str) -> u64 {
         let all = GetOptions::new().with_all_keys().with_count_only();
         let found = raw(url).await.get("", Some(all)).await.expect("an answer");
@@ -109,7 +110,7 @@ impl Backend for Etcd {
     }
 }
 
-/// Whatever a client sends for its locks.
+/// The gRPC methods that a client uses for its locks.
 const SENT: [&str; 8] =
     ["Range", "Put", "DeleteRange", "Txn", "LeaseGrant", "LeaseRevoke", "LeaseKeepAlive", "Watch"];
 
@@ -127,7 +128,7 @@ async fn raw(url: &str) -> etcd_client::Client {
 async fn metrics(address: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    let mut stream = tokio::net::TcpStream::connect(address).await.expect("up");
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("the server is up");
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.expect("it takes requests");
     let mut answer = Vec::new();
@@ -135,7 +136,7 @@ async fn metrics(address: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The sum of all lines that begin like this and hold that, if there are any.
+/// The sum of the numbers in all lines that begin with `name` and contain `with`; `None` if there is no such line.
 fn sum(metrics: &str, name: &str, with: &str) -> Option<u64> {
     let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(with));
     let number = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok());

@@ -1,4 +1,4 @@
-//! Locks of Go's client and of `etcdctl` beside ours, on servers of their own.
+//! Locks of Go's client and of `etcdctl` together with ours, on servers of their own.
 
 use lock_conformance::interop::{self, Kind};
 use lock_conformance::{Verdict, servers};

@@ -1,4 +1,4 @@
-//! A server in this process, and the wires to it: a mutex where others have a network.
+//! A server in this process, and the wires to it: a mutex takes the place of a network.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,11 +17,11 @@ use crate::wire::{Inbox, Pushed, Reply, Wire};
 /// A server with its clock and its clients.
 #[derive(Debug)]
 pub(crate) struct Host<S: Server> {
-    /// Which of all servers it is.
+    /// Identifies this server among all servers.
     id: Owner,
     clock: ServerClock,
     state: Mutex<State<S>>,
-    /// The server's next expiry is sooner than it was.
+    /// Notified when the server's next expiry is sooner than it was.
     sooner: Notify,
     /// Cuts every wire.
     pub(crate) cut: Cut,
@@ -44,21 +44,21 @@ struct Client<S: Server> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cut(Arc<AtomicBool>);
 
-/// What clients have sent, what it did, and what is left of it.
+/// What clients have sent, what that changed, and what is left of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests that arrived.
     pub requests: u64,
-    /// How often one of them changed who holds, waits, or is refused.
+    /// How often a request changed who holds, waits, or is refused.
     pub writes: u64,
-    /// How many things locks have left on the server, but for tokens: holders, waiters, wishes to be told.
+    /// How many things locks have left on the server, without tokens: holders, waiters, clients that listen.
     pub kept: u64,
-    /// How many names it remembers for their tokens.
+    /// How many names the server remembers for their tokens.
     pub tokens: u64,
 }
 
 impl<S: Server> Host<S> {
-    /// Which server it is, and what stands before names there.
+    /// Returns which server this is, and the prefix of names on it.
     pub(crate) fn identity(&self, prefix: &Prefix) -> String {
         format!("{} {}", self.id, prefix.as_str())
     }
@@ -74,7 +74,7 @@ impl<S: Server> Host<S> {
         }
     }
 
-    /// A wire for a new client, which `cut` cuts. Lives on the current runtime.
+    /// Creates a wire for a new client, which `cut` cuts. Its task runs on the current runtime.
     pub(crate) fn connect(self: &Arc<Self>, cut: &Cut) -> LocalWire<S> {
         let mut state = self.state();
         state.last_client += 1;
@@ -83,9 +83,9 @@ impl<S: Server> Host<S> {
         LocalWire { host: self.clone(), client, cut: cut.clone(), bell }
     }
 
-    /// Does what a client could ask for, past the network and the counters.
+    /// Does what a client could ask for, without the network and the counters.
     pub(crate) fn order(&self, request: S::Request) -> S::Answer {
-        // Nobody's: real clients are counted from one.
+        // No client has this number: real clients are counted from one.
         self.handle(ClientId(0), request, 0).answer
     }
 
@@ -96,7 +96,7 @@ impl<S: Server> Host<S> {
         Counters { requests, writes: server.writes(), kept, tokens: server.tokens() }
     }
 
-    /// Puts the server that `begin` makes of the time in the place of this one, as a restart without its data does.
+    /// Replaces the server by the one that `begin` makes of the time, as a restart without its data does.
     pub(crate) fn restart(&self, begin: impl FnOnce(ServerTime) -> S) {
         self.state().server = begin(self.clock.now());
         self.tell_gap(|cut| !cut.is_cut() && !self.cut.is_cut());
@@ -129,7 +129,7 @@ impl<S: Server> Host<S> {
         self.deliver(state, pushes);
     }
 
-    /// Delivers what can be delivered, without the server's lock: an inbox may ask something in turn.
+    /// Delivers the messages that can be delivered, without the server's lock: an inbox may send a request itself.
     fn deliver(&self, state: MutexGuard<'_, State<S>>, pushes: Vec<(ClientId, S::Push)>) {
         if pushes.is_empty() || self.cut.is_cut() {
             return;
@@ -145,15 +145,15 @@ impl<S: Server> Host<S> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<S>> {
-        // No server panics, so that a poisoned one is whole.
+        // No server panics, so a poisoned one is complete.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Wakes the server when something runs out. Every wire has one, because any of their runtimes may end first.
+/// Wakes the server when something expires. Every wire has such a task, because any of their runtimes may end first.
 async fn ring<S: Server>(host: Arc<Host<S>>) {
     loop {
-        // From here on no change goes unnoticed: `Notified` counts from when it is made.
+        // From here on no change is missed: `Notified` counts from its creation.
         let sooner = host.sooner.notified();
         let next = host.state().server.next_expiry();
         let due = async {
@@ -188,7 +188,7 @@ impl Cut {
     }
 }
 
-/// A wire within the process: nothing is late, and everything is lost while it is cut.
+/// A wire within the process. No message is late, and every message is lost while it is cut.
 pub(crate) struct LocalWire<S: Server> {
     host: Arc<Host<S>>,
     client: ClientId,
@@ -206,7 +206,7 @@ impl<S: Server> LocalWire<S> {
 impl<S: Server> Wire<S> for LocalWire<S> {
     async fn ask(&self, request: S::Request) -> Reply<S::Answer> {
         if self.is_cut() {
-            // Lost: nobody will ever answer it.
+            // The request is lost and will never be answered.
             std::future::pending::<()>().await;
         }
         self.host.handle(self.client, request, 1)
@@ -234,7 +234,7 @@ impl<S: Server> Drop for LocalWire<S> {
 }
 
 impl<S: Server> fmt::Debug for LocalWire<S> {
-    /// Without the server: what that keeps is not this client's.
+    /// Leaves out the server: what it keeps is not this client's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalWire")
             .field("client", &self.client)

@@ -1,6 +1,6 @@
 //! The driver of a [`LeaseServer`]: compare-and-set, one request per call, wake-ups that the server pushes.
 //!
-//! It shows what a backend of this family has to do, and how little that is.
+//! It shows everything that a backend of this family has to do.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -31,20 +31,20 @@ pub struct LeaseDriver {
 struct Link {
     connection: Connection<LeaseServer>,
     prefix: Prefix,
-    /// Who listens here.
+    /// Waiters that listen, by the name of the lock.
     hub: Hub,
-    /// The owners that hold, and are told of a revoke.
+    /// Holders that are told of a revoke, by their owner.
     holders: Hub,
-    /// Whether the server was asked to tell of revokes: what it may forget, if it has heard it.
+    /// Whether the server was asked to tell of revokes. After a gap it may have forgotten that, so it is asked again.
     asked_to_watch: AtomicBool,
-    /// Whether it has said that it does.
+    /// Whether the server has confirmed that it tells of revokes.
     watches: AtomicBool,
-    /// Of the last `Listen`.
+    /// The serial of the last `Listen`.
     serial: AtomicU64,
 }
 
 impl LeaseDriver {
-    /// A driver of the server at the other end of `wire`, called `server`.
+    /// Creates a driver of the server at the other end of `wire`, called `server`.
     pub fn new(wire: Arc<dyn Wire<LeaseServer>>, server: &str, prefix: Prefix, clock: Clock) -> LeaseDriver {
         let link = Arc::new(Link {
             connection: Connection::new(wire, clock),
@@ -60,7 +60,7 @@ impl LeaseDriver {
         LeaseDriver { server: link, info: Arc::new(info(server)) }
     }
 
-    /// The same, of a server that other drivers are of, too.
+    /// Sets the identity of the server, which is the same for all drivers of that server.
     #[must_use]
     pub(crate) fn of(mut self, identity: String) -> LeaseDriver {
         self.info = Arc::new(Info { identity: Some(identity), ..Info::clone(&self.info) });
@@ -91,9 +91,9 @@ fn info(server: &str) -> Info {
         wakes: Wakes::Pushed,
         min_ttl: SHORTEST_TTL,
         max_ttl: LONGEST_TTL,
-        clock: "the process's own, which nobody sets",
+        clock: "the process's own, which is not set from outside",
         data_loss:
-            "everything is lost with the process, and so are all holders; a new one's tokens go on above the \
+            "everything is lost with the process, holders included; a new process's tokens are higher than the \
                     old one's unless the machine's clock was set back in between"
                 .to_owned(),
         requests_per_hand_over: 2,
@@ -146,7 +146,7 @@ impl Link {
         self.prefix.key(name).into()
     }
 
-    /// The end of the call in the server's time, which is asked for once.
+    /// Returns the end of the call in the server's time. Asks for that time if no answer has told it yet.
     async fn deadline(&self, call: &Call) -> Result<ServerTime> {
         loop {
             match self.connection.deadline(call) {
@@ -157,14 +157,14 @@ impl Link {
     }
 
     fn wake(&self, key: &Key) {
-        // The server has our keys from us: they begin with our prefix.
+        // The server knows our keys from us, so they begin with our prefix.
         let Some(name) = self.prefix.strip(key) else { return };
         self.hub.wake(name);
-        // Does nothing, unless the message that nobody listens any more was lost.
+        // Does nothing, unless the message that no claim listens any more was lost.
         self.stop_listening(key);
     }
 
-    /// The server may have forgotten who listens, and a release may have gone unheard.
+    /// Listens again: the server may have forgotten the listeners, and the message of a release may be lost.
     fn listen_again(&self) {
         for name in self.hub.listened() {
             let serial = self.next_serial();
@@ -181,9 +181,9 @@ impl Link {
         self.serial.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Tells the server that nobody listens to `key` here, if that is so.
+    /// Tells the server that no claim of this client listens to `key`, if that is so.
     fn stop_listening(&self, key: &Key) {
-        // Read before the look: whoever begins to listen after the look has a higher one.
+        // Read before the look: a claim that begins to listen after the look has a higher serial.
         let serial = self.serial.load(Ordering::SeqCst);
         if !self.prefix.strip(key).is_some_and(|name| self.hub.has(name)) {
             self.connection.tell(Ask::Unlisten { key: key.clone(), serial });
@@ -191,19 +191,19 @@ impl Link {
     }
 }
 
-/// The server did not even say what time it is: the attempt was never sent.
+/// The error of an attempt that was never sent, because the server did not even tell its time.
 fn not_sent(e: Error) -> Error {
     Error::unavailable(Done::No, e.message()).with_source(e)
 }
 
-/// One owner's business with one lock.
+/// One owner's claim on one lock.
 #[derive(Debug)]
 struct LeaseClaim {
     server: Arc<Link>,
     key: Key,
     request: Request,
     listener: Option<Listener>,
-    /// For a revoke, while it holds.
+    /// Listens to a revoke while the claim holds the lock.
     watching: Option<Listening>,
 }
 
@@ -211,7 +211,8 @@ struct LeaseClaim {
 impl Claim for LeaseClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = &self.call();
-        // Refused once, we know the server's time better than before; a second time it really is too late.
+        // After one refusal the server's time is known better than before. After a second one the attempt is indeed too
+        // late.
         for _ in 0..2 {
             let deadline = self.server.deadline(call).await?;
             let Request { owner, ttl, .. } = self.request;
@@ -232,7 +233,7 @@ impl Claim for LeaseClaim {
     }
 
     async fn listen(&mut self) -> Result<()> {
-        // Ours before the server's: what is pushed in between must find a listener.
+        // The client listens before the server does, so that a message in between finds a listener.
         let listener = Listener::new(&self.server, &self.request.name, &self.key);
         let request = Ask::Listen { key: self.key.clone(), serial: self.server.next_serial() };
         self.server.ask(&self.call(), request).await?;
@@ -250,10 +251,10 @@ impl Claim for LeaseClaim {
     }
 
     async fn watch(&mut self) -> Result<Watched> {
-        // Ours before the server's: what is pushed in between must find a listener.
+        // The client listens before the server does, so that a message in between finds a listener.
         let watching = self.server.holders.listen(&self.request.owner.to_name());
         if !self.server.watches.load(Ordering::SeqCst) {
-            // Before the question: a gap may come before its answer does.
+            // Set before the question: a gap may come before its answer.
             self.server.asked_to_watch.store(true, Ordering::SeqCst);
             self.server.ask(&self.call(), Ask::Watch).await?;
             self.server.watches.store(true, Ordering::SeqCst);
@@ -294,10 +295,10 @@ impl LeaseClaim {
     }
 }
 
-/// A claim that listens. The last one of its client to go tells the server.
+/// A claim that listens. The last one of its client tells the server when it is dropped.
 #[derive(Debug)]
 struct Listener {
-    /// Until dropped.
+    /// `None` only while this is being dropped.
     listening: Option<Listening>,
     server: Arc<Link>,
     key: Key,

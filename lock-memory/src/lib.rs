@@ -1,6 +1,6 @@
-//! Locks in one process: for tests of one's own code, and the reference for whoever adds a backend.
+//! Locks in one process: for tests of your own code, and as the reference for a new backend.
 //!
-//! A [`Memory`] is a server. Its clients are to each other what processes are elsewhere, and code that takes a
+//! A [`Memory`] is a server. Each of its clients stands for what is a process elsewhere. Code that takes a
 //! [`lock_core::Client`] can't tell the difference:
 //!
 //! ```
@@ -12,7 +12,7 @@
 //! let memory = Memory::new();
 //! let (ours, theirs) = (memory.client().await?, memory.client().await?);
 //!
-//! // Somebody else holds the lock: does our code wait, or go away, as it should?
+//! // Another client holds the lock: does our code wait, or go away, as it should?
 //! let guard = theirs.lock("report").build()?.acquire().await?;
 //! assert!(ours.lock("report").build()?.try_acquire().await?.is_none());
 //!
@@ -29,13 +29,13 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # For those who add a backend
+//! # To add a backend
 //!
-//! There are two families of servers, and here is one of each: [`server::lease`] (compare-and-set with a lease per
-//! lock: Redis, SQL, MongoDB) with its driver in [`lease`], and [`server::queue`] (a queue per lock, kept by sessions:
-//! etcd, ZooKeeper) with its driver in [`queue`]. Copy the driver whose server is like yours; what it says to the
-//! server is what your statements have to do. Between them lies [`wire`], the seam at which a simulation puts a
-//! network.
+//! There are two families of servers, and this crate has one of each: [`server::lease`] (compare-and-set with a lease
+//! per lock: Redis, SQL, MongoDB) with its driver in [`lease`], and [`server::queue`] (a queue per lock, kept by
+//! sessions: etcd, ZooKeeper) with its driver in [`queue`]. Copy the driver whose server is like yours; your statements
+//! have to do what it asks of its server. [`wire`] is the interface between driver and server, where a simulation puts
+//! a network.
 
 mod host;
 pub mod lease;

@@ -15,15 +15,15 @@ use crate::server::lease::{self, LeaseServer};
 use crate::server::queue::{self, QueueServer};
 use crate::time::ServerClock;
 
-/// The shortest ttl: what is left of it after the core's margin still covers a scheduler's moods.
+/// The shortest ttl. After the core's margin it still leaves more time than a scheduler's usual delay.
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(10);
 /// The longest ttl.
 pub(crate) const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A lock server in this process. Cheap to clone; all clones are one server.
 ///
-/// Several clients of one server are to each other what several processes are elsewhere. For tests of one's own code
-/// it can do on demand what servers and networks do by themselves: end a lease, revoke a lock, lose every message.
+/// Each client of one server stands for what is a process elsewhere. For tests of your own code the server does on
+/// demand what servers and networks do by themselves: end a lease, revoke a lock, lose every message.
 #[derive(Clone)]
 pub struct Memory {
     name: Arc<str>,
@@ -37,23 +37,23 @@ enum Family {
 }
 
 impl Memory {
-    /// A server of the lease family: compare-and-set with a lease per lock, as Redis and SQL databases do it.
-    #[allow(clippy::new_without_default, reason = "there are two kinds: which one is meant is to be said")]
+    /// Creates a server of the lease family: compare-and-set with a lease per lock, as Redis and SQL databases do it.
+    #[allow(clippy::new_without_default, reason = "there are two kinds of servers: the caller has to choose")]
     pub fn new() -> Memory {
         Memory::with_clock(ServerClock::system())
     }
 
-    /// A server of the queue family: a queue per lock and a session per client, as etcd and ZooKeeper do it.
+    /// Creates a server of the queue family: a queue per lock and a session per client, as etcd and ZooKeeper do it.
     pub fn queue() -> Memory {
         Memory::queue_with_clock(ServerClock::system())
     }
 
-    /// [`new`](Self::new), with a clock that can be set.
+    /// Like [`new`](Self::new), with a clock that can be set.
     pub fn with_clock(clock: ServerClock) -> Memory {
         Memory::named("", Family::Lease(Arc::new(Host::new(LeaseServer::default(), clock))))
     }
 
-    /// [`queue`](Self::queue), with a clock that can be set.
+    /// Like [`queue`](Self::queue), with a clock that can be set.
     pub fn queue_with_clock(clock: ServerClock) -> Memory {
         let server = QueueServer::new(clock.now());
         Memory::named("", Family::Queue(Arc::new(Host::new(server, clock))))
@@ -63,30 +63,39 @@ impl Memory {
         Memory { name: name.into(), server }
     }
 
-    /// The same server under a name that errors and `info` show.
+    /// Returns the same server under a name that errors and `info` show.
     pub(crate) fn called(self, name: &str) -> Memory {
         Memory { name: name.into(), ..self }
     }
 
-    /// A client with everything by default, on the current tokio runtime; `Invalid` outside one.
+    /// Opens a client with default options, on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` outside a tokio runtime.
     pub async fn client(&self) -> Result<Client> {
         self.client_with(Options::default()).await
     }
 
-    /// A client.
+    /// Opens a client with these options.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` outside a tokio runtime, unless the options are [`dedicated`](Options::dedicated), and for a patience
+    /// below 1 ms.
     pub async fn client_with(&self, options: Options) -> Result<Client> {
         self.link().client_with(options).await
     }
 
-    /// A way to this server that can be cut by itself.
+    /// Creates a link to this server that can be cut by itself.
     pub fn link(&self) -> Link {
         Link { memory: self.clone(), cut: Cut::default() }
     }
 
-    /// Ends the lease of `name` now, as if its time had come; in the queue family, where a lease belongs to a session,
-    /// that session with all its locks. Its holder is told at its next renewal, or sooner. Whether there was one.
+    /// Ends the lease of `name` now, as if its time had come. Returns whether there was one.
     ///
-    /// `name` is the lock's name, with the client's prefix if it has one.
+    /// In the queue family, where a lease belongs to a session, this ends the session with all its locks. The holder is
+    /// told at its next renewal, or sooner. `name` is the lock's name, with the client's prefix if it has one.
     pub fn expire(&self, name: &str) -> bool {
         let key: Key = name.into();
         match &self.server {
@@ -95,8 +104,8 @@ impl Memory {
         }
     }
 
-    /// Takes `name` from its holder, as `lock break` does: renewals fail from now on, and the lock is free at the
-    /// deadline that the holder believes in.
+    /// Revokes the lock `name`, as `lock break` does: its holder's renewals fail from now on, and the lock is free at
+    /// the holder's deadline.
     ///
     /// `name` is the lock's name, with the client's prefix if it has one.
     pub fn revoke(&self, name: &str) -> Revoked {
@@ -130,7 +139,7 @@ impl Memory {
         }
     }
 
-    /// Cuts every client off: what they ask is lost, and so is what the server pushes to them.
+    /// Cuts every client off: their requests are lost, and so is what the server pushes to them.
     pub fn disconnect(&self) {
         self.cut().cut();
     }
@@ -141,8 +150,8 @@ impl Memory {
         self.tell_gap(|_| true);
     }
 
-    /// Forgets everything, holders and tokens too, as a server does that is restarted without its data. A queue
-    /// server's sessions are over with that.
+    /// Forgets everything, holders and tokens too, like a server that is restarted without its data. The sessions of a
+    /// queue server end with that.
     pub fn wipe(&self) {
         match &self.server {
             Family::Lease(host) => host.restart(|_| LeaseServer::default()),
@@ -150,7 +159,7 @@ impl Memory {
         }
     }
 
-    /// What clients have asked since the server began, and what that changed.
+    /// Returns what clients have asked since the server began, and what that changed.
     pub fn counters(&self) -> Counters {
         match &self.server {
             Family::Lease(host) => host.counters(),
@@ -208,7 +217,7 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// A way to a [`Memory`] that can be cut while others stay whole. Cheap to clone; all clones are one.
+/// A connection to a [`Memory`] that can be cut while others stay up. Cheap to clone; all clones are one link.
 #[derive(Clone, Debug)]
 pub struct Link {
     memory: Memory,
@@ -216,17 +225,26 @@ pub struct Link {
 }
 
 impl Link {
-    /// A client that goes this way, on the current tokio runtime; `Invalid` outside one.
+    /// Opens a client that uses this link, with default options, on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` outside a tokio runtime.
     pub async fn client(&self) -> Result<Client> {
         self.client_with(Options::default()).await
     }
 
-    /// A client that goes this way.
+    /// Opens a client that uses this link, with these options.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` outside a tokio runtime, unless the options are [`dedicated`](Options::dedicated), and for a patience
+    /// below 1 ms.
     pub async fn client_with(&self, options: Options) -> Result<Client> {
         self.memory.open(Prefix::default(), options, &self.cut).await
     }
 
-    /// Cuts the clients of this link off: what they ask is lost, and so is what the server pushes to them.
+    /// Cuts the clients of this link off: their requests are lost, and so is what the server pushes to them.
     pub fn disconnect(&self) {
         self.cut.cut();
     }

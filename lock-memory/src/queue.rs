@@ -1,6 +1,7 @@
 //! The driver of a [`QueueServer`]: places in a queue, kept by a session that many claims share.
 //!
-//! What a session proves and what a lock needs are two things: every heartbeat's answer says what the session has.
+//! That a session lives does not prove that a lock is held. Therefore every heartbeat's answer tells what the session
+//! has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub struct QueueDriver {
 }
 
 impl QueueDriver {
-    /// A driver of the server at the other end of `wire`, called `server`; heartbeats live on `runtime`.
+    /// Creates a driver of the server at the other end of `wire`, called `server`. Heartbeats run on `runtime`.
     pub fn new(
         wire: Arc<dyn Wire<QueueServer>>,
         server: &str,
@@ -40,7 +41,7 @@ impl QueueDriver {
         QueueDriver { sessions, prefix, info: Arc::new(info(server)) }
     }
 
-    /// The same, of a server that other drivers are of, too.
+    /// Sets the identity of the server, which is the same for all drivers of that server.
     #[must_use]
     pub(crate) fn of(mut self, identity: String) -> QueueDriver {
         self.info = Arc::new(Info { identity: Some(identity), ..Info::clone(&self.info) });
@@ -68,9 +69,10 @@ fn info(server: &str) -> Info {
         wakes: Wakes::Pushed,
         min_ttl: SHORTEST_TTL,
         max_ttl: LONGEST_TTL,
-        clock: "the process's own, which nobody sets",
-        data_loss: "everything is lost with the process, and so are all holders; a new one's tokens begin at its clock"
-            .to_owned(),
+        clock: "the process's own, which is not set from outside",
+        data_loss:
+            "everything is lost with the process, holders included; a new process's tokens begin at its clock"
+                .to_owned(),
         requests_per_hand_over: 2,
     }
 }
@@ -83,7 +85,7 @@ impl Driver for QueueDriver {
 
     fn claim(&self, request: Request) -> Box<dyn Claim> {
         let claimed = (request.owner, self.key(&request.name));
-        // Two claims of one client may have places in one queue.
+        // Listens by owner, because two claims of one client may have places in one queue.
         let wakes = self.sessions.hub.listen(&request.owner.to_name());
         let sessions = self.sessions.clone();
         Box::new(QueueClaim {
@@ -120,18 +122,18 @@ impl Driver for QueueDriver {
     }
 }
 
-/// One owner's business with one lock. Its attempts, their repetitions and its release go over one session.
+/// One owner's claim on one lock. Its attempts, their repetitions and its release go over one session.
 #[derive(Debug)]
 struct QueueClaim {
     sessions: Arc<Sessions>,
     claimed: Claimed,
     request: Request,
-    /// When the place in front, or the own one, goes.
+    /// Woken when the place in front of the claim's place, or its own place, is gone.
     wakes: Listening,
     seat: Option<Seat>,
-    /// Of the last attempt.
+    /// The serial of the last attempt.
     serial: u64,
-    /// Whether an attempt in this session was not answered: it may yet arrive.
+    /// Whether an attempt in this session was not answered: it may still arrive.
     unanswered: bool,
     held: Option<Held>,
 }
@@ -140,12 +142,12 @@ struct QueueClaim {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     token: FencingToken,
-    /// When the attempt was sent: it kept the session as a heartbeat does.
+    /// When the attempt was sent. It kept the session alive, as a heartbeat does.
     asked: Instant,
-    /// The last heartbeat that was sent before the latest news of this lock: its answer may not know of them.
-    /// Numbers, because two things can happen in the same moment of a clock.
+    /// The number of the last heartbeat that was sent before the latest news of this lock: its answer may not include
+    /// them. Heartbeats are numbered, because two events may have the same time of a clock.
     news: u64,
-    /// Whether those news were that something has changed, and not the grant.
+    /// Whether the latest news were a change, and not the grant.
     doubted: bool,
 }
 
@@ -153,7 +155,7 @@ struct Held {
 impl Claim for QueueClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = &self.call();
-        // A session that is over has done nothing: another one is tried, once.
+        // A session that has ended has done nothing, so another one is tried, once.
         for _ in 0..2 {
             let (answer, session, asked) = self.take_place(call).await?;
             match answer {
@@ -181,12 +183,12 @@ impl Claim for QueueClaim {
         self.doubt();
     }
 
-    /// The server tells whose places go.
+    /// The server tells the owner of every place that is gone.
     async fn watch(&mut self) -> Result<Watched> {
         Ok(Watched::SinceTheGrant)
     }
 
-    /// Sends nothing: it is the session that is kept alive, and its heartbeats say what it has.
+    /// Sends nothing: the session is kept alive, and the answers to its heartbeats tell what it has.
     async fn renew(&mut self, _ttl: Duration) -> Result<Renewal> {
         let call = &self.call();
         let start = self.request.clock.now();
@@ -197,7 +199,7 @@ impl Claim for QueueClaim {
             return Ok(Renewal::Lost(Cause::Gone));
         };
         loop {
-            // Before the look: no proof goes unnoticed from here on.
+            // Created before the look, so that no proof is missed from here on.
             let proven = seat.session.proven();
             if let Some(renewal) =
                 held.judge(&seat.session.proof(), &self.claimed, seat.session.timeout, start)
@@ -216,7 +218,7 @@ impl Claim for QueueClaim {
 }
 
 impl QueueClaim {
-    /// One attempt, over a session that is alive; and when it was sent.
+    /// Makes one attempt over a session that is alive. Also returns that session, and when the attempt was sent.
     async fn take_place(&mut self, call: &Call) -> Result<(Answer, Arc<Session>, Instant)> {
         let session = self.sit_down(call).await?;
         self.serial += 1;
@@ -229,8 +231,8 @@ impl QueueClaim {
         Ok((answer, session, asked))
     }
 
-    /// Takes a seat in a session that is alive. A place that it has in one that was given up is given back first, so
-    /// that it never has two.
+    /// Takes a seat in a session that is alive. If the claim has a place in a session that was given up, releases that
+    /// place first, so that it never has two places.
     async fn sit_down(&mut self, call: &Call) -> Result<Arc<Session>> {
         if let Some(seat) = &self.seat {
             match seat.session.state() {
@@ -239,7 +241,7 @@ impl QueueClaim {
                 State::Over => {}
             }
         }
-        // Nothing of this claim is left in that session, nor can be.
+        // Nothing of this claim is left in that session, and nothing can arrive there.
         (self.seat, self.held, self.unanswered) = (None, None, false);
         let seat = self.sessions.join(call, self.request.ttl, &self.claimed).await?;
         let session = seat.session.clone();
@@ -256,8 +258,8 @@ impl QueueClaim {
             return Ok(Release::NotHeld);
         }
         let (owner, key) = self.claimed.clone();
-        // Of a session without heartbeats nobody would hear that an attempt has come a second time. Its place would be
-        // found by attempts in the next session, and go with the old one.
+        // A session without heartbeats does not show that an attempt has arrived a second time. Attempts in the next
+        // session would find its place, which would end with the old session.
         let defeat = (self.unanswered || state == State::Retired).then_some(session.id);
         let answer = self.ask(call, Ask::Release { key, owner, serial: self.serial, defeat }).await?;
         self.unanswered = false;
@@ -269,7 +271,7 @@ impl QueueClaim {
         }
     }
 
-    /// What is known so far is not enough any more.
+    /// Notes that what is known so far no longer proves the lock.
     fn doubt(&mut self) {
         if let (Some(seat), Some(held)) = (&self.seat, &mut self.held) {
             (held.news, held.doubted) = (seat.session.heartbeats(), true);
@@ -294,7 +296,7 @@ impl QueueClaim {
 }
 
 impl Held {
-    /// What a proof says of the lock, `start` being the moment that counts; nothing if it is too old to say.
+    /// Returns what a proof says about the lock, counted from `start`; `None` if the proof is too old to tell.
     fn judge(&self, proof: &Proof, claimed: &Claimed, timeout: Duration, start: Instant) -> Option<Renewal> {
         if proof.state != State::Alive {
             return Some(Renewal::Lost(Cause::Session));
@@ -304,7 +306,7 @@ impl Held {
             match proof.has.get(claimed) {
                 Some(Standing::Holds(token)) if *token == self.token => asked = proof.asked,
                 Some(Standing::Revoked) => return Some(Renewal::Lost(Cause::Revoked)),
-                // Another place than the one that was granted is none.
+                // Another place than the one that was granted does not count.
                 Some(Standing::Holds(_) | Standing::Waits) | None => return Some(Renewal::Lost(Cause::Gone)),
             }
         } else if self.doubted {

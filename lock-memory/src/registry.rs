@@ -8,16 +8,15 @@ use lock_core::{Client, Error, Location, Options, Result};
 use crate::host::Cut;
 use crate::memory::Memory;
 
-/// Lives as long as the process, as does what is locked there.
+/// The servers live as long as the process, and so does what is locked on them.
 static SERVERS: Mutex<BTreeMap<String, Memory>> = Mutex::new(BTreeMap::new());
 
 const PARAMETERS: &str = "prefix, patience";
 
-/// Opens a client of the server that `url` names, which begins when it is first named in this process.
+/// Opens a client of the server that `url` names. The server is created when it is first named in this process.
 ///
-/// `memory://NAME` is a server of the lease family, `memory+queue://NAME` one of the queue family; without a name,
-/// the default one. Parameters: `prefix` (stands before every name), `patience` (how long one request may take).
-/// `Invalid` for another scheme, an unknown parameter, or a client without a runtime.
+/// `memory://NAME` is a server of the lease family, `memory+queue://NAME` one of the queue family; an empty name is the
+/// default server. Parameters: `prefix` (put before every name), `patience` (how long one request may take).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> lock_core::Result<()> {
@@ -26,6 +25,11 @@ const PARAMETERS: &str = "prefix, patience";
 /// assert!(lock_memory::named("memory://jobs")?.expire("nightly:report"));
 /// # drop(guard); Ok(()) }
 /// ```
+///
+/// # Errors
+///
+/// `Invalid` for another scheme, for an unknown parameter, and outside a tokio runtime, unless the options are
+/// [`dedicated`](Options::dedicated).
 pub async fn connect(url: &str, mut options: Options) -> Result<Client> {
     let mut location = Location::parse(url)?;
     let memory = named(location.base())?;
@@ -37,7 +41,11 @@ pub async fn connect(url: &str, mut options: Options) -> Result<Client> {
     memory.open(prefix, options, &Cut::default()).await
 }
 
-/// The server behind a URL without parameters: for tests of code that is given a URL.
+/// Returns the server behind a URL without parameters, for tests of code that is given a URL.
+///
+/// # Errors
+///
+/// `Invalid` unless the scheme is `memory://` or `memory+queue://`.
 pub fn named(base: &str) -> Result<Memory> {
     let (begin, name): (fn() -> Memory, _) = match base.split_once("://") {
         Some(("memory", name)) => (Memory::new, name),
@@ -48,7 +56,7 @@ pub fn named(base: &str) -> Result<Memory> {
             ));
         }
     };
-    // Nothing that can panic runs under this lock: a poisoned map is whole.
+    // No code that runs under this lock can panic, so a poisoned map is complete.
     let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(servers.entry(base.to_owned()).or_insert_with(|| begin().called(name)).clone())
 }

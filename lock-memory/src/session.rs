@@ -1,4 +1,4 @@
-//! Sessions of a client: one per distinct ttl, kept alive by one task each, closed when idle.
+//! Sessions of a client: one for each ttl, kept alive by one task each, closed when idle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,13 +19,13 @@ use crate::wire::{Connection, Pushed, unexpected};
 #[derive(Debug)]
 pub(crate) struct Sessions {
     pub(crate) connection: Arc<Connection<QueueServer>>,
-    /// Wakes claims. By owner, since the server does.
+    /// Wakes claims by their owner, as the server's messages name it.
     pub(crate) hub: Hub,
-    /// Where heartbeats live.
+    /// Where the heartbeats run.
     runtime: Handle,
     /// Ordered, so that one seed makes one simulation.
     open: Mutex<BTreeMap<Duration, Open>>,
-    /// One opens at a time.
+    /// Only one session is opened at a time.
     opening: tokio::sync::Mutex<()>,
 }
 
@@ -41,36 +41,36 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) timeout: Duration,
     proof: Mutex<Proof>,
-    /// The proof is another one. Not a `watch`, which wakes those who wait for it in an order of chance.
+    /// Notified when there is a new proof. Not a `watch`, which wakes its waiters in a random order.
     proven: Notify,
     members: Mutex<Members>,
     /// How many heartbeats were sent.
     sent: AtomicU64,
-    /// Somebody needs a proof now.
+    /// Notified when a claim needs a proof now.
     wanted: Notify,
 }
 
-/// What is known of a session, by the last heartbeat that was answered.
+/// What the last heartbeat that was answered has shown about a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Proof {
-    /// When that heartbeat was sent: the session lives for its timeout from then on, at least.
+    /// When that heartbeat was sent. From then on the session lives for its timeout, at least.
     pub(crate) asked: Instant,
-    /// Which heartbeat it was; none yet, if zero.
+    /// The number of that heartbeat; zero if there was none yet.
     pub(crate) number: u64,
     /// What the session has.
     pub(crate) has: Arc<BTreeMap<Claimed, Standing>>,
-    /// How it stands with the session.
+    /// The state of the session.
     pub(crate) state: State,
 }
 
-/// How it stands with a session.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It is kept alive.
     Alive,
-    /// No proof came in time: nobody knows whether the server still has it, and nobody keeps it alive.
+    /// No proof came in time. It is not known whether the server still has the session, and it gets no more heartbeats.
     Retired,
-    /// The server said that it is over.
+    /// The server said that it has ended.
     Over,
 }
 
@@ -82,7 +82,7 @@ struct Members {
     joined: bool,
 }
 
-/// A claim's membership of a session; ends when dropped.
+/// A claim's membership in a session. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) session: Arc<Session>,
@@ -101,8 +101,8 @@ impl Sessions {
         Sessions { connection: Arc::new(connection), hub, runtime, open, opening }
     }
 
-    /// A seat in the session of this timeout, which is opened if there is none. An error means that nothing was done
-    /// for the claim.
+    /// Returns a seat in the session of this timeout, and opens the session if there is none. After an error, nothing
+    /// was done for the claim.
     pub(crate) async fn join(
         self: &Arc<Self>,
         call: &Call,
@@ -140,15 +140,15 @@ impl Sessions {
         let seat = session.seat(claimed);
         let heartbeat = keep_alive(session.clone(), self.connection.clone(), Arc::downgrade(self));
         let heartbeat = self.runtime.spawn(heartbeat).abort_handle();
-        // One that was there before has run out: its task ends by itself.
+        // An earlier session of this timeout has ended, and its task ends by itself.
         self.open().insert(session.timeout, Open { session, heartbeat });
         seat
     }
 
-    /// Closes a session if nobody sits in it. Whether it did.
+    /// Closes a session if no claim is in it. Returns whether it did.
     fn close_if_idle(&self, session: &Arc<Session>) -> bool {
         let mut open = self.open();
-        // Seats are given away under this lock.
+        // Seats are given under this lock, too.
         if session.is_in_use() {
             return false;
         }
@@ -158,11 +158,11 @@ impl Sessions {
         true
     }
 
-    /// Gives no more seats in a session, and wakes those who have one.
+    /// Gives no more seats in a session, and wakes the claims that have one.
     pub(crate) fn end(&self, session: &Arc<Session>, state: State) {
         remove(&mut self.open(), session);
         session.is_proven(|proof| proof.state = state);
-        // Its task has nothing to do any more.
+        // Wakes the task of the session, which then ends.
         session.want_proof();
         let claims: Vec<Claimed> = session.members().claims.iter().cloned().collect();
         claims.iter().for_each(|(owner, _)| self.hub.wake(&owner.to_string()));
@@ -188,7 +188,7 @@ impl Drop for Sessions {
     }
 }
 
-/// Keeps a session alive until it is idle, over, or not proven in time.
+/// Keeps a session alive until it is idle or has ended, or until a proof does not come in time.
 async fn keep_alive(
     session: Arc<Session>,
     connection: Arc<Connection<QueueServer>>,
@@ -219,15 +219,16 @@ async fn keep_alive(
     }
 }
 
-/// Asks for a proof until there is one, or it would be too late.
+/// Asks for a proof until there is one, or until it would be too late.
 async fn heartbeat(session: &Session, connection: &Connection<QueueServer>) -> State {
     let clock = connection.clock();
     while clock.now() < session.ends() {
         let (asked, number) = (clock.now(), session.sent.fetch_add(1, Ordering::SeqCst) + 1);
-        // So that one lost message is not the end.
+        // A quarter of the timeout, so that one lost message does not end the session.
         let call = connection.call((session.timeout / 4).min(session.ends().since(asked)));
         let answer = connection.ask(&call, Request::Heartbeat { session: session.id }).await;
-        // Somebody else has learned that it is over: its claims are in another one by now, and would look like ghosts.
+        // Another call has learned that the session has ended. Its claims are in another session by now, so their
+        // places here would look as if no claim had them.
         let state = session.state();
         if state != State::Alive {
             return state;
@@ -241,7 +242,7 @@ async fn heartbeat(session: &Session, connection: &Connection<QueueServer>) -> S
                 return State::Alive;
             }
             Ok(Answer::NoSession) => return State::Over,
-            // Unknown, or too late: the bound of the call was pause enough.
+            // No answer, or one that came too late. The time limit of the call was pause enough.
             Ok(_) | Err(_) => {}
         }
     }
@@ -260,7 +261,7 @@ impl Session {
         self.latest().state
     }
 
-    /// What is known now.
+    /// Returns what is known now.
     pub(crate) fn proof(&self) -> Proof {
         self.latest().clone()
     }
@@ -279,7 +280,8 @@ impl Session {
         self.proof.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many heartbeats have been sent so far: only those after them are certain to know of what is so now.
+    /// Returns how many heartbeats have been sent so far. Only the answers to later ones are certain to show the
+    /// present state.
     pub(crate) fn heartbeats(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }
@@ -289,7 +291,7 @@ impl Session {
         self.wanted.notify_one();
     }
 
-    /// Until when the session is certain.
+    /// Returns until when the session is certain to live.
     fn ends(&self) -> Instant {
         self.latest().asked + self.timeout
     }
@@ -302,14 +304,16 @@ impl Session {
         Seat { session: self.clone(), claimed: claimed.clone() }
     }
 
-    /// Whether a claim is here, or was since this was last asked: one that comes and goes needs no session each time.
+    /// Returns whether a claim is in the session, or joined since the last call: a claim that comes and goes needs no
+    /// new session each time.
     fn is_in_use(&self) -> bool {
         let mut members = self.members();
         std::mem::take(&mut members.joined) || !members.claims.is_empty()
     }
 
-    /// Gives up places that no claim of ours has: an attempt arrived twice, the second time after the release. The server
-    /// tells of what was revoked for as long as the session lives: that is given up when it is told for the first time.
+    /// Releases places that no claim of this client has: an attempt arrived twice, the second time after its release.
+    /// The server reports a revoked place for as long as the session lives, so such a place is released only when it is
+    /// reported for the first time.
     fn bury_ghosts(&self, has: &BTreeMap<Claimed, Standing>, connection: &Connection<QueueServer>) {
         let told = self.proof().has;
         let members = self.members();

@@ -1,4 +1,4 @@
-//! The servers' time. This is the one file with a wall clock: the servers of this crate are their own masters.
+//! The servers' time. This is the only file with a wall clock: a server has a clock of its own.
 
 use std::ops::Add;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lock_core::Clock;
 use tokio::sync::watch;
 
-/// A reading of a server's clock, in microseconds since 1970. Never comparable with a client's own instants.
+/// A reading of a server's clock, in microseconds since 1970. It is never comparable with a client's own instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerTime(u64);
 
 impl ServerTime {
-    /// The time this many microseconds after the beginning of 1970.
+    /// Returns the time this many microseconds after the beginning of 1970.
     pub const fn from_micros(micros: u64) -> ServerTime {
         ServerTime(micros)
     }
 
-    /// Microseconds since the beginning of 1970.
+    /// Returns the microseconds since the beginning of 1970.
     pub const fn as_micros(self) -> u64 {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it isn't.
+    /// Returns how long after `earlier` this is; zero if it is not later.
     pub fn since(self, earlier: ServerTime) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -47,35 +47,39 @@ pub struct ServerClock {
 }
 
 impl ServerClock {
-    /// Starts at the machine's wall clock.
+    /// Creates a clock that starts at the machine's wall clock.
     pub fn system() -> ServerClock {
         ServerClock::new(Clock::system(), wall_clock())
     }
 
-    /// Says `now` at this moment, and goes on as fast as `clock` does.
+    /// Creates a clock that shows `now` at this moment, and then goes as fast as `clock`.
     pub fn new(clock: Clock, now: ServerTime) -> ServerClock {
         let origin = Arc::new(watch::Sender::new(origin(&clock, now)));
         ServerClock { clock, origin }
     }
 
-    /// What it says now.
+    /// Returns the clock's time.
     pub fn now(&self) -> ServerTime {
         let micros = elapsed(&self.clock).saturating_add(*self.origin.borrow());
         ServerTime(u64::try_from(micros).unwrap_or(0))
     }
 
-    /// Sets it, forward or back, as an operator or NTP would.
+    /// Sets the clock, forward or back, as an operator or NTP would.
     pub fn set(&self, now: ServerTime) {
         self.origin.send_replace(origin(&self.clock, now));
     }
 
-    /// Resolves when it says `at` or more, however it gets there. Cancel safe.
+    /// Resolves when the clock shows `at` or more, whether it went on or was set.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, nothing remains of it.
     pub async fn sleep_until(&self, at: ServerTime) {
         let mut set = self.origin.subscribe();
         while self.now() < at {
             tokio::select! {
                 biased;
-                // The sender lives in `self`: this can't fail.
+                // This can't fail, because `self` keeps the sender.
                 _ = set.changed() => {}
                 () = self.clock.sleep(at.since(self.now())) => {}
             }
@@ -83,7 +87,7 @@ impl ServerClock {
     }
 }
 
-/// Microseconds since the origin of `clock`.
+/// Returns the microseconds since the origin of `clock`.
 fn elapsed(clock: &Clock) -> i64 {
     i64::try_from(clock.now().since_origin().as_micros()).unwrap_or(i64::MAX)
 }
@@ -92,9 +96,9 @@ fn origin(clock: &Clock, now: ServerTime) -> i64 {
     i64::try_from(now.0).unwrap_or(i64::MAX).saturating_sub(elapsed(clock))
 }
 
-#[allow(clippy::disallowed_methods, reason = "a server may know what time it is; see the top of this file")]
+#[allow(clippy::disallowed_methods, reason = "a server has a wall clock; see the top of this file")]
 fn wall_clock() -> ServerTime {
-    // Set before 1970, a clock starts there: only its pace matters.
+    // A wall clock that is set before 1970 counts as 1970: only the rate matters.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ServerTime(0) + since
 }

@@ -1,5 +1,5 @@
-//! The seam between a client and its server: where messages travel. In this crate they don't travel at all
-//! ([`Memory`](crate::Memory)); a simulation puts a network here that loses, delays, doubles and reorders them.
+//! The interface between a client and its server, where messages travel. In this crate a message is a function call
+//! ([`Memory`](crate::Memory)); a simulation puts a network here that loses, delays, doubles and reorders messages.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,44 +15,47 @@ use crate::time::ServerTime;
 /// Carries the messages between one client and its server.
 #[async_trait]
 pub trait Wire<S: Server>: Debug + Send + Sync + 'static {
-    /// Carries a request there and the answer back. Takes as long as it takes, perhaps for ever. Dropped, it has
-    /// carried the request or has not, or carries it yet.
+    /// Carries a request to the server and the answer back. There is no time limit: it may never resolve.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the request may have been delivered, may never be, or may still be on its way.
     async fn ask(&self, request: S::Request) -> Reply<S::Answer>;
 
-    /// Carries a request there, if it can; nobody waits for the answer.
+    /// Carries a request to the server, if it can. The answer is not waited for.
     fn tell(&self, request: S::Request);
 
     /// Hands everything that the server pushes to `inbox`, from now on. Called once, before anything is asked.
     fn receive(&self, inbox: Inbox<S::Push>);
 }
 
-/// An answer, with the time at which the server gave it.
+/// An answer, with the server's time at which it was given.
 #[derive(Clone, Debug)]
 pub struct Reply<A> {
     /// The server's time.
     pub now: ServerTime,
-    /// What it says.
+    /// The answer itself.
     pub answer: A,
 }
 
-/// Where a client takes what is pushed to it. Must not block.
+/// Receives what is pushed to a client. Must not block.
 pub type Inbox<P> = Box<dyn Fn(Pushed<P>) + Send + Sync>;
 
 /// What arrives at a client without being asked for.
 #[derive(Clone, Debug)]
 pub enum Pushed<P> {
-    /// What the server pushed.
+    /// A message that the server pushed.
     Push(P),
-    /// Something may have been lost.
+    /// Messages may have been lost.
     Gap,
 }
 
-/// One client's side of a wire: every call has its bound, and every answer says what time it is over there.
+/// One client's side of a wire: every call has a time limit, and every answer tells the server's time.
 #[derive(Debug)]
 pub(crate) struct Connection<S: Server> {
     wire: Arc<dyn Wire<S>>,
     clock: Clock,
-    /// What its answers told of the server's clock; nothing before the first one.
+    /// What the answers have told about the server's clock; nothing before the first one.
     heard: Mutex<Option<driver::ServerClock>>,
 }
 
@@ -65,12 +68,13 @@ impl<S: Server> Connection<S> {
         &self.clock
     }
 
-    /// A call that begins now.
+    /// Begins a call.
     pub(crate) fn call(&self, patience: Duration) -> Call {
         Call::begin(&self.clock, patience)
     }
 
-    /// The answer, if it comes before the call is over; else `Unavailable`, outcome unknown.
+    /// Returns the answer if it comes before the call is over. Otherwise `Unavailable`, and it is unknown whether the
+    /// request was done.
     pub(crate) async fn ask(&self, call: &Call, request: S::Request) -> Result<S::Answer> {
         match call.within(self.wire.ask(request)).await {
             Some(Reply { now, answer }) => {
@@ -89,13 +93,13 @@ impl<S: Server> Connection<S> {
         self.wire.receive(inbox);
     }
 
-    /// The end of the call in the server's time, or a moment before it; `None` before the first answer.
+    /// Returns the end of the call in the server's time, or a moment before it; `None` before the first answer.
     pub(crate) fn deadline(&self, call: &Call) -> Option<ServerTime> {
         let micros = (*self.heard())?.deadline(call);
         Some(ServerTime::from_micros(u64::try_from(micros).unwrap_or(0)))
     }
 
-    /// Takes note of what an answer that has just arrived told of the server's clock.
+    /// Takes note of the server's time from an answer that has arrived this moment.
     fn hear(&self, now: ServerTime) {
         let (told, heard) = (i64::try_from(now.as_micros()).unwrap_or(i64::MAX), self.clock.now());
         self.heard().get_or_insert_with(|| driver::ServerClock::new(told, heard)).hear(told, heard);
@@ -106,7 +110,7 @@ impl<S: Server> Connection<S> {
     }
 }
 
-/// The server said what doesn't answer the question. Only a broken wire delivers that.
+/// The error for an answer that does not fit the question. Only a broken wire delivers one.
 pub(crate) fn unexpected(answer: &impl Debug) -> Error {
     Error::rejected(format!("the server gave an answer to another question: {answer:?}"))
 }

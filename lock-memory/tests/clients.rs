@@ -1,6 +1,6 @@
-//! Both families through the core, as users and their tests meet them; in virtual time.
+//! Both families through the core, as users and their tests use them; in virtual time.
 
-#![allow(clippy::unwrap_used, reason = "what fails here is the test")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod virtual_time;
 
@@ -13,7 +13,7 @@ use virtual_time::clock;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const TTL: Duration = Duration::from_millis(300);
-/// No step of a test takes longer.
+/// Every step of a test takes less than this.
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn families() -> [Memory; 2] {
@@ -49,12 +49,12 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     in_time.unwrap_or_else(|| panic!("{what} took more than {LIMIT:?}"))
 }
 
-/// Who waits, by the server's word. The lease family doesn't know.
+/// Returns how many clients wait, as the server tells. The lease family doesn't know.
 async fn waiters(lock: &Lock) -> usize {
     lock.inspect().await.unwrap().waiters.map_or(0, |waiters| waiters.len())
 }
 
-/// Until `there` says so.
+/// Waits until `there` is true.
 async fn until(what: &str, mut there: impl AsyncFnMut() -> bool) {
     let reached = async {
         while !there().await {
@@ -68,7 +68,7 @@ async fn until(what: &str, mut there: impl AsyncFnMut() -> bool) {
 async fn one_holder_at_a_time_and_the_next_is_woken_by_the_release() {
     for memory in families() {
         let (a, b) = (client(&memory).await, client(&memory).await);
-        // So long that neither the end of the lease nor that of a session can be what wakes the waiter.
+        // With this ttl, neither the end of the lease nor that of a session can wake the waiter.
         let held = a.lock("n").build().unwrap().acquire().await.unwrap();
         assert!(lock(&b).try_acquire().await.unwrap().is_none(), "{memory:?}");
 
@@ -77,11 +77,11 @@ async fn one_holder_at_a_time_and_the_next_is_woken_by_the_release() {
             let lock = b.lock("n").build().unwrap();
             async move { lock.acquire().await }
         });
-        // The waiter has looked, listened and looked again, or has its place.
+        // The waiter has looked, listened and looked again, or it has its place.
         until("waiting", async || memory.counters().requests >= begin + 3).await;
         let token = held.token();
         assert_eq!(held.release().await, Ending::Released);
-        // The core's safety poll comes after 3.75 s at the soonest.
+        // The core's own look, without a wake-up, comes after 3.75 s at the soonest.
         let next = clock().timeout(Duration::from_secs(2), waiting).await.expect("woken").unwrap().unwrap();
         assert!(next.token() > token, "{memory:?}");
         assert!(lock(&a).try_acquire().await.unwrap().is_none(), "{memory:?}");
@@ -119,7 +119,7 @@ async fn an_expired_lease_is_told_as_lost() {
         assert_eq!(lost, cause, "{memory:?}");
         assert!(!guard.is_held());
         assert_eq!(guard.release().await, Ending::Expired);
-        // A client whose session has ended opens another one.
+        // A client whose session has ended opens another session.
         assert!(lock(&a).try_acquire().await.unwrap().is_some(), "{memory:?}");
         drop(soon("the next grant", lock(&b).acquire()).await.unwrap());
     }
@@ -153,7 +153,7 @@ async fn a_lock_that_is_revoked_now_is_free_at_once() {
         assert!(guard.renew(TTL).await.is_err(), "{memory:?}");
         assert_eq!(guard.lost().await, Cause::Revoked, "{memory:?}");
         drop(guard);
-        assert!(next.renew(TTL).await.is_ok(), "{memory:?}: the next holder is undisturbed");
+        assert!(next.renew(TTL).await.is_ok(), "{memory:?}: the next holder keeps its lock");
     }
 }
 
@@ -169,7 +169,7 @@ async fn a_holder_that_is_cut_off_knows_before_anybody_else_is_granted_its_lock(
         assert_eq!(soon("the loss", guard.lost()).await, Cause::Expired);
         drop(guard);
         link.reconnect();
-        // The late release finds somebody else's lock, and leaves it alone.
+        // The late release finds another client's lock, and leaves it alone.
         let mine = lock(&a);
         assert!(clock().timeout(TTL, mine.acquire()).await.is_none(), "{memory:?}: not exclusive");
         next.check().expect("held");
@@ -256,7 +256,7 @@ async fn a_dead_predecessor_wakes_its_successor() {
     let (link, b, c) = (memory.link(), client(&memory).await, client(&memory).await);
     let a = client_of(&link).await;
     let guard = lock(&a).acquire().await.unwrap();
-    // Waits with a long ttl: neither its own session nor its safety poll would find out so soon.
+    // The waiter has a long ttl: neither its own session nor the core's own look would find out so soon.
     let waiting = tokio::spawn({
         let lock = c.lock("n").build().unwrap();
         async move { lock.acquire().await }
@@ -264,7 +264,7 @@ async fn a_dead_predecessor_wakes_its_successor() {
     until("waiting", async || waiters(&lock(&b)).await == 1).await;
     link.disconnect();
     let woken = clock().timeout(Duration::from_secs(2), waiting).await;
-    assert!(woken.is_some(), "woken when the session of the dead one ended");
+    assert!(woken.is_some(), "the end of the dead holder's session wakes the waiter");
     assert!(!guard.is_held());
 }
 
@@ -279,15 +279,15 @@ async fn locks_of_one_ttl_share_a_session_which_is_closed_when_idle() {
         guards.push(lock.acquire().await.unwrap());
     }
     assert_eq!(memory.counters().requests - before, 11, "one session is opened");
-    // Ten locks, one heartbeat: twenty renewals would be the price of leases.
+    // Ten locks need one heartbeat where leases would need twenty renewals.
     let (before, start) = (memory.counters().requests, clock().now());
     clock().sleep(TTL * 2).await;
     let sent = memory.counters().requests - before;
     let most = clock().now().since(start).as_millis() / (TTL / 3).as_millis() + 2;
     assert!(guards.iter().all(Guard::is_held));
-    assert!(u128::from(sent) <= most, "{sent} requests for ten locks, where {most} do");
+    assert!(u128::from(sent) <= most, "{sent} requests for ten locks, where {most} are enough");
     guards.clear();
-    // Silence is how a closed session shows.
+    // A closed session shows as silence.
     until("silence", async || {
         let before = memory.counters().requests;
         clock().sleep(TTL).await;

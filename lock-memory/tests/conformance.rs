@@ -1,4 +1,4 @@
-//! Both families of memory under the suite.
+//! Runs the conformance suite on both families of memory.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! The drivers over a wire that holds messages back, loses answers and delivers things twice, in virtual time: it passes
-//! when nobody has anything else to do, however busy the machine is.
+//! The drivers over a wire that holds messages back, loses answers and delivers messages twice. It runs in virtual
+//! time, which advances only when no task has anything else to do, however busy the machine is.
 
-#![allow(clippy::unwrap_used, reason = "what fails here is the test")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod virtual_time;
 
@@ -26,22 +26,22 @@ use virtual_time::clock;
 const PATIENCE: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(5);
 
-/// A server, a network that can be told what to do with messages, and the clients at its ends.
+/// A server, a network that can be told what to do with messages, and its clients.
 struct World<S: Server> {
     server: Mutex<S>,
     clock: ServerClock,
     network: Mutex<Network<S>>,
 }
 
-/// For which request, and what becomes of it.
+/// Selects a request, and says what happens to it.
 type Plan<S> = (fn(&<S as Server>::Request) -> bool, Fate);
 
 struct Network<S: Server> {
-    /// What happens to the next request of which one of these is true.
+    /// Each plan applies to the next request that it selects.
     plans: Vec<Plan<S>>,
-    /// Requests that wait to be delivered, or that were delivered and can be once more.
+    /// Requests that wait for their delivery, or that were delivered and can be delivered once more.
     caught: Vec<(ClientId, S::Request)>,
-    /// When each that is answered late was delivered.
+    /// When each request whose answer is late was delivered.
     late: Vec<Instant>,
     /// Lets a slow answer arrive.
     arrive: Arc<Notify>,
@@ -50,13 +50,13 @@ struct Network<S: Server> {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
-    /// It is not delivered before the test says so.
+    /// It is delivered only when the test says so.
     Held,
     /// It is delivered, and its answer is lost.
     Unanswered,
     /// It is delivered and answered, and can be delivered once more.
     Doubled,
-    /// What was caught is delivered first.
+    /// The caught request is delivered before it.
     Overtaken,
     /// It is delivered, and its answer arrives when the test says so.
     Slow,
@@ -64,7 +64,7 @@ enum Fate {
     Late,
 }
 
-/// How late an answer is: less than a heartbeat waits for it.
+/// How late an answer is: a heartbeat waits longer than this.
 const LATE: Duration = Duration::from_millis(150);
 
 impl<S: Server> World<S> {
@@ -84,7 +84,7 @@ impl<S: Server> World<S> {
         self.network.lock().unwrap().plans.push((which, fate));
     }
 
-    /// Delivers what was caught; answers what the server says to it.
+    /// Delivers the caught request, and returns the server's answer.
     fn deliver_late(&self) -> S::Answer {
         let (from, request) = self.network.lock().unwrap().caught.pop().expect("something was caught");
         self.deliver(from, request).answer
@@ -99,7 +99,7 @@ impl<S: Server> World<S> {
         Reply { now, answer }
     }
 
-    /// Without any lock: an inbox may ask something in turn.
+    /// Called without any lock, because an inbox may send a request itself.
     fn push(&self, to: ClientId, pushed: Pushed<S::Push>) {
         let inboxes = self.network.lock().unwrap().inboxes.clone();
         inboxes.iter().filter(|(client, _)| *client == to).for_each(|(_, inbox)| inbox(pushed.clone()));
@@ -116,7 +116,7 @@ impl<S: Server> World<S> {
     }
 }
 
-/// One client's end.
+/// One client's end of the network.
 struct End<S: Server>(Arc<World<S>>, ClientId);
 
 #[async_trait]
@@ -194,14 +194,15 @@ fn is_queue_attempt(request: &QueueRequest) -> bool {
     matches!(request, QueueRequest::Attempt { .. })
 }
 
-/// A look whose attempt isn't answered: an error in time. Then waits until the core has cleaned up.
+/// Looks with an attempt that isn't answered, which has to be an error in time. Then waits until the core has cleaned
+/// up.
 async fn look_in_vain(client: &Client) {
     let lock = client.lock("n").ttl(TTL).build().unwrap();
     let looked = clock().timeout(PATIENCE * 10, lock.try_acquire()).await.expect("answered in time");
     let error = looked.map(drop).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error}");
     assert_eq!(client.shutdown(PATIENCE * 20).await, 0, "cleaned up");
-    // Here an answer takes no time, and the attempt's last moment is this one.
+    // Here an answer takes no time, so this is still the last moment at which the attempt is valid.
     clock().sleep(Duration::from_millis(1)).await;
 }
 
@@ -238,7 +239,8 @@ async fn a_lease_attempt_meets_a_server_whose_clock_was_set() {
     let client = lease_client(&world, 1).await;
     take_and_release(&client).await;
     for now in [world.clock.now() + TTL * 1000, ServerTime::from_micros(1)] {
-        // What the client knows of the server's time is wrong by far: it learns, and asks once more.
+        // The client's estimate of the server's time is wrong by far. It learns the time from the refusal, and asks
+        // once more.
         world.clock.set(now);
         take_and_release(&client).await;
     }
@@ -251,13 +253,13 @@ async fn who_listens_listens_again_after_a_gap() {
     let guard = a.lock("n").build().unwrap().acquire().await.unwrap();
     let waiting = b.lock("n").build().unwrap();
     let waiting = tokio::spawn(async move { waiting.acquire().await });
-    clock().timeout(TTL, world.keeps(2)).await.expect("a holder and one who listens");
+    clock().timeout(TTL, world.keeps(2)).await.expect("a holder and a listener");
     world.server.lock().unwrap().hang_up(ClientId(2));
     world.push(ClientId(2), Pushed::Gap);
-    clock().timeout(TTL, world.keeps(2)).await.expect("listens again");
+    clock().timeout(TTL, world.keeps(2)).await.expect("the waiter listens again");
     assert_eq!(guard.release().await, Ending::Released);
     let woken = clock().timeout(Duration::from_secs(2), waiting).await;
-    drop(woken.expect("before the safety poll").unwrap().unwrap());
+    drop(woken.expect("woken before the core's own look").unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,12 +271,12 @@ async fn a_watch_whose_answer_a_gap_overtakes_is_asked_for_again() {
     while world.network.lock().unwrap().caught.is_empty() {
         clock().sleep(Duration::from_millis(1)).await;
     }
-    // The server has begun to watch, and forgets it before the client hears of that.
+    // The server has begun to watch, and forgets that before its answer reaches the client.
     world.server.lock().unwrap().hang_up(ClientId(1));
     world.push(ClientId(1), Pushed::Gap);
     let arrive = world.network.lock().unwrap().arrive.clone();
     arrive.notify_one();
-    // The look that follows finds nothing yet.
+    // The look that follows finds no revoke yet.
     clock().sleep(Duration::from_millis(10)).await;
     assert!(guard.is_held());
     let lock = b.lock("n").build().unwrap();
@@ -290,7 +292,7 @@ async fn a_session_that_has_ended_unnoticed_is_replaced() {
     let client = queue_client(&world, 1).await;
     let guard = client.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
     let expire = QueueRequest::Expire { key: "n".into() };
-    // Nobody delivers what this pushes.
+    // The message that this pushes is not delivered.
     world.server.lock().unwrap().handle(world.clock.now(), ClientId(0), expire);
     take_and_release(&client).await;
     assert_eq!(guard.lost().await, Cause::Session);
@@ -305,13 +307,13 @@ async fn a_waiter_whose_session_has_ended_unnoticed_queues_again() {
     let other = b.lock("other").ttl(ttl).build().unwrap().acquire().await.unwrap();
     let waiting = b.lock("n").ttl(ttl).build().unwrap();
     let waiting = tokio::spawn(async move { waiting.acquire().await });
-    clock().timeout(TTL, world.keeps(3)).await.expect("two holders and one who waits");
-    // The session of the one who waits, with all that it has; nobody delivers what this pushes.
+    clock().timeout(TTL, world.keeps(3)).await.expect("two holders and a waiter");
+    // This ends the waiter's session, with everything that it has. The messages that this pushes are not delivered.
     let expire = QueueRequest::Expire { key: "other".into() };
     world.server.lock().unwrap().handle(world.clock.now(), ClientId(0), expire);
     assert_eq!(world.kept(), 1);
     let again = clock().timeout(Duration::from_secs(2), world.keeps(2)).await;
-    again.expect("its heartbeat finds out, long before the safety poll");
+    again.expect("its heartbeat finds out, long before the core's own look");
     assert_eq!(other.lost().await, Cause::Session);
     drop(guard);
     drop(waiting.await.unwrap().unwrap());
@@ -357,7 +359,7 @@ async fn one_lost_heartbeat_costs_no_lock() {
     for _ in 0..3 {
         world.next(is_heartbeat, Fate::Held);
         guard.protect(clock().sleep(Duration::from_millis(400))).await.unwrap();
-        assert!(world.network.lock().unwrap().caught.pop().is_some(), "one was lost");
+        assert!(world.network.lock().unwrap().caught.pop().is_some(), "one heartbeat was lost");
     }
 }
 
@@ -372,7 +374,7 @@ async fn a_heartbeat_proves_what_was_so_when_it_was_sent() {
     let late = || world.network.lock().unwrap().late.clone();
     while late().len() < 4 {
         let until = clock().now() + guard.valid_for();
-        // Looked up afterwards: none that is counted on was delivered later.
+        // Read after `until`: no heartbeat on which `until` is based was delivered later than this.
         let delivered = late().last().copied().unwrap_or(began);
         assert!(until <= delivered + ttl, "{:?} too long", until.since(delivered + ttl));
         clock().sleep(LATE / 10).await;
@@ -392,7 +394,7 @@ async fn a_heartbeat_that_was_on_its_way_before_the_news_does_not_settle_them() 
     while world.network.lock().unwrap().late.is_empty() {
         clock.sleep(Duration::from_millis(1)).await;
     }
-    // Its answer, which says that all is well, is still on its way.
+    // The answer of a heartbeat, which says that the lock is held, is still on its way.
     assert_eq!(other.revoke(&holder, When::Now).await.unwrap(), Revoked::Free);
     let left = guard.valid_for();
     let until = clock.now() + left; // or a moment earlier
@@ -411,7 +413,7 @@ async fn a_place_that_comes_back_after_its_release_is_given_up() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
     let ttl = Duration::from_millis(600);
-    // Another lock keeps the session, which would take the place with it.
+    // Another lock keeps the session open. Without it, the place would end with the session.
     let _other = a.lock("other").ttl(ttl).build().unwrap().acquire().await.unwrap();
     world.next(is_queue_attempt, Fate::Doubled);
     let guard = a.lock("n").ttl(ttl).build().unwrap().acquire().await.unwrap();
@@ -428,7 +430,7 @@ async fn what_was_revoked_and_given_back_is_not_released_at_every_heartbeat() {
     let world = World::new(QueueServer::new);
     let (a, b) = (queue_client(&world, 1).await, queue_client(&world, 2).await);
     let ttl = Duration::from_millis(600);
-    // Another lock keeps the session, which remembers the revokes.
+    // Another lock keeps the session open, and the session remembers the revokes.
     let _other = a.lock("other").ttl(ttl).build().unwrap().acquire().await.unwrap();
     for _ in 0..3 {
         let guard = a.lock("n").ttl(ttl).build().unwrap().acquire().await.unwrap();
@@ -458,7 +460,7 @@ async fn what_was_revoked_and_given_back_is_not_released_at_every_heartbeat() {
     assert_eq!(writes(), before);
 }
 
-/// Found by the simulation: the place was kept by the old session, and the next attempt took it for one in the new.
+/// Found by the simulation: the old session kept the place, and the next attempt took it for one in the new session.
 #[tokio::test(start_paused = true)]
 async fn a_place_that_comes_back_in_a_session_that_was_given_up_is_refused() {
     let world = World::new(QueueServer::new);
@@ -468,7 +470,7 @@ async fn a_place_that_comes_back_in_a_session_that_was_given_up_is_refused() {
     world.next(is_queue_attempt, Fate::Doubled);
     let waiting = a.lock("n").ttl(ttl).build().unwrap();
     let waiting = tokio::spawn(async move { waiting.acquire().await });
-    clock().timeout(TTL, world.keeps(2)).await.expect("one who holds and one who waits");
+    clock().timeout(TTL, world.keeps(2)).await.expect("a holder and a waiter");
     // No heartbeat is answered until the client gives its session up. The server still has it.
     (0..100).for_each(|_| world.next(is_heartbeat, Fate::Unanswered));
     world.next(|request| matches!(request, QueueRequest::OpenSession { .. }), Fate::Overtaken);
@@ -481,10 +483,11 @@ async fn a_place_that_comes_back_in_a_session_that_was_given_up_is_refused() {
     world.network.lock().unwrap().plans.clear();
     drop(guard);
     let guard = clock().timeout(TTL, waiting).await.expect("in time").unwrap().unwrap();
-    guard.protect(clock().sleep(ttl * 2)).await.expect("the old session takes nothing with it");
+    guard.protect(clock().sleep(ttl * 2)).await.expect("the end of the old session leaves the lock alone");
 }
 
-/// Found by the simulation: what the old session had looked like a ghost, and its burial freed the place in the new one.
+/// Found by the simulation: a place in the old session looked as if no claim had it, and its release freed the place in
+/// the new session.
 #[tokio::test(start_paused = true)]
 async fn a_late_heartbeat_of_a_session_that_is_over_touches_nothing() {
     let world = World::new(QueueServer::new);
@@ -494,7 +497,7 @@ async fn a_late_heartbeat_of_a_session_that_is_over_touches_nothing() {
     world.next(is_queue_attempt, Fate::Doubled);
     let waiting = a.lock("n").ttl(ttl).build().unwrap();
     let waiting = tokio::spawn(async move { waiting.acquire().await });
-    clock().timeout(TTL, world.keeps(2)).await.expect("one who holds and one who waits");
+    clock().timeout(TTL, world.keeps(2)).await.expect("a holder and a waiter");
     let caught = world.network.lock().unwrap().caught.pop();
     let Some((_, QueueRequest::Attempt { session, .. })) = caught else { panic!("{caught:?}") };
     world.next(is_heartbeat, Fate::Slow);
@@ -504,7 +507,8 @@ async fn a_late_heartbeat_of_a_session_that_is_over_touches_nothing() {
         }
     };
     clock().timeout(TTL, asked).await.expect("its answer says what the session has");
-    // The session ends, unnoticed until the waiter looks: then it queues in another one.
+    // The session ends, and the client learns that only when the waiter looks. Then the waiter queues in another
+    // session.
     let close = QueueRequest::CloseSession { session };
     world.server.lock().unwrap().handle(world.clock.now(), ClientId(0), close);
     world.push(ClientId(1), Pushed::Gap);
@@ -512,5 +516,5 @@ async fn a_late_heartbeat_of_a_session_that_is_over_touches_nothing() {
     drop(guard);
     let guard = clock().timeout(ttl, waiting).await.expect("in time").unwrap().unwrap();
     world.network.lock().unwrap().arrive.notify_one();
-    guard.protect(clock().sleep(ttl)).await.expect("nobody released it");
+    guard.protect(clock().sleep(ttl)).await.expect("the new place was not released");
 }

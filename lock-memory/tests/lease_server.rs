@@ -14,7 +14,7 @@ mod common;
 use common::{A, B, NOW, SECOND, SplitMix, TTL, owner, shown};
 
 fn attempt(n: u64, ttl: Duration, deadline: ServerTime) -> Request {
-    Request::Attempt { key: "n".into(), owner: owner(n), label: Label::new("someone"), ttl, deadline }
+    Request::Attempt { key: "n".into(), owner: owner(n), label: Label::new("a test"), ttl, deadline }
 }
 
 fn renew(n: u64, ttl: Duration) -> Request {
@@ -35,12 +35,12 @@ fn revoke(n: u64, by: u64, when: When) -> Request {
     }
 }
 
-/// The answer to `request` of client A.
+/// Returns the answer to `request` of client A.
 fn ask(server: &mut LeaseServer, now: ServerTime, request: Request) -> Answer {
     server.handle(now, A, request).answer
 }
 
-/// The token and what is left, of an answer that must be a grant.
+/// Returns the token and the time left of an answer, which has to be a grant.
 fn granted(answer: Answer) -> (u64, Duration) {
     match answer {
         Answer::Granted { token, left } => (token.get(), left),
@@ -83,7 +83,7 @@ fn an_attempt_that_comes_after_its_deadline_is_refused() {
     assert!(matches!(ask(&mut server, late, attempt(1, TTL, NOW + SECOND)), Answer::Refused));
     granted(ask(&mut server, NOW + SECOND, attempt(1, TTL, NOW + SECOND)));
     let again = ask(&mut server, late, attempt(1, TTL, NOW + SECOND));
-    assert!(matches!(again, Answer::Refused), "also of an owner that holds it");
+    assert!(matches!(again, Answer::Refused), "an attempt of the holder is refused, too");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn only_the_holder_releases_and_those_who_listen_are_told() {
     assert_eq!(own.pushes, [(A, Told::Released("n".into())), (B, Told::Released("n".into()))]);
     assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "twice");
 
-    // A late message that nobody listens doesn't undo a newer wish; one in time does.
+    // A late `Unlisten` doesn't undo a newer `Listen`; one in time does.
     server.handle(NOW, B, Request::Unlisten { key: "n".into(), serial: 6 });
     grant(&mut server, NOW, 3);
     assert!(matches!(ask(&mut server, NOW, release(3)), Answer::Released { others: true }));
@@ -165,7 +165,7 @@ fn a_revoked_lock_is_free_at_its_holders_deadline() {
     assert!(grant(&mut server, NOW + TTL, 2) > first);
     assert!(
         matches!(ask(&mut server, NOW + TTL, renew(1, TTL)), Answer::Lost(Cause::Revoked)),
-        "and not taken"
+        "the cause stays the revoke"
     );
 }
 
@@ -177,7 +177,7 @@ fn what_was_revoked_is_its_first_holders_to_give_back() {
     ask(&mut server, NOW, revoke(1, 8, When::HoldersDeadline));
     ask(&mut server, NOW, revoke(8, 9, When::HoldersDeadline));
     assert!(matches!(ask(&mut server, NOW, renew(1, TTL)), Answer::Lost(Cause::Revoked)));
-    assert!(matches!(ask(&mut server, NOW, release(8)), Answer::NotHeld), "that never held it");
+    assert!(matches!(ask(&mut server, NOW, release(8)), Answer::NotHeld), "this owner never held it");
     let released = server.handle(NOW, A, release(1));
     assert!(matches!(released.answer, Answer::Released { others: true }), "{released:?}");
     assert_eq!(released.pushes, [(B, Told::Released("n".into()))]);
@@ -192,7 +192,7 @@ fn a_revoke_is_told_to_who_watches() {
     assert_eq!(server.handle(NOW, B, revoke(1, 9, When::HoldersDeadline)).pushes, []);
     server.handle(NOW, A, Request::Watch);
     let told = [(A, Told::Revoked(owner(1)))];
-    assert_eq!(server.handle(NOW, B, revoke(9, 10, When::HoldersDeadline)).pushes, told, "who held it first");
+    assert_eq!(server.handle(NOW, B, revoke(9, 10, When::HoldersDeadline)).pushes, told, "its first holder");
     assert_eq!(server.handle(NOW, B, revoke(10, 11, When::Now)).pushes, told);
     server.hang_up(A);
     grant(&mut server, NOW, 2);
@@ -210,7 +210,7 @@ fn a_lock_that_is_revoked_now_is_free_at_once_but_not_to_the_attempt_that_had_it
     assert!(matches!(ask(&mut server, NOW, renew(1, TTL)), Answer::Lost(Cause::Revoked)));
     let doubled = ask(&mut server, NOW, attempt(1, TTL, NOW + SECOND));
     assert!(matches!(doubled, Answer::Refused), "{doubled:?}");
-    // An owner that never heard of its grant, and of its loss, asks anew.
+    // An owner that never learned of its grant and of its loss asks anew.
     granted(ask(&mut server, NOW, attempt(1, TTL, NOW + SECOND * 2)));
 }
 
@@ -218,7 +218,7 @@ fn a_lock_that_is_revoked_now_is_free_at_once_but_not_to_the_attempt_that_had_it
 fn tokens_rise_whatever_the_clock_does() {
     let mut server = LeaseServer::default();
     let mut last = 0;
-    // Standing still, forward, and back by just less than what a token is remembered for.
+    // The clock stands still, goes forward, and goes back by less than the time for which a token is remembered.
     for now in [NOW, NOW, NOW + TTL * 10, NOW + TTL * 10 + TOKEN_MEMORY, NOW + TTL * 10 + SECOND] {
         for n in 1..4 {
             let token = grant(&mut server, now, n);
@@ -234,7 +234,7 @@ fn names_are_forgotten_an_hour_after_their_token_and_not_before() {
     let mut server = LeaseServer::default();
     let many = 10_000;
     let grant_and_release = |server: &mut LeaseServer, now: ServerTime, name: &str| {
-        let (key, label): (Key, _) = (name.into(), Label::new("someone"));
+        let (key, label): (Key, _) = (name.into(), Label::new("a test"));
         let request = Request::Attempt { key: key.clone(), owner: owner(1), label, ttl: TTL, deadline: now };
         let token = granted(server.handle(now, A, request).answer).0;
         server.handle(now, A, Request::Release { key, owner: owner(1) });
@@ -243,7 +243,7 @@ fn names_are_forgotten_an_hour_after_their_token_and_not_before() {
     for n in 0..many {
         grant_and_release(&mut server, NOW, &format!("n{n}"));
     }
-    assert_eq!(server.names(), many, "a clock that falls by less than an hour must find every token");
+    assert_eq!(server.names(), many, "for a clock that falls by less than an hour, all tokens are kept");
     let early = NOW + (TOKEN_MEMORY - Duration::from_micros(1));
     for _ in 0..many {
         grant_and_release(&mut server, early, "busy");
@@ -252,21 +252,21 @@ fn names_are_forgotten_an_hour_after_their_token_and_not_before() {
     for _ in 0..many {
         grant_and_release(&mut server, NOW + TOKEN_MEMORY, "busy");
     }
-    assert_eq!(server.names(), 1, "looked at in turn, a few at each grant");
+    assert_eq!(server.names(), 1, "each grant looks at a few names in turn, and forgets them");
     assert!(grant_and_release(&mut server, NOW + TOKEN_MEMORY, "n1") > NOW.as_micros());
 }
 
 // ---- against a model ------------------------------------------------------------------------------------------------
 
-/// What a lease server is, in the fewest words: who holds until when. Tokens never fall and never repeat.
+/// A lease server in its simplest form: who holds until when. Tokens never fall and never repeat.
 #[derive(Default)]
 struct Model {
     holder: Option<(u64, ServerTime, u64)>,
     last_token: u64,
-    /// From whom the operator has it.
+    /// The owner from which the operator has revoked the lock.
     stands_for: Option<u64>,
     revoked: HashMap<u64, ServerTime>,
-    /// The latest deadline of those that make up each owner's last grant.
+    /// The latest deadline of the attempts that made up each owner's last grant.
     attempts: HashMap<u64, ServerTime>,
 }
 
@@ -275,7 +275,7 @@ impl Model {
         self.holder.filter(|(_, ends, _)| *ends > now)
     }
 
-    /// Whether this one may release what that one holds.
+    /// Returns whether owner `n` may release what `holder` holds.
     fn is_its(&self, holder: u64, n: u64) -> bool {
         holder == n || (holder == OPERATOR && self.stands_for == Some(n))
     }
@@ -333,7 +333,7 @@ impl Model {
             (Request::Revoke { when, .. }, Answer::Revoked(revoked)) => {
                 let (holder, ends, token) = held.expect("revoked without a holder");
                 assert_eq!(holder, n);
-                // Only the last one is remembered.
+                // Only the last revoke is remembered.
                 self.revoked = HashMap::from([(n, self.attempts[&n])]);
                 match when {
                     When::Now => self.holder = None,
@@ -362,7 +362,7 @@ fn a_thousand_random_histories_fit_the_model() {
                 0 => ServerTime::from_micros(now.as_micros() - random.below(20_000_000)),
                 _ => now + Duration::from_micros(random.below(4_000_000)),
             };
-            // Owners come and go; each has ever later deadlines.
+            // New owners appear while others disappear. Each owner has later and later deadlines.
             let n = step / 20 + random.below(4);
             let ttl = Duration::from_micros(1 + random.below(10_000_000));
             let request = match random.below(8) {

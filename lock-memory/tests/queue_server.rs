@@ -24,7 +24,7 @@ fn open(server: &mut QueueServer, now: ServerTime, client: ClientId) -> SessionI
 }
 
 fn numbered(n: u64, session: SessionId, serial: u64, waits: Waits) -> Request {
-    let (key, owner, label) = ("n".into(), owner(n), Label::new("someone"));
+    let (key, owner, label) = ("n".into(), owner(n), Label::new("a test"));
     Request::Attempt { key, owner, label, session, serial, waits }
 }
 
@@ -62,7 +62,7 @@ fn inspect(server: &mut QueueServer, now: ServerTime) -> Inspection {
     }
 }
 
-/// What the session has, by its heartbeat.
+/// Returns what the session has, as the answer to its heartbeat tells.
 fn has(server: &mut QueueServer, now: ServerTime, session: SessionId) -> BTreeMap<Owner, Standing> {
     match ask(server, now, Request::Heartbeat { session }) {
         Answer::Kept(has) => has.into_iter().map(|((owner, _), standing)| (owner, standing)).collect(),
@@ -86,14 +86,14 @@ fn places_are_taken_in_order_and_tokens_rise() {
 
     let handled = server.handle(NOW, A, release(1));
     assert!(matches!(handled.answer, Answer::Released { others: true }));
-    assert_eq!(handled.pushes, [(B, Moved(owner(2)))], "the next one, and nobody else");
+    assert_eq!(handled.pushes, [(B, Moved(owner(2)))], "only the next one is told");
     assert!(matches!(ask(&mut server, NOW, attempt(3, b)), Answer::Busy { queued: true }));
     let second = granted(ask(&mut server, NOW, attempt(2, b)));
     assert!(second > first);
-    assert_eq!(server.handle(NOW, A, release(3)).pushes, [], "nobody stood behind it");
+    assert_eq!(server.handle(NOW, A, release(3)).pushes, [], "there was no place behind it");
     ask(&mut server, NOW, attempt(4, b));
     let own = server.handle(NOW, B, release(2)).answer;
-    assert!(matches!(own, Answer::Released { others: false }), "who waits is of the same client: {own:?}");
+    assert!(matches!(own, Answer::Released { others: false }), "the waiter is the same client's: {own:?}");
     ask(&mut server, NOW, release(4));
     assert!(matches!(ask(&mut server, NOW, release(2)), Answer::NotHeld));
     assert_eq!(server.kept(NOW), 0);
@@ -138,7 +138,7 @@ fn a_session_that_ends_takes_everything_with_it_and_wakes_who_stood_behind() {
     assert!(matches!(ask(&mut server, NOW + TTL, Request::Heartbeat { session: a }), Answer::NoSession));
     assert!(matches!(ask(&mut server, NOW + TTL, attempt(1, a)), Answer::NoSession));
     granted(ask(&mut server, NOW + TTL, attempt(2, b)));
-    // Nobody called `expire`: the request finds it out by itself.
+    // `expire` was not called: the request itself finds the ended session.
     let late = NOW + TTL * 3;
     assert!(inspect(&mut server, late).holder.is_none());
 }
@@ -169,10 +169,10 @@ fn a_late_attempt_is_defeated_by_its_release_and_a_newer_one_is_not() {
     }
     granted(ask(&mut server, NOW, numbered(1, a, 3, Waits::Queued)));
     let late = ask(&mut server, NOW, release_up_to(1, 2, None));
-    assert!(matches!(late, Answer::NotHeld), "nor by a release that is late itself: {late:?}");
+    assert!(matches!(late, Answer::NotHeld), "a late release leaves the newer attempt alone: {late:?}");
     ask(&mut server, NOW, release(1));
     granted(ask(&mut server, NOW, numbered(1, b, 1, Waits::Queued)));
-    // It lasts as long as the attempts could do harm.
+    // The tombstone lasts as long as the attempts could do harm.
     ask(&mut server, NOW, release(1));
     assert_eq!(server.kept(NOW), 1);
     ask(&mut server, NOW, Request::CloseSession { session: a });
@@ -189,10 +189,10 @@ fn a_revoked_lock_is_free_when_its_holders_session_could_have_ended() {
     assert!(matches!(other, Answer::Revoked(Revoked::NotHeld)), "a waiter is no holder: {other:?}");
     let revoked = server.handle(NOW + SECOND, B, revoke(shown(1), 9, When::HoldersDeadline));
     assert!(matches!(revoked.answer, Answer::Revoked(Revoked::FreeIn(left)) if left == TTL - SECOND));
-    assert_eq!(revoked.pushes, [(A, Moved(owner(1)))], "its holder is told, nobody else");
+    assert_eq!(revoked.pushes, [(A, Moved(owner(1)))], "only its holder is told");
     assert_eq!(inspect(&mut server, NOW + SECOND).holder.unwrap().owner, shown(9));
 
-    // The session lives on, but the place doesn't, nor does the attempt that had got it.
+    // The session lives on. The place does not, and the attempt that had got it is refused.
     let standing = has(&mut server, NOW + SECOND, a);
     assert_eq!(standing.get(&owner(1)), Some(&Standing::Revoked));
     assert!(matches!(ask(&mut server, NOW + SECOND, attempt(1, a)), Answer::Refused));
@@ -211,14 +211,14 @@ fn what_was_revoked_is_its_first_holders_to_give_back() {
     ask(&mut server, NOW, revoke(shown(1), 8, When::HoldersDeadline));
     ask(&mut server, NOW, revoke(shown(8), 9, When::HoldersDeadline));
     assert!(matches!(ask(&mut server, NOW, release_up_to(1, 0, None)), Answer::NotHeld), "a late one");
-    assert!(matches!(ask(&mut server, NOW, release(8)), Answer::NotHeld), "that never held it");
+    assert!(matches!(ask(&mut server, NOW, release(8)), Answer::NotHeld), "this owner never held it");
     let released = server.handle(NOW, A, release(1));
     assert!(matches!(released.answer, Answer::Released { others: true }), "{released:?}");
     assert_eq!(released.pushes, [(B, Moved(owner(2)))]);
     granted(ask(&mut server, NOW, attempt(2, b)));
     assert!(matches!(ask(&mut server, NOW, release(1)), Answer::NotHeld), "once");
 
-    // Who asks anew releases what it gets then.
+    // An owner that asks anew can release only what it gets then.
     ask(&mut server, NOW, revoke(shown(2), 10, When::HoldersDeadline));
     assert!(matches!(ask(&mut server, NOW, numbered(2, b, 2, Waits::No)), Answer::Busy { queued: false }));
     assert!(matches!(ask(&mut server, NOW, release(2)), Answer::NotHeld));
@@ -232,7 +232,7 @@ fn a_lock_that_is_revoked_now_is_the_next_ones_at_once() {
     let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, B));
     ask(&mut server, NOW, attempt(1, a));
     ask(&mut server, NOW, attempt(2, b));
-    // Also once it has been revoked in the gentle way.
+    // Also after the lock was revoked at its holder's deadline.
     ask(&mut server, NOW, revoke(shown(1), 9, When::HoldersDeadline));
     let revoked = server.handle(NOW, A, revoke(shown(9), 10, When::Now));
     assert!(matches!(revoked.answer, Answer::Revoked(Revoked::Free)));
@@ -257,15 +257,15 @@ fn an_expired_holder_loses_its_session() {
 
 // ---- against a model ------------------------------------------------------------------------------------------------
 
-/// By place: whose it is, and which place is in front of it.
+/// For each place: its owner, and the place in front of it.
 type Order = BTreeMap<u64, (u64, Option<u64>)>;
 
-/// A queue server of one lock, in the fewest words: everything is a list, and everything is looked for.
+/// A queue server of one lock in its simplest form: everything is a list that is searched.
 #[derive(Default)]
 struct Model {
     sessions: Vec<(SessionId, ServerTime)>,
     queue: Vec<Placed>,
-    /// By session and owner: attempts up to here are refused; and whether the owner was revoked.
+    /// For each session and owner: the serial up to which attempts are refused, and whether the owner was revoked.
     tombstones: HashMap<(SessionId, u64), (u64, bool)>,
     last_token: u64,
     places: u64,
@@ -273,13 +273,13 @@ struct Model {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Placed {
-    /// Numbers the places, whoever has them.
+    /// Numbers the places, whichever owner has them.
     place: u64,
     n: u64,
     token: u64,
     serial: u64,
     kept_by: Result<SessionId, ServerTime>,
-    /// Who may give back what was revoked.
+    /// The owner that may release what was revoked from it.
     stands_for: Option<u64>,
 }
 
@@ -363,18 +363,18 @@ impl Model {
         if self.tombstones.get(&(id, n)).is_some_and(|(barred, _)| serial <= *barred) {
             return assert!(matches!(answer, Answer::Refused), "{answer:?}");
         }
-        // What it had before can't be given back.
+        // The owner can no longer release what it had before.
         let left = self.queue.iter_mut().filter(|p| p.stands_for == Some(n));
         left.for_each(|p| p.stands_for = None);
         if !self.queue.iter().any(|p| p.n == n) {
             if waits == Waits::No && !self.queue.is_empty() {
                 return assert!(matches!(answer, Answer::Busy { queued: false }), "{answer:?}");
             }
-            // Its token is not known before it is granted.
+            // The token is not known before the grant.
             self.places += 1;
             let (place, kept_by, stands_for) = (self.places, Ok(id), None);
             self.queue.push(Placed { place, n, token: 0, serial, kept_by, stands_for });
-            // What was revoked was the place before.
+            // The revoke was of the previous place.
             if let Some((_, revoked)) = self.tombstones.get_mut(&(id, n)) {
                 *revoked = false;
             }
@@ -418,7 +418,7 @@ impl Model {
         }
     }
 
-    /// By owner: holds, waits, or was revoked.
+    /// Returns for each owner whether it holds, waits, or was revoked.
     fn has(&self, id: SessionId) -> BTreeMap<Owner, &'static str> {
         let placed = self.queue.iter().enumerate().filter(|(_, p)| p.kept_by == Ok(id));
         let places = placed.map(|(at, p)| (owner(p.n), if at == 0 { "holds" } else { "waits" }));
@@ -427,7 +427,7 @@ impl Model {
         places.chain(revoked.map(|((_, n), _)| (owner(*n), "revoked"))).collect()
     }
 
-    /// By place: whose it is, and which place is in front of it.
+    /// Returns for each place its owner, and the place in front of it.
     fn order(&self) -> Order {
         let front = |at: usize| at.checked_sub(1).map(|at| self.queue[at].place);
         self.queue.iter().enumerate().map(|(at, p)| (p.place, (p.n, front(at)))).collect()
@@ -503,7 +503,8 @@ fn draw(random: &mut SplitMix, n: u64, step: u64, sessions: &[SessionId]) -> Req
     }
 }
 
-/// Everybody is told in front of whom a place has gone; besides, at most those who have lost their own.
+/// Asserts that every owner is told in front of whose place another one is gone. Besides them, only owners that have
+/// lost their own place may be told.
 fn check_pushes(before: &Order, after: &Order, pushes: &[(ClientId, Moved)]) {
     let told: BTreeSet<Owner> = pushes.iter().map(|(_, Moved(owner))| *owner).collect();
     let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
@@ -514,12 +515,12 @@ fn check_pushes(before: &Order, after: &Order, pushes: &[(ClientId, Moved)]) {
             _ => _ = may.insert(owner(*n)),
         }
     }
-    // A place of the operator's belongs to no session: there is nobody to tell.
+    // A place of the operator's belongs to no session, so there is no client to tell.
     must.remove(&owner(OPERATOR));
     assert!(must.is_subset(&told), "not told: {before:?}, {after:?}, {told:?}");
     assert!(
         told.iter().all(|n| must.contains(n) || may.contains(n)),
-        "for nothing: {before:?}, {after:?}, {told:?}"
+        "told without reason: {before:?}, {after:?}, {told:?}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! `check`: is the set or the server reachable, are we allowed, is it prepared?
+//! `check`: whether the set or the server is reachable, this user has the rights, and the collection is prepared.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::schema::{self, Standing, VERSION};
 use crate::server::Server;
 use crate::statements;
 
-/// One finding per question. An `Err` only if the server can't be reached at all.
+/// Returns one finding per question. Fails only if the server can't be reached at all.
 pub(crate) async fn check(server: &Server, patience: Duration) -> Result<Vec<Finding>> {
     let call = &Call::begin(&server.clock, patience);
     let hello = server.hello(call).await?;
@@ -47,7 +47,8 @@ async fn reachable(server: &Server, call: &Call) -> Finding {
     }
 }
 
-/// Has the server explain an attempt: it does not, to a user who may not make one, and it makes none.
+/// Asks the server to explain an attempt, which changes nothing. The server refuses that to a user without the rights
+/// for the attempt.
 async fn rights(server: &Server, call: &Call, name: &Name) -> Finding {
     let me = statements::bytes(&[]);
     let attempt = doc! {
@@ -77,15 +78,15 @@ fn kind(kind: Option<Kind>, hello: &Hello) -> Finding {
         Some(Kind::Standalone) => Finding::new(
             "replica set",
             Level::Warning,
-            "a standalone server: waiters look again and again, and an attempt that arrives after its release is \
-             refused by its deadline alone. A replica set, if only of one member, has neither limit",
+            "a standalone server: waiters ask again and again, and an attempt that arrives after its release is \
+             refused by its deadline alone. A replica set, even of one member, has neither limit",
         ),
         Some(Kind::Sharded) => Finding::new(
             "replica set",
             Level::Warning,
             "a sharded cluster, on which this library is not tested; leases end by the clock of the mongos that is asked",
         ),
-        None => Finding::new("replica set", Level::Unknown, "the driver has not said what answers"),
+        None => Finding::new("replica set", Level::Unknown, "what kind of server answers is not known yet"),
     }
 }
 
@@ -97,7 +98,7 @@ async fn index(server: &Server, call: &Call) -> Finding {
         Ok(Standing::Missing) => Finding::new(
             "schema",
             Level::Warning,
-            "the collection's index is missing: locks work, but names that are no longer used stay; init makes it",
+            "the collection's index is missing: locks work, but documents of unused names stay; init creates it",
         ),
         Err(e) if e.kind() == ErrorKind::Rejected => Finding::new("schema", Level::Bad, e.message()),
         Err(e) => Finding::new("schema", Level::Unknown, e.message()),

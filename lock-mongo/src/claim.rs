@@ -1,4 +1,4 @@
-//! A claim: one owner's business with one document, each call one `findAndModify`.
+//! A claim of one owner on one lock's document. Each call is one `findAndModify`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +27,12 @@ pub(crate) struct MongoClaim {
     mark: Mark,
 }
 
-/// Whether the document has to say that this claim waits.
+/// What is known of the waiters' mark in the document.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
+    /// Whether this claim waits.
     waits: bool,
-    /// As the last look saw it.
+    /// Whether a fresh mark was there when the document was last read or written.
     stands: bool,
 }
 
@@ -50,8 +51,8 @@ impl MongoClaim {
         }
     }
 
-    /// Asks for the lock. An attempt that the server took for late may be in time by what its refusal told of its
-    /// clock, and is then sent once more.
+    /// Sends an attempt. If the server refuses it as late, the refusal tells the server's time. By that clock the
+    /// attempt may still be in time, so it is sent once more.
     async fn grant(&mut self, call: &Call) -> Result<Attempt> {
         for _ in 0..2 {
             let deadline = self.deadline(call).await?;
@@ -77,10 +78,10 @@ impl MongoClaim {
                 (None, _) => {}
             }
         }
-        Err(Error::unavailable(Done::No, "the attempt reached the server too late, and was refused for it"))
+        Err(Error::unavailable(Done::No, "the server refused the attempt: it arrived after its deadline"))
     }
 
-    /// The call's end by the primary's clock, which is asked for first if it has not been heard yet.
+    /// Returns the call's end by the primary's clock. If this primary has told no time yet, it is asked first.
     async fn deadline(&self, call: &Call) -> Result<DateTime> {
         self.server.prepare(call).await?;
         loop {
@@ -91,8 +92,9 @@ impl MongoClaim {
         }
     }
 
-    /// Leaves a mark that somebody waits, unless there is one: whoever hands the lock over to tasks of its own process
-    /// then lets others have their turns. Without it, that process keeps the lock longer than it would: no more.
+    /// Writes the mark that a claim waits, unless there is a fresh one. A process that hands the lock over to its own
+    /// tasks then lets other processes have their turns. Without the mark, the only harm is that it keeps the lock
+    /// longer.
     async fn leave_mark(&mut self, call: &Call) {
         if self.mark.waits && !self.mark.stands {
             self.mark.stands = self.server.mark(call, &self.key).await.is_ok();
@@ -112,7 +114,7 @@ impl Claim for MongoClaim {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         let outcome = self.grant(call).await;
         match outcome {
-            // A holder waits for nothing: a wake-up that it took would be missed by a waiter of this process.
+            // A holder stops listening: it would take a wake-up that a waiter of this process needs.
             Ok(Attempt::Granted(_)) => self.listening = None,
             Ok(Attempt::Busy(_)) => self.leave_mark(call).await,
             Err(_) => {}
@@ -169,7 +171,7 @@ impl Claim for MongoClaim {
             filter: statements::given_up(&self.key, &self.owner),
             pipeline: statements::release(),
             missing: Missing::LeftOut,
-            // What had ended by itself was not given up.
+            // The state before shows whether the lease had ended already. Then nothing was released.
             answer: ReturnDocument::Before,
             order: Order::Kept,
         };
@@ -183,10 +185,10 @@ impl Claim for MongoClaim {
 }
 
 fn no_document() -> Error {
-    Error::rejected("the server answered no document to an upsert; it has to be MongoDB 4.4 or later")
+    Error::rejected("the server returned no document after an upsert; it has to be MongoDB 4.4 or later")
 }
 
-/// A ttl for the server, which counts in milliseconds: never less than was asked for.
+/// Returns a ttl in milliseconds, the server's unit, rounded up.
 fn millis(ttl: Duration) -> i64 {
     i64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }

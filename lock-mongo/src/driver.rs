@@ -1,4 +1,4 @@
-//! The driver: opens claims, shows holders, takes locks from them.
+//! The driver: opens claims, inspects locks, revokes them from their holders.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::server::{Missing, Server, Write};
 use crate::settings::{Mongo, Opening};
 use crate::statements;
 
-/// One set, or one server.
+/// The driver of one replica set, or of one standalone server.
 #[derive(Debug)]
 pub(crate) struct MongoDriver(Arc<Server>);
 
@@ -89,7 +89,7 @@ impl Driver for MongoDriver {
             Standing::Ours => Ok(String::new()),
             Standing::Missing => {
                 schema::make(&self.0, call).await?;
-                Ok(format!("made the index of {}.{}", self.0.place.database, self.0.place.collection))
+                Ok(format!("created the index of {}.{}", self.0.place.database, self.0.place.collection))
             }
         }
     }

@@ -1,4 +1,5 @@
-//! What the driver's errors mean: may the request have been carried out, will it pass, what is to be done.
+//! Classifies errors of the `mongodb` crate: whether the request may have been carried out, whether the error passes by
+//! itself, and what the user should do.
 
 use std::io;
 
@@ -7,7 +8,7 @@ use mongodb::error::{
     Error as MongoError, ErrorKind, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR, WriteFailure,
 };
 
-/// What went wrong with a request.
+/// Converts the error of a request.
 pub(crate) fn asking(error: MongoError) -> Error {
     classify(&error).with_source(error)
 }
@@ -19,7 +20,7 @@ fn classify(error: &MongoError) -> Error {
         ErrorKind::Write(WriteFailure::WriteError(write)) => said_by_server(write.code, &said, error),
         ErrorKind::Write(WriteFailure::WriteConcernError(_)) => Error::unavailable(
             Done::Unknown,
-            format!("a majority of the set has not acknowledged it: {said}"),
+            format!("a majority of the set has not acknowledged the request: {said}"),
         ),
         ErrorKind::Authentication { .. } => Error::rejected(format!("{LOGIN}: {said}")),
         ErrorKind::ServerSelection { message, .. } if message.contains("certificate") => {
@@ -29,7 +30,7 @@ fn classify(error: &MongoError) -> Error {
             Error::rejected(format!("{LOGIN}: {said}"))
         }
         ErrorKind::ServerSelection { message, .. } if message.contains(NO_MESSAGE_OF_ITS) => {
-            Error::rejected(format!("what answers there is no MongoDB: {said}"))
+            Error::rejected(format!("the server that answers is no MongoDB server: {said}"))
         }
         ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. } => {
             Error::unavailable(Done::No, format!("no server that takes writes can be reached: {said}"))
@@ -42,7 +43,7 @@ fn classify(error: &MongoError) -> Error {
         }
         ErrorKind::InvalidArgument { .. } | ErrorKind::InvalidTlsConfig { .. } => Error::invalid(said),
         ErrorKind::IncompatibleServer { .. } | ErrorKind::SessionsNotSupported => Error::rejected(format!(
-            "the server can't do what locks need; it has to be MongoDB 4.4 or later: {said}"
+            "the server lacks what locks need; it has to be MongoDB 4.4 or later: {said}"
         )),
         ErrorKind::Shutdown => Error::unavailable(Done::No, said),
         _ => Error::unavailable(
@@ -52,23 +53,26 @@ fn classify(error: &MongoError) -> Error {
     }
 }
 
-/// A refusal that passes was not carried out only where the server says so: it may have come while the server waited
-/// for a majority, and the driver may have asked twice.
+/// Classifies a server's error by its code.
+///
+/// After an error that passes by itself, the request counts as not done only where the server says so: the error may
+/// have occurred while the server waited for a majority, and the `mongodb` crate may have sent the request twice.
 fn said_by_server(code: i32, said: &str, error: &MongoError) -> Error {
     let advice = LASTING.iter().find(|(codes, _)| codes.contains(&code)).map(|(_, advice)| *advice);
     if let Some(advice) = advice {
         return Error::rejected(format!("{advice}: {said}"));
     }
     if NOT_DONE.contains(&code) || error.contains_label(NO_WRITES_PERFORMED) {
-        return Error::unavailable(Done::No, format!("the server did not do it: {said}"));
+        return Error::unavailable(Done::No, format!("the server did not carry out the request: {said}"));
     }
     if PASSING.contains(&code) || error.contains_label(RETRYABLE_WRITE_ERROR) {
-        return Error::unavailable(Done::Unknown, format!("the server can't at the moment: {said}"));
+        return Error::unavailable(Done::Unknown, format!("the server can't carry out requests now: {said}"));
     }
-    Error::rejected(format!("the server refused: {said}"))
+    Error::rejected(format!("the server refused the request: {said}"))
 }
 
-/// In one line, as the server or the driver has it; of a driver's error the kind alone says what happened.
+/// Returns the error in one line, in the words of the server or of the `mongodb` crate. For an error of the crate, its
+/// kind alone says what happened.
 pub(crate) fn words(error: &MongoError) -> String {
     match &*error.kind {
         ErrorKind::Command(command) => {
@@ -81,32 +85,32 @@ pub(crate) fn words(error: &MongoError) -> String {
     }
 }
 
-/// The document that was to be made is there already.
+/// Whether the document that the request had to create exists already.
 pub(crate) fn is_duplicate(error: &MongoError) -> bool {
     code(error) == Some(11000)
 }
 
-/// A standalone server could not be connected to, so that the write was not sent to it.
+/// Whether a write was not sent to a standalone server because no connection could be made.
 ///
-/// The driver sends a write again by itself, but not to a standalone server, which could do it twice. There it calls a
-/// write retryable only as long as it has no connection for it.
+/// The `mongodb` crate repeats writes by itself, but not to a standalone server, which could carry them out twice.
+/// There it calls a write retryable only as long as it has no connection for it.
 pub(crate) fn was_not_sent_to_one(error: &MongoError) -> bool {
     matches!(&*error.kind, ErrorKind::Io(_)) && error.contains_label(RETRYABLE_WRITE_ERROR)
 }
 
-/// This user may not do it.
+/// Whether this user lacks the right for the request.
 pub(crate) fn is_unauthorized(error: &MongoError) -> bool {
     code(error) == Some(13)
 }
 
-/// The database or the collection is not there yet.
+/// Whether the database or the collection does not exist yet.
 pub(crate) fn is_not_there(error: &MongoError) -> bool {
     code(error) == Some(26)
 }
 
-/// The server has no change streams, or none for this user.
+/// Whether the server has no change streams, or none for this user.
 pub(crate) fn refuses_streams(error: &MongoError) -> bool {
-    // Unauthorized; only on replica sets (the code of the stage, and the general one); none of this storage engine.
+    // Unauthorized; only on replica sets (the code of the stage, and the general code); not with this storage engine.
     code(error).is_some_and(|code| [13, 40573, 20, 115].contains(&code))
 }
 
@@ -118,31 +122,32 @@ fn code(error: &MongoError) -> Option<i32> {
     }
 }
 
-const LOGIN: &str = "the server refused the user or the password; give both, and where the user is kept, in the URL: \
-     mongodb://user:password@host/?authSource=admin";
-const CERTIFICATE: &str = "the server's certificate, or ours, was refused; ?ca= names the roots to trust, ?cert= our own certificate and key";
+const LOGIN: &str = "the server refused the user or the password; give both, and the database that keeps the user, in \
+     the URL: mongodb://user:password@host/?authSource=admin";
+const CERTIFICATE: &str = "the server's certificate or the client's was refused; ?ca= names the roots to trust, ?cert= the \
+     client's certificate and key";
 
-/// What the driver says of an answer whose head makes no message of MongoDB's.
+/// The error text of the `mongodb` crate for an answer that does not begin like a message of MongoDB's protocol.
 const NO_MESSAGE_OF_ITS: &str = "Invalid wire protocol opcode";
 
-/// What the server refuses before it does anything: a duplicate, a conflict with another's write, an attempt whose
-/// claim has been released (TransactionTooOld), a lock inside the server that was not had in time.
+/// Errors that the server returns before it does anything: a duplicate, a conflict with another write, an attempt whose
+/// claim has been released (TransactionTooOld), a lock inside the server that the request did not get in time.
 const NOT_DONE: &[i32] = &[11000, 112, 225, 24, 46];
 
-/// What passes, and may have been done: no or another primary, a server that ends or was interrupted, time that ran out
-/// on the server, other members that can't be reached, a full disk.
+/// Errors that pass by themselves, after which the request may have been done: no primary or another one, a server that
+/// shuts down or was interrupted, time that ran out on the server, other members that can't be reached, a full disk.
 const PASSING: &[i32] = &[
     6, 7, 50, 64, 89, 91, 100, 134, 189, 262, 9001, 10058, 10107, 11600, 11601, 11602, 13435, 13436, 14031,
     148,
 ];
 
-/// What does not, and what to do.
+/// Errors that do not pass by themselves, and what the user should do.
 const LASTING: &[(&[i32], &str)] = &[
     (&[18, 8000], LOGIN),
     (
         &[13],
-        "this user may not do that; locks need find, insert and update on their collection, and changeStream to be \
-         woken (the role readWrite has all of them)",
+        "this user lacks a right; locks need find, insert and update on their collection, and changeStream for wake-ups \
+         (the role readWrite has all of them)",
     ),
     (
         &[9, 40, 59, 224, 40324, 168, 40415],
@@ -151,7 +156,7 @@ const LASTING: &[(&[i32], &str)] = &[
     (&[85, 86], "the collection of locks has an index of another version"),
     (
         &[14, 2, 16554, 16556, 34471, 16020],
-        "no lock client has written this document; take another collection or name",
+        "no lock client has written this document; use another collection or name",
     ),
 ];
 

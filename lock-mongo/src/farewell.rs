@@ -1,9 +1,10 @@
-//! How a client of the driver's is let go of.
+//! Delays the drop of a `mongodb::Client`.
 //!
-//! With its last handle the driver ends its sessions on the server, by a request that a task of its own sends. If the
-//! runtime ends at that moment, as it does where a program drops its client as its last act, the task finds the driver's
-//! other tasks gone, and panics. So the last handle stays for a moment longer, and is never dropped if the runtime ends
-//! meanwhile: the connections go with it, and the server ends the sessions after half an hour.
+//! When the last handle of a client is dropped, the `mongodb` crate ends the client's sessions on the server. A task of
+//! the crate sends that request. If the runtime ends at that moment, because a program drops its client right before it
+//! ends, the task finds the crate's other tasks gone, and panics. So this module keeps the last handle for a moment
+//! longer and never drops it if the runtime ends in that time. The connections end with the runtime, and the server
+//! ends the sessions after half an hour.
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use lock_core::Clock;
 use mongodb::Client;
 use tokio::runtime::Handle;
 
-/// How long the runtime has to live on: nobody ends it because of the client that has just been dropped.
+/// How long the last handle is kept. A runtime that still runs after this time is not about to end with the client.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Sees to the driver's end when it is dropped.
+/// Keeps the last handle of a `mongodb::Client` for [`MOMENT`] when it is dropped itself.
 #[derive(Debug)]
 pub(crate) struct Farewell {
     client: Client,
@@ -23,7 +24,7 @@ pub(crate) struct Farewell {
 }
 
 impl Farewell {
-    /// Of a client that was made on the present runtime.
+    /// For a client that was created on the current runtime.
     pub(crate) fn of(client: Client, clock: Clock) -> Farewell {
         Farewell { client, clock, runtime: Handle::current() }
     }
@@ -32,7 +33,7 @@ impl Farewell {
 impl Drop for Farewell {
     fn drop(&mut self) {
         let (last, clock) = (Last(Some(self.client.clone())), self.clock.clone());
-        // Where the runtime has ended already, it is dropped at once.
+        // If the runtime has ended already, the task is dropped at once, and `Last` leaks the handle.
         self.runtime.spawn(async move {
             clock.sleep(MOMENT).await;
             last.go();
@@ -40,7 +41,7 @@ impl Drop for Farewell {
     }
 }
 
-/// A handle that outlives its runtime.
+/// A handle that is leaked, unless [`Last::go`] drops it.
 struct Last(Option<Client>);
 
 impl Last {

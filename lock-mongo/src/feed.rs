@@ -1,7 +1,8 @@
-//! The task behind the wake-ups: opens the change stream, hears, opens it again.
+//! The task behind the wake-ups: opens the change stream, reads it, and opens another one when it breaks.
 //!
-//! The driver resumes a stream by itself after a failover. What it gives up on, and a stream that has fallen silent, is
-//! opened anew from now on; whatever was released in between is made good by waking everybody.
+//! The `mongodb` crate resumes a stream by itself after a failover. When it gives a stream up, or when a stream is
+//! silent for too long, this task opens a new one that starts at the present. It then wakes all claims, because the new
+//! stream does not report what was released in between.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,28 +19,29 @@ use crate::profile::Profile;
 use crate::server::Current;
 use crate::statements::NEVER;
 
-/// How long the stream stays open at least when nobody listens any more: a name that is handed over often is not
-/// listened to anew each time.
+/// How long the stream stays open, at least, after the last claim has stopped listening. A name that is handed over
+/// often then needs no new stream each time.
 const IDLE: Duration = Duration::from_secs(2);
-/// How long the server waits for something to tell before it says that there is nothing.
+/// How long the server waits for an event before it answers that there is none.
 const BEAT: Duration = Duration::from_secs(1);
-/// After the stream broke, before it is tried again; doubled each time.
+/// The first pause before another stream is opened; it doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// A claim wants to hear; it is told when it does.
+/// A claim's request for wake-ups. It is answered when the stream is open, or can't be opened.
 #[derive(Debug)]
 pub(crate) struct Order(pub(crate) oneshot::Sender<Result<(), Trouble>>);
 
-/// Why the stream can't be opened, or is open no longer.
+/// Why the stream is not open.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
-    /// The server won't do it for this user.
+    /// The server has no change streams, or none for this user.
     Refused(String),
+    /// Opening failed, or took too long. Another try may succeed.
     Broken(String),
 }
 
-/// Hears for all claims of a client, from the first listen until nobody can want anything any more.
+/// Reads the stream for all claims of a client, from the first listen until the client is dropped.
 #[derive(Debug)]
 pub(crate) struct Feed {
     current: Current,
@@ -53,12 +55,12 @@ pub(crate) struct Feed {
     orders: mpsc::UnboundedReceiver<Order>,
 }
 
-/// The claims of a client that hear. Cheap to clone.
+/// The claims of a client that listen. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hubs {
-    /// By the name that they wait for.
+    /// Waiting claims, by the name that they wait for.
     pub(crate) waiters: Hub,
-    /// By the owner that holds.
+    /// Holding claims, by their owner.
     pub(crate) holders: Hub,
 }
 
@@ -73,17 +75,17 @@ impl Hubs {
     }
 }
 
-/// What the stream tells.
+/// What the stream reports.
 enum Heard {
     /// The lock with this key may be free.
     Free(Vec<u8>),
     /// A lock was taken from this owner.
     Revoked(Vec<u8>),
-    /// Nothing, but it lives.
+    /// There is no event for a claim, but the stream works.
     Nothing,
 }
 
-/// The stream, read by a task of its own, whose futures must not be dropped half-way.
+/// The stream, read by a task of its own: the futures of the `mongodb` crate must not be dropped half-way.
 struct Tail {
     heard: mpsc::UnboundedReceiver<Heard>,
     task: AbortHandle,
@@ -95,12 +97,13 @@ impl Drop for Tail {
     }
 }
 
-/// Why a stream is left.
+/// Why the task stopped reading a stream.
 enum Left {
-    /// Nobody can want anything of it any more.
+    /// The client was dropped.
     Ended,
-    /// Nobody listens.
+    /// No claim listens.
     Idle,
+    /// The stream ended, or was silent for too long.
     Broken,
 }
 
@@ -132,7 +135,7 @@ impl Feed {
                     self.profile.learn_wakes(Wakes::Pushed);
                     self.open.send_replace(true);
                     answer(&mut waiting, &Ok(()));
-                    // What was told while there was no stream is lost.
+                    // Releases and revokes without an open stream were not reported.
                     self.hubs.wake_all();
                     match self.follow(&mut tail).await {
                         Left::Ended => return,
@@ -154,8 +157,8 @@ impl Feed {
         }
     }
 
-    /// Opens a stream of everything that may have become free, whoever listens: which names are listened to changes
-    /// more often than a stream can be opened.
+    /// Opens a stream of all locks that may have become free, not only of those that claims listen to: the names that
+    /// claims listen to change more often than a stream can be opened.
     async fn tail(&self) -> Result<Tail, Trouble> {
         let link = self.current.get();
         let opening = async move {
@@ -173,7 +176,7 @@ impl Feed {
         Ok(Tail { heard, task })
     }
 
-    /// Wakes whom the stream tells of, until it breaks or nobody listens.
+    /// Wakes the claims that an event is for, until the stream breaks or no claim listens.
     async fn follow(&mut self, tail: &mut Tail) -> Left {
         let mut silent_at = self.clock.now() + BEAT + self.patience;
         let mut look = self.clock.now() + IDLE;
@@ -200,7 +203,7 @@ impl Feed {
                     let is_idle = self.hubs.are_empty();
                     if is_idle && was_idle {
                         self.open.send_replace(false);
-                        // Whoever has registered before it was closed took it for open.
+                        // A claim that registered before `open` changed saw an open stream.
                         if self.hubs.are_empty() {
                             return Left::Idle;
                         }
@@ -225,7 +228,7 @@ impl Feed {
         }
     }
 
-    /// Waits before the next try, and takes orders meanwhile. `false` if nobody can want anything any more.
+    /// Waits before the next try, and accepts orders meanwhile. Returns `false` if the client was dropped.
     async fn rest(&mut self, pause: Duration, waiting: &mut Vec<Order>) -> bool {
         let until = self.clock.now() + pause / 2 + self.random.up_to(pause / 2);
         loop {
@@ -243,13 +246,14 @@ impl Feed {
 
 fn answer(waiting: &mut Vec<Order>, outcome: &Result<(), Trouble>) {
     for Order(reply) in waiting.drain(..) {
-        // Who asked may have gone.
+        // The claim may have stopped waiting for the answer.
         drop(reply.send(outcome.clone()));
     }
 }
 
-/// Tells of releases, of locks that were revoked, and of whatever an administrator does to the collection; of that only
-/// the key, and from whom a lock was revoked. A small change is stored as what it changed, a greater one as the new document.
+/// Returns the stream's pipeline. It selects releases, revokes, and what an administrator does to the collection (all
+/// operations but inserts, updates and replacements). It reports only the key, and the owner that a lock was revoked
+/// from. The server stores a small change as the changed fields, and a larger one as the new document.
 pub(crate) fn freed() -> Vec<Document> {
     vec![
         doc! { "$match": { "$or": [
@@ -279,7 +283,7 @@ async fn read(mut stream: ChangeStream<Document>, told: mpsc::UnboundedSender<He
     }
 }
 
-/// From whom a lock was revoked, if that is what happened.
+/// Returns the owner that a lock was revoked from, if the event is a revoke.
 fn revoked(event: &Document) -> Option<Vec<u8>> {
     let updated =
         event.get_document("updateDescription").and_then(|update| update.get_document("updatedFields"));

@@ -1,4 +1,4 @@
-//! The resource's side of fencing, for what is kept in MongoDB: a check in the user's own transaction.
+//! Fencing for a resource that is kept in MongoDB: a check of the token in the user's own transaction.
 
 use lock_core::{FencingToken, Stale};
 use mongodb::bson::{Bson, Document, doc};
@@ -7,16 +7,17 @@ use mongodb::{ClientSession, Collection, Database};
 
 use crate::statements;
 
-/// A resource in a database of the user's, which takes writes only from holders that nobody has come after.
+/// The fence of a resource in a user's database. It accepts writes of a holder until a later holder has written.
 ///
-/// The highest token that was accepted is kept in the collection `onelock_fences` of that database. Checked in the
-/// transaction that writes, the check and the writes take effect together or not at all, and of two holders'
-/// transactions at the same time one is aborted: the check writes in any case. A token that is not lower is accepted: a
-/// holder may write more than once. All tokens of one resource have to be of one lock.
+/// The highest token that was accepted is kept in the collection `onelock_fences` of that database. Make the check in
+/// the transaction that writes: then the check and the writes take effect together or not at all. If two holders'
+/// transactions run at the same time, the server aborts one of them, because every check writes. A token that equals
+/// the highest one is accepted: a holder may write more than once. All tokens of one resource have to come from one
+/// lock.
 ///
-/// A standalone server has no transactions. There, and wherever one document is all that is written, put the token into
-/// the document itself: `update_one` with the filter `{ _id, token: { $lte: mine } }` that also sets `token` to mine,
-/// and take no match for stale.
+/// A standalone server has no transactions. There, and wherever only one document is written, put the token into that
+/// document: call `update_one` with the filter `{ _id, token: { $lte: mine } }`, and set `token` to mine in the same
+/// update. If no document matches, the token is stale.
 ///
 /// ```no_run
 /// # async fn example(guard: lock_core::Guard, client: lock_mongo::mongodb::Client) -> Result<(), lock_mongo::FenceError> {
@@ -42,13 +43,13 @@ pub struct Fence {
 pub enum FenceError {
     /// A later holder has written: the lock was lost in the meantime. Abort the transaction.
     Stale(Stale),
-    /// The server, or the way to it, failed. Another holder's transaction at the same time is among the reasons: its
-    /// label is `TransientTransactionError`, and the whole transaction may be tried again.
+    /// The server or the connection failed. One reason is another holder's transaction at the same time: then the error
+    /// has the label `TransientTransactionError`, and the whole transaction may be tried again.
     Mongo(mongodb::error::Error),
 }
 
 impl Fence {
-    /// The fence of `resource`: any name that stands for what is written in `database`.
+    /// Returns the fence of `resource`, any name that stands for what is written in `database`.
     pub fn new(database: &Database, resource: impl AsRef<[u8]>) -> Fence {
         Fence {
             fences: database.collection("onelock_fences"),
@@ -56,10 +57,19 @@ impl Fence {
         }
     }
 
-    /// Accepts `token` in the transaction that `session` is in, unless a later one was accepted before: then
-    /// [`FenceError::Stale`], and the transaction is to be aborted. The collection of fences is made by the first.
+    /// Accepts `token` in the transaction of `session`, unless a later token was accepted before.
     ///
-    /// Outside a transaction it only says how things stood. Not cancel safe, as the driver isn't: abort the transaction.
+    /// The first call creates the collection of fences. Outside a transaction, the answer only says what was true at
+    /// that moment.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError::Stale`] if a later token was accepted before: abort the transaction. [`FenceError::Mongo`] if the
+    /// server or the connection failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe, because the `mongodb` crate is not. If the future is dropped, abort the transaction.
     pub async fn accept(&self, session: &mut ClientSession, token: FencingToken) -> Result<(), FenceError> {
         let offered = i64::try_from(token.get()).map_err(mongodb::error::Error::custom)?;
         let answer = self
@@ -78,8 +88,8 @@ impl Fence {
     }
 }
 
-/// Counts the checks, so that each one writes: two transactions that only read the fence would not be in each other's
-/// way.
+/// Returns the pipeline of a check. It counts the checks, so that each one writes: two transactions that only read the
+/// fence would not conflict.
 fn accept(offered: i64) -> Vec<Document> {
     vec![doc! { "$set": {
         "token": { "$max": ["$token", offered] },

@@ -1,4 +1,5 @@
-//! The very requests on the default collection, for the benchmark's floor. Not for users: they change with the documents.
+//! The requests that the library sends, on the default collection, for the benchmark `floor` (the raw driver with the
+//! same requests). Not for users: they change with the layout of the documents.
 
 use std::time::Duration;
 
@@ -9,47 +10,51 @@ use mongodb::{Client, Collection};
 
 use crate::{errors, feed, link, settings, statements};
 
-/// A client of the driver's as the library sets it up.
+/// Creates a client of the `mongodb` crate with the settings that the library uses.
+///
+/// # Errors
+///
+/// If the `mongodb` crate refuses the options.
 pub fn client(options: ClientOptions, patience: Duration) -> Result<Client> {
     Client::with_options(link::bounded(options, patience)).map_err(errors::asking)
 }
 
-/// Where the locks are.
+/// Returns the collection of locks.
 pub fn locks(client: &Client) -> Collection<Document> {
     client.database(settings::DATABASE).collection(settings::COLLECTION)
 }
 
-/// A name's `_id`.
+/// Returns the `_id` of a name's document.
 pub fn key(name: &str) -> Bson {
     statements::bytes(name.as_bytes())
 }
 
-/// An owner as it is stored.
+/// Returns an owner as it is stored.
 pub fn owner(owner: &Owner) -> Bson {
     statements::bytes(owner.as_bytes())
 }
 
-/// An attempt's pipeline, upserting; the document is its owner's if it was granted.
+/// Returns an attempt's pipeline, for an upsert. It was granted if the document is its owner's afterwards.
 pub fn attempt(owner: &Bson, label: &str, ttl: Duration, deadline: DateTime) -> Vec<Document> {
     statements::attempt(owner, label, i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX), deadline)
 }
 
-/// A release's pipeline, for a document of the owner's.
+/// Returns a release's pipeline, for a document of which the owner holds the lock.
 pub fn release() -> Vec<Document> {
     statements::release()
 }
 
-/// What is answered of a document.
+/// Returns the projection of every answer.
 pub fn shown() -> Document {
     statements::shown()
 }
 
-/// With which every write is made.
+/// Returns the write concern of every write.
 pub fn majority() -> WriteConcern {
     link::majority()
 }
 
-/// The pipeline of the stream that tells of releases.
+/// Returns the pipeline of the change stream that reports releases.
 pub fn freed() -> Vec<Document> {
     feed::freed()
 }

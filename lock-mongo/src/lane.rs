@@ -1,9 +1,10 @@
-//! The session in which a claim's requests are numbered.
+//! The session of a claim, which numbers the claim's requests.
 //!
-//! A session's retryable writes have numbers, and the server refuses one that comes after a higher one (error 225,
-//! TransactionTooOld). With attempt, renewals and release of a claim in one session, an attempt that arrives after its
-//! release takes nothing, whatever the clocks say. (A standalone server has no such numbers. A release that found
-//! nothing leaves its number in memory only, and a failover forgets it: then the attempt's deadline is what counts.)
+//! A session's retryable writes have numbers, and the server refuses a write that arrives after one with a higher
+//! number (error 225, TransactionTooOld). Attempt, renewals and release of a claim are in one session, so an attempt
+//! that arrives after its release takes nothing, whatever the clocks say. There are two exceptions, in which the
+//! attempt's deadline alone protects: a standalone server has no such numbers, and a release that found nothing leaves
+//! its number in memory only, so that a failover forgets it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::link::Link;
 
-/// A claim's session. Requests borrow it: one that hangs gives it back when its task ends.
+/// A claim's session. Each request borrows it. A request that hangs gives it back when its task ends.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     session: Arc<Mutex<Option<Numbered>>>,
@@ -29,22 +30,22 @@ struct Numbered {
     session: ClientSession,
 }
 
-/// What a request is to a lane that has fallen silent.
+/// How long a request stays in a session that no longer answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// It has to come after what was sent before: it stays in the lane until that has failed twice.
+    /// It has to arrive after the claim's earlier requests: it stays until two requests in a row had no answer.
     Kept,
-    /// It is a matter of time alone: it takes another at once.
+    /// Only its time matters: after one request without an answer, it takes a new session.
     Free,
 }
 
-/// The session while one request has it.
+/// The session while one request borrows it.
 #[derive(Debug)]
 pub(crate) struct Borrowed(OwnedMutexGuard<Option<Numbered>>);
 
 impl Lane {
-    /// The session, once the request that has it is done; a new one after `wait`. Whatever hangs in the old one stays
-    /// behind with it, and has its deadline.
+    /// Waits until the request that has the session is done, and borrows it. After `wait`, takes a new session. A
+    /// request that hangs in the old session stays there; its deadline bounds it.
     pub(crate) async fn borrow(&mut self, clock: &Clock, order: Order, wait: Duration) -> Borrowed {
         let patient = match order {
             Order::Kept => 2,
@@ -59,24 +60,24 @@ impl Lane {
         Borrowed(self.session.clone().lock_owned().await)
     }
 
-    /// Takes note of whether the last request was answered.
+    /// Records whether the last request was answered.
     pub(crate) fn was_answered(&mut self, answered: bool) {
         self.silent = if answered { 0 } else { self.silent + 1 };
     }
 }
 
 impl Borrowed {
-    /// The link that the session belongs to; if there is no session, the one in use.
+    /// Returns the link that the session belongs to; `current` if there is no session yet.
     pub(crate) fn link(&self, current: Arc<Link>) -> Arc<Link> {
         self.0.as_ref().map_or(current, |numbered| numbered.link.clone())
     }
 
-    /// The session, begun on this link if there is none.
+    /// Returns the session, and starts one on this link if there is none.
     pub(crate) async fn session(&mut self, link: &Arc<Link>) -> mongodb::error::Result<&mut ClientSession> {
         if self.0.is_none() {
             let session = link.client().start_session().await?;
             *self.0 = Some(Numbered { link: link.clone(), session });
         }
-        Ok(&mut self.0.as_mut().expect("it was just begun if there was none").session)
+        Ok(&mut self.0.as_mut().expect("a session was started if there was none").session)
     }
 }

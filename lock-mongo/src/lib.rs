@@ -1,7 +1,7 @@
 //! Locks on MongoDB (4.4 or later): a replica set, or a standalone server.
 //!
-//! Each lock is a document of the collection `onelock_locks`, which is made with its index on first use. Each call is
-//! one `findAndModify` with an update pipeline, acknowledged by a majority of the set.
+//! Each lock is a document of the collection `onelock_locks`. The collection and its index are created on first use.
+//! Each call is one `findAndModify` with an update pipeline, acknowledged by a majority of the set.
 //!
 //! ```no_run
 //! # async fn example() -> lock_core::Result<()> {
@@ -16,8 +16,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What the set, or the server, can promise is what [`Client::info`] says of it. The token tells two holders apart
-//! whatever the clocks do, at a resource that checks it: [`Fence`] does.
+//! [`Client::info`] says what the set or the server guarantees. The fencing token tells two holders apart, regardless
+//! of the clocks, at a resource that checks it. [`Fence`] is such a check.
 
 mod check;
 mod claim;
@@ -45,13 +45,32 @@ pub use lock_core::{Client, Options, Result};
 pub use mongodb;
 pub use settings::Mongo;
 
-/// Opens a client of the set or the server that `url` names, with everything by default. See [`Mongo::from_url`] for
-/// URLs, and [`Mongo::open`] for errors.
+/// Opens a client of the set or the server that `url` names, with default options.
+///
+/// [`Mongo::from_url`] describes the URL.
+///
+/// # Errors
+///
+/// As [`Mongo::from_url`] and [`Mongo::open`].
+///
+/// # Cancel safety
+///
+/// As [`Mongo::open`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
 
-/// Opens a client of the set or the server that `url` names. A patience in the URL comes before one in the options.
+/// Opens a client of the set or the server that `url` names, with these options.
+///
+/// A patience in the URL takes precedence over one in the options.
+///
+/// # Errors
+///
+/// As [`Mongo::from_url`] and [`Mongo::open`].
+///
+/// # Cancel safety
+///
+/// As [`Mongo::open`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Mongo::from_url(url)?.open(options).await
 }

@@ -1,5 +1,5 @@
-//! A client of the driver's, with the pool of connections and the monitoring that are its own, and what is known of the
-//! primary behind it.
+//! A client of the `mongodb` crate with its own pool of connections and its own monitoring, and what is known of the
+//! primary.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) struct Place {
     pub(crate) collection: String,
 }
 
-/// What a server says of itself.
+/// What a server says about itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Hello {
     /// In milliseconds since 1970.
@@ -41,7 +41,7 @@ pub(crate) struct Hello {
 }
 
 impl Link {
-    /// Prepares to connect; nothing is asked yet.
+    /// Creates a link. Sends nothing yet.
     pub(crate) fn open(
         options: &ClientOptions,
         place: &Place,
@@ -72,7 +72,7 @@ impl Link {
         &self.database
     }
 
-    /// Asks the primary what it is, and its time.
+    /// Asks the primary what it is, and what its time is.
     pub(crate) async fn hello(&self) -> mongodb::error::Result<Document> {
         let admin = self.client.database("admin");
         admin.run_command(doc! { "hello": 1 }).selection_criteria(of_the_primary()).await
@@ -92,31 +92,32 @@ impl Hello {
     }
 }
 
-/// What is read is read where it is written.
+/// Selects the primary for reads, as for writes.
 pub(crate) fn of_the_primary() -> SelectionCriteria {
     ReadPreference::Primary.into()
 }
 
-/// Nothing counts that a minority could lose.
+/// The write concern of all writes that count: a minority of the set can't lose them.
 pub(crate) fn majority() -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Majority).journal(true).build()
 }
 
-/// What may be lost: it is only good manners.
+/// The write concern of writes that may be lost: the mark of a waiter.
 pub(crate) fn of_no_weight() -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Nodes(1)).build()
 }
 
 const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// How long the driver may look for a server, and for a connection, where the user has not said.
+/// Sets what locks need in any case, and time limits and the size of the pool where the user has set none.
 pub(crate) fn bounded(mut options: ClientOptions, patience: Duration) -> ClientOptions {
-    // Less than a call may take: the driver then says what is wrong with the servers, and that nothing was asked.
+    // Less than a call may take, so that the crate can still say what is wrong with the servers and that nothing was
+    // sent.
     options.server_selection_timeout.get_or_insert(patience / 5 * 4);
     options.connect_timeout.get_or_insert(patience);
-    // The driver's own is 10 s. As long may a primary that was out of order for a moment be taken for lost.
+    // The crate's default is 10 s. For so long, a primary that failed for a moment could be taken for lost.
     options.heartbeat_freq.get_or_insert(HEARTBEAT);
-    // The driver's own is 10, which 64 locks that are taken at once would stand in line for.
+    // The crate's default is 10. If 64 locks are taken at once, most of them would wait for a connection.
     options.max_pool_size.get_or_insert(100);
     options.retry_writes = Some(true);
     options.write_concern = Some(majority());

@@ -1,8 +1,9 @@
-//! Which server takes the writes, as the driver's monitoring tells, and what the servers' clocks said last.
+//! Which server takes the writes, as the `mongodb` crate's monitoring reports it, and what the servers' clocks said
+//! last.
 //!
-//! The members of a set have clocks of their own, and the driver chooses the member. So each member's clock is kept by
-//! itself: as its heartbeats tell, and the primary's as its answers do. An answer counts only if the primary is still the
-//! one that the question went to.
+//! Each member of a set has a clock of its own, and the crate chooses the member. So there is one estimate for each
+//! member: from its heartbeats, and for the primary also from its answers. An answer counts only if the primary is
+//! still the one that the request was sent to.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,20 +27,22 @@ struct State {
     address: Option<ServerAddress>,
     term: Term,
     wire_version: Option<i32>,
-    /// When a question was answered last; heartbeats have connections of their own.
+    /// When a request was answered last. Heartbeats don't count: they have connections of their own.
     answered: Option<Instant>,
     clocks: HashMap<ServerAddress, ServerClock>,
 }
 
-/// The protocol of MongoDB 4.4, the first that answers the time with a `findAndModify`.
+/// The protocol version of MongoDB 4.4, the first release that returns the server's time with a `findAndModify`.
 const OLDEST_WIRE_VERSION: i32 = 9;
 
-/// Counts the primaries: what one of them said is not another's.
+/// The number of a primary, in the order of their elections. The time that one primary told says nothing about
+/// another's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Term(u64);
 
 impl Primary {
-    /// Tells `primary` and `profile` what the driver finds out about its servers, and the user's own handler too.
+    /// Returns a handler that passes what the `mongodb` crate finds out about its servers to `primary`, to `profile`
+    /// and to the user's own handler.
     pub(crate) fn follow(
         primary: Arc<Primary>,
         profile: Arc<Profile>,
@@ -52,7 +55,7 @@ impl Primary {
                     primary.look_at(&change.new_description, &profile);
                 }
                 SdamEvent::ServerHeartbeatSucceeded(beat) => {
-                    // By the name of `hello`, and of what was asked before there was that.
+                    // The field's name in answers to `hello`, and to the older `isMaster`.
                     let takes_writes = |name| beat.reply.get_bool(name) == Ok(true);
                     if ["isWritablePrimary", "ismaster"].into_iter().any(takes_writes) {
                         profile.learn_run(run(&beat.reply));
@@ -86,7 +89,7 @@ impl Primary {
             };
             Some(((*address).clone(), kind, server.max_wire_version()))
         });
-        // One that is only out of sight is still the one.
+        // A primary that can't be reached for now stays the primary.
         let Some((address, kind, wire_version)) = found else { return };
         profile.learn(kind);
         let mut state = self.state();
@@ -94,12 +97,12 @@ impl Primary {
         state.elect(address);
     }
 
-    /// Before a question: whose answer it will be.
+    /// Returns the number of the present primary, which will answer a request that is sent now.
     pub(crate) fn term(&self) -> Term {
         self.state().term
     }
 
-    /// Takes note of the server's time, in milliseconds, which an answer that has just arrived gave.
+    /// Records the server's time, in milliseconds, from an answer that has just arrived.
     pub(crate) fn hear(&self, clock: &Clock, asked_in: Term, now: i64) {
         let mut state = self.state();
         state.answered = Some(clock.now());
@@ -108,22 +111,23 @@ impl Primary {
         }
     }
 
-    /// The server's time now, in milliseconds, or somewhat less; 0 if this primary has not been heard yet.
+    /// Returns the server's time now, in milliseconds, or somewhat less; 0 if this primary has told no time yet.
     pub(crate) fn time(&self, now: Instant) -> i64 {
         self.clock().map_or(0, |clock| clock.at(now).div_euclid(1000))
     }
 
-    /// The end of the call by the server's clock, or a moment before it; `None` if this primary has not been heard yet.
+    /// Returns the end of the call by the server's clock, or a moment before it; `None` if this primary has told no
+    /// time yet.
     pub(crate) fn deadline(&self, call: &Call) -> Option<DateTime> {
         Some(DateTime::from_millis(self.clock()?.deadline(call).div_euclid(1000)))
     }
 
-    /// Whether an answer came after `moment`.
+    /// Whether a request was answered after `moment`.
     pub(crate) fn has_answered_since(&self, moment: Instant) -> bool {
         self.state().answered.is_some_and(|at| at > moment)
     }
 
-    /// How its clock went against ours since it was heard first.
+    /// Returns the drift of its clock against the client's since it first told its time.
     pub(crate) fn drift(&self) -> Option<Drift> {
         Some(self.clock()?.drift())
     }
@@ -132,7 +136,7 @@ impl Primary {
     pub(crate) fn check_version(&self) -> Result<()> {
         match self.state().wire_version {
             Some(version) if version < OLDEST_WIRE_VERSION => Err(Error::rejected(
-                "the server is older than MongoDB 4.4, the first that locks can be kept on",
+                "the server is older than MongoDB 4.4, the oldest version that can keep locks",
             )),
             _ => Ok(()),
         }
@@ -149,7 +153,7 @@ impl Primary {
     }
 }
 
-/// Which process answered `hello`, of all that were ever started.
+/// Returns the identifier of the process that answered `hello`: each start of a server has another one.
 pub(crate) fn run(hello: &Document) -> Option<String> {
     Some(hello.get_document("topologyVersion").ok()?.get_object_id("processId").ok()?.to_hex())
 }
@@ -194,21 +198,21 @@ mod tests {
         primary.state().elect(member(2));
         assert!(
             millis(&primary, &clock).is_some_and(|now| now >= 9_000_000),
-            "another member, another clock"
+            "another member has another clock"
         );
         primary.hear(&clock, before, 1_000_000);
         assert!(
             millis(&primary, &clock).is_some_and(|now| now >= 9_000_000),
-            "the answer of the old one came late"
+            "a late answer of the old primary does not count"
         );
         primary.state().elect(member(3));
-        assert_eq!(millis(&primary, &clock), None, "nobody has heard this one");
+        assert_eq!(millis(&primary, &clock), None, "this member has told no time yet");
     }
 
     #[test]
     fn a_server_that_is_too_old_is_rejected() {
         let primary = Primary::default();
-        assert!(primary.check_version().is_ok(), "nobody knows yet");
+        assert!(primary.check_version().is_ok(), "the version is not known yet");
         primary.state().wire_version = Some(OLDEST_WIRE_VERSION - 1);
         assert!(primary.check_version().unwrap_err().message().contains("4.4"));
         primary.state().wire_version = Some(OLDEST_WIRE_VERSION);

@@ -1,4 +1,4 @@
-//! What this set, or this server, guarantees, kept where it costs nothing to read.
+//! What this set or this server guarantees, cached so that reading it costs no request.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use lock_core::{Info, Prefix};
 use crate::link::Place;
 use crate::statements::KEPT;
 
-/// What answers.
+/// The kind of server that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     ReplicaSet,
@@ -17,20 +17,20 @@ pub(crate) enum Kind {
     Sharded,
 }
 
-/// The driver's [`Info`], renewed when the server turns out to be another.
+/// The driver's [`Info`]. It changes when the server turns out to be another one or of another kind.
 #[derive(Debug)]
 pub(crate) struct Profile {
     state: RwLock<State>,
-    /// The collection, and what stands before names in it.
+    /// The collection, and the prefix of the names in it.
     place: String,
 }
 
 #[derive(Debug)]
 struct State {
     kind: Option<Kind>,
-    /// The server refuses change streams to this user.
+    /// Whether the server refuses change streams to this user.
     deaf: bool,
-    /// Which primary it is, of those that were ever started.
+    /// The identifier of the primary's process: each start of a server has another one.
     run: Option<String>,
     info: Arc<Info>,
 }
@@ -38,9 +38,9 @@ struct State {
 const MIN_TTL: Duration = Duration::from_millis(100);
 const MAX_TTL: Duration = Duration::from_secs(365 * 24 * 3600);
 
-const CLOCK: &str = "the wall clock of the primary (of the standalone server). Two holders are possible for as long as \
-    it is set forward, or as a new primary's clock is ahead of the old one's. Its rate and the client's must agree \
-    within 1 % (chrony: maxslewrate 5000 at most)";
+const CLOCK: &str = "the wall clock of the primary (of the standalone server). Two holders are possible for the time by \
+    which it is set forward, or by which a new primary's clock is ahead of the old one's. Its rate and the client's must \
+    agree within 1 % (chrony: maxslewrate 5000 at most)";
 
 impl Profile {
     pub(crate) fn new(address: String, place: &Place, prefix: &Prefix) -> Profile {
@@ -48,7 +48,7 @@ impl Profile {
         let info = Arc::new(describe(address, None, false));
         Profile {
             state: RwLock::new(State { kind: None, deaf: false, run: None, info }),
-            // In quotes, as a collection's name may have anything in it.
+            // Quoted, because a collection's name may contain any character.
             place: format!("{database:?}.{collection:?} {}", prefix.as_str()),
         }
     }
@@ -61,17 +61,17 @@ impl Profile {
         self.state.read().unwrap_or_else(PoisonError::into_inner).kind
     }
 
-    /// What answers is of this kind.
+    /// Records which kind of server answers.
     pub(crate) fn learn(&self, kind: Kind) {
         self.change(|state| state.kind = Some(kind));
     }
 
-    /// A change stream was opened, or refused.
+    /// Records whether a change stream was opened or refused.
     pub(crate) fn learn_wakes(&self, wakes: Wakes) {
         self.change(|state| state.deaf = wakes == Wakes::Polled);
     }
 
-    /// A primary has said which it is.
+    /// Records which process the primary is; `None` if its answer does not say.
     pub(crate) fn learn_run(&self, run: Option<String>) {
         self.change(|state| state.run = run);
     }
@@ -94,11 +94,11 @@ fn describe(server: String, kind: Option<Kind>, deaf: bool) -> Info {
         Some(Kind::Standalone) => (
             Fencing::WhileDataIsKept {
                 clock_step,
-                kept: "a standalone server acknowledges what is in its journal; after a loss of its data tokens rise \
-                       unless its clock stands behind the last one"
+                kept: "a standalone server acknowledges what is in its journal; after a loss of its data tokens still \
+                       rise unless its clock is behind the last token"
                     .to_owned(),
             },
-            "a standalone server that loses its data frees every lock; its holders are told at their next renewal. An \
+            "a standalone server that loses its data frees every lock; the holders are told at their next renewal. An \
              attempt that arrives late is refused by its deadline alone",
         ),
         _ => (
@@ -148,6 +148,6 @@ mod tests {
         assert_eq!(profile.get().wakes, Wakes::Pushed);
         assert_eq!(profile.get().identity.as_deref(), Some("f00d \"app\".\"c\" p:"));
         profile.learn_run(None);
-        assert_eq!(profile.get().identity, None, "what answers there now doesn't say");
+        assert_eq!(profile.get().identity, None, "the present server does not say which one it is");
     }
 }

@@ -1,4 +1,4 @@
-//! A lock's document, as the server answers it.
+//! A lock's document, as the server returns it.
 
 use std::time::Duration;
 
@@ -8,24 +8,25 @@ use mongodb::bson::{Bson, Document};
 
 use crate::statements::FRESH;
 
-/// What a document says, and the server's time beside it.
+/// The fields of a lock's document, and the server's time when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Empty if nobody has had the lock since its last release.
+    /// Empty if no owner has taken the lock since its last release.
     pub(crate) owner: Vec<u8>,
     pub(crate) label: String,
     pub(crate) token: Option<FencingToken>,
-    /// Milliseconds since 1970, by the server's clock, as `now`.
+    /// Milliseconds since 1970 by the server's clock, as `waiting` and `now`.
     expires: i64,
-    /// From whom the lock was revoked.
+    /// The owner that the lock was revoked from; empty if it was not revoked.
     revoked: Vec<u8>,
-    /// Until when it is believed that somebody waits.
+    /// Until when the mark of the waiters counts.
     waiting: i64,
     now: i64,
 }
 
 impl Record {
-    /// Reads an answer, as of the server's time `now`. `Rejected` if no lock client can have written what it shows.
+    /// Parses an answer that the server gave at its time `now`. `Rejected` if no lock client can have written the
+    /// document.
     pub(crate) fn parse(document: &Document, now: i64) -> Result<Record> {
         let token = match document.get("token") {
             None => None,
@@ -49,13 +50,13 @@ impl Record {
         })
     }
 
-    /// The server's time, where the answer has it. An answer that the server kept for a request that the driver sent
-    /// twice is the document as it was then, and nothing else.
+    /// Returns the server's time, if the answer has it. If the `mongodb` crate sends a write twice, the server answers
+    /// the second one with the document that it recorded for the first one, without the time.
     pub(crate) fn time(document: &Document) -> Option<i64> {
         Some(document.get_datetime("now").ok()?.timestamp_millis())
     }
 
-    /// What is left of the lease; `None` if the lock is free.
+    /// Returns how much of the lease is left; `None` if the lock is free.
     pub(crate) fn left(&self) -> Option<Duration> {
         let left = u64::try_from(self.expires.saturating_sub(self.now)).ok().filter(|left| *left > 0);
         left.map(Duration::from_millis)
@@ -69,17 +70,17 @@ impl Record {
         self.revoked == owner.as_bytes()
     }
 
-    /// Whether somebody waits, as far as those who do have said.
+    /// Whether the mark says that a claim waits.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.waiting > self.now
     }
 
-    /// Whether whoever waits has to say so, because nobody has for a while.
+    /// Whether a waiter has to write the mark, because the present one has less than [`FRESH`] left.
     pub(crate) fn wants_a_mark(&self) -> bool {
         self.waiting < self.now.saturating_add(FRESH)
     }
 
-    /// For people; `None` if nobody holds the lock.
+    /// Converts the record to what is shown of a holder; `None` if the lock is free.
     pub(crate) fn into_entry(self) -> Option<Entry> {
         let left = self.left()?;
         let now = u64::try_from(self.now).unwrap_or(0).saturating_mul(1000);
@@ -111,8 +112,8 @@ fn date(document: &Document, field: &str) -> Result<Option<i64>> {
 
 fn foreign(field: &str) -> Error {
     Error::rejected(format!(
-        "no lock client has written this document: its field {field:?} is of another kind; take another collection or \
-         name, or remove the document"
+        "no lock client has written this document: its field {field:?} has a wrong type or value; use another \
+         collection or name, or remove the document"
     ))
 }
 

@@ -1,7 +1,7 @@
-//! The collection of locks, its index, and whether what is there is ours.
+//! Creates the collection of locks and its index, and checks that an existing collection has this version's index.
 //!
-//! The version stands in the index's name, so that collection, index and version come to be in one step. Two indexes of
-//! one kind can't be in a collection: a library of another version meets this one's.
+//! The version is part of the index's name, so that collection, index and version are created in one step. A collection
+//! can't have two indexes on the same field, so a library of another version finds this version's index.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -21,41 +21,41 @@ pub(crate) const VERSION: u32 = 1;
 
 const MARK: &str = "onelock schema ";
 
-/// How the collection stands.
+/// The state of the collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Its index is there.
+    /// It has this version's index.
     Ours,
-    /// Nobody has made it yet.
+    /// It has no index of this library yet.
     Missing,
 }
 
-/// Looks whether the collection is ours, and makes it if it isn't there. Without the right to make it, locks work all
-/// the same: what they leave behind stays.
+/// Checks that the collection is of this version, and creates it if it is missing. Without the right to create it,
+/// locks still work, but the documents of free locks are never deleted.
 pub(crate) async fn prepare(server: &Server, call: &Call) -> Result<()> {
     match look(server, call).await {
         Ok(Standing::Ours) => return Ok(()),
         Ok(Standing::Missing) => {}
         Err(e) => return if is_refused(&e) { Ok(()) } else { Err(e) },
     }
-    // An index may take its time, and goes on by itself: no lock waits for it. A member that is down keeps it from being
-    // built, but no lock from being taken.
+    // The server may need long for an index, and goes on building it by itself: no lock waits for it. While a member is
+    // down, the index is not built, but locks can be taken.
     match make(server, &Call::begin(call.clock(), call.left() / 2)).await {
         Err(e) if e.kind() == ErrorKind::Rejected && !is_refused(&e) => Err(e),
         _ => Ok(()),
     }
 }
 
-/// Whether the collection has this version's index. `Rejected` if it has another's.
+/// Returns whether the collection has this version's index. `Rejected` if it has another version's.
 pub(crate) async fn look(server: &Server, call: &Call) -> Result<Standing> {
     match names(server, call).await {
-        // The connection broke, or the time is up: then there is none for another question.
+        // The connection broke: ask again. If the time is up instead, that fails at once.
         Err(e) if e.may_have_been_done() => standing(&names(server, call).await?),
         names => standing(&names?),
     }
 }
 
-/// The names of the collection's indexes; none if it isn't there.
+/// Returns the names of the collection's indexes; none if the collection does not exist.
 async fn names(server: &Server, call: &Call) -> Result<Vec<String>> {
     let link = server.link();
     let locks = link.locks().clone();
@@ -68,23 +68,23 @@ async fn names(server: &Server, call: &Call) -> Result<Vec<String>> {
     server.ask(call, &link, names).await
 }
 
-/// Makes the collection and its index.
+/// Creates the collection and its index.
 pub(crate) async fn make(server: &Server, call: &Call) -> Result<()> {
     let link = server.link();
     let locks = link.locks().clone();
     let options = IndexOptions::builder().name(name()).expire_after(Duration::ZERO).build();
     let index = IndexModel::builder().keys(doc! { "forget": 1 }).options(options).build();
-    // A link on which this is slow has not fallen silent.
+    // Not by `Server::ask`, which would replace the link: an index that takes long does not mean that the link is dead.
     detached(call.clock(), call.left(), async move { Ok(locks.create_index(index).await) })
         .await?
         .map_err(errors::asking)
         .map(drop)
 }
 
-/// What `make` does, for administrators.
+/// Returns what `make` does as a statement for administrators.
 pub(crate) fn in_words(place: &Place) -> String {
     format!(
-        "// made by whoever opens it first; in mongosh, in the database {}:\n\
+        "// created by the first client that opens it; in mongosh, in the database {}:\n\
          db.getCollection({:?}).createIndex({{ forget: 1 }}, {{ name: {:?}, expireAfterSeconds: 0 }});",
         place.database,
         place.collection,
@@ -103,14 +103,14 @@ fn standing(indexes: &[String]) -> Result<Standing> {
     match version.parse::<u32>() {
         Ok(VERSION) => Ok(Standing::Ours),
         Ok(newer) if newer > VERSION => Err(Error::rejected(format!(
-            "the collection of locks has version {newer}, which is newer than this program's ({VERSION}); update it"
+            "the collection of locks has version {newer}, newer than this program's ({VERSION}); update this program"
         ))),
         Ok(older) => Err(Error::rejected(format!(
             "the collection of locks has version {older}, older than this program's ({VERSION}); when no program of the \
              old version runs any more, drop the collection"
         ))),
         Err(_) => Err(Error::rejected(format!(
-            "the collection of locks has an index \"{MARK}{version}\" that is none of ours; take another collection"
+            "the collection of locks has an index \"{MARK}{version}\" that is not this library's; use another collection"
         ))),
     }
 }
@@ -134,6 +134,6 @@ mod tests {
         assert_eq!(said(&[]), Ok(Standing::Missing));
         assert!(said(&["onelock schema 2"]).unwrap_err().contains("newer"));
         assert!(said(&["onelock schema 0"]).unwrap_err().contains("older"));
-        assert!(said(&["onelock schema x"]).unwrap_err().contains("none of ours"));
+        assert!(said(&["onelock schema x"]).unwrap_err().contains("not this library's"));
     }
 }

@@ -1,4 +1,5 @@
-//! The server as the claims see it: one link, replaced when it falls silent, and calls on it that end in time.
+//! The server as claims use it: one link, which is replaced when it no longer answers, and calls on it that end in
+//! time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::schema;
 use crate::statements::{self, shown};
 use crate::wakes::Wakes;
 
-/// What all claims of a client share.
+/// The state that all claims of a client share.
 #[derive(Debug)]
 pub(crate) struct Server {
     options: ClientOptions,
@@ -30,9 +31,9 @@ pub(crate) struct Server {
     pub(crate) profile: Arc<Profile>,
     pub(crate) wakes: Wakes,
     current: Current,
-    /// Whether the collection has been looked at.
+    /// Set when the collection has been checked.
     prepared: OnceCell<()>,
-    /// Whose turn it is to look at it: who waits for that may run out of time, and has then asked nothing.
+    /// Locked by the call that checks it. A call that runs out of time while it waits for this has sent nothing.
     preparing: tokio::sync::Mutex<()>,
 }
 
@@ -45,15 +46,15 @@ pub(crate) struct Current(Arc<Mutex<Arc<Link>>>);
 pub(crate) struct Write {
     pub(crate) filter: Document,
     pub(crate) pipeline: Vec<Document>,
-    /// Whether a document is made if there is none.
+    /// Whether a missing document is created.
     pub(crate) missing: Missing,
-    /// Which state of the document is answered.
+    /// Whether the answer is the document before the write or after it.
     pub(crate) answer: ReturnDocument,
-    /// Whether it has to come after what the claim has sent before.
+    /// Whether it has to arrive after what the claim has sent before.
     pub(crate) order: Order,
 }
 
-/// What becomes of a write to a document that isn't there.
+/// What a write does if the document does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     Made,
@@ -103,12 +104,12 @@ impl Server {
         self.current.get()
     }
 
-    /// A lock's `_id`: the prefix and the name as they are.
+    /// Returns a lock's `_id`: the bytes of the prefix and the name.
     pub(crate) fn key(&self, name: &Name) -> Bson {
         statements::bytes(self.prefix.key(name).as_bytes())
     }
 
-    /// Looks at the collection, once, and makes it if it isn't there.
+    /// Checks the collection once, and creates it if it does not exist.
     pub(crate) async fn prepare(&self, call: &Call) -> Result<()> {
         if self.prepared.initialized() {
             return Ok(());
@@ -117,7 +118,8 @@ impl Server {
         let _turn = turn.ok_or_else(|| call.out_of_time(Done::No))?;
         let prepare = || async {
             schema::prepare(self, call).await?;
-            // The monitoring tells which primary it is, in its own time. It is no reason not to begin.
+            // The monitoring reports the primary's process as well, but later. The client works without it, so an error
+            // here is ignored.
             if self.profile.get().identity.is_none() {
                 self.hello(call).await.ok();
             }
@@ -126,7 +128,7 @@ impl Server {
         self.prepared.get_or_try_init(prepare).await.copied()
     }
 
-    /// Asks the primary what it is, and takes note of its time.
+    /// Asks the primary what it is, and records its time.
     pub(crate) async fn hello(&self, call: &Call) -> Result<Hello> {
         let (link, asked_in) = self.link_and_term();
         let asking = link.clone();
@@ -156,9 +158,9 @@ impl Server {
         self.read(call, &link, asked_in, answer.as_ref())
     }
 
-    /// Writes to a lock's document, in the claim's session; what is answered of the document.
+    /// Writes to a lock's document in the claim's session. Returns the document; `None` if there is none.
     pub(crate) async fn write(&self, call: &Call, lane: &mut Lane, write: Write) -> Result<Option<Record>> {
-        // Half of what is left is for the request itself.
+        // Half of the time that is left is for the request itself.
         let mut borrowed = lane.borrow(call.clock(), write.order, call.left() / 2).await;
         let link = borrowed.link(self.link());
         let asked_in = link.primary.term();
@@ -170,7 +172,7 @@ impl Server {
         let answer = self.ask(call, &link, async move {
             let session = borrowed.session(&asked).await?;
             match update(&asked, session, &write, left).await {
-                // Two made the document at once, and it was the other's: it is there now.
+                // Another client created the document at the same time. It exists now.
                 Err(e) if is_duplicate(&e) => update(&asked, session, &write, left).await,
                 Err(e) if kind == Some(Kind::Standalone) && was_not_sent_to_one(&e) => {
                     update(&asked, session, &write, left).await
@@ -183,7 +185,7 @@ impl Server {
         self.read(call, &link, asked_in, answer?.as_ref())
     }
 
-    /// Notes in a lock's document that somebody waits for it.
+    /// Writes the mark that a claim waits into a lock's document.
     pub(crate) async fn mark(&self, call: &Call, key: &Bson) -> Result<()> {
         let link = self.link();
         let (locks, lock) = (link.locks().clone(), mongodb::bson::doc! { "_id": key });
@@ -192,9 +194,11 @@ impl Server {
         self.ask(call, &link, mark).await.map(drop)
     }
 
-    /// Asks the driver, in a task of its own: its futures must not be dropped half-way. A link that has answered nobody
-    /// in the second half of the call has fallen silent, and the next call has another; an answer of the first half may
-    /// have been on its way before that.
+    /// Runs a request in a task of its own: the futures of the `mongodb` crate must not be dropped half-way.
+    ///
+    /// If the request runs out of time, and the link has answered no request in the second half of the call, the link
+    /// is replaced for the next call. An answer in the first half proves nothing: it may have been on its way when the
+    /// connection died.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         call: &Call,
@@ -203,7 +207,7 @@ impl Server {
     ) -> Result<T> {
         let left = call.left();
         if left.is_zero() {
-            // Nothing was asked, so that the link's silence says nothing.
+            // Nothing was sent, so the missing answer says nothing about the link.
             return Err(call.out_of_time(Done::No));
         }
         match detached(call.clock(), left, async { Ok(asking.await) }).await {
@@ -230,7 +234,8 @@ impl Server {
                 link.primary.hear(call.clock(), asked_in, now);
                 now
             }
-            // Behind the server's clock, so that more may seem to be left; never more is believed than was asked for.
+            // This estimate may be behind the server's clock, so that more of the lease may seem to be left. Never more
+            // is relied on than was asked for.
             None => link.primary.time(call.clock().now()),
         };
         Record::parse(document, now).map(Some)
@@ -245,7 +250,7 @@ impl Server {
     fn give_up(&self, link: &Arc<Link>) {
         let mut current = self.current.lock();
         if Arc::ptr_eq(&current, link) {
-            // The options have made a link before.
+            // These options have opened a link before, so no error is expected.
             if let Ok(fresh) = Link::open(&self.options, &self.place, &self.profile, &self.clock) {
                 *current = Arc::new(fresh);
             }
@@ -274,7 +279,7 @@ async fn update(
         .await
 }
 
-/// A question changes nothing, whatever became of it.
+/// Marks the error of a read as not done: a read changes nothing, even if its outcome is unknown.
 fn not_done(error: Error) -> Error {
     match error.is_transient() {
         true => Error::unavailable(Done::No, error.message()).with_source(error),

@@ -1,4 +1,4 @@
-//! How a set or a server is reached: from a URL, or from the driver's own options.
+//! How a set or a server is reached: by a URL, or by the `mongodb` crate's own options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::errors;
 use crate::link::Place;
 use crate::schema;
 
-/// A replica set or a server, how to reach it, and where in it the locks are.
+/// A replica set or a standalone server, how to reach it, and where in it the locks are.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,10 +33,10 @@ pub struct Mongo {
     patience: Option<Duration>,
 }
 
-/// What the driver is given.
+/// What the `mongodb` crate connects with.
 #[derive(Clone)]
 enum Reach {
-    /// Names behind a `mongodb+srv://` are looked up when it is opened.
+    /// The names in a `mongodb+srv://` URL are resolved when the client is opened.
     Url(Box<ConnectionString>),
     Options(Box<ClientOptions>),
 }
@@ -55,13 +55,18 @@ const OURS: [&str; 7] = ["prefix", "patience", "lazy", "collection", "ca", "cert
 
 impl Mongo {
     /// Reads a URL: `mongodb://[user:password@]host[:port][,…][/database][?…]`, or `mongodb+srv://…` with the feature
-    /// `srv`. The database is `onelock` unless the URL names one.
+    /// `srv`.
     ///
-    /// Parameters: `prefix` (stands before every name), `patience` (how long one request may take), `lazy=true`
-    /// (opening doesn't wait for the server), `collection` (instead of `onelock_locks`), `ca` (a PEM file of the roots
-    /// to trust instead of the public ones), `cert` (a PEM file with the client's certificate and its key; `key` may
-    /// name the same file). All others are MongoDB's own. `Invalid` for one that is neither, for those that would
-    /// weaken a lock (`w`, `journal`, `readPreference` and the like), and for a file that can't be read.
+    /// The database is `onelock` unless the URL names one. Parameters: `prefix` (put before every name), `patience`
+    /// (how long one request may take, like `500ms`), `lazy=true` (opening doesn't wait for the server), `collection`
+    /// (instead of `onelock_locks`), `ca` (a PEM file of the roots to trust instead of the public ones), `cert` (a PEM
+    /// file with the client's certificate and its key; `key` may name the same file). All others are MongoDB's own.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if it is not a MongoDB URL, for a parameter that is neither listed here nor MongoDB's, for a parameter
+    /// that would weaken a lock (`w`, `journal`, `readPreference` and the like), and for a file that can't be read.
+    /// `Unsupported` for `mongodb+srv://` without the feature `srv`.
     pub fn from_url(url: &str) -> Result<Mongo> {
         let whole = Location::parse(url)?;
         let (ours, theirs) = split(url)?;
@@ -96,13 +101,21 @@ impl Mongo {
         Ok(mongo)
     }
 
-    /// Puts `prefix` before every name. `Invalid` as [`Prefix::new`] says.
+    /// Puts `prefix` before every name.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<Mongo> {
         self.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
-    /// Keeps the locks in this database. `Invalid` for a name that MongoDB doesn't take.
+    /// Keeps the locks in this database.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a name that MongoDB doesn't accept.
     pub fn database(mut self, name: &str) -> Result<Mongo> {
         if name.is_empty() || name.len() > 63 || name.contains(['/', '\\', '.', ' ', '"', '$', '\0']) {
             return Err(Error::invalid(format!("{name:?} can't be a database's name")));
@@ -111,29 +124,46 @@ impl Mongo {
         Ok(self)
     }
 
-    /// Keeps the locks in this collection. `Invalid` for a name that MongoDB doesn't take.
+    /// Keeps the locks in this collection.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a name that MongoDB doesn't accept.
     pub fn collection(mut self, name: &str) -> Result<Mongo> {
         self.place.collection = collection_name(name)?;
         Ok(self)
     }
 
-    /// Opens without waiting for the server: its absence, or its refusal, is met by the first call instead.
+    /// Lets opening return without waiting for the server.
+    ///
+    /// If the server can't be reached or refuses the client, the first call fails instead.
     #[must_use]
     pub fn lazy(mut self) -> Mongo {
         self.opening = Opening::Lazy;
         self
     }
 
-    /// What makes the index of the collection of locks, for an administrator's `mongosh`. Does no I/O.
+    /// Returns the statement that creates the index of the collection of locks, for an administrator's `mongosh`.
+    ///
+    /// Does no I/O.
     pub fn schema(&self) -> String {
         schema::in_words(&self.place)
     }
 
-    /// Opens a client. Unless lazy, it waits, for one patience at most, until a server that takes writes has answered;
-    /// the collection is made if it isn't there and this user may make it.
+    /// Opens a client.
     ///
-    /// `Unavailable` if none can be reached, `Rejected` if it refuses us, is older than MongoDB 4.4, or has a
-    /// collection of another version.
+    /// Unless [lazy](Self::lazy), it waits, for one patience at most, until a server that takes writes has answered. It
+    /// creates the collection if that does not exist and this user has the right to create it.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if no such server can be reached. `Rejected` if the server refuses this client, is older than
+    /// MongoDB 4.4, or has a collection of another version. `Invalid` outside a tokio runtime, unless the options are
+    /// [dedicated](Options::dedicated), and for a patience below 1 ms.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: if the future is dropped, no client is left. The collection may have been created.
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = match self.patience {
             Some(patience) => options.patience(patience),
@@ -143,7 +173,7 @@ impl Mongo {
         options.open("mongodb", &address, |context| MongoDriver::open(self, context)).await
     }
 
-    /// The server for people: where it is, without who we are.
+    /// Returns the server's address for display, without user and password.
     pub(crate) fn address(&self) -> String {
         let hosts = |hosts: &[ServerAddress]| {
             let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
@@ -160,7 +190,7 @@ impl Mongo {
         format!("{server}/{}", self.place.database)
     }
 
-    /// The driver's options: names behind a `mongodb+srv://` are looked up.
+    /// Returns the options for the `mongodb` crate. Resolves the names in a `mongodb+srv://` URL.
     pub(crate) async fn resolve(self, clock: &Clock, patience: Duration) -> Result<(ClientOptions, Place)> {
         let options = match self.reach {
             Reach::Options(options) => *options,
@@ -174,8 +204,10 @@ impl Mongo {
 }
 
 impl From<ClientOptions> for Mongo {
-    /// What the driver's own options describe, opened waiting, without a prefix. Their connections are not shared: the
-    /// client has its own. Write concern, read concern, read preference and retries of writes are set by us.
+    /// Takes the `mongodb` crate's own options. Opening waits for the server, and names have no prefix.
+    ///
+    /// The client opens its own connections. This library sets write concern, read concern, read preference and retries
+    /// of writes itself.
     fn from(options: ClientOptions) -> Mongo {
         let database = options.default_database.clone().unwrap_or_else(|| DATABASE.to_owned());
         Mongo {
@@ -189,7 +221,7 @@ impl From<ClientOptions> for Mongo {
 }
 
 impl std::fmt::Debug for Mongo {
-    /// Without who we are.
+    /// Leaves out user and password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mongo")
             .field("server", &self.address())
@@ -201,7 +233,7 @@ impl std::fmt::Debug for Mongo {
     }
 }
 
-/// Our parameters, and a URL with the others for the driver, which reads them by itself.
+/// Splits a URL into this library's parameters, and a URL with the others, which the `mongodb` crate reads.
 fn split(url: &str) -> Result<(Location, String)> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let is_ours = |part: &&str| OURS.contains(&part.split('=').next().unwrap_or(part));
@@ -216,24 +248,27 @@ fn split(url: &str) -> Result<(Location, String)> {
     Ok((ours, format!("{base}{slash}{question_mark}{}", theirs.join("&"))))
 }
 
-/// The driver names the part that is wrong and never the password, but quotes other parameters: how we are to be known,
-/// where a session's token may stand, and what a `&` in a secret makes of it.
+/// Returns the text of the `mongodb` crate's error about a URL, if it holds no secret.
+///
+/// The crate names the wrong part and never the password, but it quotes other parameters: the settings of the
+/// authentication mechanism, which may contain a session token, and a piece of a secret that contains a `&`.
 fn words(url: &Location, error: &MongoError) -> String {
     let words = errors::words(error);
     match url.has_a_secret() || words.to_ascii_lowercase().contains("mechanism") {
         true => {
-            "no MongoDB URL: a parameter can't be used (none is quoted beside one with a secret)".to_owned()
+            "not a MongoDB URL: a parameter can't be used (not quoted: the URL may hold a secret)".to_owned()
         }
-        false => format!("no MongoDB URL: {words}"),
+        false => format!("not a MongoDB URL: {words}"),
     }
 }
 
-/// What we set by ourselves is an error in a URL, unless it says the same.
+/// Refuses parameters that this library sets itself, unless they say `w=majority`, `journal=true` or
+/// `retryWrites=true`.
 fn refuse_weaker(url: &ConnectionString) -> Result<()> {
     let weaker = |what: &str| {
         Err(Error::invalid(format!(
-            "the URL sets {what}: locks are always written with w=majority, journal=true and retryWrites=true, and read \
-             from the primary"
+            "the URL sets {what}; remove that: locks are always written with w=majority, journal=true and \
+             retryWrites=true, and read from the primary"
         )))
     };
     if let Some(concern) = &url.write_concern {
@@ -257,14 +292,14 @@ fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<
         (Some(cert), Some(key)) if cert == key => Some(cert),
         (Some(_), Some(_)) => {
             return Err(Error::invalid(
-                "cert and key name two files, and MongoDB's driver reads both from one: write certificate and key into \
-                 one PEM file, and name that",
+                "cert and key name two files, but MongoDB's driver reads both from one file; write certificate and key \
+                 into one PEM file, and name that file as cert",
             ));
         }
         (None, None) => None,
         (None, Some(_)) => {
             return Err(Error::invalid(
-                "key goes with cert: a PEM file with the client's certificate and its key",
+                "key is given without cert; name as cert a PEM file with the client's certificate and its key",
             ));
         }
     };
@@ -275,7 +310,7 @@ fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<
     let mut tls = match url.tls.take() {
         None => TlsOptions::default(),
         Some(Tls::Enabled(tls)) => tls,
-        Some(Tls::Disabled) => return Err(Error::invalid("ca, cert and key make no sense with tls=false")),
+        Some(Tls::Disabled) => return Err(Error::invalid("ca, cert and key can't be used with tls=false")),
     };
     tls.ca_file_path = ca.or(tls.ca_file_path);
     tls.cert_key_file_path = client.or(tls.cert_key_file_path);
@@ -283,7 +318,7 @@ fn take_certificates(ours: &mut Location, url: &mut ConnectionString) -> Result<
     Ok(())
 }
 
-/// A file that holds `what`: the driver would take one without for one that trusts nobody.
+/// Checks that a file contains `what`. Of a file without it, the `mongodb` crate would read that no server is trusted.
 fn pem(url: &Location, parameter: &str, path: String, what: &[&str]) -> Result<PathBuf> {
     let file = url.shown(parameter, &path);
     let text = std::fs::read(&path)
@@ -353,7 +388,7 @@ mod tests {
         }
     }
 
-    /// Some of what is wrong is found when the driver makes its options of it.
+    /// Some errors are found only when the `mongodb` crate makes its options of the URL.
     fn opened(url: &str) -> Result<()> {
         let mongo = Mongo::from_url(url)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -1,27 +1,27 @@
-//! What the server is asked: each statement is the pipeline of one `findAndModify`, one atomic step.
+//! The statements that are sent to the server. Each is the pipeline of one `findAndModify`, one atomic step.
 //!
-//! `$$NOW` is the server's clock, read once as the statement begins. So a statement that waits inside the server, for
-//! a lock or for disk, ends what it grants as early as if it had not waited. It counts in milliseconds.
+//! `$$NOW` is the server's clock in milliseconds, read once as the statement begins. If a statement waits inside the
+//! server, for a lock or for the disk, the lease that it grants ends as early as if it had not waited.
 //!
-//! A stage sees the document as the one before left it, a new one with nothing but its `_id`. A document that comes out
-//! as it went in is not written.
+//! Each stage sees the document as the previous stage left it. The first stage sees a new document with its `_id` only.
+//! The server does not write a document that the pipeline leaves unchanged.
 
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, DateTime, Document, doc};
 
-/// A token is forgotten this long after the time that it stands for.
+/// How long a token is kept after the time that it stands for, in milliseconds.
 pub(crate) const KEPT: i64 = 24 * 3600 * 1000;
 
-/// How long it is believed that somebody waits, in milliseconds: a mark is not taken back, since others may wait too.
+/// How long a waiter's mark counts, in milliseconds. A waiter does not remove its mark, because others may wait too.
 const MARK: i64 = 30_000;
-/// A mark that has less left is left anew.
+/// A mark that has less time left than this is written again, in milliseconds.
 pub(crate) const FRESH: i64 = MARK / 2;
 
-/// When a lock ended that nobody holds: long ago.
+/// The `expires` of a lock that was released: the year 1970.
 pub(crate) const NEVER: DateTime = DateTime::from_millis(0);
 
-/// An attempt's pipeline: takes the lock if it is free, extends it if it is `me` who has it, else changes nothing. After
-/// `deadline` it changes nothing in any case.
+/// Returns an attempt's pipeline. It takes the lock if it is free, extends the lease if `me` holds it, and changes
+/// nothing otherwise. After `deadline` it changes nothing in any case.
 pub(crate) fn attempt(me: &Bson, label: &str, ttl: i64, deadline: DateTime) -> Vec<Document> {
     let is_late = doc! { "$gt": ["$$NOW", deadline] };
     let taken = doc! {
@@ -34,66 +34,69 @@ pub(crate) fn attempt(me: &Bson, label: &str, ttl: i64, deadline: DateTime) -> V
     };
     let extended = doc! { "$mergeObjects": ["$$ROOT", { "expires": until(ttl) }] };
     let unless_free = doc! { "$cond": [{ "$eq": ["$owner", me] }, extended, "$$ROOT"] };
-    // A field that isn't there is less than any date.
+    // A missing field compares as less than any date.
     let in_time = doc! { "$cond": [{ "$lte": ["$expires", "$$NOW"] }, taken, unless_free] };
     vec![doc! { "$replaceWith": { "$cond": [is_late, "$$ROOT", in_time] } }, forget()]
 }
 
-/// A renewal's pipeline: `me` keeps what it holds for `ttl` more, never for less than it had.
+/// Returns a renewal's pipeline. It keeps the lock for `ttl` milliseconds more if `me` holds it, and never shortens the
+/// lease.
 pub(crate) fn renew(me: &Bson, ttl: i64) -> Vec<Document> {
     let held = doc! { "$and": [{ "$eq": ["$owner", me] }, is_live()] };
     vec![doc! { "$set": { "expires": { "$cond": [held, until(ttl), "$expires"] } } }, forget()]
 }
 
-/// A release's pipeline, for a document of the owner's. The token stays.
+/// Returns a release's pipeline, for a document that [`given_up`] selects. The token stays.
 pub(crate) fn release() -> Vec<Document> {
     vec![doc! { "$set": { "expires": NEVER } }, doc! { "$unset": ["owner", "label", "revoked"] }, forget()]
 }
 
-/// A mark's pipeline: somebody waits, from now on for [`MARK`]. One that has half of its time left is not written.
+/// Returns the pipeline that writes a waiter's mark, which counts for [`MARK`] from now on. A mark that has half of its
+/// time left is not written again.
 pub(crate) fn mark() -> Vec<Document> {
     let is_old = doc! { "$lt": ["$waiting", { "$add": ["$$NOW", FRESH] }] };
     vec![doc! { "$set": { "waiting": { "$cond": [is_old, { "$add": ["$$NOW", MARK] }, "$waiting"] } } }]
 }
 
-/// What a release is about: what is this owner's, or what a revoke has left in its place.
+/// Returns a release's filter. It selects the document if this owner holds the lock, or if the lock was revoked from
+/// this owner and has not been freed since.
 pub(crate) fn given_up(key: &Bson, me: &Bson) -> Document {
     let left = doc! { "revoked": me, "expires": { "$gt": NEVER } };
     doc! { "_id": key, "$or": [{ "owner": me }, left] }
 }
 
-/// A revoke's pipeline, for a document of `holder`'s: it can't renew any more, and the lock is free when it would have
-/// been. What is over already is left alone.
+/// Returns a revoke's pipeline, for a document of which `holder` holds the lock. The holder can't renew any more, and
+/// the lock becomes free when its lease ends. A lease that has ended already is left unchanged.
 pub(crate) fn revoke(holder: &Bson, by: &Bson, label: &str) -> Vec<Document> {
     let revoked = doc! { "owner": by, "label": { "$literal": label }, "revoked": first(holder) };
     let outcome = doc! { "$cond": [is_live(), { "$mergeObjects": ["$$ROOT", revoked] }, "$$ROOT"] };
     vec![doc! { "$replaceWith": outcome }]
 }
 
-/// The same, and the lock is free at once. The holder is still told why it lost it.
+/// Returns the pipeline of a revoke that frees the lock at once. The holder is still told that it was revoked.
 pub(crate) fn revoke_now(holder: &Bson) -> Vec<Document> {
     let taken = doc! { "$set": { "expires": NEVER, "revoked": first(holder) } };
     vec![taken, doc! { "$unset": ["owner", "label"] }, forget()]
 }
 
-/// From whom a lock was revoked, however often it was.
+/// Returns the owner that a lock was first revoked from, however often it was revoked.
 fn first(holder: &Bson) -> Document {
     doc! { "$ifNull": ["$revoked", holder] }
 }
 
-/// What is answered of a document, and the server's time with it.
+/// Returns the projection of every answer: the document's fields, and the server's time.
 pub(crate) fn shown() -> Document {
     doc! { "_id": 0, "owner": 1, "label": 1, "token": 1, "expires": 1, "revoked": 1, "waiting": 1, "now": "$$NOW" }
 }
 
-/// Bytes as they are stored: names, owners.
+/// Returns bytes (a name, an owner) as they are stored.
 pub(crate) fn bytes(bytes: &[u8]) -> Bson {
     Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() })
 }
 
-/// When the document may go: a day after the token's time, and not while the lock is held. A function of what else is
-/// in it, so that a document that stays as it was stays so in this as well. One that a refused attempt left behind has
-/// no token, and goes at once.
+/// Sets when the server may delete the document: a day after the token's time, and not while the lock is held. The time
+/// depends on the document's other fields only, so that a document that is otherwise unchanged stays unchanged. A
+/// document that a refused attempt has left has no token, and may be deleted at once.
 fn forget() -> Document {
     let token = doc! { "$toDate": { "$divide": ["$token", 1000] } };
     doc! { "$set": { "forget": { "$max": [{ "$add": [token, KEPT] }, "$expires", NEVER] } } }
@@ -103,7 +106,7 @@ fn is_live() -> Document {
     doc! { "$gt": ["$expires", "$$NOW"] }
 }
 
-/// The end of a lease from now on, and no earlier than it was.
+/// Returns the end of a lease of `ttl` milliseconds from now on, which is never earlier than the present end.
 fn until(ttl: i64) -> Document {
     doc! { "$max": ["$expires", { "$add": ["$$NOW", ttl] }] }
 }

@@ -1,4 +1,4 @@
-//! Wake-ups, seen from the claims: one change stream per client, open while anybody listens.
+//! Wake-ups, as claims use them: one change stream per client, open while a claim listens.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::server::Current;
 #[derive(Debug)]
 pub(crate) struct Wakes {
     hubs: Hubs,
-    /// Whether the stream is open: a claim that is registered now hears of every release and revoke from now on.
+    /// Whether the stream is open. If it is, a claim that is registered now is told of every later release and revoke.
     open: watch::Receiver<bool>,
     orders: mpsc::UnboundedSender<Order>,
-    /// Until the first listen starts it.
+    /// The feed, until the first listen starts it.
     feed: Mutex<Option<Feed>>,
     profile: Arc<Profile>,
 }
@@ -31,17 +31,17 @@ impl Wakes {
         Wakes { hubs, open, orders, feed: Mutex::new(Some(feed)), profile }
     }
 
-    /// Listens for releases of `name`: at once if the stream is open, else as soon as it is.
+    /// Waits until the stream is open, and listens for releases of `name` from then on.
     ///
     /// `Unsupported` on a standalone server, and if this user may not open a change stream.
     pub(crate) async fn listen(&self, name: &Name, clock: &Clock, patience: Duration) -> Result<Listening> {
-        // Registered before the look: the feed closes the stream only if no claim is registered.
+        // Register before reading `open`: the feed closes the stream only if no claim is registered.
         let listening = self.hubs.waiters.listen(name);
         self.hear(clock, patience).await?;
         Ok(listening)
     }
 
-    /// Listens for revokes of what this owner holds: as `listen` does.
+    /// Listens for revokes of the lock that this owner holds, as `listen` does.
     pub(crate) async fn watch(&self, owner: &Owner, clock: &Clock, patience: Duration) -> Result<Listening> {
         let watching = self.hubs.holders.listen(&owner.to_name());
         self.hear(clock, patience).await?;
@@ -74,6 +74,5 @@ impl Wakes {
     }
 }
 
-const STANDALONE: &str =
-    "a standalone server has no change streams; waiting falls back to looking again and again";
-const REFUSED: &str = "the server refuses a change stream; waiting falls back to looking again and again";
+const STANDALONE: &str = "a standalone server has no change streams; waiters ask again and again instead";
+const REFUSED: &str = "the server refuses a change stream; waiters ask again and again instead";

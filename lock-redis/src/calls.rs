@@ -1,4 +1,4 @@
-//! The calls on one connection. Those that come while others are under way share a write: what many claims ask in the
+//! The calls on one connection. Calls that come while others are under way share a write: what many claims ask at the
 //! same moment reaches the server as one packet.
 
 use std::mem;
@@ -28,12 +28,13 @@ impl Calls {
         Arc::new(Calls { connection, under_way: AtomicUsize::new(0), queue: Mutex::default() })
     }
 
-    /// Sends a command and waits for the answer; an error that the server answered is an error here. Cancel safe: the
-    /// connection stays in step, and the command may or may not be carried out.
+    /// Sends a command and waits for the answer. An error that the server answered is an error here.
+    ///
+    /// Cancel safe: the connection remains usable. The command may or may not be carried out.
     pub(crate) async fn send(self: &Arc<Self>, command: &Cmd) -> RedisResult<Value> {
         let _under_way = UnderWay(&self.under_way);
         if self.under_way.fetch_add(1, Ordering::Relaxed) == 0 {
-            // Alone: waiting for company would only cost time.
+            // No other call is under way: waiting for more would only cost time.
             return self.connection.clone().send_packed_command(command).await?.extract_error();
         }
         let (reply, answer) = oneshot::channel();
@@ -48,7 +49,7 @@ impl Calls {
         answer.await.unwrap_or_else(|_| Err(unsent()))
     }
 
-    /// Sends what has been queued by the time that everybody who is ready to run has run.
+    /// Sends the queued commands. Yields once before, so that every task that is ready to run can queue its own.
     async fn flush(self: Arc<Self>) {
         tokio::task::yield_now().await;
         let mut batch = redis::pipe();
@@ -62,11 +63,11 @@ impl Calls {
             batch.query_async(&mut self.connection.clone()).await;
         let answers = match answers {
             Ok(answers) => answers,
-            // The connection has failed, and all of them with it.
+            // The connection has failed, and all commands with it.
             Err(e) => vec![Err(e); replies.len()],
         };
         for (reply, answer) in replies.into_iter().zip(answers) {
-            // Whoever asked may have gone.
+            // The caller may have dropped its future.
             drop(reply.send(answer));
         }
     }
@@ -77,7 +78,7 @@ impl Calls {
     }
 }
 
-/// A call that is under way until this is dropped.
+/// Counts one call as under way until it is dropped.
 struct UnderWay<'a>(&'a AtomicUsize);
 
 impl Drop for UnderWay<'_> {
@@ -86,7 +87,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// The task that was to send it has ended with its runtime. It may have been about to.
+/// The error of a call whose sending task has ended with its runtime. The command may have been sent.
 fn unsent() -> RedisError {
     RedisError::from((ErrorKind::Io, "the connection's runtime has ended"))
 }

@@ -1,4 +1,4 @@
-//! `check`: is the server reachable, are we allowed, does it keep what it is told?
+//! `check`: is the server reachable, does the user have the rights, does the server keep its data?
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::scripts::{REHEARSE, strange};
 use crate::server::Server;
 use crate::side::{Kind, side_key};
 
-/// One finding per question. An `Err` only if the server can't be reached at all.
+/// Returns one finding per question. An `Err` only if the server can't be reached at all.
 pub(crate) async fn check(server: &Arc<Server>, patience: Duration) -> Result<Vec<Finding>> {
     let call = &Call::begin(&server.clock, patience);
     let link = server.link(call).await?;
@@ -64,14 +64,14 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
         Ok(refused) if refused == ["PUBLISH"] => Finding::new(
             "rights",
             Level::Warning,
-            "this user may not publish on a lock's channel (+publish, &pattern): nobody is woken by its releases",
+            "this user may not publish on a lock's channel (+publish, &pattern): its releases wake no waiter",
         ),
         Ok(refused) => Finding::new(
             "rights",
             Level::Bad,
             format!("this user is refused {}; grant them with ACL SETUSER", refused.join(", ")),
         ),
-        // A user may be held to some names: that says nothing of a lock by one of those.
+        // A user's rights may be limited to some names. This refusal says nothing about a lock with one of those names.
         Err(e) if e.kind() == ErrorKind::Rejected => Finding::new(
             "rights",
             Level::Unknown,
@@ -81,7 +81,7 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
     }
 }
 
-/// Reads what `scripts/rehearse.lua` answers: the server's time, 0 if it was refused, and all that was.
+/// Parses the answer of `scripts/rehearse.lua`: the server's time, 0 if it was refused, and the refused commands.
 fn refused(answer: &Value) -> Result<(i64, Vec<String>)> {
     let unexpected = || -> Error { strange(answer) };
     let Value::Array(items) = answer else { return Err(unexpected()) };
@@ -109,7 +109,7 @@ fn standing(subject: &'static str, standing: Standing) -> Finding {
         Standing::Good(words) => Finding::new(subject, Level::Good, words),
         Standing::Limited(words) => Finding::new(subject, Level::Warning, words),
         Standing::Unknown(words) => {
-            Finding::new(subject, Level::Unknown, format!("{words} (INFO and CONFIG GET tell)"))
+            Finding::new(subject, Level::Unknown, format!("{words} (INFO and CONFIG GET would show it)"))
         }
     }
 }

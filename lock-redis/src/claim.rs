@@ -1,4 +1,4 @@
-//! A claim: one owner's business with one lock, each call one script.
+//! A claim: one owner's calls for one lock, each of them one script.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +22,14 @@ pub(crate) struct RedisClaim {
     key: String,
     token: Vec<u8>,
     channel: Vec<u8>,
-    /// What the key holds while the lock is this owner's.
+    /// The key's value while this owner holds the lock.
     value: String,
-    /// The longest ttl that was asked for.
+    /// The longest ttl that was asked for so far.
     longest: Duration,
     listening: Option<Listening>,
-    /// Until when the lock was somebody else's, as last seen; forgotten at a wake-up.
+    /// Until when another owner holds the lock, as last seen. Cleared at a wake-up.
     taken_until: Option<Instant>,
-    /// An attempt's answer never came: whoever holds the lock may be this owner.
+    /// The answer to an attempt never came: the present holder may be this owner.
     in_doubt: bool,
 }
 
@@ -50,8 +50,8 @@ impl RedisClaim {
         }
     }
 
-    /// Asks for the lock. An attempt that the server took for late may be in time by what its refusal told of its
-    /// clock, and is then sent once more.
+    /// Asks for the lock. The server may refuse an attempt as late although it has time left, because our estimate of
+    /// the server's clock was behind. The refusal corrects the estimate, and the attempt is sent once more.
     async fn grant(&self, call: &Call) -> Result<Attempt> {
         for _ in 0..2 {
             let link = self.server.primary(call).await?;
@@ -69,8 +69,8 @@ impl RedisClaim {
         Err(Error::unavailable(Done::No, "the attempt reached the server too late, and was refused for it"))
     }
 
-    /// Looks again at a lock that was seen held, for a seventh of what the script costs the server. `None` if only the
-    /// script can tell.
+    /// Looks again at a lock that was seen held, at a seventh of what the script costs the server. Returns `None` if
+    /// only the script can tell.
     async fn glance(&mut self, call: &Call) -> Result<Option<Busy>> {
         let Some(until) = self.taken_until.take() else { return Ok(None) };
         if self.in_doubt || call.began() >= until {
@@ -79,7 +79,7 @@ impl RedisClaim {
         match self.server.ask(call, redis::cmd("PTTL").arg(&self.key)).await {
             Ok(Value::Int(left @ 0..)) => Ok(Some(Busy { free_in: Some(duration(left)), ..Busy::default() })),
             Ok(_) => Ok(None),
-            // A look that was not answered has still done nothing.
+            // A look has done nothing, also if it was not answered.
             Err(e) if e.is_transient() => Err(Error::unavailable(Done::No, e.message()).with_source(e)),
             Err(e) => Err(e),
         }
@@ -101,7 +101,7 @@ impl Claim for RedisClaim {
             None => self.grant(call).await,
         };
         match &outcome {
-            // A holder waits for nothing: a wake-up that it took would be missed by a waiter of this process.
+            // A holder does not wait for wake-ups: one that it consumed would be missed by a waiter of this process.
             Ok(Attempt::Granted(_)) => self.listening = None,
             Ok(Attempt::Busy(busy)) => self.taken_until = busy.free_in.map(|free_in| call.began() + free_in),
             Err(e) => self.in_doubt |= e.may_have_been_done(),
@@ -147,7 +147,7 @@ impl Claim for RedisClaim {
 
     async fn release(&mut self) -> Result<Release> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
-        // Whether our own connection is among the listeners, if that is the same before and after.
+        // Our own connection counts among the listeners only if it is subscribed both before and after.
         let before = self.server.wakes.is_subscribed(&self.request.name);
         let answer = self.run(call, &scripts::RELEASE, &[&self.channel]).await?;
         let ours = before && self.server.wakes.is_subscribed(&self.request.name);
@@ -174,12 +174,12 @@ fn busy(left: i64) -> Result<Attempt> {
     }
 }
 
-/// What is left, of a server that said it in milliseconds.
+/// Converts the time left, which the server answered in milliseconds.
 pub(crate) fn duration(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// A ttl for the server, which counts in milliseconds: never less than was asked for.
+/// Converts a ttl to the server's milliseconds, rounded up: never less than was asked for.
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The driver: opens claims, shows holders, takes locks from them.
+//! The driver: opens claims, shows holders, revokes locks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::settings::{Opening, Redis};
 use crate::side::{Kind, side_key};
 use crate::value::{self, Seen};
 
-/// One Redis server.
+/// The driver of one Redis server.
 #[derive(Debug)]
 pub(crate) struct RedisDriver(Arc<Server>);
 
@@ -69,7 +69,7 @@ impl Driver for RedisDriver {
             [1] => Ok(Revoked::Free),
             [0] => Ok(Revoked::NotHeld),
             [-1] => Err(Error::rejected(
-                "the key has no expiry, so no lock client has written it; it is not ours to take away",
+                "the key has no expiry, so no lock client has written it; this library does not revoke it",
             )),
             _ => Err(answer.strange()),
         }
@@ -80,10 +80,10 @@ impl Driver for RedisDriver {
     }
 }
 
-/// Reads what `scripts/inspect.lua` answers.
+/// Parses the answer of `scripts/inspect.lua`.
 fn parse_holder(answer: Value) -> Result<Option<Seen>> {
     type Fields = (Option<Vec<u8>>, i64, Option<i64>, i64);
     let (value, left, token, now): Fields =
-        redis::from_redis_value(answer).map_err(|e| strange(&"something else").with_source(e))?;
+        redis::from_redis_value(answer).map_err(|e| strange(&"something of another form").with_source(e))?;
     Ok(value.map(|value| Seen { value, left: (left >= 0).then(|| duration(left)), token, now }))
 }

@@ -1,9 +1,9 @@
-//! What the driver's errors mean: may the request have been carried out, will it pass, what is to be done.
+//! Maps redis' errors: may the request have been carried out, can the same request succeed later, what is to be done.
 
 use lock_core::{Done, Error};
 use redis::RedisError;
 
-/// While connecting: whatever went wrong, nothing was asked of the server.
+/// Maps an error that occurred while connecting: nothing has been asked of the server yet.
 pub(crate) fn connecting(error: RedisError) -> Error {
     if let Some(said) = Said::of(&error) {
         return said.into_error(error);
@@ -19,12 +19,13 @@ pub(crate) fn connecting(error: RedisError) -> Error {
     if matches!(error.kind(), redis::ErrorKind::InvalidClientConfig) {
         return Error::invalid(error.to_string()).with_source(error);
     }
-    // What is no RESP can't be shown either: it may be anything, over several lines.
+    // An answer that is not RESP is not shown: it may be anything, over several lines.
     if error.kind() == redis::ErrorKind::Parse {
-        return Error::rejected(format!("what answers there is no Redis or Valkey{OR_TLS}"))
+        return Error::rejected(format!("the program that answers there is no Redis or Valkey{OR_TLS}"))
             .with_source(error);
     }
-    // As servers of other kinds do with what they don't understand. One that is full, or ends, may do it as well.
+    // A server of another kind closes the connection when it does not understand a request. A Redis server that is full
+    // or that shuts down may close it as well.
     if error.is_connection_dropped() && !error.is_connection_refusal() {
         let message =
             format!("the connection was closed before the first answer: no Redis or Valkey{OR_TLS}");
@@ -35,7 +36,8 @@ pub(crate) fn connecting(error: RedisError) -> Error {
 
 const OR_TLS: &str = ", or one that speaks TLS only (rediss://)";
 
-/// While asking: only what the server said itself is known not to have been done.
+/// Maps an error that occurred after a request was sent. Only an error that the server itself raised proves that the
+/// request was not carried out.
 pub(crate) fn asking(error: RedisError) -> Error {
     match Said::of(&error) {
         Some(said) => said.into_error(error),
@@ -46,28 +48,29 @@ pub(crate) fn asking(error: RedisError) -> Error {
     }
 }
 
-/// The server is one that locks nothing. It may be promoted, or the name lead elsewhere, at any time.
+/// The error for a replica, on which nothing is locked. It is transient: the server may be promoted, or its address may
+/// lead to another server, at any time.
 pub(crate) fn replica() -> Error {
     Error::unavailable(
         Done::No,
-        "the server is a replica now: its primary would not hear of what is locked there; give the primary's address",
+        "the server is a replica: its primary would not learn of a lock taken there; give the primary's address",
     )
 }
 
-/// Whether the connection that gave this error is of no more use: it broke, or the server behind it is not, or no
-/// longer, the one to ask.
+/// Returns whether the connection that gave this error is to be replaced: it broke, or the server behind it is not, or
+/// no longer, the one to ask.
 pub(crate) fn ends_connection(error: &RedisError) -> bool {
     Said::of(error).is_none_or(|said| matches!(said.code, "READONLY" | "MASTERDOWN" | "LOADING"))
 }
 
-/// Whether the server said that this user may not do it.
+/// Returns whether the server refused the request because the user lacks the rights.
 pub(crate) fn is_refusal(error: &RedisError) -> bool {
     Said::of(error).is_some_and(|said| matches!(said.code, "NOPERM" | "NOAUTH"))
 }
 
-/// An error that the server raised. Our scripts can fail before their first write only, so that nothing was done.
+/// An error that the server raised. Our scripts can fail only before their first write, so nothing was done.
 struct Said {
-    /// One of the tables', or empty.
+    /// A code of the tables below, or empty.
     code: &'static str,
     text: String,
 }
@@ -80,7 +83,7 @@ impl Said {
         if code != "ERR" {
             return Some(Said { code: known(code).unwrap_or_default(), text: format!("{code} {detail}") });
         }
-        // Before Redis 7, what a command in a script said stands somewhere in an ERR.
+        // Before Redis 7, the error code of a command in a script is somewhere in the text of an ERR.
         let in_script = || {
             detail.contains("script").then(|| detail.split(|c: char| !c.is_ascii_uppercase()).find_map(known))
         };
@@ -103,21 +106,21 @@ impl Said {
     }
 }
 
-/// What passes.
+/// Conditions that pass, and what the server does.
 const TRANSIENT: &[(&str, &str)] = &[
-    ("MISCONF", "can't write its snapshot to disk and takes no writes until that is mended"),
+    ("MISCONF", "can't write its snapshot to disk and takes no writes until that works again"),
     ("OOM", "has no memory left for writes"),
     ("READONLY", "is a replica now"),
     ("LOADING", "is still loading its data"),
     ("MASTERDOWN", "is a replica that has lost its primary"),
     ("CLUSTERDOWN", "is part of a cluster that is down"),
     ("TRYAGAIN", "is moving the key"),
-    ("BUSY", "is busy with somebody's script"),
+    ("BUSY", "is busy with another script"),
     ("NOREPLICAS", "has fewer replicas than it wants for a write"),
     ("MAXCLIENTS", "has no room for another connection"),
 ];
 
-/// What does not.
+/// Conditions that last until an operator changes something, and what to do.
 const LASTING: &[(&str, &str)] = &[
     ("NOAUTH", "the server wants a password; give it in the URL, redis://user:password@host"),
     (
@@ -139,7 +142,7 @@ const LASTING: &[(&str, &str)] = &[
     ("CROSSSLOT", "the server is part of a cluster, and a proxy changes the keys on their way"),
 ];
 
-/// What is said in words only.
+/// Errors that the server names in words only, and the code that each stands for.
 const PHRASES: &[(&str, &str)] = &[
     ("ACL failure", "NOPERM"),
     ("can't run this command", "NOPERM"),
@@ -152,11 +155,11 @@ type Cause = dyn std::error::Error + Send + Sync;
 
 #[cfg(feature = "tls")]
 fn tls_trouble(error: &RedisError) -> Option<String> {
-    // redis keeps what caused an error in an `Arc`, and shows the `Arc`.
+    // redis keeps the cause of an error in an `Arc`, and `source` returns that `Arc`.
     let cause = std::error::Error::source(error)?.downcast_ref::<std::sync::Arc<Cause>>()?;
     let io = cause.downcast_ref::<std::io::Error>()?;
     let tls = io.get_ref()?.downcast_ref::<rustls::Error>()?;
-    Some(format!("TLS could not be agreed on: {tls}; see the URL's ca, cert and key"))
+    Some(format!("the TLS handshake failed: {tls}; see the URL's ca, cert and key"))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -171,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// The error that redis makes of what a server said.
+    /// Returns the error that redis makes of a server's error.
     fn said(line: &str) -> RedisError {
         let value = parse_redis_value(format!("-{line}\r\n").as_bytes()).expect("an error is a value");
         value.extract_error().expect_err("and it is an error")
@@ -190,7 +193,7 @@ mod tests {
             "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
             "NOREPLICAS Not enough good replicas to write.",
             "ERR max number of clients reached",
-            // As Redis 6.2 says it of a command in a script.
+            // How Redis 6.2 reports the error of a command in a script.
             "ERR Error running script (call to f_8c): @user_script:5: @user_script: 5: -MISCONF Redis is configured to",
         ] {
             let error = asking(said(line));

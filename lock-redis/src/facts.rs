@@ -1,4 +1,4 @@
-//! What the server says of itself, as far as it may: its version, and what becomes of its data.
+//! What the server reports about itself, as far as this user may ask: its version, and what happens to its data.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,22 @@ use redis::{FromRedisValue, RedisResult, Value};
 
 use crate::errors;
 
-/// What the server said of itself when the connection was opened. `None`: it would not say.
+/// What the server reported when the connection was opened. `None`: it did not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) version: Option<Version>,
-    /// As what the server's process knows itself: another after each start.
+    /// The identifier of the server's process: a new one after each start.
     pub(crate) run: Option<String>,
     pub(crate) persistence: Option<Persistence>,
     pub(crate) eviction: Option<Eviction>,
     pub(crate) replication: Option<Replication>,
 }
 
-/// Which program, and which release of it.
+/// The program, and its release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     program: &'static str,
-    /// As the program counts itself: Valkey 8.1.
+    /// The release as the program counts it: Valkey 8.1.
     shown: String,
     /// The release of Redis that it is compatible with.
     redis: (u32, u32),
@@ -34,18 +34,18 @@ pub(crate) struct Version {
 pub(crate) enum Persistence {
     /// Every write is in the append-only file, synced as `appendfsync` says, if that is known.
     AppendOnly { fsync: Option<String> },
-    /// Snapshots as `save` says, if that is known. Empty: none.
+    /// Snapshots as `save` says, if that is known. An empty `save`: no snapshots.
     Snapshots { save: Option<String> },
 }
 
-/// What happens when memory runs out.
+/// What happens when the memory is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Eviction {
     limit: u64,
     policy: String,
 }
 
-/// Who copies whom.
+/// Whether the server is a primary or a replica, and how many replicas it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replication {
     role: String,
@@ -53,7 +53,7 @@ pub(crate) struct Replication {
 }
 
 impl Facts {
-    /// Asks a connection that was just opened; answers the server's time in microseconds, too.
+    /// Asks over a connection that was opened this moment. Returns the server's time in microseconds as well.
     ///
     /// `Rejected` if the server wants a password or is too old.
     pub(crate) async fn read(connection: &mut MultiplexedConnection) -> Result<(i64, Facts)> {
@@ -99,8 +99,8 @@ impl Facts {
         Facts { version: Version::parse(&info), run, persistence, eviction, replication }
     }
 
-    /// Whether the server copies another. What is written there, where that is allowed at all, its primary never hears
-    /// of: a lock would be one of this copy alone, until the next synchronization.
+    /// Returns whether the server copies another. Its primary never learns of a write there, where that is allowed at
+    /// all: a lock would exist on this copy alone, until the next synchronization.
     pub(crate) fn is_replica(&self) -> bool {
         self.replication.as_ref().is_some_and(|replication| replication.role != "master")
     }
@@ -114,7 +114,7 @@ fn time(answer: Option<RedisResult<Value>>) -> Result<i64> {
     seconds.checked_mul(1_000_000).and_then(|s| s.checked_add(micros)).ok_or_else(strange)
 }
 
-/// An answer that may have been refused.
+/// Reads an answer; `None` if the server refused to give it.
 fn read<T: FromRedisValue>(answer: RedisResult<Value>) -> Option<T> {
     redis::from_redis_value(answer.ok()?).ok()
 }
@@ -131,7 +131,7 @@ impl Version {
         Some(Version { program, shown: shown.to_owned(), redis: (major, minor) })
     }
 
-    /// `SET … PXAT` came with 6.2.
+    /// Refuses a server before 6.2, which lacks `SET … PXAT`.
     fn check(&self) -> Result<()> {
         match self.redis >= (6, 2) {
             true => Ok(()),
@@ -148,7 +148,7 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// How something stands with regard to locks.
+/// How well one property of the server suits locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Good(String),
@@ -164,7 +164,7 @@ impl Standing {
 }
 
 impl Facts {
-    /// What a crash of the server forgets.
+    /// What a crash of the server loses.
     pub(crate) fn persistence(&self) -> Standing {
         let limited = |words: String| Standing::Limited(words);
         match &self.persistence {
@@ -172,26 +172,26 @@ impl Facts {
             Some(Persistence::AppendOnly { fsync: Some(fsync) }) => match fsync.as_str() {
                 "always" => Standing::Good("every write is on disk before it is answered".into()),
                 "everysec" => limited(
-                    "a crash of the machine forgets the last second or two (appendfsync everysec)".into(),
+                    "a crash of the machine loses the last second or two (appendfsync everysec)".into(),
                 ),
                 other => limited(format!(
-                    "a crash of the machine forgets what was not yet on disk (appendfsync {other})"
+                    "a crash of the machine loses what was not yet on disk (appendfsync {other})"
                 )),
             },
             Some(Persistence::AppendOnly { fsync: None }) => limited(
-                "a crash of the machine may forget the last writes (append-only file, appendfsync unknown)"
+                "a crash of the machine may lose the last writes (append-only file, appendfsync unknown)"
                     .into(),
             ),
             Some(Persistence::Snapshots { save: Some(save) }) if save.is_empty() => {
-                limited("a restart forgets everything (no append-only file, no snapshots)".into())
+                limited("a restart loses everything (no append-only file, no snapshots)".into())
             }
             Some(Persistence::Snapshots { .. }) => {
-                limited("a restart forgets what came after the last snapshot (no append-only file)".into())
+                limited("a restart loses what came after the last snapshot (no append-only file)".into())
             }
         }
     }
 
-    /// Whether locks are thrown away when memory runs out.
+    /// Whether locks are evicted when the memory is full.
     pub(crate) fn eviction(&self) -> Standing {
         match &self.eviction {
             None => Standing::Unknown("whether the server evicts keys is unknown".into()),
@@ -205,7 +205,7 @@ impl Facts {
         }
     }
 
-    /// What a failover forgets.
+    /// What a failover loses.
     pub(crate) fn replication(&self) -> Standing {
         match &self.replication {
             None => Standing::Unknown("whether the server has replicas is unknown".into()),
@@ -214,7 +214,7 @@ impl Facts {
             }
             Some(Replication { replicas: 0, .. }) => Standing::Good("no replicas are attached".into()),
             Some(Replication { replicas, .. }) => Standing::Limited(format!(
-                "replication is asynchronous: the promotion of a replica ({replicas} attached) forgets what it has not \
+                "replication is asynchronous: the promotion of a replica ({replicas} attached) loses what it has not \
                  yet received"
             )),
         }

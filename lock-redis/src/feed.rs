@@ -1,4 +1,4 @@
-//! The task behind the wake-ups: subscribes, hears, reconnects.
+//! The task behind the wake-ups: it subscribes, receives messages, and reconnects.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,36 +15,36 @@ use crate::errors;
 use crate::profile::Profile;
 use crate::wakes::Subscribed;
 
-/// How long a channel that nobody listens to stays subscribed at least: a name that is handed over often is not
-/// subscribed anew each time.
+/// The shortest time for which a channel without listeners stays subscribed, so that a name that is handed over often
+/// is not subscribed anew each time.
 const IDLE: Duration = Duration::from_secs(1);
-/// After the connection broke, before it is tried again; doubled each time.
+/// The pause before the next connection after one broke; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// A channel of the server.
+/// The name of a channel on the server.
 pub(crate) type Channel = Arc<[u8]>;
 
-/// What a channel tells of.
+/// What a channel's messages are about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
-    /// That this name may be free.
+    /// This name may be free.
     Releases(Name),
-    /// Whose lock was taken away, of all locks with the client's prefix.
+    /// Which lock was revoked, of all locks with the client's prefix.
     Revokes,
 }
 
-/// The claims of a client that hear. Cheap to clone.
+/// The claims of a client that listen. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hubs {
-    /// By the name that they wait for.
+    /// Waiters, by the name that they wait for.
     pub(crate) waiters: Hub,
-    /// By the owner that holds.
+    /// Holders, by their owner.
     pub(crate) holders: Hub,
 }
 
 impl Hubs {
-    /// Whether a listener hears of it.
+    /// Returns whether a claim listens to this topic.
     fn has(&self, topic: &Topic) -> bool {
         match topic {
             Topic::Releases(name) => self.waiters.has(name.as_str()),
@@ -68,7 +68,7 @@ impl Hubs {
     }
 }
 
-/// A claim wants to hear of something.
+/// A claim's request to subscribe a channel.
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) topic: Topic,
@@ -76,7 +76,7 @@ pub(crate) struct Order {
     pub(crate) reply: oneshot::Sender<Result<(), Trouble>>,
 }
 
-/// Why a subscription did not come about.
+/// Why a channel was not subscribed.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
     /// The server's access rules forbid it.
@@ -84,7 +84,7 @@ pub(crate) enum Trouble {
     Broken(String),
 }
 
-/// Hears for all claims of a client, from the first listen until nobody can want anything any more.
+/// Receives messages for all claims of a client, from the first listen until the client is dropped.
 #[derive(Debug)]
 pub(crate) struct Feed {
     client: redis::Client,
@@ -97,13 +97,14 @@ pub(crate) struct Feed {
     orders: mpsc::UnboundedReceiver<Order>,
 }
 
-/// What is to be subscribed.
+/// The channels that are to be subscribed.
 type Wanted = HashMap<Channel, Subscriber>;
 
-/// For whom, and who waits for it.
+/// What a channel is about, and the claims that wait until it is subscribed.
 struct Subscriber {
     topic: Topic,
-    /// An earlier connection heard of it: what was told since is missed, whichever claim has ordered it meanwhile.
+    /// An earlier connection was subscribed to this channel. Messages since then are lost, whichever claim has asked
+    /// for the channel meanwhile.
     heard_before: bool,
     replies: Vec<oneshot::Sender<Result<(), Trouble>>>,
 }
@@ -115,22 +116,22 @@ impl Subscriber {
 
     fn answer(&mut self, outcome: Result<(), Trouble>) {
         for reply in self.replies.drain(..) {
-            // Who asked may have gone.
+            // The claim may have stopped waiting for the reply.
             let _: Result<(), _> = reply.send(outcome.clone());
         }
     }
 }
 
-/// One connection, and what is subscribed on it.
+/// One connection, and the channels that are subscribed on it.
 struct Connection {
     sink: PubSubSink,
     messages: PubSubStream,
     topics: HashMap<Channel, Topic>,
 }
 
-/// Why a connection is left.
+/// Why the feed left a connection.
 enum Left {
-    /// Nobody can want anything of it any more.
+    /// The client was dropped.
     Ended,
     Broken(String),
 }
@@ -190,14 +191,14 @@ impl Feed {
         }
     }
 
-    /// Feeds from one connection until it breaks.
+    /// Passes on the messages of one connection until it breaks.
     async fn feed(&mut self, connection: &mut Connection, wanted: &mut Wanted) -> Left {
         let restored = wanted.values().any(|subscriber| subscriber.heard_before);
         if let Err(left) = self.subscribe(connection, wanted).await {
             return left;
         }
         if restored {
-            // What was told while there was no connection is lost.
+            // Messages that were published while there was no connection are lost.
             self.hubs.wake_all();
         }
         let mut sweep = self.clock.now() + IDLE;
@@ -217,7 +218,7 @@ impl Feed {
                 order = self.orders.recv() => match order {
                     Some(order) => {
                         add(wanted, order);
-                        // Those that came meanwhile are subscribed at the same go.
+                        // Orders that came meanwhile are subscribed with the same command.
                         while let Ok(order) = self.orders.try_recv() {
                             add(wanted, order);
                         }
@@ -236,14 +237,14 @@ impl Feed {
         }
     }
 
-    /// Subscribes all that is wanted, and answers those who wait for it.
+    /// Subscribes all wanted channels, and answers the claims that wait for them.
     async fn subscribe(&self, connection: &mut Connection, wanted: &mut Wanted) -> Result<(), Left> {
         let together: Vec<Channel> = wanted.keys().cloned().collect();
         match self.subscribe_to(connection, &together, wanted).await {
             Err(Trouble::Refused) => {}
             outcome => return outcome.or_else(broken),
         }
-        // The server refuses all for the sake of one.
+        // The server refuses the whole command because of one channel.
         for channel in together {
             if let Err(trouble) = self.subscribe_to(connection, std::slice::from_ref(&channel), wanted).await
             {
@@ -275,21 +276,22 @@ impl Feed {
         Ok(())
     }
 
-    /// How waiters learn of a release, the channel of one name tells.
+    /// Records how waiters learn of a release. Only the channel of a name shows that, not the channel of revokes.
     fn learns_of(&self, topic: &Topic, wakes: Wakes) {
         if let Topic::Releases(_) = topic {
             self.profile.learn_wakes(wakes);
         }
     }
 
-    /// Unsubscribes what nobody listened to at two sweeps in a row.
+    /// Unsubscribes channels that had no listeners at two sweeps in a row.
     async fn sweep(&self, connection: &mut Connection, idle: &mut HashSet<Topic>) -> Result<(), Left> {
         let unheard = connection.topics.values().filter(|topic| !self.hubs.has(topic));
         let unheard: HashSet<Topic> = unheard.cloned().collect();
         let mut leaving: HashSet<Topic> = unheard.intersection(idle).cloned().collect();
         *idle = unheard;
         self.subscribed.with(|topics| {
-            // Under the lock under which `listen` looks after it has registered: who has is not forgotten.
+            // A claim registers as a listener first and then looks under this lock, so no channel is removed under a
+            // claim that has registered.
             leaving.retain(|topic| !self.hubs.has(topic) && topics.remove(topic));
         });
         let gone = connection.topics.extract_if(|_, topic| leaving.contains(topic));
@@ -310,7 +312,8 @@ impl Feed {
         }
     }
 
-    /// Nothing is heard from now on: who listens has to look, and who waits to listen is told.
+    /// Tells claims that no messages arrive from now on: wakes those that listen, so that they look, and answers those
+    /// that wait for a subscription.
     fn tell_of_break(&self, wanted: &mut Wanted, trouble: &str) {
         for subscriber in wanted.values_mut() {
             subscriber.answer(Err(Trouble::Broken(trouble.to_owned())));
@@ -321,7 +324,7 @@ impl Feed {
         self.hubs.wake_all();
     }
 
-    /// Waits before the next connection, and takes orders meanwhile. `false` if nobody can want anything any more.
+    /// Waits before the next connection, and takes orders meanwhile. Returns `false` if the client was dropped.
     async fn rest(&mut self, pause: Duration, wanted: &mut Wanted) -> bool {
         let until = self.clock.now() + pause / 2 + self.random.up_to(pause / 2);
         loop {

@@ -1,4 +1,4 @@
-//! The resource's side of fencing, for what is kept in Redis: a write that refuses a stale token.
+//! The resource's side of fencing, for data in Redis: a write that refuses a stale token.
 
 use lock_core::{FencingToken, Stale};
 use redis::aio::ConnectionLike;
@@ -7,11 +7,11 @@ use redis::{ErrorKind, RedisError, ServerErrorKind, ToSingleRedisArg, Value};
 use crate::scripts::FENCED_WRITE;
 use crate::side::{Kind, side_key};
 
-/// A key that takes writes only from holders that nobody has come after.
+/// A key that refuses a write with a lower token than one that has written before.
 ///
-/// The highest token that has written is kept beside the key, in its cluster slot, and never expires: what has no limit
-/// in time is how late a stale holder comes. A token that is not lower is accepted: a holder may write more than once.
-/// All tokens of one key have to be of one lock; writes that don't go through here are not checked.
+/// The highest token that has written is kept beside the key, in its cluster slot. It never expires, because there is
+/// no limit on how late a stale holder may write. A token that is not lower is accepted: a holder may write more than
+/// once. All tokens of one key have to come from one lock. Writes that do not go through this type are not checked.
 ///
 /// ```no_run
 /// # async fn example(guard: lock_core::Guard, mut connection: redis::aio::MultiplexedConnection)
@@ -31,24 +31,32 @@ pub struct FencedWrite {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// A later holder has written: the lock was lost in the meantime. Nothing was written.
+    /// A later holder has written, so the writer's lock was lost in the meantime. Nothing was written.
     Stale(Stale),
-    /// The server, or the way to it, failed. Whether the value was written is not known unless the server said so; the
-    /// same write may be sent again.
+    /// The server or the connection failed. It is not known whether the value was written, unless the server said so.
+    /// The same write may be sent again.
     Redis(RedisError),
 }
 
 impl FencedWrite {
-    /// Guards `key`.
+    /// Creates a fenced write to `key`.
     pub fn new(key: impl Into<Vec<u8>>) -> FencedWrite {
         let key = key.into();
         FencedWrite { fence: side_key(&key, Kind::Fence), key }
     }
 
-    /// Sets the key to `value`, as `SET` does, unless a later token than `token` has written to it: then
-    /// [`WriteError::Stale`]. One atomic step on the server.
+    /// Sets the key to `value`, as `SET` does, unless a later token than `token` has written to it.
     ///
-    /// Cancel safe in that it can be sent again: the write may have been done.
+    /// This is one atomic step on the server.
+    ///
+    /// # Errors
+    ///
+    /// [`WriteError::Stale`] if a later token has written, [`WriteError::Redis`] if the server or the connection
+    /// failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the write may or may not have been done. It can be sent again.
     pub async fn set(
         &self,
         connection: &mut impl ConnectionLike,

@@ -1,8 +1,8 @@
 //! Locks on one Redis (6.2 or later) or Valkey server.
 //!
-//! A lock is a plain key with an expiry, set by the server only if nobody holds it, and readable with
-//! `redis-cli get`. Beside it, in the same cluster slot, stand its token and the channel on which releases are told.
-//! Each call is one script, one round trip.
+//! A lock is a plain key with an expiry. The server sets it only if no client holds the lock, and `redis-cli get` shows
+//! it. The key of its fencing token and the channel on which its releases are published have names that begin with the
+//! lock's key and belong to the same cluster slot. Each call is one script, one round trip.
 //!
 //! ```no_run
 //! # async fn example() -> lock_core::Result<()> {
@@ -17,9 +17,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What one server can promise, and what it can't, is what [`Client::info`] says of it: leases end by its clock, and
-//! what it loses (a crash without a synced append-only file, an asynchronous failover, eviction) is lost for locks as
-//! well. The token tells two holders apart even then, at a resource that checks it: [`FencedWrite`] does.
+//! [`Client::info`] tells what one server can and cannot promise. Leases end by the server's clock. What the server
+//! loses (in a crash without a synced append-only file, in an asynchronous failover, by eviction) is lost for locks as
+//! well. Even then the token distinguishes two holders, at a resource that checks it, as [`FencedWrite`] does.
 
 mod calls;
 mod check;
@@ -46,13 +46,24 @@ pub use lock_core::{Client, Options, Result};
 pub use redis;
 pub use settings::Redis;
 
-/// Opens a client of the server that `url` names, with everything by default. See [`Redis::from_url`] for URLs, and
-/// [`Redis::open`] for errors.
+/// Opens a client of the server that `url` names, with default options.
+///
+/// [`Redis::from_url`] describes the URLs.
+///
+/// # Errors
+///
+/// Those of [`Redis::from_url`] and [`Redis::open`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
 
-/// Opens a client of the server that `url` names. A patience in the URL comes before one in the options.
+/// Opens a client of the server that `url` names, with these options.
+///
+/// A patience in the URL takes precedence over one in the options.
+///
+/// # Errors
+///
+/// Those of [`Redis::from_url`] and [`Redis::open`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Redis::from_url(url)?.open(options).await
 }

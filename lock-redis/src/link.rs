@@ -1,5 +1,5 @@
-//! One connection together with its estimate of the server's clock. They are replaced as one: an estimate made on
-//! another connection may be of another server.
+//! One connection together with its estimate of the server's clock. Both are replaced together: an estimate that was
+//! made on another connection may belong to another server.
 
 use lock_core::driver::{Call, Drift, ServerClock};
 use lock_core::{Clock, Result};
@@ -16,14 +16,14 @@ use crate::facts::Facts;
 #[derive(Debug)]
 pub(crate) struct Link {
     calls: Arc<Calls>,
-    /// Set by the connection's own task when it ends: an idle connection that was cut is not used again.
+    /// Set by the connection's own task when it ends, so that an idle connection that was cut is not used again.
     closed: Arc<AtomicBool>,
     server: Mutex<ServerClock>,
     pub(crate) facts: Facts,
 }
 
 impl Link {
-    /// Connects, and asks the server for its time and what it says of itself. To be bounded by the caller.
+    /// Connects, and asks the server for its time and its facts. Has no time limit of its own: the caller sets one.
     pub(crate) async fn open(client: &redis::Client, clock: &Clock) -> Result<Link> {
         #[cfg(feature = "tls")]
         if matches!(client.get_connection_info().addr(), redis::ConnectionAddr::TcpTls { .. }) {
@@ -36,7 +36,7 @@ impl Link {
         Ok(Link { calls: Calls::new(connection), closed, server, facts })
     }
 
-    /// Sends a command and waits for the answer; an error that the server answered is an error here.
+    /// Sends a command and waits for the answer. An error that the server answered is an error here.
     pub(crate) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         self.calls.send(command).await
     }
@@ -45,18 +45,18 @@ impl Link {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Takes note of the server's time, in microseconds, which an answer that has just arrived gave.
+    /// Takes note of the server's time, in microseconds, from an answer that has arrived this moment.
     pub(crate) fn hear(&self, clock: &Clock, now: i64) {
         let heard = clock.now();
         self.server().hear(now, heard);
     }
 
-    /// The end of the call by the server's clock, or a moment before it, in microseconds.
+    /// Returns the end of the call by the server's clock, or a moment before it, in microseconds.
     pub(crate) fn deadline(&self, call: &Call) -> i64 {
         self.server().deadline(call)
     }
 
-    /// How the server's clock went against ours since this connection was opened.
+    /// Returns how the server's clock has drifted against the client's since this connection was opened.
     pub(crate) fn drift(&self) -> Drift {
         self.server().drift()
     }
@@ -74,7 +74,7 @@ async fn connect(client: &redis::Client, closed: Arc<AtomicBool>) -> RedisResult
         }
         Ok::<(), ()>(())
     };
-    // Every call has its own bound, on the client's clock: redis' (500 ms by default) would be a second one.
+    // Every call has its own time limit, on the client's clock. redis' own (500 ms by default) would be a second one.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(None)

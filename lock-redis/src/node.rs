@@ -1,4 +1,4 @@
-//! One server as `lock-redlock` asks it, by scripts of its own. Not for users: it changes with that crate.
+//! One server for `lock-redlock`, which runs its own scripts on it. Not for users: it changes with that crate.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,14 +20,14 @@ use crate::{check, scripts, value};
 pub use crate::scripts::Script;
 pub use crate::side::Kind;
 
-/// Shows the holder, what is left, and the token of a lock: the scripts of a lock on one server, where a node's are the
-/// same.
+/// Shows the holder, the time left, and the token of a lock. These four are the scripts of a lock on one server, used
+/// where a node needs the same.
 pub static INSPECT: &Script = &scripts::INSPECT;
-/// Keeps a lock.
+/// Renews a lock.
 pub static RENEW: &Script = &scripts::RENEW;
-/// Gives a lock up, and wakes who waits.
+/// Releases a lock, and wakes its waiters.
 pub static RELEASE: &Script = &scripts::RELEASE;
-/// Takes a lock from its holder.
+/// Revokes a lock.
 pub static REVOKE: &Script = &scripts::REVOKE;
 
 /// One server.
@@ -39,7 +39,7 @@ pub struct Node {
     voters: Arc<Voters>,
 }
 
-/// Which of several nodes speaks for which server: two names of one server are one vote.
+/// Which of several nodes votes for which server: two addresses of one server have one vote.
 #[derive(Debug, Default)]
 pub struct Voters(Mutex<BTreeMap<String, Arc<str>>>);
 
@@ -54,40 +54,40 @@ pub enum Item {
     Nil,
 }
 
-/// What a script answered, but for the server's time, which was its last item.
+/// A script's answer. Its last item, the server's time, is taken out of `items`.
 #[derive(Debug)]
 pub struct Said {
-    /// In their order.
+    /// In the order of the answer.
     pub items: Vec<Item>,
     /// The server's time, in microseconds.
     pub now: i64,
 }
 
 impl Node {
-    /// A server that nothing has been asked yet, and one of these.
+    /// Creates a node for a server that has not been asked anything yet. `voters` is shared with the other nodes.
     pub fn new(redis: Redis, context: Context, voters: Arc<Voters>) -> Result<Node> {
         let address = redis.address().into();
         let database = redis.connection.redis_settings().db();
         Ok(Node { server: Arc::new(Server::new(redis, context)?), address, database, voters })
     }
 
-    /// Which of its databases.
+    /// Returns the number of the server's database that it uses.
     pub fn database(&self) -> i64 {
         self.database
     }
 
-    /// Where it is, for people.
+    /// Returns the server's address, for people.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Waits until the server can be asked. `Invalid` if it is another node's.
+    /// Waits until the server can be asked. `Invalid` if another node votes for this server.
     pub async fn ready(&self, patience: Duration) -> Result<()> {
         let link = self.server.link(&Call::begin(&self.server.clock, patience)).await?;
         self.voters.admit(&link, &self.address)
     }
 
-    /// Runs a script on `keys`. What else it is given is made of the end of the call's patience in the server's time.
+    /// Runs a script on `keys`. `arguments` makes its other arguments from the end of the call in the server's time.
     pub async fn run(
         &self,
         patience: Duration,
@@ -106,28 +106,28 @@ impl Node {
         Ok(said)
     }
 
-    /// Listens to a channel that tells of `name`.
+    /// Listens to a channel whose messages are about `name`.
     pub async fn listen(&self, name: &Name, channel: &[u8], patience: Duration) -> Result<Listening> {
         self.server.wakes.listen(name, channel, &self.server.clock, patience).await
     }
 
-    /// Listens to the revokes of what is held with this value.
+    /// Listens to revokes of the lock that is held with this value.
     pub async fn watch(&self, value: &str, patience: Duration) -> Result<Listening> {
         let owner = Name::new(value.get(..32).unwrap_or(value))?;
         self.server.watch(&owner, patience).await
     }
 
-    /// The channel on which revokes are told.
+    /// Returns the channel on which revokes are published.
     pub fn revokes_channel(&self) -> Vec<u8> {
         self.server.revokes_channel()
     }
 
-    /// Whether our own connection is among those that a message on the name's channel reaches.
+    /// Returns whether our own connection is among those that a message on the name's channel reaches.
     pub fn is_subscribed(&self, name: &Name) -> bool {
         self.server.wakes.is_subscribed(name)
     }
 
-    /// One finding per question.
+    /// Returns one finding per question.
     pub async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         let mut findings = check::check(&self.server, patience).await?;
         let link = self.server.link(&Call::begin(&self.server.clock, patience)).await?;
@@ -137,8 +137,8 @@ impl Node {
         Ok(findings)
     }
 
-    /// A server that throws locks away, or whose place another may take without its data, is no vote to count, nor is
-    /// one that has its vote by another name.
+    /// Refuses a server that has no vote: one that evicts locks, one whose replica may replace it without its data, and
+    /// one that already votes under another address.
     fn fit(&self, link: &Link) -> Result<()> {
         match (link.facts.eviction(), link.facts.replication()) {
             (Standing::Limited(why), _) | (_, Standing::Limited(why)) => {
@@ -150,7 +150,7 @@ impl Node {
 }
 
 impl Voters {
-    /// The runs of so many servers; `None` if not all have been met.
+    /// Returns the run identifiers of all servers in one text; `None` until all of these `servers` have been reached.
     pub fn all(&self, servers: usize) -> Option<String> {
         // Nothing that can panic runs under this lock.
         let voters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,8 +158,9 @@ impl Voters {
         (runs.len() == servers).then(|| runs.join("+"))
     }
 
-    /// The first name of a server has its vote, for as long as it leads there. One that doesn't tell its run votes for
-    /// nothing: the guard's scripts ask it, too.
+    /// Gives a server's vote to the first address that leads to it, for as long as that address does. A server that
+    /// does not tell its run identifier is let through here; the guard's scripts, which ask for the run as well, give
+    /// it no vote.
     fn admit(&self, link: &Link, address: &Arc<str>) -> Result<()> {
         let Some(run) = &link.facts.run else { return Ok(()) };
         // Nothing that can panic runs under this lock.
@@ -178,28 +179,28 @@ impl Voters {
     }
 }
 
-/// What stands before every name, with the name's.
+/// Returns the key of a lock: the prefix and the name.
 pub fn key(prefix: &Prefix, name: &Name) -> Vec<u8> {
     prefix.key(name).into_bytes()
 }
 
-/// The key beside `key` for this purpose.
+/// Returns the key beside `key` for this purpose.
 pub fn beside(key: &[u8], kind: Kind) -> Vec<u8> {
     side_key(key, kind)
 }
 
-/// What a lock's key holds while `owner` has it, by its `nth` try: another value for each.
+/// Returns the value of a lock's key while `owner` holds it by its `nth` try. Each try has another value.
 pub fn held(owner: &Owner, nth: u64, label: &Label) -> String {
     let owner = u128::from_be_bytes(*owner.as_bytes()).wrapping_add(u128::from(nth));
     value::held(&format!("{owner:032x}"), label)
 }
 
-/// What it holds after a revoke of `holder`, until its deadline.
+/// Returns the value after a revoke of `holder`, until the holder's deadline.
 pub fn revoked(holder: &[u8], by: &Owner, label: &Label) -> String {
     value::revoked(holder, by, label)
 }
 
-/// Whom a lock's key shows, of a server whose time is `now`.
+/// Returns what people are shown of a lock's key, at the server's time `now`.
 pub fn entry(
     value: Vec<u8>,
     left: Option<Duration>,
@@ -220,7 +221,7 @@ impl Said {
         }
     }
 
-    /// Said by nothing that runs our scripts.
+    /// Returns the error for an answer that our scripts do not give.
     pub fn strange(&self) -> Error {
         strange(&self.items)
     }

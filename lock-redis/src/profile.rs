@@ -1,4 +1,4 @@
-//! What this server guarantees, kept where it costs nothing to read.
+//! What this server guarantees, kept in memory so that reading it needs no request.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -8,24 +8,24 @@ use lock_core::{Info, Prefix};
 
 use crate::facts::Facts;
 
-/// The driver's [`Info`], renewed with each connection.
+/// The driver's [`Info`], updated with each new connection.
 #[derive(Debug)]
 pub(crate) struct Profile {
     info: RwLock<Arc<Info>>,
-    /// The database, and what stands before names in it.
+    /// The database, and the prefix of all names in it.
     place: String,
 }
 
-/// How far the server's clock may fall back: tokens are forgotten this long after the time that they stand for.
-/// `scripts/grant.lua` has it in milliseconds.
+/// How far the server's clock may fall back: the server forgets a token this long after the time that the token stands
+/// for. `scripts/grant.lua` has the same number in milliseconds.
 pub(crate) const CLOCK_STEP: Duration = Duration::from_secs(3600);
 
 const MIN_TTL: Duration = Duration::from_millis(10);
 const MAX_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
 
-const CLOCK: &str = "the server's wall clock. Two holders are possible for as long as it is set forward (by hand, by an \
-    NTP step, by a virtual machine's resume), or as a promoted replica's clock is ahead of its primary's. Its rate and \
-    the client's must agree within 1 % (chrony: maxslewrate 5000 at most)";
+const CLOCK: &str = "the server's wall clock. Two holders are possible for the time by which it is set forward (by \
+    hand, by an NTP step, by a virtual machine's resume), or by which a promoted replica's clock is ahead of its \
+    primary's. Its rate and the client's must agree within 1 % (chrony: maxslewrate 5000 at most)";
 
 impl Profile {
     pub(crate) fn new(address: String, database: i64, prefix: &Prefix) -> Profile {
@@ -37,14 +37,14 @@ impl Profile {
         self.info.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// There is a new connection: the server behind it may be another.
+    /// Takes over what a new connection reported: the server behind it may be another one.
     pub(crate) fn learn(&self, facts: &Facts) {
         let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
         let identity = facts.run.as_ref().map(|run| format!("{run} {}", self.place));
         *info = Arc::new(Info { identity, ..describe(info.server.clone(), facts, info.wakes) });
     }
 
-    /// A subscription was granted, or refused.
+    /// Records whether the server granted or refused a subscription.
     pub(crate) fn learn_wakes(&self, wakes: Wakes) {
         let mut info = self.info.write().unwrap_or_else(PoisonError::into_inner);
         if info.wakes != wakes {
@@ -63,8 +63,9 @@ fn describe(server: String, facts: &Facts, wakes: Wakes) -> Info {
         fencing: Fencing::WhileDataIsKept {
             clock_step: CLOCK_STEP,
             kept: format!(
-                "{losses}; after a loss of data, or the promotion of a replica that lags, only if the new clock is not \
-                 behind the last token; not between a primary and the replica that replaced it while both answer"
+                "{losses}; after a loss of data, or the promotion of a replica that lags, it rises only if the new \
+                 clock is not behind the last token; it need not rise from a primary to the replica that replaced it \
+                 while both answer"
             ),
         },
         lease: Lease::Lock,
@@ -74,8 +75,8 @@ fn describe(server: String, facts: &Facts, wakes: Wakes) -> Info {
         max_ttl: MAX_TTL,
         clock: CLOCK,
         data_loss: format!(
-            "a lock that the server has forgotten can be granted again while its holder believes in it, and only the \
-             token tells the two apart: {losses}"
+            "a lock that the server has lost can be granted again while its holder still relies on it, and only the \
+             fencing token distinguishes the two holders: {losses}"
         ),
         requests_per_hand_over: 2,
     }
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn the_server_is_known_by_its_run() {
         let profile = Profile::new("h:1".into(), 2, &Prefix::new("app:").unwrap());
-        assert_eq!(profile.get().identity, None, "nothing was asked yet");
+        assert_eq!(profile.get().identity, None, "no server has been asked yet");
         profile.learn(&Facts { run: Some("f00d".into()), ..Facts::default() });
         profile.learn_wakes(Wakes::Polled);
         assert_eq!(profile.get().identity.as_deref(), Some("f00d 2 app:"));

@@ -1,4 +1,4 @@
-//! The scripts: each is one atomic step on the server, and says in its head what it answers.
+//! The scripts. Each is one atomic step on the server; its first comment says what it answers.
 
 use std::sync::OnceLock;
 
@@ -27,12 +27,12 @@ pub struct Script {
 }
 
 impl Script {
-    /// A script whose answers end in the server's time in microseconds.
+    /// Creates a script whose answers end in the server's time in microseconds.
     pub const fn new(source: &'static str) -> Script {
         Script { source, sha: OnceLock::new() }
     }
 
-    /// The command that runs it on `keys`, by its digest; arguments are to be added.
+    /// Returns the command that runs the script on `keys`, by its digest. The caller adds the arguments.
     pub(crate) fn on(&self, keys: &[&[u8]]) -> Cmd {
         let mut command = Cmd::with_capacity(8, 512);
         command.arg("EVALSHA").arg(self.sha()).arg(keys.len()).arg(keys);
@@ -43,7 +43,7 @@ impl Script {
         self.sha.get_or_init(|| redis::Script::new(self.source).get_hash().to_owned())
     }
 
-    /// The same command for a server that doesn't know the digest. It knows it afterwards.
+    /// Returns the same command for a server that does not know the digest. Afterwards the server knows it.
     pub(crate) fn in_full(&self, command: &Cmd) -> Cmd {
         let mut full = Cmd::new();
         full.arg("EVAL").arg(self.source);
@@ -56,7 +56,7 @@ impl Script {
     }
 }
 
-/// What a script answered in numbers, taken apart: all but the last, which is the server's time in microseconds.
+/// An answer that consists of numbers: the last is the server's time in microseconds, the others are the fields.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) fields: Vec<i64>,
@@ -73,16 +73,17 @@ impl Answer {
         Ok(Answer { fields, now })
     }
 
-    /// Said by nothing that runs our scripts.
+    /// Returns the error for an answer that our scripts do not give.
     pub(crate) fn strange(&self) -> Error {
         strange(&self.fields)
     }
 }
 
-/// An answer that the script can't have given: a proxy, or a server that is not what it says it is.
+/// The error for an answer that the script cannot have given. It comes from a proxy, or from a server that is not Redis
+/// or Valkey.
 pub(crate) fn strange(answer: &impl std::fmt::Debug) -> Error {
     Error::rejected(format!(
-        "the server answered {answer:?}, which our scripts don't say; is it Redis or Valkey?"
+        "the server answered {answer:?}, which no script of this library answers; is it Redis or Valkey?"
     ))
 }
 

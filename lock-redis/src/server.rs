@@ -1,4 +1,4 @@
-//! The server as the claims see it: one connection, opened when it is needed and replaced when it is of no more use,
+//! The server as the claims see it: one connection, opened when it is needed and replaced when it is no longer usable,
 //! and calls on it that end in time.
 
 use std::pin::pin;
@@ -29,7 +29,7 @@ pub(crate) struct Server {
     current: Mutex<Option<Arc<Link>>>,
     /// How long opening a connection may take.
     patience: Duration,
-    /// Held while a connection is being opened; the others wait for theirs.
+    /// Held while a connection is being opened; other calls that need one wait for it.
     opening: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -37,7 +37,7 @@ impl Server {
     pub(crate) fn new(redis: Redis, context: lock_core::Context) -> Result<Server> {
         let database = redis.connection.redis_settings().db();
         let profile = Arc::new(Profile::new(redis.address(), database, &redis.prefix));
-        // RESP3, because only there redis tells when a connection ends while nobody asks anything of it.
+        // RESP3, because only with it does redis report the end of a connection on which no command is under way.
         let speaking = |protocol| {
             let login = redis.connection.redis_settings().clone().set_protocol(protocol);
             redis::Client::open(redis.connection.clone().set_redis_settings(login))
@@ -58,25 +58,25 @@ impl Server {
         })
     }
 
-    /// The channel on which revokes are told.
+    /// Returns the channel on which revokes are published.
     pub(crate) fn revokes_channel(&self) -> Vec<u8> {
         side_key(self.prefix.as_str().as_bytes(), Kind::Revokes)
     }
 
-    /// Listens to the revokes of what this owner holds, from its return on.
+    /// Listens to revokes of what this owner holds, from its return on.
     ///
-    /// `Unsupported` if this user may not.
+    /// `Unsupported` if this user may not subscribe.
     pub(crate) async fn watch(&self, owner: &Name, patience: Duration) -> Result<Listening> {
         self.wakes.watch(owner, &self.revokes_channel(), &self.clock, patience).await
     }
 
-    /// Runs a script that writes, and answers the numbers that it answered.
+    /// Runs a script that writes, and returns the numbers that it answered.
     pub(crate) async fn run(self: &Arc<Self>, call: &Call, script: &Script, command: Cmd) -> Result<Answer> {
         let link = self.primary(call).await?;
         self.run_on(&link, call, script, command).await
     }
 
-    /// As `run`, on a connection whose clock the command goes by.
+    /// Like `run`, on the connection whose clock estimate the command's deadline is based on.
     pub(crate) async fn run_on(
         &self,
         link: &Arc<Link>,
@@ -89,7 +89,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Runs a script that answers more than numbers.
+    /// Runs a script whose answer is more than numbers.
     pub(crate) async fn run_for_value(
         &self,
         link: &Arc<Link>,
@@ -97,11 +97,11 @@ impl Server {
         script: &Script,
         command: Cmd,
     ) -> Result<Value> {
-        // Pinned here: a future that is handed on by value has its room once more in each that it is handed to.
+        // Pinned here: a future that is passed on by value takes up its size again in each future that it is passed to.
         let answer = pin!(async {
             match link.send(&command).await {
-                // It was not run: the server has forgotten its scripts, or never knew this one. Sent in full and not
-                // loaded first, it takes one more round trip, and no failover can come between.
+                // The script was not run: the server has forgotten its scripts, or never knew this one. Sending it in
+                // full, instead of loading it first, takes one more round trip, and no failover can happen in between.
                 Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                     Box::pin(link.send(&script.in_full(&command))).await
                 }
@@ -117,8 +117,8 @@ impl Server {
         self.within(&link, call, pin!(link.send(command))).await
     }
 
-    /// Waits for an answer until the call is over. A connection that broke, or stays silent for so long, is given up:
-    /// the next call opens another, and those who still wait on this one may.
+    /// Waits for an answer until the call is over. Gives up a connection that broke or stayed silent for so long: the
+    /// next call opens another. Calls that still wait on the old one may go on.
     async fn within(
         &self,
         link: &Arc<Link>,
@@ -144,8 +144,9 @@ impl Server {
         }
     }
 
-    /// The connection, for what writes. A replica that takes writes is refused like one that doesn't. What was one when
-    /// it was connected to may have been promoted since, or the address lead elsewhere: it is connected to anew.
+    /// Returns the connection, for a command that writes. A replica is refused even if it takes writes. If the server
+    /// was a replica when it was connected to, this connects anew: it may have been promoted since, or its address may
+    /// lead to another server.
     pub(crate) async fn primary(self: &Arc<Self>, call: &Call) -> Result<Arc<Link>> {
         if let Some(known) = self.usable().filter(|link| link.facts.is_replica()) {
             self.give_up(&known);
@@ -157,22 +158,22 @@ impl Server {
         }
     }
 
-    /// The connection, opened if there is none. Nothing has been asked if this fails.
+    /// Returns the connection; opens one if there is none. If this fails, nothing has been asked.
     pub(crate) async fn link(self: &Arc<Self>, call: &Call) -> Result<Arc<Link>> {
         match self.usable() {
             Some(link) => Ok(link),
-            // On the heap: every call's future would have room for it, and almost none needs it.
+            // On the heap: otherwise every call's future would reserve space for it, and almost none needs it.
             None => Box::pin(call.clock().timeout(call.left(), self.open()))
                 .await
                 .unwrap_or_else(|| Err(call.out_of_time(Done::No))),
         }
     }
 
-    /// Opens a connection, in a task of its own: where opening takes longer than a call may, the calls after it still
-    /// come by one.
+    /// Opens a connection in a task of its own. If opening takes longer than this call may, the calls after it still
+    /// get the connection.
     async fn open(self: &Arc<Self>) -> Result<Arc<Link>> {
         let opening = self.opening.clone().lock_owned().await;
-        // Opened by somebody else while we waited for our turn.
+        // Another call opened it while this one waited for its turn.
         if let Some(link) = self.usable() {
             return Ok(link);
         }

@@ -1,4 +1,4 @@
-//! How a server is reached: from a URL, or from redis' own options.
+//! How a server is reached: by a URL, or by redis' own options.
 
 use std::time::Duration;
 
@@ -36,13 +36,20 @@ const PARAMETERS: &str =
     "prefix, patience, lazy; with rediss:// also ca, cert, key; with unix:// also db, user, pass";
 
 impl Redis {
-    /// Reads a URL: `redis://[user:password@]host[:port][/db]`, `rediss://…` for TLS, `unix:///path/to/socket`;
-    /// `valkey://`, `valkeys://`, `redis+unix://` and `valkey+unix://` say the same.
+    /// Parses a URL.
     ///
-    /// Parameters: `prefix` (stands before every name on the server), `patience` (how long one request may take),
+    /// `redis://[user:password@]host[:port][/db]`, `rediss://…` for TLS, `unix:///path/to/socket`; `valkey://`,
+    /// `valkeys://`, `redis+unix://` and `valkey+unix://` mean the same.
+    ///
+    /// Parameters: `prefix` (put before every name on the server), `patience` (how long one request may take),
     /// `lazy=true` (opening doesn't wait for the server); with TLS `ca` (a PEM file of the roots to trust instead of
     /// the public ones), `cert` and `key` (PEM files of the client's certificate); on a Unix socket `db`, `user`,
-    /// `pass`. `Invalid` for any other, for a file that can't be read, or for what is no URL of these.
+    /// `pass`.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for any other parameter, for a file that can't be read, and for a text that is no URL of this form.
+    /// `Unsupported` for TLS in a build without the feature `tls`.
     pub fn from_url(url: &str) -> Result<Redis> {
         let mut url = Location::parse(url)?;
         if url.base().contains('#') {
@@ -62,23 +69,35 @@ impl Redis {
         Ok(redis)
     }
 
-    /// Puts `prefix` before every name on the server. `Invalid` as [`Prefix::new`] says.
+    /// Puts `prefix` before every name on the server.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<Redis> {
         self.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
-    /// Opens without waiting for the server: its absence, or its refusal, is met by the first call instead.
+    /// Makes [`open`](Redis::open) return without waiting for the server.
+    ///
+    /// If the server is not reachable or refuses, the first call returns that error instead.
     #[must_use]
     pub fn lazy(mut self) -> Redis {
         self.opening = Opening::Lazy;
         self
     }
 
-    /// Opens a client. Unless lazy, it waits, for one patience at most, until the server has answered.
+    /// Opens a client.
     ///
-    /// `Unavailable` if the server can't be reached, `Rejected` if it refuses us or is older than Redis 6.2,
-    /// `Unsupported` for TLS in a build without the feature `tls`.
+    /// Unless lazy, it waits until the server has answered, for one patience at most. It has to be called inside a
+    /// tokio runtime, unless the options are [`dedicated`](Options::dedicated).
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the server can't be reached, `Rejected` if it refuses this client or is older than Redis 6.2,
+    /// `Unsupported` for TLS in a build without the feature `tls`, `Invalid` outside a tokio runtime or for a patience
+    /// below 1 ms.
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = match self.patience {
             Some(patience) => options.patience(patience),
@@ -88,7 +107,7 @@ impl Redis {
         options.open("redis", &address, |context| RedisDriver::open(self, context)).await
     }
 
-    /// The server for people: where it is, without who we are.
+    /// Returns the server's address and database, for people; without user and password.
     pub fn address(&self) -> String {
         match self.connection.redis_settings().db() {
             0 => self.connection.addr().to_string(),
@@ -96,7 +115,8 @@ impl Redis {
         }
     }
 
-    /// Who we are on a Unix socket, whose URL has no place for it but the parameters.
+    /// Reads the database, the user and the password from the parameters: the URL of a Unix socket has no other place
+    /// for them.
     fn take_login(&mut self, url: &mut Location) -> Result<()> {
         let mut login = self.connection.redis_settings().clone();
         if let Some(db) = url.take("db") {
@@ -144,8 +164,8 @@ impl Redis {
 }
 
 impl From<ConnectionInfo> for Redis {
-    /// A server as redis' own options describe it, opened waiting, without a prefix. Its sockets get nodelay always,
-    /// keepalive and a user timeout unless they have their own.
+    /// Takes a server as redis' own options describe it, without a prefix and not lazy. Its sockets always get nodelay.
+    /// They get keepalive and a user timeout unless the options set their own.
     fn from(connection: ConnectionInfo) -> Redis {
         Redis {
             connection: with_sockets_that_notice(connection),
@@ -157,7 +177,7 @@ impl From<ConnectionInfo> for Redis {
 }
 
 impl From<&redis::Client> for Redis {
-    /// The server of a client of redis' own. Its connections are not shared: the options are.
+    /// Takes the server of a client of redis' own. It copies the options and does not share the connections.
     fn from(client: &redis::Client) -> Redis {
         Redis::from(client.get_connection_info().clone())
     }
@@ -168,7 +188,7 @@ fn parse_base(url: &Location) -> Result<ConnectionInfo> {
     if matches!(url.scheme(), "rediss" | "valkeys") {
         return Err(without_tls());
     }
-    // Its errors name the part that is wrong, never the URL.
+    // The errors of this parser name the part that is wrong, never the URL.
     url.base().into_connection_info().map_err(|e| Error::invalid(format!("no Redis URL: {e}")).with_source(e))
 }
 
@@ -190,15 +210,16 @@ fn read_pem(url: &Location, parameter: &str, path: &str, what: &str) -> Result<V
     let file = url.shown(parameter, path);
     let pem = std::fs::read(path)
         .map_err(|e| Error::invalid(format!("{file} can't be read: {e}")).with_source(e))?;
-    // A file without any would be taken for one that trusts nobody, and the handshake would say so in its own words.
+    // redis would take a file without any PEM block for an empty list of roots, and the handshake would fail with an
+    // error that doesn't name the file.
     if !String::from_utf8_lossy(&pem).contains(&format!("{what}-----")) {
         return Err(Error::invalid(format!("{file} holds no {what} in PEM form")));
     }
     Ok(pem)
 }
 
-/// How long a silent peer is believed in: nothing of ours waits for it, but a dead connection is to be noticed before
-/// somebody needs it.
+/// How long a peer may be silent before its connection counts as dead. No call waits for this: a dead connection is to
+/// be noticed before a call needs it.
 const SILENCE: Duration = Duration::from_secs(10);
 
 fn with_sockets_that_notice(connection: ConnectionInfo) -> ConnectionInfo {

@@ -1,32 +1,32 @@
-//! Keys beside a lock: its token, its channel, the highest token a resource has seen.
+//! Keys beside a lock: its token, its channel, the highest token that a resource has seen.
 //!
-//! A side key is the key, three bytes that steer it into the key's own cluster slot, and a fixed suffix. So it shares
-//! the key's slot, two keys never share a side key, no name looks like one (the suffix is reserved), and it begins
-//! with the key, which access rules by prefix and `SCAN` go by. Wrapping the key in braces instead would miss the slot
-//! of names that contain braces, let `a` and `{a}` collide, and hide the prefix.
+//! A side key is the key, then three bytes that steer it into the key's own cluster slot, then a fixed suffix.
+//! Therefore it shares the key's slot, two keys never share a side key, no name looks like a side key (the suffix is
+//! reserved), and it begins with the key, as access rules by prefix and `SCAN` need. Wrapping the key in braces instead
+//! would miss the slot of names that contain braces, let `a` and `{a}` collide, and hide the prefix.
 
 use std::sync::LazyLock;
 
 use lock_core::RESERVED_SUFFIX;
 
-/// What a side key is for: its last letter.
+/// What a side key is for. The value is its last letter.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// The last token of a lock.
     Token = b't' as isize,
-    /// The channel on which a lock's releases are told.
+    /// The channel on which a lock's releases are published.
     Wakes = b'w' as isize,
     /// The highest token that a resource has seen.
     Fence = b'f' as isize,
-    /// The channel on which the revokes of all locks with one prefix are told: the key is that prefix.
+    /// The channel on which the revokes of all locks with one prefix are published. Its key is that prefix.
     Revokes = b'r' as isize,
-    /// As whom a node of several knows itself, and what its clients have agreed on.
+    /// The identity of one node of several, and what its clients have agreed on.
     Marker = b'm' as isize,
-    /// There while that node has no vote.
+    /// Exists while that node has no vote.
     Quarantine = b'q' as isize,
 }
 
-/// The side key of `key`.
+/// Returns the side key of `key`.
 pub(crate) fn side_key(key: &[u8], kind: Kind) -> Vec<u8> {
     let mut whole = Vec::with_capacity(key.len() + STEERING + SUFFIX);
     whole.extend_from_slice(key);
@@ -48,7 +48,7 @@ fn suffix(kind: Kind) -> [u8; SUFFIX] {
 
 fn steering(key: &[u8], kind: Kind) -> [u8; STEERING] {
     if has_tag(key) {
-        // The slot is the tag's, whatever follows.
+        // The slot is the tag's, whatever follows it.
         return *b"000";
     }
     let slot = crc16(0, key);
@@ -56,15 +56,15 @@ fn steering(key: &[u8], kind: Kind) -> [u8; STEERING] {
     STEERINGS[usize::from(slot ^ unsteered) % SLOTS]
 }
 
-/// Whether Redis hashes only a part of the key: what stands between the first `{` and the first `}` after it, if that
-/// is anything.
+/// Returns whether Redis hashes only a part of the key: the text between the first `{` and the first `}` after it,
+/// unless that is empty.
 fn has_tag(key: &[u8]) -> bool {
     let Some(open) = key.iter().position(|b| *b == b'{') else { return false };
     key[open + 1..].iter().position(|b| *b == b'}').is_some_and(|length| length > 0)
 }
 
-/// For every difference between two slots, three bytes that make it up when the suffix follows them. The checksum is
-/// linear: what the bytes add doesn't depend on the key.
+/// For every difference between two slots, three bytes that cancel it when the suffix follows them. The checksum is
+/// linear, so the effect of the bytes does not depend on the key.
 static STEERINGS: LazyLock<Vec<[u8; STEERING]>> = LazyLock::new(|| {
     let mut table = vec![[0; STEERING]; SLOTS];
     let mut missing = SLOTS;
@@ -85,7 +85,7 @@ fn combinations() -> impl Iterator<Item = (u8, u8, u8)> {
     letters().flat_map(move |a| letters().flat_map(move |b| letters().map(move |c| (a, b, c))))
 }
 
-/// CRC-16/XMODEM, as Redis Cluster counts slots by, carried on from `crc`.
+/// CRC-16/XMODEM, by which Redis Cluster computes slots, continued from `crc`.
 fn crc16(crc: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(crc, |crc, byte| (crc << 8) ^ CRC[usize::from((crc >> 8) ^ u16::from(*byte))])
 }
@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// A key's slot by the words of the cluster specification.
+    /// Computes a key's slot as the cluster specification describes it.
     fn slot(key: &[u8]) -> u16 {
         let text = key;
         let hashed = match text.iter().position(|b| *b == b'{') {
@@ -124,7 +124,7 @@ mod tests {
             },
             None => text,
         };
-        // Bit by bit, not by the table under test.
+        // Bit by bit, without the table under test.
         let crc = hashed.iter().fold(0_u16, |crc, byte| {
             (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
                 if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
@@ -133,7 +133,7 @@ mod tests {
         crc % 16_384
     }
 
-    /// Names that are hard on braces, and any bytes.
+    /// Returns names with braces in all places, and arbitrary bytes.
     fn keys(count: usize) -> Vec<Vec<u8>> {
         let random = Random::system();
         let mut keys: Vec<Vec<u8>> =
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn checksums_are_the_clusters() {
         assert_eq!(crc16(0, b"123456789"), 0x31C3);
-        // As CLUSTER KEYSLOT says.
+        // The answers of CLUSTER KEYSLOT.
         assert_eq!([slot(b"foo"), slot(b"hello"), slot(b"{foo}bar")], [12_182, 866, 12_182]);
     }
 

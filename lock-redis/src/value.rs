@@ -1,8 +1,9 @@
-//! What a lock's key holds: who holds it, readable with `redis-cli get`.
+//! The value of a lock's key: who holds the lock, readable with `redis-cli get`.
 //!
-//! Ours: 32 hexadecimal digits of the owner, then, if there is a label, a space and the label. After a revoke, until
-//! the holder's deadline: the holder's digits, `!`, and who revoked, so that it can give the name back before; 32 fresh
-//! digits if the holder was a foreign client. Values are compared as a whole. Any other is a foreign client's.
+//! A value of this library consists of the owner's 32 hexadecimal digits and, if there is a label, a space and the
+//! label. A revoke replaces it until the holder's deadline: by the holder's digits, `!`, and the label of the client
+//! that revoked. The holder's digits let the holder release the name before its deadline. If the holder was a foreign
+//! client, the digits are fresh ones. Values are compared as a whole. Every other value is a foreign client's.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use lock_core::{FencingToken, Label, Owner, OwnerBytes};
 
 const DIGITS: usize = 32;
 
-/// While `owner` holds it.
+/// Returns the value while `owner` holds the lock.
 pub(crate) fn held(owner: &impl Display, label: &Label) -> String {
     match label.as_str() {
         "" => owner.to_string(),
@@ -20,7 +21,7 @@ pub(crate) fn held(owner: &impl Display, label: &Label) -> String {
     }
 }
 
-/// After a revoke of `holder`, until its deadline.
+/// Returns the value after a revoke of `holder`, until the holder's deadline.
 pub(crate) fn revoked(holder: &[u8], by: &Owner, label: &Label) -> String {
     match digits(holder) {
         Some(digits) => format!("{digits}!{label}"),
@@ -28,7 +29,7 @@ pub(crate) fn revoked(holder: &[u8], by: &Owner, label: &Label) -> String {
     }
 }
 
-/// Whose value it is, if it is one of ours.
+/// Returns the owner's digits if the value is one of this library.
 fn digits(value: &[u8]) -> Option<&str> {
     let (digits, rest) = value.split_at_checked(DIGITS)?;
     let ours = digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
@@ -36,18 +37,18 @@ fn digits(value: &[u8]) -> Option<&str> {
     std::str::from_utf8(digits).ok().filter(|_| ours)
 }
 
-/// What the server tells of a holder.
+/// What the server answers about a holder.
 pub(crate) struct Seen {
     pub(crate) value: Vec<u8>,
     pub(crate) left: Option<Duration>,
-    /// The name's last token, and the server's time, both in microseconds.
+    /// The name's last token. It and `now`, the server's time, are in microseconds.
     pub(crate) token: Option<i64>,
     pub(crate) now: i64,
 }
 
 impl Seen {
-    /// For people. The token is told of holders that have one only: a foreign client's lock leaves the last one of
-    /// ours where it was.
+    /// Returns what people are shown. Only a holder of this library has a token: the token beside a foreign client's
+    /// lock is that of an earlier holder of ours.
     pub(crate) fn into_entry(self) -> Entry {
         let label = label(&self.value);
         let token = self.token.filter(|_| label.is_some());
@@ -61,7 +62,7 @@ impl Seen {
     }
 }
 
-/// What one of ours says of itself.
+/// Returns the label in a value of this library.
 fn label(value: &[u8]) -> Option<String> {
     digits(value)?;
     let (_, label) = value[DIGITS..].split_first()?;
@@ -86,7 +87,7 @@ mod tests {
             assert_eq!(label(revoked.as_bytes()).as_deref(), Some("deploy@web-3 pid 7"));
             assert_eq!(super::revoked(revoked.as_bytes(), &by, &Label::new("b")), format!("{holder}!b"));
         }
-        assert_eq!(revoked(b"someone else's", &by, &deploy), format!("{by}!deploy@web-3 pid 7"));
+        assert_eq!(revoked(b"a foreign client's", &by, &deploy), format!("{by}!deploy@web-3 pid 7"));
         assert_eq!(held(&owner, &Label::new("")).len(), DIGITS);
         for foreign in ["", "1", "0b0cf1ac6d1a11ee8c990242ac120002", "G0000000000000000000000000000000 a"] {
             assert_eq!(label(foreign.as_bytes()), None, "{foreign:?}");

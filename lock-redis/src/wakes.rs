@@ -1,4 +1,4 @@
-//! Wake-ups, seen from the claims: one subscription connection per client, opened at the first listen.
+//! Wake-ups as the claims see them: one subscription connection per client, opened at the first listen.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,17 +10,17 @@ use tokio::sync::{mpsc, oneshot};
 use crate::feed::{Channel, Feed, Hubs, Order, Topic, Trouble};
 use crate::profile::Profile;
 
-/// Where the claims of a client listen. The feed ends when this is dropped.
+/// Where the claims of a client listen. When this is dropped, the feed ends.
 #[derive(Debug)]
 pub(crate) struct Wakes {
     hubs: Hubs,
     subscribed: Subscribed,
     orders: mpsc::UnboundedSender<Order>,
-    /// Until the first listen starts it.
+    /// The feed, until the first listen starts it.
     feed: Mutex<Option<Feed>>,
 }
 
-/// What the channels tell of that the server has confirmed. Cheap to clone.
+/// The topics whose subscription the server has confirmed. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subscribed(Arc<Mutex<HashSet<Topic>>>);
 
@@ -39,7 +39,8 @@ impl Wakes {
         Wakes { hubs, subscribed, orders, feed: Mutex::new(Some(feed)) }
     }
 
-    /// Listens to `channel`, which tells of `name`: at once if it is subscribed, else when the server has confirmed it.
+    /// Listens to `channel`, whose messages are about `name`. Returns at once if the channel is subscribed, else when
+    /// the server has confirmed the subscription.
     ///
     /// `Unsupported` if this user may not subscribe to it.
     pub(crate) async fn listen(
@@ -49,13 +50,13 @@ impl Wakes {
         clock: &Clock,
         patience: Duration,
     ) -> Result<Listening> {
-        // Registered before the look: the feed lets go of a channel only if nobody is registered.
+        // Register before looking: the feed unsubscribes a channel only if no claim is registered.
         let listening = self.hubs.waiters.listen(name);
         self.subscribed_to(Topic::Releases(name.clone()), channel, clock, patience).await?;
         Ok(listening)
     }
 
-    /// Listens to the channel of all revokes for one that is this owner's: as `listen` does.
+    /// Listens to the channel of all revokes, for one of what this owner holds. Otherwise like `listen`.
     pub(crate) async fn watch(
         &self,
         owner: &Name,
@@ -86,7 +87,7 @@ impl Wakes {
         }
     }
 
-    /// Whether our own connection is among those that a message on the name's channel reaches.
+    /// Returns whether our own connection is among those that a message on the name's channel reaches.
     pub(crate) fn is_subscribed(&self, name: &Name) -> bool {
         self.subscribed.with(|topics| topics.contains(&Topic::Releases(name.clone())))
     }
@@ -102,5 +103,5 @@ impl Wakes {
     }
 }
 
-const REFUSED: &str = "the server's access rules forbid this user to subscribe to the lock's channel; waiting falls back \
-    to looking again and again";
+const REFUSED: &str = "the server's access rules forbid this user to subscribe to the lock's channel; waiters ask \
+    the server again and again instead";

@@ -1,4 +1,4 @@
-//! Redis and Valkey under the suite.
+//! Runs the conformance suite on Redis and Valkey.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -52,10 +52,10 @@ impl Backend for Redis {
 
     async fn counters(&self, url: &str) -> Counters {
         let info = info(url).await;
-        // What clients send. Scripts ask for PTTL too, which makes the sum an upper bound.
+        // The commands that clients send. Scripts call PTTL as well, so the sum is an upper bound.
         let sent = ["eval", "subscribe", "unsubscribe", "pttl"];
         let calls = |command: &str| find(&info, &format!("cmdstat_{command}:calls="));
-        // A command that was never sent has no line; a lock was granted before anything is counted.
+        // A command that was never sent has no line. A lock was granted before anything is counted.
         let granted = calls("evalsha").expect("the server counts calls of evalsha");
         Counters {
             requests: granted + sent.iter().filter_map(|command| calls(command)).sum::<u64>(),
@@ -63,7 +63,7 @@ impl Backend for Redis {
         }
     }
 
-    /// Keys that are no tokens, and channels.
+    /// Counts the keys that are not tokens, and the channels.
     async fn residue(&self, url: &str) -> u64 {
         let mut admin = admin(url).await;
         let mut locks = BTreeSet::new();
@@ -91,8 +91,8 @@ impl Backend for Redis {
         keys + channels.len() as u64
     }
 
-    /// A key that ends comes so much nearer to its end; one that doesn't stays as it is. In pieces: nobody is answered
-    /// while a script runs.
+    /// Brings the end of every key nearer by `by`; a key without expiry stays as it is. Works in steps, because the
+    /// server answers no client while a script runs.
     async fn age(&self, url: &str, by: Duration) {
         const AGE: &str = "local found = redis.call('SCAN', ARGV[2], 'COUNT', '1000') \
              for _, key in ipairs(found[2]) do \
@@ -124,7 +124,7 @@ impl Backend for Redis {
 
 async fn admin(url: &str) -> MultiplexedConnection {
     let client = redis::Client::open(url).expect("a URL that was used before");
-    // The driver gives up after half a second, which a busy machine may take.
+    // redis' own time limit is half a second, which a busy machine may need.
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
     client.get_multiplexed_async_connection_with_config(&config).await.expect("up")
 }
@@ -133,7 +133,8 @@ async fn info(url: &str) -> String {
     redis::cmd("INFO").arg("everything").query_async(&mut admin(url).await).await.expect("INFO")
 }
 
-/// What stands before host and port in the URL of a server that is reached by plain TCP, these, and what follows.
+/// Splits the URL of a server that is reached by plain TCP into the text before host and port, host and port, and the
+/// text after them.
 fn split(url: &str) -> Option<(&str, &str, &str)> {
     let (scheme, rest) = url.split_once("://")?;
     if !matches!(scheme, "redis" | "valkey") {
@@ -145,7 +146,7 @@ fn split(url: &str) -> Option<(&str, &str, &str)> {
     Some((&url[..before], &rest[start..end], &rest[end..]))
 }
 
-/// The number behind `label`, if it is there.
+/// Returns the number after `label`, if the label is there.
 fn find(info: &str, label: &str) -> Option<u64> {
     let found = info.lines().find_map(|line| line.strip_prefix(label))?;
     let digits = found.split(|c: char| !c.is_ascii_digit()).next()?;

@@ -1,4 +1,4 @@
-//! One owner's business with one lock on a majority of nodes: try, renew, release.
+//! One owner's calls for one lock on a majority of nodes: try, renew, release.
 
 mod parting;
 mod verdict;
@@ -16,33 +16,33 @@ use crate::node::{Ask, Freed, Kept, Keys, Node, Tells};
 use crate::quorum::{Quorum, kept_by};
 use crate::round::{Order, Tried};
 
-/// One owner on its way to one lock, or with it.
+/// One owner that tries to get one lock, or holds it.
 #[derive(Debug)]
 pub struct Candidate<N> {
     quorum: Quorum<N>,
     request: Request,
     random: Random,
-    /// Of the present try.
+    /// What the present try asks for.
     ask: Ask,
     tries: u64,
-    /// Something of the present value may be left on a node, or come to it late.
+    /// Something of the present value may be left on a node, or arrive there late.
     lingers: bool,
-    /// Tries that a node may still have something of, and until when.
+    /// Earlier tries of which a node may still have something, and until when.
     left_behind: Vec<(Instant, Ask)>,
     /// The lock's token, once it was granted.
     token: Option<FencingToken>,
     /// How many tries in a row no candidate won.
     splits: u32,
-    /// Of the next try.
+    /// The order of the next try.
     order: Order,
-    /// What the first node held when the last try stood back.
+    /// The value that the first node had when the last try stood back.
     stood_behind: Option<Vec<u8>>,
-    /// What the nodes have said to releases of the present hold.
+    /// What the nodes have answered to releases of the present hold.
     parting: Parting,
 }
 
 impl<N: Node> Candidate<N> {
-    /// Somebody who has asked for nothing yet.
+    /// Creates a candidate that has asked for nothing yet.
     pub fn new(quorum: Quorum<N>, keys: Arc<Keys>, request: Request, random: Random) -> Candidate<N> {
         let value = redis::held(&request.owner, 0, &request.label).into();
         let ask = Ask { keys, value, earlier: Arc::new([]), ttl: request.ttl, longest: request.ttl };
@@ -62,13 +62,14 @@ impl<N: Node> Candidate<N> {
         }
     }
 
-    /// What the lock's key holds on the nodes while it is this owner's.
+    /// Returns the value of the lock's key on the nodes while this owner holds it.
     pub fn value(&self) -> Arc<str> {
         self.ask.value.clone()
     }
 
-    /// As [`Claim::attempt`](lock_core::driver::Claim::attempt). Who looks once looks again for as long as several have
-    /// a part each: nobody holds the lock then, which is what one wants to know.
+    /// As [`Claim::attempt`](lock_core::driver::Claim::attempt). A request that looks only once tries again while
+    /// several candidates have a part of the nodes each: no client holds the lock then, and whether one holds it is the
+    /// question.
     pub async fn attempt(&mut self) -> Result<Attempt> {
         let ends = self.ends();
         loop {
@@ -82,7 +83,8 @@ impl<N: Node> Candidate<N> {
     }
 
     async fn try_once(&mut self, ends: Instant) -> Result<Attempt> {
-        // Asked anew, the nodes that came late to the grant might agree on another token.
+        // The lock is renewed and not asked for anew: otherwise the nodes that granted late might agree on another
+        // token.
         if let Some(token) = self.token {
             match self.renew_until(self.ask.ttl, ends).await? {
                 Renewal::Held { valid_for, age } => {
@@ -97,7 +99,7 @@ impl<N: Node> Candidate<N> {
                 self.token = Some(token);
                 self.is_decided();
                 self.parting = Parting::default();
-                // Votes that the majority did not need were not waited for.
+                // Votes that the majority did not need were not waited for, and may still arrive.
                 self.lingers = true;
                 Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO }))
             }
@@ -112,7 +114,8 @@ impl<N: Node> Candidate<N> {
         }
     }
 
-    /// After which pause, at most. Who waits is told when to try again.
+    /// Returns the longest pause before another try, if this call makes one. A request that waits is told when to try
+    /// again.
     fn looks_again(&self, outcome: &Result<Attempt>) -> Option<Duration> {
         match outcome {
             Ok(Attempt::Busy(Busy { holder: None, free_in, .. })) if self.request.waits == Waits::No => {
@@ -122,8 +125,8 @@ impl<N: Node> Candidate<N> {
         }
     }
 
-    /// As [`Claim::renew`](lock_core::driver::Claim::renew). A node that has lost the lock gets it back
-    /// from the majority that has not, and counts from the next renewal on.
+    /// As [`Claim::renew`](lock_core::driver::Claim::renew). A node that has lost the lock gets it back, because a
+    /// majority has not lost it, and counts from the next renewal on.
     pub async fn renew(&mut self, ttl: Duration) -> Result<Renewal> {
         self.renew_until(ttl, self.ends()).await
     }
@@ -156,8 +159,8 @@ impl<N: Node> Candidate<N> {
         Err(self.trouble(&troubles, Done::Unknown))
     }
 
-    /// As [`Claim::release`](lock_core::driver::Claim::release). What a node that had it no longer has come by since the
-    /// first release doesn't count.
+    /// As [`Claim::release`](lock_core::driver::Claim::release). A node that no longer had the lock at the first
+    /// release does not count, even if it has got the lock again since.
     pub async fn release(&mut self) -> Result<Release> {
         let (now, ends) = (self.request.clock.now(), self.ends());
         self.left_behind.retain(|(until, _)| now < *until);
@@ -182,18 +185,18 @@ impl<N: Node> Candidate<N> {
         let unheard = troubles.iter().filter(|(at, _)| !self.parting.has_heard(*at)).count();
         match self.parting.freed() + unheard >= self.quorum.majority() {
             true => Err(self.trouble(&troubles, Done::Unknown)),
-            // It had a majority no longer, or never.
+            // No majority held it any more, or none ever did.
             false => Ok(Release::NotHeld),
         }
     }
 
-    /// When a call ends that begins now.
+    /// Returns when a call that begins now ends.
     fn ends(&self) -> Instant {
         self.request.clock.now() + self.request.patience
     }
 
-    /// What a node forgets late of the try before is not the next one's. One that all nodes have answered for is gone
-    /// from them; of another, the next grants and the release name the value.
+    /// Gives the next try another value, because a node may forget the previous one late. A value for which all nodes
+    /// have answered is gone from them. The next grants and the release name the other values.
     fn try_anew(&mut self, ends: Instant) {
         let now = self.request.clock.now();
         self.left_behind.retain(|(until, _)| now < *until);
@@ -219,23 +222,24 @@ impl<N: Node> Candidate<N> {
             );
         }
         drop(refilled);
-        // Waited for: none of them is on its way any more when the lock is released.
+        // Waits for the answers, so that no refill is still on its way when the lock is released.
         while answers.recv().await.is_some() {}
     }
 }
 
-/// Has a node forget the lock, and what it may have of earlier tries. The lock goes first, and waits for none of them.
+/// Asks a node to forget the lock, and what it may have of earlier tries. The request for the lock is sent first and
+/// waits for none of the others.
 async fn forget<N: Node>(node: Arc<N>, ask: Ask, earlier: Vec<Ask>, patience: Duration) -> Result<Freed> {
     let forgets = |ask| node.release(ask, Tells::Waiters, patience);
     let (freed, earlier) = join(forgets(ask), join_all(earlier.into_iter().map(forgets))).await;
     match freed? {
-        // It was the lock's, and so none of theirs.
+        // The key had the lock's value, so it had none of the earlier tries'.
         Freed::Yes { others } => Ok(Freed::Yes { others }),
         Freed::No => earlier.into_iter().collect::<Result<Vec<Freed>>>().map(|_| Freed::No),
     }
 }
 
-/// Whether somebody waits elsewhere: if a node says so; no, if all that could say said no.
+/// Returns whether other clients wait: yes if one node says so, no if all nodes say that none does, else unknown.
 fn others_of(heard: &[Option<bool>]) -> Option<bool> {
     match heard.contains(&Some(true)) {
         true => Some(true),

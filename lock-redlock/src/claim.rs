@@ -1,4 +1,4 @@
-//! The claim: a candidate among the nodes, which hears of releases from any of them.
+//! The claim: a candidate on the nodes, which listens to releases on each of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl RedlockClaim {
         RedlockClaim { quorum, candidate, keys, patience, listening: Vec::new() }
     }
 
-    /// Hears from as many nodes as can be reached, a majority at least: of any other majority, one is among them.
+    /// Listens on as many nodes as can be reached, at least a majority: every other majority has a node among them.
     async fn hear<F>(&self, ask: impl Fn(Arc<RedisNode>) -> F) -> Result<Vec<Listening>>
     where
         F: Future<Output = Result<Listening>> + Send + 'static,
@@ -62,7 +62,7 @@ impl Claim for RedlockClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let outcome = self.candidate.attempt().await;
         if let Ok(Attempt::Granted(_)) = &outcome {
-            // A holder waits for nothing: a wake-up that it took would be missed by a waiter of this process.
+            // A holder does not wait for wake-ups: one that it consumed would be missed by a waiter of this process.
             self.listening.clear();
         }
         outcome

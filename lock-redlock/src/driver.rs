@@ -1,4 +1,4 @@
-//! The driver: opens claims, shows holders, takes locks from them, gives nodes their votes.
+//! The driver: opens claims, shows holders, revokes locks, gives nodes their votes.
 
 mod revoking;
 
@@ -17,7 +17,7 @@ use crate::quorum::{Answer, Quorum};
 use crate::redis_node::{Marked, RedisNode};
 use crate::settings::Redlock;
 
-/// A majority of independent servers.
+/// The driver of several independent servers, of which a majority decides.
 #[derive(Debug)]
 pub(crate) struct RedlockDriver {
     quorum: Quorum<RedisNode>,
@@ -47,18 +47,18 @@ impl RedlockDriver {
         Ok(driver)
     }
 
-    /// Which servers these are, if each of them has been asked.
+    /// Returns which servers these are, if all of them have been asked.
     fn identity(&self) -> Option<String> {
         let nodes = self.quorum.nodes();
         let mut databases: Vec<i64> = nodes.iter().map(|node| node.database()).collect();
         databases.dedup();
-        // Several would have to be told in the order of their servers.
+        // Different databases would have to be listed in the order of their servers.
         let [database] = databases[..] else { return None };
         Some(format!("{} {database} {}", self.voters.all(nodes.len())?, self.prefix.as_str()))
     }
 
-    /// Waits until a majority can be asked, and for the others as long as a node may take: one that is another by a
-    /// second name refuses.
+    /// Waits until a majority can be asked, and then for the others as long as one node may take. A second address of a
+    /// server that is a node already gives an error.
     async fn ready(&self, context: &Context) -> Result<()> {
         let patience = context.patience;
         let mut arriving = self.quorum.ask_all(move |node| async move { node.ready(patience).await });
@@ -112,7 +112,8 @@ impl RedlockDriver {
         self.quorum.nodes()[at].address()
     }
 
-    /// `Rejected` if so many of the nodes refuse for good that the others are no majority.
+    /// Returns the error for too few answers: `Rejected` if so many of the nodes refuse for good that the others are no
+    /// majority.
     fn too_few<T>(&self, answers: Vec<Answer<T>>, what: &str) -> Error {
         let troubles: Vec<(usize, Error)> =
             answers.into_iter().filter_map(|(at, answer)| Some((at, answer.err()?))).collect();
@@ -180,7 +181,7 @@ impl Driver for RedlockDriver {
         Ok(findings)
     }
 
-    /// Gives every node its vote at once, because the operator says that nobody holds anything.
+    /// Gives every node its vote at once, because the operator says that no client holds a lock.
     async fn init(&self, patience: Duration) -> Result<String> {
         let answers = self.all(move |node| async move { node.mark(patience).await }).await;
         if answers.iter().any(|(_, answer)| answer.is_err()) {

@@ -7,19 +7,19 @@ use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 
 const MIN_TTL: Duration = Duration::from_millis(50);
 
-/// How far the nodes' clocks may fall back: a node forgets a token so long after the time that it stands for. Its scripts
-/// have it in milliseconds.
+/// How far the nodes' clocks may fall back: a node forgets a token this long after the time that the token stands for.
+/// The scripts have the same number in milliseconds.
 const CLOCK_STEP: Duration = Duration::from_secs(3600);
 
 const CLOCK: &str = "each node's wall clock. Two holders are possible, until the first one's next renewal, if clocks are \
     set forward (by hand, by an NTP step, by a virtual machine's resume) and the nodes that have granted the lock and whose \
-    clocks were not set are no majority. Their rates and the client's must agree within 1 % \
+    clocks were not set are not a majority. Their rates and the client's must agree within 1 % \
     (chrony: maxslewrate 5000 at most)";
 
-/// Of so many nodes.
+/// Describes what so many nodes guarantee.
 pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
     let majority = nodes / 2 + 1;
-    // Asked of each node: to release, to grant, to raise the token.
+    // Each node is asked to release, to grant, and to raise the token.
     let requests = u32::try_from(3 * nodes).unwrap_or(u32::MAX);
     Info {
         backend: "redlock",
@@ -28,7 +28,8 @@ pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
         fencing: Fencing::WhileAMajorityKeepsItsData {
             clock_step: CLOCK_STEP,
             and: format!(
-                "each node that lost its data has sat out max_ttl ({max_ttl:?}), and the nodes' clocks agree within that"
+                "each node that lost its data has had no vote for max_ttl ({max_ttl:?}), and the nodes' clocks agree \
+                 within that time"
             ),
         },
         lease: Lease::Lock,
@@ -39,8 +40,8 @@ pub fn describe(server: String, nodes: usize, max_ttl: Duration) -> Info {
         clock: CLOCK,
         data_loss: format!(
             "locks need {majority} of {nodes} nodes. A node that was restarted or flushed has no vote for {max_ttl:?}, the \
-             longest ttl, so that nothing it has forgotten is granted again; one that is failed over to a replica and back \
-             may forget unseen, so that nodes with replicas have no vote at all"
+             longest ttl, so that no lock that it has forgotten is granted again. A node that is failed over to a replica \
+             and back may lose data unnoticed, so nodes with replicas have no vote at all"
         ),
         requests_per_hand_over: requests,
     }

@@ -1,4 +1,4 @@
-//! What the nodes show of a lock, put together.
+//! Puts together what the nodes show of a lock.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use lock_redis::node;
 use crate::node::{Ask, Held, Keys, Node};
 use crate::quorum::{Answer, Quorum};
 
-/// How long nodes that have not answered are waited for if only the token is not known yet. A caller whose wait is over
-/// waits for 50 ms in all.
+/// How long to wait for nodes that have not answered, if only the token is still unknown. A caller whose own wait is
+/// over waits for 50 ms in all.
 const FOR_THE_TOKEN: Duration = Duration::from_millis(20);
 
 impl<N: Node> Quorum<N> {
-    /// Who holds the lock, as far as a majority says so; what the nodes have answered, if fewer have. One that is silent is
-    /// not waited for once a majority shows the same holder and token, or none can any more; and for the token alone not
-    /// for long.
+    /// Returns who holds the lock, as far as a majority shows it. If fewer nodes have answered, the error is their
+    /// answers. A silent node is not waited for once a majority shows the same holder and token, or none can any more,
+    /// and only for a short time if only the token is missing.
     pub async fn inspect(
         &self,
         keys: Arc<Keys>,
@@ -55,24 +55,24 @@ impl<N: Node> Quorum<N> {
     }
 }
 
-/// Who holds the lock, as far as a majority says so.
+/// Returns who holds the lock, as far as a majority shows it.
 fn shown(held: impl Iterator<Item = Held>, majority: usize) -> Inspection {
     let holder = held_by_a_majority(held, majority)
         .map(|Held { value, left, token, now }| node::entry(value, left, token, now));
     Inspection { holder, waiters: None }
 }
 
-/// How many nodes show this value.
+/// Returns how many nodes show this value.
 pub(crate) fn that_show(shown: &[Held], value: &[u8]) -> usize {
     shown.iter().filter(|held| held.value == value).count()
 }
 
-/// How many nodes show the value that most of them show.
+/// Returns how many nodes show the value that most of them show.
 pub(crate) fn most_that_agree(shown: &[Held]) -> usize {
     shown.iter().map(|held| that_show(shown, &held.value)).max().unwrap_or(0)
 }
 
-/// What a majority of the nodes shows of the same holder.
+/// Returns the holder that a majority of the nodes shows.
 fn held_by_a_majority(held: impl Iterator<Item = Held>, majority: usize) -> Option<Held> {
     let mut by_value: BTreeMap<Vec<u8>, Vec<Held>> = BTreeMap::new();
     for held in held {
@@ -81,7 +81,7 @@ fn held_by_a_majority(held: impl Iterator<Item = Held>, majority: usize) -> Opti
     let mut nodes = by_value.into_values().find(|nodes| nodes.len() >= majority)?;
     nodes.sort_by_key(|held| Reverse(held.left));
     let left = nodes.get(majority - 1)?.left;
-    // The token that a majority has acknowledged. A node that came late to the grant may have another; where so few have
+    // The token that a majority has acknowledged. A node that granted late may have another one. If so few have
     // answered that no majority has the same, the token is not known.
     let is_agreed =
         |token: &Option<i64>| nodes.iter().filter(|held| held.token == *token).count() >= majority;

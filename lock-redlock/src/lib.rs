@@ -1,8 +1,8 @@
-//! Locks on a majority of independent Redis (6.2 or later) or Valkey servers: Redlock, with a token.
+//! Locks on a majority of independent Redis (6.2 or later) or Valkey servers: Redlock, with a fencing token.
 //!
-//! A lock is granted when a majority of the servers has granted it and has said that it keeps the same fencing token. As
-//! long as a majority is up, locks are granted, kept and released; a server that comes back without its data, or may
-//! have, has no vote until nothing that it has forgotten can be held any more (`max_ttl`).
+//! A lock is granted when a majority of the servers has granted it and has confirmed that it keeps the same fencing
+//! token. As long as a majority is up, locks are granted, renewed and released. A server that comes back without its
+//! data, or may have lost data, has no vote until no lock that it has forgotten can be held any more (`max_ttl`).
 //!
 //! ```no_run
 //! # async fn example() -> lock_core::Result<()> {
@@ -15,7 +15,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Brand-new servers have no votes for one `max_ttl`: nobody knows that nobody holds anything. `lock init` says so.
+//! Brand-new servers have no votes for one `max_ttl`: they do not know whether a client holds a lock. With `lock init`
+//! an operator says that no client does.
 
 mod candidate;
 mod claim;
@@ -41,13 +42,24 @@ pub use {
     redis_node::RedisNode,
 };
 
-/// Opens a client of the servers that `url` names, with everything by default. See [`Redlock::from_url`] for URLs, and
-/// [`Redlock::open`] for errors.
+/// Opens a client of the servers that `url` names, with default options.
+///
+/// [`Redlock::from_url`] describes the URLs.
+///
+/// # Errors
+///
+/// Those of [`Redlock::from_url`] and [`Redlock::open`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
 
-/// Opens a client of the servers that `url` names. A patience in the URL comes before one in the options.
+/// Opens a client of the servers that `url` names, with these options.
+///
+/// A patience in the URL takes precedence over one in the options.
+///
+/// # Errors
+///
+/// Those of [`Redlock::from_url`] and [`Redlock::open`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Redlock::from_url(url)?.open(options).await
 }

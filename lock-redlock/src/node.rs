@@ -1,4 +1,4 @@
-//! What is asked of one of the servers, and what it answers: each call one atomic step there.
+//! What one of the servers is asked, and what it answers. Each call is one atomic step there.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,16 +7,17 @@ use lock_core::{FencingToken, Name, Result};
 
 /// One of several servers. Calls may arrive twice, late, or never; each answers within its patience.
 pub trait Node: fmt::Debug + Send + Sync + 'static {
-    /// Where it is, for people.
+    /// Returns the node's address, for people.
     fn address(&self) -> &str;
 
     /// Takes the lock on this node, if it is free there. It can't take effect after `patience`.
     fn grant(&self, ask: Ask, patience: Duration) -> impl Future<Output = Result<Vote>> + Send;
 
-    /// Whom this node knows to hold the lock. Changes nothing, and is answered without a vote, too.
+    /// Returns who holds the lock, as this node knows it. Changes nothing, and needs no vote.
     fn look(&self, ask: Ask, patience: Duration) -> impl Future<Output = Result<Option<Held>>> + Send;
 
-    /// Raises the token of that very grant (the owner's, with `granted`) to `token`. Whether it stands there now.
+    /// Raises the token of one grant, the owner's that has the token `granted`, to `token`. Returns whether the node's
+    /// token is `token` now.
     fn raise(
         &self,
         ask: Ask,
@@ -28,8 +29,8 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// Keeps the lock for at least the ttl.
     fn renew(&self, ask: Ask, patience: Duration) -> impl Future<Output = Result<Kept>> + Send;
 
-    /// Takes the lock for an owner that a majority of the others has kept it for, whatever this node remembers. It can't
-    /// take effect after `patience`. Whether it is the owner's now.
+    /// Takes the lock for an owner for which a majority of the other nodes keeps it, whatever this node remembers. It
+    /// can't take effect after `patience`. Returns whether the owner holds it on this node now.
     fn refill(
         &self,
         ask: Ask,
@@ -37,7 +38,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         patience: Duration,
     ) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Gives up what this value has, and `tells` those who wait.
+    /// Releases what this value holds, and wakes waiters as `tells` says.
     fn release(
         &self,
         ask: Ask,
@@ -46,73 +47,74 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Freed>> + Send;
 }
 
-/// For which lock, and for whom. Cheap to clone.
+/// What a request asks for: the lock, and for whom. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// The lock's keys.
     pub keys: std::sync::Arc<Keys>,
-    /// What the lock's key holds while it is this owner's: of this try alone.
+    /// The value of the lock's key while this owner holds it. Each try has another value.
     pub value: std::sync::Arc<str>,
-    /// What it held of this owner's tries before: what a node still has of them is no other's.
+    /// The values of this owner's earlier tries. A node that still has one of them has no other owner's lock.
     pub earlier: std::sync::Arc<[std::sync::Arc<str>]>,
-    /// How long it is to be kept without a renewal.
+    /// How long the lock is to be kept without a renewal.
     pub ttl: Duration,
-    /// The longest ttl that was asked for so far: what it is kept for where an administrator took its end away.
+    /// The longest ttl that was asked for so far. The lock is kept for this long if an administrator removed its
+    /// expiry.
     pub longest: Duration,
 }
 
 /// The keys of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys {
-    /// Its name.
+    /// The lock's name.
     pub name: Name,
-    /// The lock's, with its prefix.
+    /// The lock's key, with its prefix.
     pub lock: Vec<u8>,
-    /// The one of its token.
+    /// The key of the lock's token.
     pub token: Vec<u8>,
-    /// The channel on which its releases are told.
+    /// The channel on which the lock's releases are published.
     pub channel: Vec<u8>,
 }
 
-/// Whether a release is told to those who wait.
+/// Whether a release wakes waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tells {
-    /// The lock may be free now.
+    /// It does: the lock may be free now.
     Waiters,
-    /// The votes of a minority are taken back: those who wait are no better off.
+    /// It does not: a minority's votes are taken back, which makes the lock no more free than before.
     Nobody,
 }
 
-/// What a node says to an attempt.
+/// A node's answer to an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vote {
-    /// The lock is this try's here.
+    /// This try holds the lock on this node.
     Yes {
-        /// The token on this node: higher than that of every grant here before.
+        /// The token on this node: higher than that of every earlier grant there.
         token: FencingToken,
         /// How long the node keeps it.
         left: Duration,
     },
-    /// It is another's.
+    /// Another owner holds it there.
     No(Held),
-    /// The node may have forgotten locks, and sits out the longest ttl.
+    /// The node may have forgotten locks. It has no vote until the longest ttl is over.
     SitsOut {
-        /// For so much longer.
+        /// How long that lasts from now on.
         left: Duration,
     },
     /// The node's other clients have agreed on another longest ttl.
     Disagrees {
-        /// On this one.
+        /// The longest ttl that they agreed on.
         agreed: Duration,
     },
 }
 
-/// Whom a node knows to hold the lock.
+/// The holder of a lock, as a node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// What the lock's key holds.
+    /// The value of the lock's key.
     pub value: Vec<u8>,
-    /// How long it is kept; `None` if it has no end.
+    /// How long the lock is kept; `None` if it has no expiry.
     pub left: Option<Duration>,
     /// The last token on this node.
     pub token: Option<i64>,
@@ -120,30 +122,30 @@ pub struct Held {
     pub now: i64,
 }
 
-/// What a node says to a renewal.
+/// A node's answer to a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// The lock is this owner's here.
+    /// This owner holds the lock on this node.
     Yes {
         /// How long the node keeps it.
         left: Duration,
     },
     /// The node has no such lock.
     Absent,
-    /// It was revoked here.
+    /// It was revoked there.
     Revoked,
-    /// It is another's here.
+    /// Another owner holds it there.
     Taken,
 }
 
-/// What a node says to a release.
+/// A node's answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freed {
-    /// It was this value's.
+    /// This value held the lock on this node.
     Yes {
-        /// Whether others than this client were told; `None` if the node can't say.
+        /// Whether the release was delivered to other clients; `None` if the node can't say.
         others: Option<bool>,
     },
-    /// It was not.
+    /// This value did not hold it.
     No,
 }

@@ -1,4 +1,4 @@
-//! Several nodes, asked at once. What decides is a majority of them; what the others say later is not waited for.
+//! Several nodes, asked at once. A majority of them decides; answers that come later are not waited for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Quorum<N> {
     patience: Duration,
 }
 
-/// An answer of one node, by its place.
+/// One node's answer, with the index of the node.
 pub(crate) type Answer<T> = (usize, Result<T>);
 
 impl<N> Clone for Quorum<N> {
@@ -28,17 +28,17 @@ impl<N> Clone for Quorum<N> {
 }
 
 impl<N: Node> Quorum<N> {
-    /// These nodes, each of which may take so long for one answer.
+    /// Creates a quorum of these nodes, each of which may take `patience` for one answer.
     pub fn new(nodes: impl Into<Arc<[Arc<N>]>>, clock: Clock, patience: Duration) -> Quorum<N> {
         Quorum { nodes: nodes.into(), clock, patience }
     }
 
-    /// The nodes, in their order.
+    /// Returns the nodes, in their order.
     pub fn nodes(&self) -> &Arc<[Arc<N>]> {
         &self.nodes
     }
 
-    /// How many nodes decide.
+    /// Returns how many nodes are a majority.
     pub fn majority(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
@@ -47,23 +47,23 @@ impl<N: Node> Quorum<N> {
         &self.clock
     }
 
-    /// How long a node may take for an answer, in a call that may take so long.
+    /// Returns how long one node may take for an answer, in a call that may take `whole`.
     pub(crate) fn node_patience(&self, whole: Duration) -> Duration {
         self.patience.min(whole)
     }
 
-    /// The same, in a call that ends then.
+    /// Returns how long one node may take for an answer, in a call that ends at `ends`.
     pub(crate) fn patience(&self, ends: Instant) -> Duration {
         self.patience.min(ends.since(self.clock.now()))
     }
 
-    /// The same, where something else has to follow in time: a try that comes to nothing is taken back.
+    /// Like `patience`, but leaves a third of the call's time: a try that fails has to be taken back within the call.
     pub(crate) fn patience_for_now(&self, ends: Instant) -> Duration {
         self.patience.min(ends.since(self.clock.now()) * 2 / 3)
     }
 
-    /// Asks one node, in a task of its own: what was sent to it is followed up, whoever loses interest. The answer comes
-    /// where the others come; nobody may be listening there any more.
+    /// Asks one node, in a task of its own that always runs to completion. The answer is sent to `answers`, also if
+    /// nothing receives there any more.
     pub(crate) fn ask<T, A, F>(
         &self,
         at: usize,
@@ -76,14 +76,14 @@ impl<N: Node> Quorum<N> {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let (answers, asking) = (answers.clone(), ask(self.nodes[at].clone()));
-        // `map`, because an async block would have room for `asking` twice, which is moved into each task.
+        // `map`, because an async block would reserve space for `asking` twice, and `asking` is moved into each task.
         tokio::spawn(asking.map(move |answer| {
-            // Who asked may have decided meanwhile.
+            // The caller may have decided meanwhile and dropped the receiver.
             let _: Result<(), _> = answers.send(into((at, answer))).map_err(drop);
         }));
     }
 
-    /// Asks all nodes the same.
+    /// Asks all nodes the same question.
     pub(crate) fn ask_all<T, F>(&self, ask: impl Fn(Arc<N>) -> F) -> mpsc::UnboundedReceiver<Answer<T>>
     where
         T: Send + 'static,
@@ -92,7 +92,7 @@ impl<N: Node> Quorum<N> {
         self.ask_some(0..self.nodes.len(), ask)
     }
 
-    /// Asks these nodes the same.
+    /// Asks these nodes the same question.
     pub(crate) fn ask_some<T, F>(
         &self,
         nodes: impl IntoIterator<Item = usize>,
@@ -110,8 +110,8 @@ impl<N: Node> Quorum<N> {
     }
 }
 
-/// What a majority of nodes keeps: of what each of them keeps, the longest that so many keep at least. `None` if there
-/// are not so many.
+/// Returns how long a majority keeps the lock: the longest time for which at least `majority` of the nodes keep it.
+/// `None` if fewer nodes do.
 pub(crate) fn kept_by(majority: usize, left: impl IntoIterator<Item = Duration>) -> Option<Duration> {
     let mut left: Vec<Duration> = left.into_iter().collect();
     left.sort_unstable_by(|a, b| b.cmp(a));

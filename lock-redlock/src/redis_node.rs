@@ -1,4 +1,4 @@
-//! A node that is a Redis server: each question one script.
+//! A node that is a Redis server. Each call is one script.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use lock_redis::node::{self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Said, 
 use crate::node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote};
 use crate::round::disagrees;
 
-/// A script behind what it goes by.
+/// A script, behind the scripts whose results it uses.
 macro_rules! script {
     ($($file:literal),+) => { Script::new(concat!($(include_str!(concat!("scripts/", $file))),+)) };
 }
@@ -22,28 +22,28 @@ static REFILL: Script = script!("refill.lua");
 static VOTE: Script = script!("run.lua", "vote.lua");
 static MARK: Script = script!("run.lua", "mark.lua");
 
-/// One of the servers. Cheap to ask, and asked by several at once.
+/// One of the servers. Several claims use it at the same time.
 #[derive(Debug)]
 pub struct RedisNode {
     node: node::Node,
-    /// What the guard of this node goes by.
+    /// The guard (`guard.lua`) reads this key and the next one.
     marker: Vec<u8>,
     quarantine: Vec<u8>,
     max_ttl: Duration,
 }
 
-/// What `lock init` found to do on a node.
+/// What `lock init` did on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marked {
     Already,
-    /// It has its vote after so long.
+    /// The node's marker was set, and it has its vote after this time.
     Now {
         votes_in: Duration,
     },
 }
 
 impl RedisNode {
-    /// The server that `redis` names, one of these.
+    /// Creates a node for the server that `redis` names. `voters` is shared with the other nodes.
     pub fn new(
         redis: Redis,
         context: Context,
@@ -60,7 +60,7 @@ impl RedisNode {
         })
     }
 
-    /// Which of its server's databases.
+    /// Returns the number of the server's database that it uses.
     pub(crate) fn database(&self) -> i64 {
         self.node.database()
     }
@@ -71,7 +71,7 @@ impl RedisNode {
 
     pub(crate) async fn check(&self, patience: Duration) -> Result<Vec<Finding>> {
         let mut findings = self.node.check(patience).await?;
-        // A node that isn't fit has none, which is said already.
+        // This fails for a node that is not fit to vote, which the findings already say.
         if let Ok(finding) = self.check_vote(patience).await {
             findings.push(finding);
         }
@@ -84,11 +84,11 @@ impl RedisNode {
         let (level, message) = match numbers(&said)?[..] {
             [1, 0] => (Level::Good, "it has its vote".to_owned()),
             [-1, 0] => {
-                let advice = "if nobody holds anything, `lock init` gives it its vote at once";
+                let advice = "if no client holds a lock, `lock init` gives it its vote at once";
                 (
                     Level::Warning,
                     format!(
-                        "new, or forgetful: it has no vote until {:?} after its first request; {advice}",
+                        "new, restarted or flushed: it has no vote until {:?} after its first request; {advice}",
                         self.max_ttl
                     ),
                 )
@@ -112,7 +112,7 @@ impl RedisNode {
         self.node.watch(value, patience).await
     }
 
-    /// Whom this node knows to hold the lock.
+    /// Returns who holds the lock, as this node knows it.
     pub(crate) async fn inspect(&self, keys: &Keys, patience: Duration) -> Result<Option<Held>> {
         let said = self.node.run(patience, INSPECT, &[&keys.lock, &keys.token], |_| Vec::new()).await?;
         match &said.items[..] {
@@ -132,7 +132,8 @@ impl RedisNode {
         }
     }
 
-    /// Takes the lock from the holder with this value, on this node; until its deadline `successor` holds it.
+    /// Revokes the lock of the holder with this value on this node. `successor` takes its place until the holder's
+    /// deadline; an empty one frees the node at once.
     pub(crate) async fn revoke(
         &self,
         keys: &Keys,
@@ -151,7 +152,7 @@ impl RedisNode {
         }
     }
 
-    /// Gives the node its vote, because an operator says that nobody holds anything.
+    /// Gives the node its vote, because an operator says that no client holds a lock.
     pub(crate) async fn mark(&self, patience: Duration) -> Result<Marked> {
         let arguments = |_| vec![text(millis(self.max_ttl))];
         let said = self.node.run(patience, &MARK, &[&self.marker, &self.quarantine], arguments).await?;
@@ -173,7 +174,8 @@ impl Node for RedisNode {
     }
 
     async fn grant(&self, ask: Ask, patience: Duration) -> Result<Vote> {
-        // One that the node took for late may be in time by what its refusal told of its clock.
+        // The node may refuse an attempt as late although it has time left. The refusal tells the node's time, and the
+        // attempt is sent once more.
         for _ in 0..2 {
             let arguments = |deadline| {
                 let numbers = [millis(ask.ttl), deadline, 0, millis(self.max_ttl)];
@@ -257,13 +259,13 @@ impl Node for RedisNode {
     }
 
     async fn release(&self, ask: Ask, tells: Tells, patience: Duration) -> Result<Freed> {
-        // Nobody listens to the channel without a name.
+        // No client listens to the channel without a name.
         let channel = match tells {
             Tells::Waiters => ask.keys.channel.clone(),
             Tells::Nobody => Vec::new(),
         };
         let arguments = |_| vec![ask.value.as_bytes().to_vec(), channel];
-        // Whether our own connection is among the listeners, if that is the same before and after.
+        // Our own connection counts among the listeners only if it is subscribed both before and after.
         let before = self.node.is_subscribed(&ask.keys.name);
         let said = self.node.run(patience, RELEASE, &[&ask.keys.lock], arguments).await?;
         let ours = i64::from(before && self.node.is_subscribed(&ask.keys.name));
@@ -285,12 +287,12 @@ fn positive(token: i64) -> Option<FencingToken> {
     FencingToken::new(u64::try_from(token).ok()?)
 }
 
-/// What is left, of a server that said it in milliseconds; `None` without an end.
+/// Converts the time left, which the server answered in milliseconds; `None` without expiry.
 fn duration(millis: i64) -> Option<Duration> {
     (millis != -1).then(|| Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
 }
 
-/// A ttl for the server, which counts in milliseconds: never less than was asked for.
+/// Converts a ttl to the server's milliseconds, rounded up: never less than was asked for.
 fn millis(ttl: Duration) -> i64 {
     i64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }

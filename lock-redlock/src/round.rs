@@ -1,10 +1,11 @@
-//! One try for the lock: votes of a majority, and then that majority's word that it keeps the same token.
+//! One try for the lock: a majority votes for it, and then confirms that it keeps the same token.
 //!
-//! A node mints a token of its own with every grant. The highest of a majority's becomes the lock's: each of the others
-//! raises its own to it, if the very grant that it voted with still stands (the owner *and* its token). At a node, then,
-//! the token rises with every grant, and whoever has a majority's word for token T was granted the lock there when the
-//! token was T. The next holder's majority shares a node with that one, where it was granted the lock later, and so with
-//! more. No clock is needed for it, and no request may arrive once only.
+//! A node mints a token of its own with every grant. The highest token of a majority becomes the lock's. Each of the
+//! other nodes raises its own token to it, if the very grant that it voted with still exists (the same owner *and* the
+//! same token). Therefore the token on a node rises with every grant, and an owner for which a majority has confirmed
+//! the token T was granted the lock on those nodes while their token was T. The next holder's majority shares a node
+//! with that one. On that node the next holder was granted the lock later, and therefore with a higher token. This
+//! needs no clock, and it also holds when requests arrive more than once.
 
 use std::time::Duration;
 
@@ -15,41 +16,43 @@ use crate::inspection::most_that_agree;
 use crate::node::{Ask, Held, Node, Tells, Vote};
 use crate::quorum::{Answer, Quorum, kept_by};
 
-/// What became of a try.
+/// The outcome of a try.
 #[derive(Debug)]
 pub(crate) enum Tried {
-    /// A majority has said that it keeps this token, and the lock for so long.
+    /// A majority has confirmed that it keeps this token, and the lock for so long.
     Granted { token: FencingToken, valid_for: Duration },
-    /// None has.
+    /// No majority has.
     Failed(Failure),
 }
 
-/// Why a try came to nothing.
+/// Why a try failed.
 #[derive(Debug, Default)]
 pub(crate) struct Failure {
-    /// How many voted yes. They have been asked to forget it.
+    /// How many nodes voted yes. They have been asked to forget the vote.
     pub(crate) yes: usize,
     pub(crate) no: Vec<Held>,
-    /// How long each of the nodes without a vote sits out.
+    /// The nodes without a vote, and how long each still has none.
     pub(crate) sits_out: Vec<(usize, Duration)>,
     pub(crate) troubles: Vec<(usize, Error)>,
     /// Something of this try's may be left on a node.
     pub(crate) leaves: bool,
-    /// A node that was asked ahead has it for another candidate; the others were looked at only.
+    /// The node that was asked ahead has the lock for another candidate. The others were only looked at.
     pub(crate) stood_back: bool,
-    /// A node was asked to forget this try, and may do so late: another try has to be told from this one.
+    /// A node was asked to forget this try, and may do so late. The next try needs another value to be told from this
+    /// one.
     pub(crate) undone: bool,
 }
 
-/// In which order the nodes are asked.
+/// The order in which the nodes are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     AllAtOnce,
-    /// The first that answers before the others: of many who had a part each, one has that node.
+    /// A single node first, the first one that answers, and then the others. Of several candidates with a part of the
+    /// votes each, only one gets that node.
     FirstAlone,
 }
 
-/// What arrives while a try is under way.
+/// What arrives during a try.
 enum Event {
     Vote(Answer<Vote>),
     Raised(Answer<bool>),
@@ -60,22 +63,22 @@ struct Round<'a, N> {
     ask: &'a Ask,
     ends: Instant,
     events: mpsc::UnboundedSender<Event>,
-    /// How many nodes have not voted yet, and how many raises are not answered.
+    /// How many nodes have not voted yet. `raising` counts the raises that are not answered yet.
     voting: usize,
     raising: usize,
-    /// Which node has said yes before the others were asked.
+    /// The node that said yes before the others were asked.
     ahead: Option<usize>,
     yes: Vec<Yes>,
     token: Option<FencingToken>,
     failure: Failure,
 }
 
-/// What has come of asking one node ahead of the others.
+/// The outcome of asking one node ahead of the others.
 #[derive(Default)]
 struct Ahead {
-    /// It has said yes.
+    /// The node that said yes.
     yes: Option<usize>,
-    /// As of a [`Failure`].
+    /// As in a [`Failure`].
     leaves: bool,
 }
 
@@ -115,7 +118,7 @@ impl<N: Node> Quorum<N> {
             failure: Failure { leaves: ahead.leaves, ..Failure::default() },
         };
         while round.is_open() {
-            // The sender is ours.
+            // `round` keeps a sender, so the channel stays open.
             let Some(event) = arriving.recv().await else { break };
             match event {
                 Event::Vote(vote) => round.vote(vote),
@@ -128,8 +131,9 @@ impl<N: Node> Quorum<N> {
         }
     }
 
-    /// Asks the nodes one by one until one has a word. Fails if that is another owner's, with what the others show. If it
-    /// is this try's now, or if none has a word, all are asked then, those that were asked already once more.
+    /// Asks the nodes one by one until one gives a decisive answer. If that is another owner's lock, this fails with
+    /// what the other nodes show. If it is a yes, or if no node gives a decisive answer, the caller asks all nodes
+    /// next, those that were asked already once more.
     async fn asks_ahead(&self, ask: &Ask, ends: Instant) -> Result<Ahead, Failure> {
         let mut leaves = false;
         for (at, node) in self.nodes().iter().enumerate() {
@@ -140,7 +144,7 @@ impl<N: Node> Quorum<N> {
                     return Err(Failure { no, leaves, stood_back: true, ..Failure::default() });
                 }
                 Ok(Vote::SitsOut { .. } | Vote::Disagrees { .. }) => {}
-                // It may have granted it, and the answer was lost.
+                // The node may have granted it, although the answer was lost.
                 Err(e) => leaves |= e.may_have_been_done(),
             }
         }
@@ -149,8 +153,8 @@ impl<N: Node> Quorum<N> {
 }
 
 impl<N: Node> Quorum<N> {
-    /// Whom the nodes know to hold the lock, of which one has refused: until a majority knows the same, or none can any
-    /// more. A look takes no vote away from a candidate that needs it.
+    /// Looks at the other nodes after one has refused, until a majority shows the same holder or none can any more.
+    /// Returns the holders that the nodes show. A look takes no vote from a candidate that needs it.
     async fn looks_around(&self, ask: &Ask, (refused, held): (usize, Held), ends: Instant) -> Vec<Held> {
         let patience = self.patience_for_now(ends);
         let others = (0..self.nodes().len()).filter(|at| *at != refused);
@@ -172,7 +176,7 @@ impl<N: Node> Quorum<N> {
 }
 
 impl<N: Node> Round<'_, N> {
-    /// Whether it is not decided yet.
+    /// Returns whether the try is still undecided.
     fn is_open(&self) -> bool {
         let acknowledged = self.acknowledged().count();
         let possible = match self.token {
@@ -193,7 +197,8 @@ impl<N: Node> Round<'_, N> {
 
     fn vote(&mut self, (at, vote): Answer<Vote>) {
         self.voting -= 1;
-        // What it granted ahead of the others may be there as long as it doesn't say whose the lock is now.
+        // A grant that this node made ahead of the others may still exist, unless its answer tells whose the lock is
+        // now.
         self.failure.leaves |= self.ahead == Some(at) && !matches!(vote, Ok(Vote::Yes { .. } | Vote::No(_)));
         match vote {
             Ok(Vote::Yes { token, left }) => self.yes(Yes { at, token, left, acknowledged: false }),
@@ -219,8 +224,8 @@ impl<N: Node> Round<'_, N> {
         }
     }
 
-    /// A node whose token is the lock's has acknowledged it. One whose token is lower is asked to raise it; one whose
-    /// token is higher came late, and does not count: the lock's stands.
+    /// Compares a node's token with the lock's. A node with an equal token has acknowledged it. A node with a lower
+    /// token is asked to raise it. A node with a higher token granted late and does not count: the lock's token stays.
     fn settle(&mut self, nth: usize, token: FencingToken) {
         let yes = &mut self.yes[nth];
         if yes.token == token {
@@ -253,10 +258,10 @@ impl<N: Node> Round<'_, N> {
         self.failure.troubles.push((at, error));
     }
 
-    /// Takes back what was granted, also by those who vote only now.
+    /// Takes back what was granted, also by nodes whose vote arrives only now.
     async fn undo(mut self, mut arriving: mpsc::UnboundedReceiver<Event>) -> Failure {
         while self.voting > 0 {
-            // The sender is ours.
+            // `self` keeps a sender, so the channel stays open.
             let Some(event) = arriving.recv().await else { break };
             match event {
                 Event::Vote((at, Ok(Vote::Yes { token, left }))) => {
@@ -268,7 +273,7 @@ impl<N: Node> Round<'_, N> {
             }
         }
         let Round { quorum, ask, ends, yes, token, mut failure, .. } = self;
-        // Candidates that met a majority of votes took it for the holder, and wait for word of its release.
+        // Candidates that met a majority of these votes took this try for the holder, and wait for its release.
         let tells = if token.is_some() { Tells::Waiters } else { Tells::Nobody };
         let patience = quorum.patience(ends);
         let (freed, mut confirmed) = mpsc::unbounded_channel();
@@ -291,7 +296,7 @@ impl<N: Node> Round<'_, N> {
     }
 }
 
-/// What is told of a node whose other clients have another longest ttl.
+/// Returns the message for a node whose other clients have agreed on another longest ttl.
 pub(crate) fn disagrees(agreed: Duration) -> String {
     format!(
         "its clients have agreed on max_ttl={agreed:?}; give the same in every URL, or change it with `lock init`"

@@ -1,4 +1,4 @@
-//! How the nodes are reached: from a URL, or from lock-redis' own options.
+//! How the nodes are reached: by a URL, or by lock-redis' own options.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lock_redis::Redis;
 
 use crate::driver::RedlockDriver;
 
-/// Several independent Redis or Valkey servers, an odd number of them, of which a majority decides.
+/// An odd number of independent Redis or Valkey servers, of which a majority decides.
 ///
 /// ```no_run
 /// # async fn example() -> lock_core::Result<()> {
@@ -26,28 +26,33 @@ pub struct Redlock {
     patience: Option<Duration>,
 }
 
-/// How long a node that may have forgotten locks has no vote, and the longest ttl that a lock may have.
+/// The default of [`Redlock::max_ttl`].
 const MAX_TTL: Duration = Duration::from_secs(30);
-/// How long one node may take for one answer: many times what it takes on a local network.
+/// The default of [`Redlock::node_patience`]: many times what an answer takes on a local network.
 const NODE_PATIENCE: Duration = Duration::from_millis(50);
-/// More than that many servers have not been tried by anybody.
+/// The most servers that are allowed. More have not been tried.
 const MOST_NODES: usize = 15;
 
 const PARAMETERS: &str = "max_ttl, node_patience, prefix, patience; with rediss nodes also ca, cert, key";
 
 impl Redlock {
-    /// Reads a URL: `redlock://[user:password@]host1[:port],host2[:port],…[/db]`; `redlocks://…` for TLS.
+    /// Parses a URL: `redlock://[user:password@]host1[:port],host2[:port],…[/db]`; `redlocks://…` for TLS.
     ///
     /// Parameters: `max_ttl` (the longest ttl, and how long a node that may have forgotten locks has no vote; 30 s; all
     /// clients of the nodes must agree on it), `node_patience` (how long one node may take for one answer; 50 ms),
-    /// `prefix` (stands before every name on the servers), `patience` (how long one request of a lock may take); with TLS
-    /// `ca`, `cert`, `key` as for one server. `Invalid` for any other, or for an even number of hosts.
+    /// `prefix` (put before every name on the servers), `patience` (how long one request of a lock may take); with TLS
+    /// `ca`, `cert`, `key` as for one server.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for any other parameter and for an even number of hosts; otherwise those of [`Redlock::of`] and
+    /// [`Redis::from_url`].
     pub fn from_url(url: &str) -> Result<Redlock> {
         let mut location = Location::parse(url)?;
         let scheme = match location.scheme() {
             "redlock" => "redis",
             "redlocks" => "rediss",
-            other => return Err(Error::invalid(format!("{other}://: redlock:// or redlocks://"))),
+            other => return Err(Error::invalid(format!("{other}:// is neither redlock:// nor redlocks://"))),
         };
         let (before, hosts, after) = parts(location.base());
         let (before, after) = (before.to_owned(), after.to_owned());
@@ -76,9 +81,14 @@ impl Redlock {
         Ok(redlock)
     }
 
-    /// These nodes, of which each is asked by itself: no two may be the same server, or replicas of one another. What
-    /// they say of a prefix or of a patience is not used. `Invalid` unless they are an odd number, from 3 to 15, and no
-    /// two have one address; whether two addresses lead to one server is asked when they are opened.
+    /// Takes these nodes, each of which is asked by itself.
+    ///
+    /// No two may be the same server, or replicas of one another. A prefix or a patience that they have is not used.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` unless there is an odd number of nodes, from 3 to 15, and no two have the same address. Only
+    /// [`open`](Redlock::open) finds out whether two addresses lead to one server.
     pub fn of(nodes: Vec<Redis>) -> Result<Redlock> {
         if nodes.len() < 3 || nodes.len() > MOST_NODES || nodes.len().is_multiple_of(2) {
             return Err(Error::invalid(format!(
@@ -90,7 +100,7 @@ impl Redlock {
         let mut addresses: Vec<String> = nodes.iter().map(Redis::address).collect();
         addresses.sort_unstable();
         if let Some(pair) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::invalid(format!("{} is there twice: a server has one vote", pair[0])));
+            return Err(Error::invalid(format!("{} is named twice: a server has one vote", pair[0])));
         }
         Ok(Redlock {
             nodes,
@@ -101,14 +111,23 @@ impl Redlock {
         })
     }
 
-    /// Puts `prefix` before every name on the servers. `Invalid` as [`Prefix::new`] says.
+    /// Puts `prefix` before every name on the servers.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<Redlock> {
         self.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
-    /// The longest ttl, and how long a node that may have forgotten locks has no vote: 30 s by default. All clients of the
-    /// nodes must agree on it; `lock init` changes it. `Invalid` unless it is from 100 ms to a day, in whole milliseconds.
+    /// Sets the longest ttl, which is also how long a node that may have forgotten locks has no vote; 30 s by default.
+    ///
+    /// All clients of the nodes must agree on it; `lock init` changes it.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` unless it is from 100 ms to a day, in whole milliseconds.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Result<Redlock> {
         let allowed = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
         if !allowed.contains(&max_ttl) || !max_ttl.subsec_nanos().is_multiple_of(1_000_000) {
@@ -120,7 +139,11 @@ impl Redlock {
         Ok(self)
     }
 
-    /// How long one node may take for one answer: 50 ms by default. `Invalid` unless it is from 1 ms to 5 s.
+    /// Sets how long one node may take for one answer; 50 ms by default.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` unless it is from 1 ms to 5 s.
     pub fn node_patience(mut self, patience: Duration) -> Result<Redlock> {
         if !(Duration::from_millis(1)..=Duration::from_secs(5)).contains(&patience) {
             return Err(Error::invalid(format!("node_patience={patience:?}: from 1 ms to 5 s")));
@@ -129,10 +152,18 @@ impl Redlock {
         Ok(self)
     }
 
-    /// Opens a client. It waits, for one patience at most, until a majority of the servers has answered.
+    /// Opens a client.
     ///
-    /// `Unavailable` if that can't be reached, `Rejected` if it refuses us, `Invalid` if two of the addresses lead to one
-    /// server: for the servers beyond the majority that is asked as long as one may take for an answer.
+    /// It waits until a majority of the servers has answered, for one patience at most. Then it waits for the other
+    /// servers, as long as one node may take for an answer. It has to be called inside a tokio runtime, unless the
+    /// options are [`dedicated`](Options::dedicated).
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if no majority can be reached, `Rejected` if so many servers refuse this client that the others
+    /// are no majority, `Invalid` if two of the addresses lead to one server. A server whose answer comes too late for
+    /// this check is checked at its first request. `Invalid` also outside a tokio runtime and for a patience below 1
+    /// ms.
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = match self.patience {
             Some(patience) => options.patience(patience),
@@ -142,13 +173,13 @@ impl Redlock {
         options.open("redlock", &address, |context| RedlockDriver::open(self, context)).await
     }
 
-    /// The servers for people: where they are, without who we are.
+    /// Returns the servers' addresses, for people; without user and password.
     pub(crate) fn address(&self) -> String {
         self.nodes.iter().map(Redis::address).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// What stands before the hosts, these, and what follows.
+/// Splits a URL into the text between the scheme and the hosts, the hosts, and the text after them.
 fn parts(base: &str) -> (&str, &str, &str) {
     let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
     let end = rest.find('/').unwrap_or(rest.len());
@@ -156,10 +187,11 @@ fn parts(base: &str) -> (&str, &str, &str) {
     (&rest[..start], &rest[start..end], &rest[end..])
 }
 
-/// What a node's URL, which has the certificates' parameters alone, is refused for.
+/// Returns the error for a node's URL, which has only the certificates' parameters. If the whole URL contains a secret,
+/// the error quotes nothing.
 fn unquoted(location: &Location, error: Error) -> Error {
     match location.has_a_secret() && error.kind() == ErrorKind::Invalid {
-        true => Error::invalid("a node's address can't be used, or else ca, cert or key"),
+        true => Error::invalid("a node's address can't be used, or ca, cert or key can't"),
         false => error,
     }
 }

@@ -1,4 +1,4 @@
-//! Redlock under the suite, on five Redis servers.
+//! Runs the conformance suite on Redlock, on five Redis servers.
 
 mod nodes;
 
@@ -14,7 +14,7 @@ use nodes::{FIVE, MAX_TTL, Nodes};
 
 fn main() -> Verdict {
     let nodes = match std::env::var(NODES) {
-        // Another process that plays a part finds the servers of the one that started it.
+        // A process that a case starts uses the servers of the process that started it.
         Ok(urls) => Ok(Nodes::at(urls.split(',').map(str::to_owned).collect())),
         Err(_) => Nodes::start(FIVE, MAX_TTL, &Settings::default()),
     };
@@ -25,10 +25,10 @@ fn main() -> Verdict {
     }
 }
 
-/// The longest ttl on servers of a case's own: how long they have no vote once they were started again.
+/// The longest ttl on a case's own servers, which is also how long they have no vote after a restart.
 const SHORT: Duration = Duration::from_secs(4);
 
-/// Where such a process finds them.
+/// The variable in which such a process finds their URLs.
 const NODES: &str = "LOCK_TEST_REDLOCK";
 
 #[derive(Debug)]
@@ -46,8 +46,9 @@ impl Harness for Redlock {
         self.nodes.open(options).await
     }
 
-    /// Two requests of half a thousand bytes, one after the other, to each of five servers that share the machine: a
-    /// network that brings one byte in a millisecond, or in two, has five thirds of this for both and a renewal.
+    /// Each of five servers, which share the machine, gets two requests of half a thousand bytes, one after the other.
+    /// A network that brings one byte in a millisecond, or in two, has five thirds of this for both requests and a
+    /// renewal.
     fn ttl(&self) -> Duration {
         Duration::from_millis(1200)
     }
@@ -114,7 +115,7 @@ impl Harness for Redlock {
     }
 }
 
-/// Servers of a case's own, which are hurt together.
+/// Servers of one case, which are disturbed together.
 #[derive(Debug)]
 struct Own(Nodes);
 

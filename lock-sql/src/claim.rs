@@ -1,4 +1,4 @@
-//! A claim: one owner's business with one row.
+//! A claim: the requests of one owner for one lock, which is one row.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ pub(crate) struct SqlClaim<T> {
     seen: Seen,
 }
 
-/// How often a call asks again that came too late for a lock that it had seen free. Each further time takes a holder that
-/// has come and gone between two statements.
+/// How often a call repeats an attempt that saw the lock free but came too late to take it. Each further repetition is
+/// needed only if another holder has come and gone between two statements.
 const RACES: usize = 3;
 
-/// What the attempts before this one saw.
+/// What earlier attempts of this claim saw.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Until when it was somebody else's.
+    /// When the lease of the other owner ends, as the last attempt saw it.
     held_until: Option<Instant>,
-    /// When it was first and last asked for by a statement that takes it, instead of a look.
+    /// When the first and the last attempt were sent that tried to take the lock instead of only looking.
     asked: Option<(Instant, Instant)>,
 }
 
@@ -44,8 +44,9 @@ impl<T: Table> SqlClaim<T> {
         Call::begin(&self.request.clock, self.request.patience)
     }
 
-    /// An attempt that found the lock free, and came to its row behind another's, knows nothing of that one: the next
-    /// does. A waiter that was told no end would sleep past it.
+    /// Makes one attempt, and repeats it if it lost a race. An attempt that saw the lock free, and then found it taken,
+    /// doesn't know the new holder; the next attempt does. A waiter that is not told when the lease ends would sleep
+    /// past its end.
     async fn ask(&self, call: &Call, course: Course) -> Result<Attempt> {
         let mut outcome = self.table.attempt(call, &self.key, &self.request, course).await?;
         for _ in 0..RACES {
@@ -54,7 +55,7 @@ impl<T: Table> SqlClaim<T> {
                 break;
             }
             outcome = match self.table.attempt(call, &self.key, &self.request, course).await {
-                // That the lock was another's stands.
+                // The earlier answer stays true: another owner had the lock.
                 Err(e) if e.is_transient() && !e.may_have_been_done() => break,
                 again => again?,
             };
@@ -62,7 +63,7 @@ impl<T: Table> SqlClaim<T> {
         Ok(outcome)
     }
 
-    /// Why the lock is no longer this owner's.
+    /// Finds out why the lock is no longer this owner's.
     async fn cause(&self, call: &Call) -> Result<Cause> {
         Ok(match self.table.look(call, &self.key).await? {
             Some(row) if row.was_revoked_from(&self.request.owner) => Cause::Revoked,
@@ -79,7 +80,7 @@ impl<T: Table> Claim for SqlClaim<T> {
         let course = self.seen.course(call.began());
         let outcome = self.ask(&call, course).await?;
         match &outcome {
-            // What wakes a holder is missed by a waiter.
+            // A holder that still listens could receive a wake-up that a waiter needs.
             Attempt::Granted(_) => self.listening = None,
             Attempt::Busy(busy) => {
                 self.seen.busy(call.began(), course, busy.free_in);
@@ -108,7 +109,7 @@ impl<T: Table> Claim for SqlClaim<T> {
             Some(watching) => self.listening = Some(watching),
             None => {
                 return Err(Error::unsupported(
-                    "this server tells of no revoke by itself: the next renewal does",
+                    "this server doesn't notify holders of a revoke; they learn of it at the next renewal",
                 ));
             }
         }
@@ -128,8 +129,9 @@ impl<T: Table> Claim for SqlClaim<T> {
     }
 }
 
-/// How long a claim is content with looking: what answers a look may be a replica that lags behind, and must not hide
-/// a free lock for good. As long as it has waited already, within these bounds: asking is for more than one statement.
+/// How long a claim only looks before it tries to take the lock again. A look may be answered by a replica that lags
+/// behind, and must not hide a free lock for ever. The time is as long as the claim has waited already, within these
+/// bounds: trying to take the lock may need more than one statement.
 const LOOKS: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(5);
 
 impl Seen {
@@ -171,6 +173,6 @@ mod tests {
             assert_eq!((course(&seen, next - 1), course(&seen, next)), (Course::LookFirst, Course::Take));
         }
         seen.busy(at(18_000), Course::Take, None);
-        assert_eq!(course(&seen, 18_001), Course::Take, "whose end is not known may be free");
+        assert_eq!(course(&seen, 18_001), Course::Take, "a lease without a known end may be over");
     }
 }

@@ -1,4 +1,4 @@
-//! The driver: opens claims, shows holders, takes locks from them. The same for every dialect.
+//! The driver: opens claims, inspects locks, revokes them from their holders. It is the same for every dialect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::claim::SqlClaim;
 use crate::row::Row;
 use crate::table::Table;
 
-/// Claims locks in one table.
+/// The driver of one table of locks.
 #[derive(Debug)]
 pub(crate) struct SqlDriver<T> {
     table: Arc<T>,

@@ -1,23 +1,23 @@
-//! Why a fence in a database did not accept a token: the same in every dialect.
+//! Why a fence in a database did not accept a token. The same for every dialect.
 
 use lock_core::{FencingToken, Stale};
 
-/// Why a token was not accepted, or may not have been.
+/// Why a fence did not accept a token, or may not have accepted it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FenceError {
-    /// A later holder has written: the lock was lost in the meantime. Roll the transaction back.
+    /// A later holder has written with a higher token: the lock was lost in the meantime. Roll the transaction back.
     Stale(Stale),
     /// The database failed.
     Sqlx(sqlx::Error),
 }
 
-/// A token as a column of 64 bits with a sign keeps it.
+/// Converts a token to the signed 64-bit integer of a column. A token that is too large is an encoding error.
 pub(crate) fn to_column(token: FencingToken) -> sqlx::Result<i64> {
     i64::try_from(token.get()).map_err(|e| sqlx::Error::Encode(e.into()))
 }
 
-/// Whether `offered` was accepted, by the highest token that the table holds since.
+/// Decides whether `offered` was accepted: it is stale if the table now holds a higher token.
 pub(crate) fn judge(offered: FencingToken, highest: i64) -> Result<(), FenceError> {
     match u64::try_from(highest).ok().and_then(FencingToken::new) {
         Some(highest) if highest > offered => Err(FenceError::Stale(Stale { offered, highest })),

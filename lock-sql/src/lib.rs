@@ -1,7 +1,13 @@
-//! Locks in a SQLite file, for the processes of one machine.
+//! Locks in a table of a SQLite file, of a MySQL or MariaDB database, or of a PostgreSQL database.
 //!
-//! Each lock is a row of the table `onelock_locks`, which is created in the file on first use. The file may be one of
-//! its own or a database that is there already: the table is all that is touched.
+//! Each backend is a module with a feature of its name:
+//!
+//! - `sqlite` (on by default): a file on a local disk, shared by the processes of one machine.
+//! - `mysql`: a MySQL or MariaDB server.
+//! - `postgres`: a PostgreSQL server.
+//!
+//! Each lock is a row of the table `onelock_locks`, which is created on first use. The file or the database may be used
+//! for locks alone, or may exist already: this crate touches nothing in it but that table.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -19,8 +25,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What it promises, and on which file systems it doesn't, stands in [`Client::info`] and in `docs/semantics.md` of
-//! the repository.
+//! [`Client::info`] and `docs/semantics.md` of the repository describe what each backend promises, and under which
+//! conditions: for SQLite, for example, on which file systems.
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

@@ -1,14 +1,14 @@
-//! What a server guarantees, kept where it costs nothing to read.
+//! What a server guarantees, cached so that reading it takes no request.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use lock_core::{Info, Prefix};
 
-/// The driver's [`Info`], renewed with each connection.
+/// The driver's [`Info`], updated with each connection.
 #[derive(Debug)]
 pub(crate) struct Profile {
     info: RwLock<Arc<Info>>,
-    /// The table on the server, and what stands before names in it.
+    /// The table on the server, and the prefix of the names in it.
     place: String,
 }
 
@@ -21,7 +21,8 @@ impl Profile {
         self.info.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// There is a new connection: the server behind it may be another. `None` if it doesn't say which it is.
+    /// Records which server a new connection leads to, because it may be another one than before. `None` if the server
+    /// doesn't tell which it is.
     pub(crate) fn learn_server(&self, server: Option<&str>) {
         let identity = server.map(|server| format!("{server} {}", self.place));
         self.change(|info| info.identity = identity);
@@ -56,10 +57,10 @@ mod tests {
             requests_per_hand_over: 1,
         };
         let profile = Profile::new(info, "`db`.`t`", &Prefix::new("p:").unwrap());
-        assert_eq!(profile.get().identity, None, "nothing was asked yet");
+        assert_eq!(profile.get().identity, None, "no server was asked yet");
         profile.learn_server(Some("f00d"));
         assert_eq!(profile.get().identity.as_deref(), Some("f00d `db`.`t` p:"));
         profile.learn_server(None);
-        assert_eq!(profile.get().identity, None, "what answers there now doesn't say");
+        assert_eq!(profile.get().identity, None, "the server that answers now doesn't tell");
     }
 }

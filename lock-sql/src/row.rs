@@ -10,12 +10,12 @@ use lock_core::{Error, FencingToken, Owner, OwnerBytes, Result};
 pub(crate) struct Row {
     pub(crate) owner: Vec<u8>,
     pub(crate) token: i64,
-    /// How much longer it is held; `None` if it isn't.
+    /// What is left of the lease; `None` if the lock is not held.
     pub(crate) left: Option<Duration>,
     pub(crate) label: String,
-    /// The owner that it was taken from, until somebody else is granted it.
+    /// The owner that the lock was first revoked from, until the next grant.
     pub(crate) revoked: Option<Vec<u8>>,
-    /// Since it was granted.
+    /// How long ago the lock was granted.
     pub(crate) since: Duration,
 }
 
@@ -28,7 +28,7 @@ impl Row {
         self.revoked.as_deref() == Some(owner.as_bytes())
     }
 
-    /// What an attempt of another owner's that found this is answered.
+    /// Returns the answer to an attempt of another owner that found this row.
     pub(crate) fn into_busy(self) -> Busy {
         Busy { queued: false, free_in: self.left, holder: self.into_holder().map(Box::new) }
     }
@@ -45,7 +45,7 @@ impl Row {
     }
 }
 
-/// The token that stands in a row.
+/// Converts the number in a row to a token.
 pub(crate) fn token(number: i64) -> Result<FencingToken> {
     let token = u64::try_from(number).ok().and_then(FencingToken::new);
     token.ok_or_else(|| Error::rejected("the lock's row holds an impossible token"))

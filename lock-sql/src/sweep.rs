@@ -1,7 +1,7 @@
-//! Rows of locks that nobody has had for a day are deleted, a few at a time.
+//! Deletes the rows of locks that no client has held for a day, a few rows at a time.
 //!
-//! A row outlives its lock because it carries the token. Once the clock stands a day beyond the token, the next one is
-//! higher without it.
+//! A row outlives its lock because it carries the token. Once the clock is a day beyond the token, the next token is
+//! higher even without the row.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +10,15 @@ use std::time::Duration;
 use lock_core::driver::Call;
 use lock_core::{Clock, Result};
 
-/// How far the clock has to stand beyond a token that is forgotten; no reading of it may lie further below another.
+/// How far the clock must be beyond a token before the row with that token is deleted. No reading of the clock may be
+/// further than this below another reading.
 pub(crate) const IDLE: Duration = Duration::from_secs(24 * 3600);
 
-/// How many rows one sweep looks at: more than locks can have been added since the last one, so that names that are used
-/// once don't add up.
+/// How many rows one sweep reads. This is more than the number of locks that can have been added since the last sweep,
+/// so that rows of names that are used only once don't accumulate.
 pub(crate) const ROWS: i64 = 200;
 
-/// Between two sweeps.
+/// How many releases there are between two sweeps.
 const RELEASES: u32 = 100;
 
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -29,18 +30,18 @@ pub(crate) struct Sweep {
     after: Arc<Mutex<Vec<u8>>>,
 }
 
-/// What a sweep saw.
+/// What a sweep read.
 #[derive(Debug)]
 pub(crate) struct Swept {
-    /// How many rows.
+    /// The number of rows.
     pub(crate) rows: i64,
-    /// The last of them.
+    /// The name of the last of these rows.
     pub(crate) last: Option<Vec<u8>>,
 }
 
 impl Sweep {
-    /// Sweeps beside each hundredth release, which doesn't wait for it. `sweep` goes on behind the name that it is given,
-    /// in the order of names.
+    /// Starts a sweep at each hundredth release. The release doesn't wait for the sweep. `sweep` continues behind the
+    /// name that it is given, in the order of names.
     pub(crate) fn after_a_release<S>(&self, clock: &Clock, sweep: impl FnOnce(Call, Vec<u8>) -> S)
     where
         S: Future<Output = Result<Swept>> + Send + 'static,
@@ -52,7 +53,7 @@ impl Sweep {
         let from = after.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let sweep = sweep(Call::begin(clock, PATIENCE), from);
         tokio::spawn(async move {
-            // What was not swept is swept another time.
+            // If a sweep fails, a later one reads the same rows.
             if let Ok(Swept { rows, last }) = sweep.await {
                 let next = last.filter(|_| rows == ROWS).unwrap_or_default();
                 *after.lock().unwrap_or_else(PoisonError::into_inner) = next;

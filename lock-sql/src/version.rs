@@ -1,24 +1,25 @@
-//! The version of a table of locks, which stands beside the table: in its text or in its comment.
+//! The version of a table of locks. It is stored with the table: in the text that created it, or in its comment.
 
 use lock_core::{Error, Result};
 
-/// Stands before the version.
+/// The text before the version.
 const MARK: &str = "onelock schema ";
 
-/// Whether a table that says `said` of itself is one that a program of version `ours` reads and writes.
+/// Checks that a program of version `ours` can read and write a table that is marked with `said`. Otherwise the error
+/// is `Rejected`.
 pub(crate) fn must_be_ours(table: impl std::fmt::Display, said: &str, ours: u32) -> Result<()> {
     let number = said.split_once(MARK).and_then(|(_, rest)| rest.split_whitespace().next());
     match number.and_then(|number| number.parse::<u32>().ok()) {
         Some(version) if version == ours => Ok(()),
         Some(newer) if newer > ours => Err(Error::rejected(format!(
-            "the table {table} has version {newer}, which is newer than this program's ({ours}); update it"
+            "the table {table} has version {newer}, newer than this program's ({ours}); update the program"
         ))),
         Some(older) => Err(Error::rejected(format!(
-            "the table {table} has version {older}, older than this program's ({ours}); when no program of the old \
-             version runs any more, drop the table"
+            "the table {table} has version {older}, older than this program's ({ours}); stop all programs of the old \
+             version, then drop the table"
         ))),
         None => Err(Error::rejected(format!(
-            "there is a table {table} that is none of ours; name another, or rename that one"
+            "the table {table} exists, but it is not a table of locks; name another table, or rename that one"
         ))),
     }
 }
@@ -35,7 +36,7 @@ mod tests {
         assert!(said("onelock schema 2").unwrap_err().contains("newer"));
         assert!(said("onelock schema 0").unwrap_err().contains("older"));
         for foreign in ["onelock schema x", "onelock schema -1", "onelock schema ", "people", ""] {
-            assert!(said(foreign).unwrap_err().contains("none of ours"), "{foreign}");
+            assert!(said(foreign).unwrap_err().contains("not a table of locks"), "{foreign}");
         }
     }
 }

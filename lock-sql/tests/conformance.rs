@@ -1,4 +1,4 @@
-//! SQLite under the suite, on files in a temporary folder.
+//! Runs the conformance suite on SQLite, with files in a temporary folder.
 
 #[path = "conformance/database.rs"]
 mod database;
@@ -44,9 +44,9 @@ impl Harness for Sqlite {
             Need::Process if cfg!(unix) => Ok(()),
             Need::Process => Err("another process is started on Unix only".to_owned()),
             Need::ServerClock if cfg!(target_os = "linux") => {
-                Err("leases end by the kernel's clock since boot, which nobody can set".to_owned())
+                Err("leases end by the kernel's clock since boot, which can't be set".to_owned())
             }
-            Need::ServerClock => Err("the machine's wall clock is not ours to set".to_owned()),
+            Need::ServerClock => Err("a test must not set the machine's wall clock".to_owned()),
             Need::Proxy | Need::Replay | Need::OneTrip | Need::IdleConnection | Need::Interrupt => {
                 Err(format!("a file has no network: the suite does not {need}"))
             }

@@ -1,4 +1,4 @@
-//! `check`: is the ensemble reachable, of which version, are we allowed, what does it grant?
+//! `check`: whether the ensemble is reachable, its version, the user's rights, and the ttls that it grants.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::driver::{ZkDriver, not_done};
 use crate::errors::{self, OLDEST};
 use crate::link::{Failure, Link};
 
-/// One finding per question. An `Err` only if no server can be reached at all.
+/// Returns one finding per question. Fails only if no server can be reached at all.
 pub(crate) async fn check(driver: &ZkDriver, patience: Duration) -> Result<Vec<Finding>> {
     let call = Call::begin(&driver.clock, patience);
     let version = loop {
@@ -32,7 +32,7 @@ pub(crate) async fn check(driver: &ZkDriver, patience: Duration) -> Result<Vec<F
     ])
 }
 
-/// What it is by what it understands: its version it tells to nobody who speaks this protocol.
+/// Finds the version by a request that only newer servers know: a server does not tell its version by this protocol.
 async fn version(link: &Link, call: &Call) -> Result<Finding, Failure> {
     let users = link.ask(call, link.client.list_auth_users()).await;
     let level = match users {
@@ -42,7 +42,7 @@ async fn version(link: &Link, call: &Call) -> Result<Finding, Failure> {
         Err(failure) => return Err(failure),
     };
     let message =
-        format!("older than 3.7; this library asks for {OLDEST} at least, and is not tested on such");
+        format!("older than 3.7; this library needs {OLDEST} or later, and is not tested before 3.7");
     Ok(Finding::new("version", level, message))
 }
 
@@ -52,22 +52,22 @@ fn encryption(driver: &ZkDriver) -> Finding {
         false => Finding::new(
             "encryption",
             Level::Good,
-            "none: whoever can read the network can read the password, and act in its place",
+            "none: an attacker that can read the network can read the password, and act as this user",
         ),
     }
 }
 
-/// Is the folder of the locks there, or can it be made?
+/// Checks that the folder of the locks exists, or creates it.
 async fn folder(driver: &ZkDriver, call: &Call) -> Finding {
     let path = driver.folder.path();
     match asked(driver, call, Asked::Folder).await {
-        Ok(_) => Finding::new("folder", Level::Good, format!("{path} is there")),
+        Ok(_) => Finding::new("folder", Level::Good, format!("{path} exists")),
         Err(e) if e.is_transient() => Finding::new("folder", Level::Unknown, e.message()),
         Err(e) => Finding::new("folder", Level::Bad, format!("{path}: {}", e.message())),
     }
 }
 
-/// May this user make, read and remove nodes there?
+/// Checks that this user may create, read and remove nodes there.
 async fn rights(driver: &ZkDriver, call: &Call) -> Finding {
     match asked(driver, call, Asked::Rights).await {
         Ok(Some(stat)) if stat.is_invalid() => {
@@ -105,7 +105,7 @@ async fn find_or_make(driver: &ZkDriver, link: &Link, call: &Call) -> Result<(),
     }
 }
 
-/// With a node of its own, which goes with the connection at the latest.
+/// Tries the rights on a new node, which goes with the connection at the latest.
 async fn try_rights(driver: &ZkDriver, link: &Link, call: &Call) -> Result<Stat, Failure> {
     let prefix = format!("{}/check-", driver.folder.path().trim_end_matches('/'));
     let node = CreateMode::EphemeralSequential.with_acls(driver.folder.acls());
@@ -122,11 +122,11 @@ fn tick(driver: &ZkDriver) -> Finding {
     let granted = driver.granted;
     let (shortest, longest) = (granted.shortest_ttl(), granted.longest);
     let message = format!(
-        "locks count on pings within the ensemble that take {:?} at most (?tick=); ttls from {shortest:?} to {longest:?}",
+        "locks rely on pings within the ensemble that take {:?} at most (?tick=); ttls from {shortest:?} to {longest:?}",
         granted.tick
     );
     if longest < shortest {
-        let why = "the servers grant no session that is long enough: set maxSessionTimeout there, or a shorter ?tick=";
+        let why = "the servers grant no session that is long enough: raise maxSessionTimeout there, or set a shorter ?tick=";
         return Finding::new("tick", Level::Bad, format!("{message}: {why}"));
     }
     Finding::new("tick", Level::Good, message)

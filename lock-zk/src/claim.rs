@@ -1,4 +1,4 @@
-//! A claim: one owner's business with one lock. Its attempts, their repetitions and its release go over one session.
+//! A claim of one owner on one lock. Its attempts, their repetitions and its release use one session.
 
 mod listening;
 mod renewal;
@@ -29,29 +29,30 @@ pub(crate) struct ZkClaim {
     wakes: Arc<Notify>,
     seat: Option<Seat>,
     held: Option<Held>,
-    /// Until when the holder was told that it is certain.
+    /// The deadline that the holder was told last.
     told: Option<Instant>,
+    /// The watch that wakes a waiter: on the node ahead, or on the directory.
     watching: Option<Watching>,
-    /// Of the own node, once it was renewed.
+    /// The watch on the own node, since the first renewal.
     own: Option<Watching>,
-    /// Whether `changed` is waited for.
+    /// Whether the claim waits for `changed`.
     listening: bool,
-    /// When the server first refused its release.
+    /// When the server first refused the release.
     refused_since: Option<Instant>,
 }
 
 /// A lock that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// As far as anybody has said.
+    /// It is held, as far as is known.
     Still,
-    /// Its holder has been told that somebody wants it to give up.
+    /// It was revoked, and its holder has been told.
     Revoked,
 }
 
 /// Why a call has no answer yet.
 enum Trouble {
-    /// The session is over: nothing of this claim is left.
+    /// The session is over: the claim has nothing left on the server.
     Over,
     Failed(Error),
 }
@@ -84,8 +85,8 @@ impl ZkClaim {
         Call::begin(&self.request.clock, self.request.patience)
     }
 
-    /// Takes a seat in a session that is alive. A place that it has in one that was given up is given back first, so
-    /// that it never has two.
+    /// Joins a session that is alive. If the claim has a place in a session that is not alive, it gives that back
+    /// first, so that it never has two places.
     async fn sit_down(&mut self, call: &Call) -> Result<Arc<Session>> {
         if let Some(seat) = &self.seat {
             let session = seat.session.clone();
@@ -102,7 +103,7 @@ impl ZkClaim {
         Ok(session)
     }
 
-    /// Nothing of this claim is left in its session, nor can be.
+    /// Leaves the session: the claim has no node in it, and never will have one.
     fn leave(&mut self) {
         self.place.forget();
         (self.watching, self.own) = (None, None);
@@ -139,15 +140,15 @@ impl ZkClaim {
         })
     }
 
-    /// A link on which all is known that earlier ones have done. What may still be on its way there is cut off with it,
-    /// also where an attempt was dropped before it could see to that.
+    /// Returns a link on which the effects of all earlier links are known. Cuts a link on which a request may still be
+    /// on its way, also after an attempt that was dropped before it could do so itself.
     async fn settled_link(&self, session: &Session, call: &Call) -> Result<Arc<Link>, Absent> {
         let uncertain = self.place.uncertain_up_to();
         session.cut(uncertain);
         session.link(call, uncertain).await
     }
 
-    /// One look at the queue, with a place in it where one is wanted. `None` if it has to be repeated.
+    /// Looks at the queue once, and takes a place in it if one is wanted. Returns `None` if that has to be repeated.
     async fn look(
         &mut self,
         link: &Link,
@@ -157,7 +158,7 @@ impl ZkClaim {
         let timeout = session.timeout();
         match self.place.stand(link, call, &self.request, timeout).await? {
             Stand::First { czxid } => {
-                // A zxid is never negative but where the server told none.
+                // A zxid is negative only if the server returned none.
                 let token = u64::try_from(czxid).ok().and_then(FencingToken::new);
                 let Some(token) = token else { return Err(Failure::Refused(ZkError::Unimplemented)) };
                 self.watching = None;
@@ -173,7 +174,7 @@ impl ZkClaim {
                 Ok(None)
             }
             Stand::Behind { ahead } => {
-                // Who stands there is read, too: it may be no ticket.
+                // This also reads the node ahead: it may be no ticket.
                 if self.watch(link, session, call, &ahead).await? == Ahead::Gone {
                     return Ok(None);
                 }
@@ -185,11 +186,11 @@ impl ZkClaim {
         }
     }
 
-    /// No answer came in time. What may still arrive is kept from it: the session is connected anew, which ends the old
-    /// connection on the server's side too, whatever is on its way there.
+    /// Handles a call that had no answer in time. A request that is still on its way must not arrive: the session is
+    /// reconnected, which ends the old connection on the server's side, too.
     async fn is_late(&self, link: &Link, session: &Session, call: &Call) {
         if self.place.uncertain_up_to() >= link.number {
-            // Bounded by the call; what the link answers is looked at by the release.
+            // Bounded by the call. The release looks at what the new link shows.
             self.settled_link(session, call).await.ok();
         } else if !link.was_heard_since(call.began()) {
             session.cut(link.number);
@@ -236,8 +237,8 @@ impl ZkClaim {
 }
 
 impl ZkClaim {
-    /// The server won't remove the node. It goes with its session and not before, and others wait behind it: if that
-    /// lasts for a whole ttl, the session goes.
+    /// Handles a release that the server refuses. The node goes only with its session, and others wait behind it. If
+    /// the server refuses for a whole ttl, the session is given up.
     fn is_refused(&mut self, call: &Call, refused: Error) -> Result<Release> {
         let Some(seat) = &self.seat else { return Err(refused) };
         self.sessions.fills_up(&seat.session);
@@ -284,7 +285,7 @@ impl Claim for ZkClaim {
         self.wakes.notified().await;
     }
 
-    /// The look that follows reads the own node, and watches it from then on.
+    /// Does nothing itself. The renewal that the core sends next reads the own node, and watches it from then on.
     async fn watch(&mut self) -> Result<Watched> {
         Ok(Watched::FromNowOn)
     }
@@ -319,7 +320,7 @@ impl Claim for ZkClaim {
 }
 
 impl Drop for ZkClaim {
-    /// A claim that was not released was cut short: what it has goes all the same.
+    /// Lets the session remove the node of a claim that is dropped without a release.
     fn drop(&mut self) {
         if let Some(seat) = &self.seat
             && self.place.may_be_there()

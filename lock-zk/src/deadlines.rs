@@ -1,16 +1,16 @@
-//! Until when a session is certain: what its heartbeats prove, and nothing else.
+//! Until when a session is certain: until then, the server can't have ended it. Only its heartbeats prove that.
 //!
-//! The server that leads ends a session one timeout after it has last heard of it, rounded up. It hears of it not by the
-//! requests that come through another server, but when that one answers its ping, every half tick; so a heartbeat that is
-//! answered proves that it has heard of what was sent a tick before: of the heartbeat before this one. And an answer that
-//! comes when the session may be about to end proves nothing: a server that stood still may give it and end the session
-//! in the same breath.
+//! The leader ends a session one timeout, rounded up, after it has last heard of the session. If the session is
+//! connected to another server, the leader does not hear of it by its requests, but by that server's answers to the
+//! leader's pings, every half tick. So an answered heartbeat proves that the leader has heard of what was sent a tick
+//! before: of the previous heartbeat. An answer that comes when the session may be about to end proves nothing: a
+//! server that stood still may answer and end the session right after that.
 
 use std::time::Duration;
 
 use lock_core::Instant;
 
-/// Of one session, on its client's clock.
+/// The deadlines of one session, by its client's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadlines {
     timeout: Duration,
@@ -19,7 +19,7 @@ pub(crate) struct Deadlines {
     ends: Instant,
     /// When the last heartbeat began; or connecting, if there was none yet.
     last: Instant,
-    /// When the one before it did.
+    /// When the heartbeat before the last one began.
     before: Instant,
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct Deadlines {
 pub(crate) enum Worth {
     /// The session is certain for longer.
     Proof,
-    /// It came too late to be one.
+    /// The answer came too late to be a proof.
     Nothing,
 }
 
 impl Deadlines {
-    /// Of a session that the server granted this timeout, to a request that was begun at `began`.
+    /// Begins with a session that the server granted with this timeout, after a request that began at `began`.
     pub(crate) fn new(began: Instant, timeout: Duration, tick: Duration) -> Deadlines {
         Deadlines { timeout, tick, ends: began + timeout, last: began, before: began }
     }
@@ -42,36 +42,36 @@ impl Deadlines {
         self.timeout
     }
 
-    /// Until when the session is certain.
+    /// Returns until when the session is certain.
     pub(crate) fn ends(&self) -> Instant {
         self.ends
     }
 
-    /// What is left of the session at `start`, and how much of its timeout had passed by then.
+    /// Returns what is left of the session at `start`, and how much of its timeout had passed by then.
     pub(crate) fn left_at(&self, start: Instant) -> (Duration, Duration) {
         let left = self.ends.since(start);
         (left, self.timeout.saturating_sub(left))
     }
 
-    /// When the next heartbeat is due: often enough that four fifths are certain at any time, never oftener than once a
-    /// tick.
+    /// Returns when the next heartbeat is due: often enough that four fifths of the timeout are certain at any time,
+    /// but at most once a tick.
     pub(crate) fn due(&self) -> Instant {
         self.last + (self.timeout / 10).max(self.tick)
     }
 
-    /// When the next heartbeat may begin: the pings that make it worth something come once in half a tick.
+    /// Returns when the next heartbeat may begin: it proves more only after pings, which come every half tick.
     pub(crate) fn earliest(&self) -> Instant {
         self.last + self.tick
     }
 
-    /// A heartbeat begins: it is sent after this.
+    /// Records that a heartbeat begins. It is sent after this call.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.before = self.last;
         self.last = now;
     }
 
-    /// The heartbeat that began last was answered, on whatever connection: a reconnect makes the server hear of the
-    /// session even later.
+    /// Records that the last heartbeat was answered. The connection doesn't matter: a reconnect makes the server hear
+    /// of the session even later.
     pub(crate) fn answered(&mut self, now: Instant) -> Worth {
         // By a clock of ours that runs 1 % slow, the session ends that much earlier.
         if now + self.tick + self.timeout / 100 > self.ends {
@@ -81,8 +81,8 @@ impl Deadlines {
         Worth::Proof
     }
 
-    /// The session was resumed, by a request that was begun at `began`, and this timeout granted. That proves nothing, as
-    /// no quorum had a part in it; but a shorter timeout counts from then on.
+    /// Records that the session was resumed, by a request that began at `began`, with this timeout. That proves
+    /// nothing, because no quorum took part in it. But a shorter timeout counts from then on.
     pub(crate) fn resumed(&mut self, began: Instant, granted: Duration) {
         if granted < self.timeout {
             self.timeout = granted;
@@ -122,8 +122,8 @@ mod tests {
         assert_eq!(session.ends(), at(5000), "counted from the first heartbeat, not from this one");
     }
 
-    /// The leader stood still from just after heartbeat 1 on; it answers heartbeat 2 as it wakes up, and ends the session
-    /// a hundredth of a second later.
+    /// The leader stands still right after heartbeat 1. When it goes on, it answers heartbeat 2, and ends the session a
+    /// hundredth of a second later.
     #[test]
     fn an_answer_within_a_tick_of_the_end_proves_nothing() {
         let mut session = session();
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(in_time.ends(), at(5000));
     }
 
-    /// By the server's clock, which ran faster for all of the session's life, the tick began earlier.
+    /// The server's clock ran faster for the whole life of the session, so the tick began earlier by that clock.
     #[test]
     fn a_slow_clock_takes_no_late_answer_for_one_in_time() {
         let mut session = Deadlines::new(at(0), TICK * 600, TICK);

@@ -1,4 +1,4 @@
-//! A lock's directory on the server: who stands in it, and how it comes to be.
+//! A lock's directory on the server: its queue, and how it is created.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::link::{Failure, Link};
 pub(crate) struct Folder {
     chroot: String,
     prefix: Prefix,
-    /// Who may do what with the nodes that we make.
+    /// The rights on the nodes that this client creates.
     acls: Acls<'static>,
 }
 
@@ -33,7 +33,7 @@ impl Folder {
         Directory { path: format!("{}/{component}", self.chroot), folder: self.clone() }
     }
 
-    /// Makes the folder where it is missing. It stays.
+    /// Creates the folder if it is missing. The folder stays.
     pub(crate) async fn make(&self, link: &Link, call: &Call) -> Result<(), Failure> {
         let ends = self.chroot.match_indices('/').skip(1).map(|(at, _)| at).chain([self.chroot.len()]);
         for end in ends.filter(|end| *end > 0) {
@@ -48,7 +48,7 @@ impl Folder {
     }
 }
 
-/// A lock's place.
+/// A lock's directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
     path: String,
@@ -64,17 +64,17 @@ impl Directory {
         format!("{}/{name}", self.path)
     }
 
-    /// What the path of an owner's node begins with.
+    /// Returns the beginning of the path of an owner's node.
     pub(crate) fn node_prefix(&self, owner: &Owner) -> String {
         self.node(&layout::node_prefix(owner))
     }
 
-    /// How an owner's node is made: it goes with its session, and the server numbers it.
+    /// Returns how an owner's node is created: it goes with its session, and the server numbers it.
     pub(crate) fn node_options(&self) -> CreateOptions<'static> {
         CreateMode::EphemeralSequential.with_acls(self.folder.acls)
     }
 
-    /// Asks for the directory, which the server removes some time after it has become empty.
+    /// Sends the creation of the directory. The server removes the directory some time after it has become empty.
     pub(crate) fn make_once<'a>(
         &'a self,
         link: &'a Link,
@@ -84,7 +84,7 @@ impl Directory {
         async move { making.await.map(drop) }
     }
 
-    /// What came of that: where the folder is missing, it is made.
+    /// Handles the answer to [`make_once`](Self::make_once). If the folder is missing, creates the folder.
     pub(crate) async fn is_made(
         &self,
         link: &Link,
@@ -97,12 +97,12 @@ impl Directory {
         }
     }
 
-    /// Who stands there, the first one first.
+    /// Reads the queue, the first ticket first; empty if the directory does not exist.
     pub(crate) async fn queue(&self, link: &Link, call: &Call) -> Result<Vec<Ticket>, Failure> {
         self.find_queue(link, call).await.map(Option::unwrap_or_default)
     }
 
-    /// The same; `None` if the directory is not there.
+    /// Reads the queue, the first ticket first; `None` if the directory does not exist.
     pub(crate) async fn find_queue(&self, link: &Link, call: &Call) -> Result<Option<Vec<Ticket>>, Failure> {
         let listing = link.client.list_children(&self.path);
         match link.ask(call, listing).await {
@@ -111,7 +111,7 @@ impl Directory {
         }
     }
 
-    /// The queue of those that were listed.
+    /// Returns the queue of the nodes that were listed.
     pub(crate) async fn sort(
         &self,
         link: &Link,
@@ -129,7 +129,7 @@ impl Directory {
         }
     }
 
-    /// Sorts the last `count` by when they were created.
+    /// Sorts the last `count` tickets by their creation.
     async fn sort_unnumbered(
         &self,
         link: &Link,
@@ -145,7 +145,7 @@ impl Directory {
         let read = link.ask(call, reading.commit()).await?;
         let created = read.into_iter().zip(unnumbered).filter_map(|(read, ticket)| match read {
             MultiReadResult::Data { stat, .. } => Some((stat.czxid, ticket)),
-            // It has gone meanwhile.
+            // The node has gone meanwhile.
             _ => None,
         });
         let mut created: Vec<(i64, Ticket)> = created.collect();
@@ -155,7 +155,8 @@ impl Directory {
     }
 }
 
-/// Two may make a node at the same time: one of them is told that it is there.
+/// Takes an existing node for a created one: two clients may create it at the same time, and one is told that it
+/// exists.
 fn made<T>(outcome: Result<T, Failure>) -> Result<(), Failure> {
     match outcome {
         Ok(_) | Err(Failure::Refused(ZkError::NodeExists)) => Ok(()),

@@ -1,4 +1,4 @@
-//! The driver: opens claims, shows who holds and waits, takes locks from their holders.
+//! The driver: opens claims, inspects holders and waiters, revokes locks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::link::{Failure, Link, Process, Site};
 use crate::session::{Sessions, not_opened};
 use crate::settings::ZooKeeper;
 
-/// One ensemble.
+/// The driver of one ensemble.
 #[derive(Debug)]
 pub(crate) struct ZkDriver {
     pub(crate) folder: Arc<Folder>,
@@ -45,7 +45,7 @@ impl ZkDriver {
         let (runtime, process) = (Handle::current(), Process::this());
         let site = Site { reach: Arc::new(reach), clock: clock.clone(), random, runtime, process };
         let call = Call::begin(&clock, patience);
-        // Nobody says which timeouts are granted but by granting them.
+        // A server shows which timeouts it grants only by granting them: ask for the shortest and for the longest.
         let shortest = tick.saturating_mul(2).min(FOR_EVER);
         let (short, long) = tokio::join!(
             Link::open(&site, 1, shortest, None, &call),
@@ -66,9 +66,10 @@ impl ZkDriver {
         })
     }
 
-    /// Everybody who stands in the queue, with what their nodes say.
+    /// Reads all tickets of the queue, with their data.
     async fn read(directory: &Directory, link: &Link, call: &Call) -> Result<Vec<Standing>, Failure> {
-        // So that what somebody else was answered before is seen here, whichever servers the two are connected to.
+        // After this, the read shows all that another client was told before, whichever servers the two are connected
+        // to.
         let syncing = link.client.sync("/");
         let queue = directory.queue(link, call);
         link.ask(call, syncing).await?;
@@ -84,14 +85,14 @@ impl ZkDriver {
                 MultiReadResult::Data { data, stat } => {
                     Some(Standing { name: ticket.name.clone(), said: Said::parse(&data), stat })
                 }
-                // It has gone meanwhile.
+                // The node has gone meanwhile.
                 _ => None,
             }));
         }
         Ok(standing)
     }
 
-    /// Writes into the holder's node, or removes it, if it is still the one that was shown.
+    /// Marks the holder's node as revoked, or removes it, if it is still the node that was shown.
     async fn revoke_on(
         directory: &Directory,
         revocation: &Revocation,
@@ -120,7 +121,7 @@ impl ZkDriver {
             };
             match outcome {
                 Ok(()) => return Ok(Ok(revoked)),
-                // Somebody else was quicker.
+                // Another client has changed the node first.
                 Err(Failure::Refused(ZkError::BadVersion | ZkError::NoNode)) => {}
                 Err(failure) => return Err(failure),
             }
@@ -128,10 +129,10 @@ impl ZkDriver {
     }
 }
 
-/// So many nodes are read in one request.
+/// How many nodes are read in one request, at most.
 const AT_ONCE: usize = 500;
 
-/// A node in a queue.
+/// A node in a queue, as it was read.
 #[derive(Debug)]
 struct Standing {
     name: String,
@@ -149,15 +150,15 @@ impl Standing {
             owner: self.shown(),
             label: self.said.label().map(str::to_owned),
             token: u64::try_from(self.stat.czxid).ok().and_then(FencingToken::new),
-            // The server tells its wall clock of then, and not that of now.
+            // The server tells when the node was created by its wall clock, but not what that clock shows now.
             since: None,
-            // While its session is kept, it does not end.
+            // The lease does not end while its session is kept.
             expires_in: None,
         }
     }
 }
 
-/// A question changes nothing, whatever became of it.
+/// Marks the error of a read as not done: a read changes nothing, even if its outcome is unknown.
 pub(crate) fn not_done(error: Error) -> Error {
     match error.is_transient() {
         true => Error::unavailable(Done::No, error.message()).with_source(error),
@@ -167,7 +168,8 @@ pub(crate) fn not_done(error: Error) -> Error {
 
 fn is_foreign(name: &str) -> Error {
     Error::unsupported(format!(
-        "{name} is the node of {}: it would not hear of it. Breaking it now (--now) removes the node, and two may run",
+        "{name} is the node of {}, which would not notice a revoke. Breaking it now (--now) removes the node, and two may \
+         run",
         layout::maker(name)
     ))
 }

@@ -1,12 +1,13 @@
-//! What the client's errors mean: was it the server that said so, will it pass, what is to be done.
+//! Classifies errors of the `zookeeper-client` crate: whether the server has answered, whether the error passes by
+//! itself, and what the user should do.
 
 use std::time::Duration;
 
 use lock_core::{Done, Error};
 use zookeeper_client::Error as ZkError;
 
-/// Whether the server has answered: then what was asked was not done, but for what the error itself says. All else means
-/// that the connection broke, and nobody knows.
+/// Whether an error is the server's answer: then the request was not done, except for what the error itself says. All
+/// other errors mean that the connection broke, and that the outcome is unknown.
 pub(crate) fn is_answer(error: &ZkError) -> bool {
     use ZkError::{
         BadArguments, BadVersion, InvalidAcl, MarshallingError, NoAuth, NoChildrenForEphemerals, NoNode,
@@ -15,7 +16,7 @@ pub(crate) fn is_answer(error: &ZkError) -> bool {
     };
     matches!(
         error,
-        // The last two are the client's own: it has not asked.
+        // The last two are the crate's own: it has sent nothing.
         NoNode
             | NodeExists
             | BadVersion
@@ -34,50 +35,50 @@ pub(crate) fn is_answer(error: &ZkError) -> bool {
     )
 }
 
-/// What the server said instead of doing it.
+/// Converts a refusal of the server.
 pub(crate) fn refused(error: ZkError) -> Error {
-    let said = format!("the server refused: {error}");
+    let said = format!("the server refused the request: {error}");
     let outcome = match &error {
         ZkError::NoAuth => Error::rejected(format!(
-            "{said}; this user needs the rights create, read, write and delete where the locks are. Give who it is in \
-             the URL, zk://user:password@host/, and let all clients be the same user"
+            "{said}; this user needs the rights create, read, write and delete where the locks are. Give user and \
+             password in the URL, zk://user:password@host/, the same ones for all clients"
         )),
         ZkError::Throttled | ZkError::NotReadOnly => Error::unavailable(Done::No, said),
         ZkError::Unimplemented => {
             Error::rejected(format!("{said}; it has to be ZooKeeper {OLDEST} or later"))
         }
         ZkError::NoChildrenForEphemerals => {
-            Error::rejected(format!("{said}; the folder of the locks is another client's ephemeral node"))
+            Error::rejected(format!("{said}; the folder of the locks is an ephemeral node, use another one"))
         }
         ZkError::QuotaExceeded => {
-            Error::rejected(format!("{said}; raise the quota of the folder, or take another"))
+            Error::rejected(format!("{said}; raise the quota of the folder, or use another one"))
         }
         _ => Error::rejected(said),
     };
     outcome.with_source(error)
 }
 
-/// A node that looks like a ticket and that no session keeps.
+/// The error for a node that looks like a ticket but belongs to no session.
 pub(crate) fn stray(path: &str) -> Error {
     Error::rejected(format!(
-        "the node {path} belongs to no session: no lock client has made it, and it would stand before everybody for \
-         ever; delete it"
+        "the node {path} belongs to no session: no lock client has created it, and it would block the lock for ever; \
+         delete it"
     ))
 }
 
-/// The first version with everything that we ask for.
+/// The first version that knows all requests of this library.
 pub(crate) const OLDEST: &str = "3.5";
 
-/// Why there is no connection. Nothing was asked on it.
+/// Converts the error of connecting. Nothing was sent on the connection.
 pub(crate) fn connecting(error: ZkError, patience: Duration) -> Error {
     let outcome = match &error {
         ZkError::AuthFailed => Error::rejected(
-            "the server refused the user or the password, or asks for a way to log in that this library has not",
+            "the server refused the user or the password, or asks for a login that this library doesn't support",
         ),
         ZkError::BadArguments(what) => {
             Error::invalid(format!("the servers' addresses can't be used: {what}"))
         }
-        // Tried again and again.
+        // `Link::open` has repeated these until the call was over.
         ZkError::NoHosts | ZkError::Timeout => {
             let said = format!("no server of these could be reached within {patience:?}: {error}");
             Error::unavailable(Done::No, said)
@@ -87,7 +88,7 @@ pub(crate) fn connecting(error: ZkError, patience: Duration) -> Error {
     outcome.with_source(error)
 }
 
-/// A server from before `create2` told no zxid, of which tokens are made.
+/// The error for a server without `create2`: it returns no zxid for a new node, and tokens are made of that.
 pub(crate) fn too_old() -> Error {
     Error::rejected(format!("the server is too old; it has to be ZooKeeper {OLDEST} or later"))
 }

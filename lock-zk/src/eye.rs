@@ -1,5 +1,5 @@
-//! A connection that only looks and writes for others: for who asks without a claim. Its session has nothing on the
-//! server, and is replaced when it breaks.
+//! The connection for calls without a claim (inspect, revoke, check). Its session has no locks on the server, and is
+//! replaced when the connection breaks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,15 +11,16 @@ use crate::errors;
 use crate::link::{Failure, Link, Site};
 use crate::session::not_opened;
 
+/// The connection for calls without a claim.
 #[derive(Debug)]
 pub(crate) struct Eye {
     site: Site,
     current: Mutex<Arc<Link>>,
-    /// One connects at a time.
+    /// Locked by the call that connects: one at a time.
     connecting: tokio::sync::Mutex<()>,
 }
 
-/// Longer than any server grants: its session is as long as one can be. It keeps nothing there.
+/// A timeout that is longer than any server grants, so that the server grants its longest. The session holds no locks.
 pub(crate) const FOR_EVER: Duration = Duration::from_millis(i32::MAX as u64);
 
 impl Eye {
@@ -28,8 +29,8 @@ impl Eye {
         Eye { site, current, connecting }
     }
 
-    /// What came of a request on `link`; nothing if that is broken: then it is asked again, on another one, so that it
-    /// must not matter if it is done twice.
+    /// Returns the outcome of a request on `link`; `None` if the link is broken. The caller then sends the request
+    /// again on another link, so it must be harmless to do it twice.
     pub(crate) async fn settle<T>(
         &self,
         link: &Link,
@@ -47,7 +48,7 @@ impl Eye {
         if call.is_over() { Err(call.out_of_time(Done::Unknown)) } else { Ok(None) }
     }
 
-    /// A link that works, as far as anybody knows.
+    /// Returns a link that works, as far as is known. Connects if there is none.
     pub(crate) async fn link(&self, call: &Call) -> Result<Arc<Link>> {
         if let Some(link) = self.alive() {
             return Ok(link);
@@ -59,7 +60,7 @@ impl Eye {
         let opened = Link::open(&self.site, 1, FOR_EVER, None, call).await;
         let link = Arc::new(opened.map_err(|why| not_opened(why, call))?);
         let old = std::mem::replace(&mut *self.current(), link.clone());
-        // It would go on by itself.
+        // Its client would reconnect by itself.
         old.end().await;
         drop(one);
         Ok(link)

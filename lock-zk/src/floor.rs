@@ -1,5 +1,5 @@
-//! The very requests of uncontended names and of two who take turns, for the benchmark's floor. Not for users: they change
-//! with the nodes.
+//! The requests that the library sends for a free lock, and for two owners that take turns, for the benchmark `floor`
+//! (the raw client with the same requests). Not for users: they change with the layout of the nodes.
 
 use std::time::Duration;
 
@@ -8,32 +8,32 @@ use zookeeper_client::{Acls, CreateMode, CreateOptions};
 
 use crate::layout;
 
-/// The directory of a name, below the root.
+/// Returns the directory of a name, below the root.
 pub fn directory(name: &str) -> String {
     format!("/{}", layout::component(name))
 }
 
-/// How a directory is made.
+/// Returns how a directory is created.
 pub fn directory_options() -> CreateOptions<'static> {
     CreateMode::Container.with_acls(Acls::anyone_all())
 }
 
-/// The path that an owner's node in this directory begins with.
+/// Returns the beginning of the path of an owner's node in this directory.
 pub fn node(directory: &str, owner: &Owner) -> String {
     format!("{directory}/{}", layout::node_prefix(owner))
 }
 
-/// How a node is made.
+/// Returns how a node is created.
 pub fn node_options() -> CreateOptions<'static> {
     CreateMode::EphemeralSequential.with_acls(Acls::anyone_all())
 }
 
-/// What it holds.
+/// Returns the data of a node.
 pub fn data(timeout: Duration) -> Vec<u8> {
     layout::data(&Label::new("lock-bench"), timeout)
 }
 
-/// Of these children, the one right before the node of this name; nothing if that is the first.
+/// Returns the child right before the node of this name; `None` if that is the first.
 pub fn before(children: Vec<String>, name: &str) -> Option<String> {
     let queue = layout::queue(children);
     let at = queue.iter().position(|ticket| ticket.name == name)?;

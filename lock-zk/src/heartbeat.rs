@@ -1,4 +1,5 @@
-//! The task that keeps a session: heartbeats while it is used, another connection when one breaks, the feed of its watches.
+//! The task that keeps a session: it sends heartbeats while the session is used, opens another connection when one
+//! breaks, and waits for the session's watches.
 
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
@@ -19,7 +20,7 @@ use crate::watches::Watch;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Keeps a session until it is idle, over, or no proof came in time and nothing of any claim is left in it.
+/// Keeps a session until it is idle or over, or until no proof came in time and no claim has anything left in it.
 pub(crate) async fn keep(
     session: Arc<Session>,
     mut link: Arc<Link>,
@@ -37,7 +38,7 @@ pub(crate) async fn keep(
                 keeper.close(link).await;
             }
             Ended::Idle => {
-                // The last handle closes the session.
+                // Dropping the last handle of the link closes the session.
                 keeper.session.end(State::Closed);
                 keeper.session.enter(Phase::Between);
                 return;
@@ -62,14 +63,17 @@ struct Keeper {
     tick: Duration,
 }
 
-/// Why a connection is not served any more.
+/// Why the task stopped serving a connection.
 enum Ended {
+    /// The session is to be closed.
     Idle,
+    /// The connection broke, or was cut.
     Broken,
 }
 
 impl Keeper {
-    /// Serves a connection for as long as it lives. Whatever waits on it has been dropped when this returns.
+    /// Serves a connection until it breaks or the session is to be closed. All futures that wait on it have been
+    /// dropped when this returns.
     async fn serve(&mut self, link: &Arc<Link>) -> Ended {
         let (session, clock) = (self.session.clone(), self.clock.clone());
         let mut cuts = session.cuts.subscribe();
@@ -96,7 +100,7 @@ impl Keeper {
                 Some(()) = chores.next(), if !chores.is_empty() => {}
                 answered = answer(&mut heartbeat), if heartbeat.is_some() => {
                     heartbeat = None;
-                    // The server told of what had happened to the nodes before it answered: so do we.
+                    // The server reports events of nodes before it answers. Claims are told in the same order.
                     while let Ok(watch) = self.arriving.try_recv() {
                         take_over(watch, link, &chores);
                     }
@@ -123,7 +127,7 @@ impl Keeper {
                 () = clock.sleep_until(deadlines.ends()), if state == State::Alive => {
                     self.retire();
                 }
-                // Its holders know that they hold no more: from now on others may.
+                // The holders know that their locks are lost, so from now on other clients may take them.
                 () = clock.sleep_until(deadlines.ends()), if session.is_given_up() => {}
                 () = clock.sleep_until(next), if state == State::Alive && heartbeat.is_none() => {
                     if !wanted && self.is_idle() {
@@ -137,20 +141,20 @@ impl Keeper {
         }
     }
 
-    /// Whether claims are left in a session that is to be closed. Their calls end with the server's word that it is over,
-    /// and not before: what they have in it may be there until then.
+    /// Whether claims are left in a session that is to be closed. Their calls end only when the server says that the
+    /// session is over: until then their nodes may exist.
     fn is_awaited(&self) -> bool {
         self.session.state() == State::Retired && !self.session.is_left()
     }
 
-    /// Closes the session. Whether that has arrived, the next attempt to resume it tells.
+    /// Closes the session. The next attempt to resume it shows whether the server has closed it.
     async fn close(&mut self, link: Arc<Link>) {
-        // Each of them keeps the connection open.
+        // Each watch keeps the connection open.
         while self.arriving.try_recv().is_ok() {}
         link.close(self.session.timeout()).await;
     }
 
-    /// Connects the session anew, for as long as that is worth it.
+    /// Reconnects the session. Repeats that until it succeeds, or until the session is over or not needed (`None`).
     async fn resume(&self, last: u64) -> Option<Arc<Link>> {
         let session = &self.session;
         let mut failures = 0;
@@ -196,19 +200,21 @@ impl Keeper {
         let call = Call::begin(&self.clock, session.timeout() / 3);
         let link =
             Link::open(&session.site, number, session.timeout(), Some(session.info.clone()), &call).await?;
-        // What is read from now on is what was written before the session was resumed, or newer.
+        // After this, reads return what was written before the session was resumed, or newer data.
         match link.ask(&call, link.client.sync("/")).await {
             Ok(()) => Ok(link),
             Err(_) => {
-                // Only dropped, it would close the session.
+                // Dropping the link without this would close the session.
                 link.end().await;
                 Err(NotOpened::Late)
             }
         }
     }
 
-    /// Between two attempts to resume the session. Each of them makes the server keep it for a timeout, even if we don't
-    /// hear of it. One that is not certain any more has to be able to end, so that others can have its locks.
+    /// Waits between two attempts to resume the session.
+    ///
+    /// Each attempt makes the server keep the session for one more timeout, even if its answer doesn't arrive. A
+    /// session that is not certain any more must be able to end, so that other clients can take its locks.
     async fn pause(&self, failures: u32) {
         let session = &self.session;
         if session.state() == State::Alive {
@@ -236,7 +242,7 @@ impl Keeper {
         }
     }
 
-    /// Resolves when the session is not certain any more; never, if that is known already.
+    /// Resolves when the session is not certain any more. Never resolves if the session is not alive already.
     async fn over(&self) {
         if self.session.state() != State::Alive {
             std::future::pending::<()>().await;
@@ -256,7 +262,7 @@ impl Keeper {
     }
 }
 
-/// Waits for a watch, if it is of this connection.
+/// Lets the task wait for a watch, if it belongs to this connection.
 fn take_over(watch: Watch, link: &Link, chores: &FuturesUnordered<Boxed<()>>) {
     if watch.link == link.number {
         chores.push(Box::pin(watch.fire()));
@@ -265,12 +271,14 @@ fn take_over(watch: Watch, link: &Link, chores: &FuturesUnordered<Boxed<()>>) {
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// Whether a session is to be left: it is not needed, or was given up, and its holders know that they hold no more.
+/// Whether a session is to be closed: it is not needed, or it was given up and its holders know that their locks are
+/// lost.
 fn is_over(session: &Session) -> bool {
     is_unneeded(session) || session.is_given_up() && !session.is_certain()
 }
 
-/// Whether the session is not needed any more: its client has gone, or it was retired, and nothing of any claim is in it.
+/// Whether the session is not needed any more: its client was dropped, or it was retired and no claim has anything left
+/// in it.
 fn is_unneeded(session: &Session) -> bool {
     match session.state() {
         State::Closed => true,
@@ -286,13 +294,15 @@ enum Answered {
     No,
 }
 
-/// One heartbeat: a write, so that a quorum has a part in it. What it checks need not be there, nor be ours to read: a
-/// refusal is written as well, and answered only then. It is waited for while anybody is answered: a connection's answers
-/// come in the order of what was asked, and others may have asked much.
+/// Sends one heartbeat, and waits for its answer. A heartbeat is a write, so that a quorum takes part in it.
+///
+/// The node that it checks need not exist or be readable: the server writes a refusal as well, and answers only then.
+/// The answer is waited for as long as the connection answers other requests: answers come in the order of the
+/// requests, and many may have been sent before this one.
 async fn beat(session: Arc<Session>, link: Arc<Link>) -> Answered {
     let mut writer = link.client.new_multi_writer();
     if writer.add_check_version(&session.checked, ANY_VERSION).is_err() {
-        return Answered::No; // not a path: it was one when the client was opened
+        return Answered::No; // not a valid path, which was checked when the client was opened
     }
     let writing = writer.commit();
     let mut answer = pin!(async {
@@ -302,7 +312,7 @@ async fn beat(session: Arc<Session>, link: Arc<Link>) -> Answered {
         }
     });
     loop {
-        // So that neither a lost answer nor a lost connection is the end.
+        // A part of the timeout, so that the session survives a lost answer and a lost connection.
         let call = Call::begin(&session.site.clock, session.timeout() / 4);
         match link.ask(&call, answer.as_mut()).await {
             Ok(()) => return Answered::Yes,
@@ -332,11 +342,12 @@ async fn sleep_until(clock: &Clock, at: Option<Instant>) {
     }
 }
 
-/// Removes what a claim has left that was cut short. If that has no answer, the next connection is asked.
+/// Removes the nodes of a claim that was dropped without a release. If there is no answer, the next connection is
+/// tried.
 async fn clear(session: Arc<Session>, link: Arc<Link>, mut place: Place) {
     let call = Call::begin(&session.site.clock, session.timeout() / 4);
     match place.give_up(&link, &call).await {
-        // What was refused goes with the session.
+        // A node whose removal was refused goes with the session.
         Ok(_) | Err(Failure::Refused(_) | Failure::Stray(_)) => {}
         Err(Failure::Broken | Failure::Late) => return session.cut(link.number),
     }
@@ -344,7 +355,7 @@ async fn clear(session: Arc<Session>, link: Arc<Link>, mut place: Place) {
     session.left.notify_one();
 }
 
-/// Deletes the node of a revoked holder. If the connection breaks, the next one is asked.
+/// Deletes the node of a revoked holder. If the connection breaks, the next one is tried.
 async fn execute(session: Arc<Session>, link: Arc<Link>, path: String) {
     match link.client.delete(&path, None).await {
         Ok(()) => session.is_executed(&path),

@@ -1,28 +1,29 @@
-//! What this very ensemble guarantees.
+//! What this ensemble guarantees.
 
 use std::time::Duration;
 
 use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 
-/// Which timeouts the servers grant, and how long a ping takes among them at most.
+/// The timeouts that the servers grant, and how long a ping between them takes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub(crate) tick: Duration,
     pub(crate) longest: Duration,
 }
 
-/// A session is proven four times in its timeout at least, and never more than once a tick.
+/// The shortest ttl in ticks: a session is proven at least four times in its timeout, and at most once a tick.
 const TICKS: u32 = 4;
 
-const CLOCK: &str = "Java's monotonic clock of the server that leads; nobody sets it. While a leader runs and its link to \
-    the server that we are connected to is not dead, a ping between them and its answer take less than a tick (?tick=); \
-    if they take longer, a lock may end before its holder is told, and only the token is between two holders";
+const CLOCK: &str = "Java's monotonic clock of the leading server, which can't be set. What is assumed: while a leader \
+    runs and its link to the server of this client's connection is not dead, a ping between them and its answer take less \
+    than a tick (?tick=); if they take longer, a lock may end before its holder is told, and only the fencing token tells \
+    two holders apart";
 
 impl Granted {
-    /// By the timeouts that the server granted, when it was asked for two ticks and for the longest.
+    /// Derives it from the timeouts that the server granted when it was asked for two ticks and for the longest.
     pub(crate) fn new(tick: Duration, shortest: Duration, longest: Duration) -> Granted {
-        // A server grants two ticks of its own at least, unless its configuration says otherwise.
+        // A server grants at least two of its own ticks, unless its configuration says otherwise.
         Granted { tick: tick.max(shortest / 2), longest }
     }
 
@@ -36,7 +37,7 @@ impl Granted {
             server,
             identity: None,
             fencing: Fencing::UntilAMajorityLosesItsData {
-                and: "no older copy of the data is restored, nor the ensemble set up anew".to_owned(),
+                and: "no older copy of the data is restored, and the ensemble is not set up again".to_owned(),
             },
             lease: Lease::Session,
             fair: Fair::PerProcess,
@@ -45,7 +46,7 @@ impl Granted {
             max_ttl: self.longest.max(self.shortest_ttl()),
             clock: CLOCK,
             data_loss: "a minority of the servers may be lost; without a majority nothing is granted, renewed or \
-                        released, and sessions end. Lost altogether, every lock is free, and tokens begin anew"
+                        released, and sessions end. If all data is lost, every lock is free, and tokens start again"
                 .to_owned(),
             requests_per_hand_over: 4,
         }
@@ -63,6 +64,6 @@ mod tests {
             |tick, shortest| Granted::new(millis(tick), millis(shortest), millis(40_000)).shortest_ttl();
         assert_eq!(granted(200, 400), millis(800));
         assert_eq!(granted(200, 4000), millis(8000));
-        assert_eq!(granted(2000, 4000), millis(8000), "a server that grants less is taken by its tick");
+        assert_eq!(granted(2000, 4000), millis(8000), "for a server that grants less, the given tick counts");
     }
 }

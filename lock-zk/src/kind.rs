@@ -1,21 +1,22 @@
-//! What a node in a lock's directory is. Its name alone doesn't tell: what no session keeps is no ticket, and would never
-//! go.
+//! The kind of a node in a lock's directory. The name alone doesn't decide it: a node that no session keeps is no
+//! ticket, and would never go.
 
 use zookeeper_client::Stat;
 
 use crate::layout;
 
+/// The kind of a node in a lock's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A place in the queue. It goes with its session.
     Ticket,
-    /// The directory of another lock, or whatever else ends in ten digits: it is passed over.
+    /// The directory of another lock, or another node whose name ends in ten digits: it is passed over.
     Other,
-    /// Named as lock clients name their tickets, and made to stay: the one that made it has to remove it.
+    /// A node with the name of a ticket that no session keeps: its creator has to remove it.
     Stray,
 }
 
-/// What the server shows as the owner of a node that it removes itself, once that is empty.
+/// The owner that the server shows for a container: a node that the server removes once it is empty.
 const CONTAINER: i64 = i64::MIN;
 
 impl Kind {

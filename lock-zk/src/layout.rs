@@ -1,7 +1,7 @@
-//! What locks are called on the server, and in which order their nodes stand: Curator's layout.
+//! The names of locks on the server, and the order of their nodes: Curator's layout.
 //!
-//! A lock is a directory; who holds it or waits for it has a node there, `_c_<uuid>-lock-<sequence>`, ephemeral and
-//! numbered by the server. The uuid is the owner, so that a node is found whose creation was not answered.
+//! A lock is a directory. A holder or a waiter has a node there, `_c_<uuid>-lock-<sequence>`, ephemeral and numbered by
+//! the server. The uuid is the owner, so that a node whose creation was not answered can be found.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use lock_core::{Label, Owner, OwnerBytes};
 
 /// What Curator's mutex puts before the sequence.
 const MARK: &str = "lock-";
-/// What kazoo's does.
+/// What kazoo's lock puts before the sequence.
 const KAZOOS: &str = "__lock__";
-/// What asks a holder to give up, in Curator and here: how the data of its node begin.
+/// The beginning of the data of a node whose holder is asked to give up, in Curator and here.
 const REVOKED: &str = "__REVOKE__";
-/// How our own data begin: the layout's version, and what people and revokes want to know.
+/// The beginning of our own data: the layout's version. The session's timeout and the label follow.
 const OURS: &str = "onelock/1 ";
 
-/// The name as one component of a path, and no other name's: what ZooKeeper refuses there, and `%`, becomes `%` and two
-/// digits for each byte. A plain name stays as it is.
+/// Returns the name as one component of a path. Different names have different components. A character that ZooKeeper
+/// refuses there, and `%`, becomes `%` and two hex digits for each byte. A plain name stays as it is.
 pub(crate) fn component(name: &str) -> String {
-    // These two lead elsewhere, and the third is the server's own.
+    // The first two are relative paths, and the third is reserved for the server.
     if matches!(name, "." | ".." | "zookeeper") {
         return escaped(name.char_indices().map(|(at, c)| (c, at == 0 || c == '.')));
     }
@@ -41,31 +41,31 @@ fn escaped(chars: impl Iterator<Item = (char, bool)>) -> String {
     out
 }
 
-/// Whether a component can't have this character. The server looks at UTF-16: what takes two units there is refused.
+/// Whether a component can't have this character. The server looks at UTF-16, and refuses characters of two units.
 pub(crate) fn is_refused(c: char) -> bool {
     matches!(c, '/' | '%' | '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
 
-/// The beginning of the name of an owner's node, which the server completes by the sequence.
+/// Returns the beginning of the name of an owner's node. The server appends the sequence.
 pub(crate) fn node_prefix(owner: &Owner) -> String {
     let hex = owner.to_string();
     let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
     format!("_c_{a}-{b}-{c}-{d}-{e}-{MARK}")
 }
 
-/// A node in a lock's directory.
+/// A node in a lock's queue: the place of a holder or of a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) name: String,
-    /// Its place in the queue; none where the counter has overflowed and numbers no more.
+    /// Its number in the queue; `None` if the server's counter has overflowed.
     pub(crate) sequence: Option<i32>,
 }
 
-/// The last number that the server counts up to: the next one it gives again and again.
+/// The last number that the server gives only once. It gives the next number again and again.
 const LAST_SEQUENCE: i32 = i32::MAX - 1;
 
 impl Ticket {
-    /// A node that stands in the queue; other nodes of the directory do not.
+    /// Returns the ticket of a node that is in the queue; `None` for other nodes of the directory.
     fn parse(name: String) -> Option<Ticket> {
         let digits = match name.rfind(MARK) {
             Some(at) => &name[at + MARK.len()..],
@@ -77,36 +77,36 @@ impl Ticket {
     }
 }
 
-/// Who stands in the queue, the first one first. Those without a number stand last, and among themselves by when they
-/// were created, which [`unnumbered`] have to be asked for.
+/// Returns the queue, the first ticket first. Tickets without a number are last, in the order of their creation: the
+/// caller has to read that for those that [`unnumbered`] returns.
 pub(crate) fn queue(children: Vec<String>) -> Vec<Ticket> {
     let mut queue: Vec<Ticket> = children.into_iter().filter_map(Ticket::parse).collect();
     queue.sort_by_key(|ticket| ticket.sequence.unwrap_or(i32::MAX));
     queue
 }
 
-/// Those of the queue that the counter numbered no more, if there are several.
+/// Returns the tickets without a number, if there are several.
 pub(crate) fn unnumbered(queue: &[Ticket]) -> &[Ticket] {
     let from = queue.iter().position(|ticket| ticket.sequence.is_none()).unwrap_or(queue.len());
     if queue.len() - from > 1 { &queue[from..] } else { &[] }
 }
 
-/// Whether lock clients name their nodes like that, and not only some other end in ten digits.
+/// Whether lock clients name their nodes like this. Other nodes may also end in ten digits.
 pub(crate) fn is_marked(name: &str) -> bool {
     name.contains(MARK) || name.contains(KAZOOS)
 }
 
-/// Whose a node is that is not one of ours.
+/// Returns the kind of client that has created a foreign node.
 pub(crate) fn maker(name: &str) -> &'static str {
     if name.contains(KAZOOS) { "kazoo" } else { "another client" }
 }
 
-/// What we write into a node.
+/// Returns the data of a node of ours.
 pub(crate) fn data(label: &Label, timeout: Duration) -> Vec<u8> {
     format!("{OURS}timeout={} {label}", timeout.as_millis()).into_bytes()
 }
 
-/// What a revoke at the holder's deadline writes into its node, instead.
+/// Returns the data that a revoke at the holder's deadline writes into the holder's node.
 pub(crate) fn revocation(by: &Owner, label: &Label, timeout: Duration) -> Vec<u8> {
     format!("{REVOKED} by={by} timeout={} {label}", timeout.as_millis()).into_bytes()
 }
@@ -118,11 +118,11 @@ pub(crate) fn is_revoked(data: &[u8]) -> bool {
 /// What a node's data say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// One of ours.
+    /// The node is ours.
     Ours { label: String, timeout: Duration },
-    /// One of ours that was revoked.
+    /// The node is ours, and was revoked.
     Revoked { by: String, label: String, timeout: Duration },
-    /// Another client's, whoever has asked it to give up.
+    /// The data are another client's, also if they ask the holder to give up.
     Foreign,
 }
 
@@ -152,7 +152,7 @@ impl Said {
         }
     }
 
-    /// Of the session of one of ours.
+    /// Returns the timeout of the session, for a node of ours.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         match self {
             Said::Ours { timeout, .. } | Said::Revoked { timeout, .. } => Some(*timeout),
@@ -161,7 +161,8 @@ impl Said {
     }
 }
 
-/// The owner that people are shown: the node, and by whom it was revoked, since the lock is no longer its owner's then.
+/// Returns the owner as it is shown: the node's name, and the revoker if it was revoked. The lock is then no longer the
+/// former owner's.
 pub(crate) fn shown(name: &str, said: &Said) -> OwnerBytes {
     let shown = match said {
         Said::Revoked { by, .. } => format!("{name} revoked by {by}"),
@@ -259,7 +260,7 @@ mod tests {
         let queue = queue(children.map(String::from).to_vec());
         assert_eq!(names(&queue[..2]), ["d-lock-0000000007", "c-lock-2147483646"]);
         assert_eq!(unnumbered(&queue).len(), 3);
-        assert!(unnumbered(&queue[..3]).is_empty(), "one needs nobody to be compared with");
+        assert!(unnumbered(&queue[..3]).is_empty(), "a single one needs no comparison");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Locks on ZooKeeper (3.5 or later): one server, or an ensemble.
 //!
-//! Each lock is a directory in Curator's layout: the lock `invoices` in the folder `/app` is the one of
-//! `new InterProcessMutex(client, "/app/invoices")`. Who asks for it has an ephemeral node there, and the first one holds
-//! it. All locks of a client that ask for the same ttl share a session with that timeout.
+//! Each lock is a directory in Curator's layout: the lock `invoices` in the folder `/app` is the lock of
+//! `new InterProcessMutex(client, "/app/invoices")`. Each owner that asks for the lock has an ephemeral node there, and
+//! the owner of the first node holds it. All locks of a client with the same ttl share a session with that timeout.
 //!
 //! ```no_run
 //! # async fn example() -> lock_core::Result<()> {
@@ -17,8 +17,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Until when a lock is certain is counted from heartbeats that a quorum has acknowledged, and less than the server would
-//! give: [`Client::info`] says under which assumption. The token is the lock's zxid, which rises whatever the clocks do.
+//! A holder's deadline is counted from heartbeats that a quorum has acknowledged, and comes before the server's own end
+//! of the session. [`Client::info`] says under which assumption. The fencing token is the lock's zxid, which rises
+//! regardless of the clocks.
 
 mod check;
 mod claim;
@@ -45,13 +46,32 @@ pub use settings::ZooKeeper;
 #[doc(inline)]
 pub use zookeeper_client;
 
-/// Opens a client of the ensemble that `url` names, with everything by default. See [`ZooKeeper::from_url`] for URLs, and
-/// [`ZooKeeper::open`] for errors.
+/// Opens a client of the ensemble that `url` names, with default options.
+///
+/// [`ZooKeeper::from_url`] describes the URL.
+///
+/// # Errors
+///
+/// As [`ZooKeeper::from_url`] and [`ZooKeeper::open`].
+///
+/// # Cancel safety
+///
+/// As [`ZooKeeper::open`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
 
-/// Opens a client of the ensemble that `url` names. A patience in the URL comes before one in the options.
+/// Opens a client of the ensemble that `url` names, with these options.
+///
+/// A patience in the URL takes precedence over one in the options.
+///
+/// # Errors
+///
+/// As [`ZooKeeper::from_url`] and [`ZooKeeper::open`].
+///
+/// # Cancel safety
+///
+/// As [`ZooKeeper::open`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     ZooKeeper::from_url(url)?.open(options).await
 }

@@ -1,9 +1,9 @@
-//! A session's connection: one client of the protocol for each, which ends with it.
+//! A session's connection. Each connection has a client of the `zookeeper-client` crate for itself, which ends with it.
 //!
-//! The client that we use goes on by itself when a connection breaks: it makes another, sends what was waiting, whoever
-//! waits for it, and gives the session up by its own clock. None of this suits a lock. So each of its connections is
-//! ended when it breaks, or when an attempt has been on its way for too long, and the session goes on with the next one:
-//! what was sent on the old one and has not been carried out by then never will be.
+//! When a connection breaks, the crate's client goes on by itself: it opens another connection, sends the requests that
+//! were waiting, even if their callers have gone, and gives the session up by its own clock. Locks can't rely on that.
+//! So a client is ended when its connection breaks, or when an attempt is on its way for too long, and the session goes
+//! on with the next connection. A request on the old one that has not been carried out by then never will be.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,19 +21,19 @@ use zookeeper_client::{Client, Error as ZkError, SessionInfo, SessionState};
 use crate::errors;
 use crate::settings::Reach;
 
-/// Where connections are made, and where they live.
+/// What all connections of a client have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) reach: Arc<Reach>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
-    /// The client's own: a guard may be dropped anywhere.
+    /// The runtime of the client: a guard may be dropped on a thread without one.
     pub(crate) runtime: Handle,
-    /// Which made it.
+    /// The process that opened the client.
     pub(crate) process: Process,
 }
 
-/// A process.
+/// A process, by its id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process(u32);
 
@@ -42,14 +42,16 @@ impl Process {
         Process(std::process::id())
     }
 
-    /// Whether this is a fork of it: what it made is a copy here, which owns nothing, and nothing is to be sent for it.
+    /// Whether the running process is a fork of this one. What this one has opened is then a copy, which owns nothing,
+    /// and nothing must be sent for it.
     pub(crate) fn is_parent(self) -> bool {
         self.0 != std::process::id()
     }
 }
 
 impl Site {
-    /// Never resolves in a copy: the task rests with all that it has, whose end the server would hear of.
+    /// Never resolves in a forked process. The task stops there and drops nothing: the server would be told of the
+    /// drop.
     pub(crate) async fn rests_if_copied(&self) {
         if self.process.is_parent() {
             std::future::pending::<()>().await;
@@ -60,10 +62,10 @@ impl Site {
 /// One connection. When it is dropped without having been [ended](Self::end), its session is closed.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Rises from connection to connection of a session.
+    /// Rises with each connection of a session.
     pub(crate) number: u64,
     pub(crate) client: Client,
-    /// When it was begun to be made.
+    /// When connecting began.
     pub(crate) began: Instant,
     clock: Clock,
     serving: Mutex<Option<JoinHandle<()>>>,
@@ -77,27 +79,27 @@ pub(crate) struct Link {
 pub(crate) enum NotOpened {
     /// The server says that the session is over.
     Expired,
-    /// Nobody answered in time.
+    /// No server answered in time.
     Late,
     Failed(ZkError),
 }
 
-/// Why there is no answer, or not the one that was hoped for.
+/// Why a request has failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The server answered that it did not do it.
     Refused(ZkError),
-    /// The connection broke: nobody knows.
+    /// The connection broke: the outcome is unknown.
     Broken,
-    /// No answer came in time: nobody knows.
+    /// No answer came in time: the outcome is unknown.
     Late,
-    /// The node of this path stands in the way, and is no lock client's.
+    /// The node of this path blocks the queue, and no lock client has created it.
     Stray(String),
 }
 
 impl Link {
-    /// Connects, to a new session or to the one that is named; again and again, until the call is over: a server that is
-    /// busy may answer too late for a short session.
+    /// Connects to a new session, or to the given one. Tries again until the call is over: a busy server may answer too
+    /// late for a short session.
     pub(crate) async fn open(
         site: &Site,
         number: u64,
@@ -142,27 +144,27 @@ impl Link {
         }
     }
 
-    /// What the server granted.
+    /// Returns the timeout that the server granted.
     pub(crate) fn timeout(&self) -> Duration {
         self.client.session_timeout()
     }
 
-    /// Whether it is worth asking anything.
+    /// Whether the connection works, as far as is known.
     pub(crate) fn is_alive(&self) -> bool {
-        // One that was ended says for ever what it said last.
+        // After `end`, the client stays in its last state for ever.
         !self.has_ended.load(Ordering::SeqCst) && self.client.state() == SessionState::SyncConnected
     }
 
-    /// Resolves when it has broken. Cancel safe.
+    /// Resolves when the connection has broken. Cancel safe.
     pub(crate) async fn broken(&self) {
         let mut states = self.client.state_watcher();
         if self.is_alive() {
-            // Whatever it is now: it was something else in between.
+            // Any change means that the connection broke, even if the client has connected again.
             states.changed().await;
         }
     }
 
-    /// What the server answers to a request, which is on its way already.
+    /// Waits for the server's answer to a request, which is on its way already.
     pub(crate) async fn ask<T>(
         &self,
         call: &Call,
@@ -177,12 +179,13 @@ impl Link {
         answer
     }
 
-    /// Whether it has answered anybody since.
+    /// Whether the server has answered a request on it since then.
     pub(crate) fn was_heard_since(&self, since: Instant) -> bool {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) >= since
     }
 
-    /// Closes the session with the connection, as soon as no call uses it any more. Waits for that, for so long at most.
+    /// Closes the session with the connection, as soon as no call uses it any more. Waits for that, for `limit` at
+    /// most.
     pub(crate) async fn close(self: Arc<Self>, limit: Duration) {
         let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
         let clock = self.clock.clone();
@@ -195,8 +198,8 @@ impl Link {
         }
     }
 
-    /// Ends the connection, whatever is still on its way. The session stays. Nobody may be polling a watch of it: the
-    /// client's watchers panic then.
+    /// Ends the connection, even if requests are on their way. The session stays. No task may poll a watch of the
+    /// connection at that time: the crate's watchers would panic.
     pub(crate) async fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
         let serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -208,7 +211,8 @@ impl Link {
 }
 
 impl Drop for Link {
-    /// In a fork it is a copy, and the session its parent's, on the same socket: the client, never dropped, doesn't close it.
+    /// In a forked process the link is a copy, and the session belongs to the parent, on the same socket. So the client
+    /// is never dropped there, and does not close the session.
     fn drop(&mut self) {
         if self.process.is_parent() {
             std::mem::forget(self.client.clone());
@@ -216,11 +220,12 @@ impl Drop for Link {
     }
 }
 
-/// Between two attempts to connect.
+/// The pauses between two attempts to connect.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// What `future` answers, with the task that it spawned meanwhile: the one in which the client serves its connection.
+/// Returns the output of `future`, and the task that it spawned: the one in which the crate's client serves its
+/// connection.
 async fn caught<F: Future>(runtime: &Handle, future: F) -> (F::Output, Option<JoinHandle<()>>) {
     struct Catch<'a>(&'a Handle, Mutex<Option<JoinHandle<()>>>);
     impl Spawn for Catch<'_> {

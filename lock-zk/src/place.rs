@@ -1,4 +1,4 @@
-//! An owner's place in a lock's queue: its node, and what is known of it.
+//! An owner's place in a lock's queue: its node, and what is known about it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,27 +12,28 @@ use crate::kind::Kind;
 use crate::layout::{self, Ticket};
 use crate::link::{Failure, Link};
 
-/// Where an owner stands, as far as it knows.
+/// An owner's place in a lock's queue, as far as it is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) directory: Directory,
     /// What the names of the owner's nodes begin with.
     prefix: String,
     node: Option<Node>,
-    /// A node may have been made on the link of this number, or on an earlier one, and nobody has said so.
+    /// A node may have been created on the link of this number, or on an earlier one, without an answer.
     uncertain: Option<u64>,
-    /// Nodes that were revoked: they are not the owner's any more.
+    /// The owner's nodes that were revoked: they no longer give it a place.
     condemned: Vec<String>,
     /// Nodes that are no tickets.
     passed_over: BTreeSet<String>,
+    /// The node right before the owner's own at the last look.
     ahead: Option<String>,
-    /// Whether others were seen there.
+    /// Whether other tickets were seen at the last look.
     others: bool,
-    /// Whether its release looks who else is there, if nobody was seen.
+    /// Whether the release looks for other tickets if none was seen.
     looks: bool,
-    /// The directory was not there at the last look.
+    /// Whether the directory did not exist at the last look.
     is_missing: bool,
-    /// The removal of the node was asked for, and not answered.
+    /// Whether the removal of the node was sent and not answered.
     is_going: bool,
 }
 
@@ -45,26 +46,26 @@ struct Node {
 /// What a look at the queue has shown.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stand {
-    /// Nobody stands before its node, which was made in this transaction.
+    /// The owner's node is the first one. This transaction created it.
     First { czxid: i64 },
-    /// Somebody does.
+    /// This node is right before the owner's node.
     Behind { ahead: String },
-    /// Nobody does, but somebody has asked it to give up: this node is not its any more.
+    /// The owner's node is the first one, but it was revoked: it no longer gives the owner a place.
     Revoked { path: String },
-    /// Somebody holds the lock, and no place is wanted.
+    /// Another client holds the lock, and no place is wanted.
     Outside,
-    /// It has to be looked at again.
+    /// The queue has to be looked at again.
     Unknown,
 }
 
-/// Data that nobody has written to but their owner.
+/// The version of a node's data that has not been changed since the node was created.
 const FIRST_VERSION: Option<i32> = Some(0);
 
 impl Place {
     pub(crate) fn new(directory: Directory, owner: Owner) -> Place {
         let prefix = layout::node_prefix(&owner);
         let (node, uncertain, condemned, ahead) = (None, None, Vec::new(), None);
-        // One of eight does: often enough for a process to know that nobody waits elsewhere.
+        // One of eight releases does: often enough for a process to know that no other process waits.
         let looks = owner.as_bytes()[0].is_multiple_of(8);
         Place {
             directory,
@@ -81,36 +82,37 @@ impl Place {
         }
     }
 
-    /// Nothing of it is on the server, nor will be.
+    /// Forgets the owner's nodes: none is on the server, and none will be.
     pub(crate) fn forget(&mut self) {
         (self.node, self.uncertain, self.ahead) = (None, None, None);
         (self.others, self.is_going) = (false, false);
         self.condemned.clear();
     }
 
-    /// What may be of it on the server, for another to remove.
+    /// Returns what the owner may have on the server, so that the session removes it, and forgets it.
     pub(crate) fn take(&mut self) -> Place {
         let taken = self.clone();
         self.forget();
         taken
     }
 
-    /// Whether this is the same owner's.
+    /// Whether both are places of the same owner.
     pub(crate) fn is_of(&self, other: &Place) -> bool {
         self.prefix == other.prefix
     }
 
-    /// This node is no ticket, and not waited for.
+    /// Records that this node is no ticket, and is not waited for.
     pub(crate) fn passes_over(&mut self, name: &str) {
         self.passed_over.insert(name.to_owned());
     }
 
-    /// Its node is not there any more.
+    /// Records that the owner's node does not exist any more.
     pub(crate) fn is_gone(&mut self) {
         (self.node, self.ahead) = (None, None);
     }
 
-    /// Its node, which is its no more: others stand behind it until the session removes it.
+    /// Gives up the owner's node, which was revoked, and returns its path. Others stay behind it until the session
+    /// removes it.
     fn condemn(&mut self) -> Option<String> {
         let Node { name, .. } = self.node.take()?;
         let path = self.directory.node(&name);
@@ -118,12 +120,12 @@ impl Place {
         Some(path)
     }
 
-    /// Whether something of it may be on the server, or may yet come to be.
+    /// Whether the owner may have a node on the server, now or later.
     pub(crate) fn may_be_there(&self) -> bool {
         self.node.is_some() || self.uncertain.is_some()
     }
 
-    /// On links up to this one a node may be made that nobody knows of; 0 for none.
+    /// Returns the number of the last link on which a node may be created without an answer; 0 if there is none.
     pub(crate) fn uncertain_up_to(&self) -> u64 {
         self.uncertain.unwrap_or(0)
     }
@@ -132,12 +134,12 @@ impl Place {
         self.node.as_ref().map(|node| self.directory.node(&node.name))
     }
 
-    /// Who stood right before it when it was last looked at.
+    /// Returns the node that was right before the owner's node at the last look.
     pub(crate) fn ahead(&self) -> Option<&str> {
         self.node.as_ref().and(self.ahead.as_deref())
     }
 
-    /// Looks at the queue, and takes a place in it first if one is wanted and there is none.
+    /// Looks at the queue. If a place is wanted and there is none, takes one first.
     pub(crate) async fn stand(
         &mut self,
         link: &Link,
@@ -168,7 +170,7 @@ impl Place {
         };
         let stand = self.read(&queue);
         if request.waits == Waits::No && matches!(stand, Stand::Behind { .. }) {
-            // Somebody was quicker.
+            // Another client was faster.
             self.give_up(link, call).await?;
             self.forget();
             return Ok(Stand::Outside);
@@ -176,14 +178,14 @@ impl Place {
         Ok(stand)
     }
 
-    /// Whether a ticket stands in this queue.
+    /// Whether there is a ticket in this queue.
     async fn is_held(&mut self, link: &Link, call: &Call, queue: &[Ticket]) -> Result<bool, Failure> {
         for Ticket { name, .. } in queue {
             let path = self.directory.node(name);
             let kind = match link.ask(call, link.client.get_data(&path)).await {
                 Ok((_, stat)) => Kind::of(name, &stat),
                 Err(Failure::Refused(ZkError::NoNode)) => continue,
-                // Not everybody's to read.
+                // This user may not read it. By its name it counts as a ticket.
                 Err(Failure::Refused(ZkError::NoAuth)) => Kind::Ticket,
                 Err(failure) => return Err(failure),
             };
@@ -196,7 +198,7 @@ impl Place {
         Ok(false)
     }
 
-    /// Looks at the queue, and what has become of the node in it, in one flight.
+    /// Looks at the queue and at the owner's node in it, in one round trip.
     async fn look_again(&mut self, link: &Link, call: &Call, path: &str) -> Result<Stand, Failure> {
         let listing = link.client.list_children(self.directory.path());
         let reading = link.client.get_data(path);
@@ -217,8 +219,8 @@ impl Place {
         Ok(stand)
     }
 
-    /// Makes the node, and lists who is there, in one flight; the directory too, where it is known to be missing. `None` if
-    /// it has to be done again.
+    /// Creates the node and lists the directory in one round trip. Also creates the directory where it is known to be
+    /// missing. Returns `None` if it has to be done again.
     async fn enter(
         &mut self,
         link: &Link,
@@ -228,7 +230,7 @@ impl Place {
     ) -> Result<Option<Vec<Ticket>>, Failure> {
         let (path, data) =
             (self.directory.node_prefix(&request.owner), layout::data(&request.label, timeout));
-        // From here on it is on its way: whoever polls it.
+        // From here on the request is on its way, even if this future is dropped.
         self.uncertain = Some(link.number);
         let making = self.is_missing.then(|| self.directory.make_once(link));
         let creating = link.client.create(&path, &data, &self.directory.node_options());
@@ -255,7 +257,7 @@ impl Place {
         self.directory.sort(link, call, listed).await.map(Some)
     }
 
-    /// Finds the node whose making was not answered: on a link that was made later, where it is now or never will be.
+    /// Looks for the node whose creation was not answered, on a later link: there it exists now, or never will.
     async fn find(&mut self, link: &Link, call: &Call) -> Result<(), Failure> {
         let queue = self.directory.queue(link, call).await?;
         let own = queue.iter().find(|ticket| self.is_own(&ticket.name));
@@ -274,7 +276,7 @@ impl Place {
         name.starts_with(&self.prefix) && !self.condemned.iter().any(|condemned| condemned == name)
     }
 
-    /// Whether another client's ticket is there, by its name.
+    /// Whether there is a ticket of another owner, by its name.
     fn has_others(&self, queue: &[Ticket]) -> bool {
         queue.iter().any(|ticket| !self.is_own(&ticket.name) && layout::is_marked(&ticket.name))
     }
@@ -295,14 +297,14 @@ impl Place {
                 Stand::Behind { ahead }
             }
             None => {
-                // Somebody has removed it.
+                // Another client has removed the node.
                 self.is_gone();
                 Stand::Unknown
             }
         }
     }
 
-    /// Removes what the owner has there, also what was revoked since, and answers what that was.
+    /// Removes the owner's node, also if it was revoked since, and returns the outcome of the release.
     pub(crate) async fn give_up(&mut self, link: &Link, call: &Call) -> Result<Release, Failure> {
         let was_going = self.is_going;
         let mut release = match (&self.node, self.uncertain) {
@@ -313,7 +315,7 @@ impl Place {
             }
             _ => self.give_up_all(link, call).await?,
         };
-        // Nobody said that it was there the first time: it was removed by that.
+        // The first removal had no answer, and has removed the node.
         if was_going && release == Release::NotHeld {
             release = Release::Released { others: None };
         }
@@ -330,12 +332,12 @@ impl Place {
         if let Some(listing) = listing {
             let children = match link.ask(call, listing).await {
                 Ok(children) => children,
-                // What matters is done.
+                // The node is removed; the list is not needed for that.
                 Err(_) => return Ok(outcome.into_release(others)),
             };
             let queue = layout::queue(children);
             others = Some(self.has_others(&queue));
-            // A request that somehow came twice has left another one.
+            // A request that arrived twice has left another node.
             for ghost in queue.iter().filter(|ticket| self.is_own(&ticket.name)) {
                 self.remove(link, call, &self.directory.node(&ghost.name)).await?;
             }
@@ -343,7 +345,7 @@ impl Place {
         Ok(outcome.into_release(others))
     }
 
-    /// Of whatever may have been made by requests that were not answered.
+    /// Removes all nodes that requests without an answer may have created.
     async fn give_up_all(&self, link: &Link, call: &Call) -> Result<Release, Failure> {
         let queue = self.directory.queue(link, call).await?;
         let others = self.has_others(&queue);
@@ -362,7 +364,7 @@ impl Place {
         self.removed(link, call, path, deleted).await
     }
 
-    /// What has become of a node by its deletion.
+    /// Returns what a deletion did to a node. Repeats it if another client has changed the node.
     async fn removed(
         &self,
         link: &Link,
@@ -377,7 +379,7 @@ impl Place {
                 Err(Failure::Refused(ZkError::BadVersion)) => {}
                 Err(failure) => return Err(failure),
             }
-            // Another client has written into it: it was revoked, or nothing that matters.
+            // Another client has changed its data: it was revoked, or the change does not matter.
             match link.ask(call, link.client.get_data(path)).await {
                 Ok((_, stat)) => {
                     deleted = link.ask(call, link.client.delete(path, Some(stat.version))).await;

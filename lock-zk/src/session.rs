@@ -23,34 +23,34 @@ use crate::watches::Watch;
 pub(crate) struct Sessions {
     pub(crate) site: Site,
     tick: Duration,
-    /// What heartbeats check: a node that needs not be there.
+    /// The path that heartbeats check. The node need not exist.
     checked: String,
     open: Mutex<BTreeMap<Duration, Arc<Session>>>,
-    /// One opens at a time.
+    /// Locked by the call that opens a session: one at a time.
     opening: tokio::sync::Mutex<()>,
 }
 
 /// A session that the server has opened.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// What it was asked for.
+    /// The ttl of its locks, which it was opened for.
     pub(crate) ttl: Duration,
     pub(crate) site: Site,
     pub(crate) info: SessionInfo,
     pub(crate) checked: String,
     phase: watch::Sender<Phase>,
     pulse: Mutex<Pulse>,
-    /// More is certain than before.
+    /// Notified when the session is certain for longer than before.
     proven: Notify,
-    /// Somebody needs a proof now.
+    /// Notified when a claim needs a proof now.
     pub(crate) wanted: Notify,
     /// Links up to this one are to be ended.
     pub(crate) cuts: watch::Sender<u64>,
     watches: mpsc::UnboundedSender<Watch>,
     members: Mutex<Members>,
-    /// A member has left, or the client goes.
+    /// Notified when a claim has left, or the client was dropped.
     pub(crate) left: Notify,
-    /// Something of it can't be removed but with all of it.
+    /// Whether it has to be closed, because a node in it can't be removed otherwise.
     given_up: AtomicBool,
 }
 
@@ -58,21 +58,22 @@ pub(crate) struct Session {
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     Linked(Arc<Link>),
+    /// The last connection has ended, and there is no other yet.
     Between,
     /// The server said that the session is over.
     Over,
 }
 
-/// How it stands with a session.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It is kept alive.
     Alive,
-    /// No proof came in time: nobody knows whether the server still has it, and nobody keeps it alive.
+    /// No proof came in time: it is unknown whether the server still has it, and no task keeps it alive.
     Retired,
     /// The server said that it is over.
     Over,
-    /// Its client has gone, or needs it no more.
+    /// Its client was dropped, or does not need it any more.
     Closed,
 }
 
@@ -82,40 +83,40 @@ struct Pulse {
     deadlines: Deadlines,
 }
 
-/// Who has to do with a session.
+/// The claims of a session, and the nodes that the session has to remove.
 #[derive(Debug, Default)]
 struct Members {
-    /// Each with what wakes it.
+    /// The claims, each with its wake-up.
     claims: BTreeMap<Owner, Arc<Notify>>,
-    /// Whether a claim joined since this was last asked.
+    /// Whether a claim joined since this was last read.
     joined: bool,
     condemned: Vec<Condemned>,
     remains: Vec<Remains>,
 }
 
-/// What a claim has left that was cut short.
+/// The place of a claim that was dropped without a release.
 #[derive(Debug)]
 struct Remains {
     place: Place,
-    /// On which link its removal was last asked for.
+    /// The link on which its removal was last requested.
     asked_on: u64,
 }
 
-/// The node of a holder that was revoked, and has been told. It goes when the lock would have been lost.
+/// The node of a revoked holder that has been told. The session removes it at the holder's deadline.
 #[derive(Clone, Debug)]
 pub(crate) struct Condemned {
     pub(crate) path: String,
     pub(crate) at: Instant,
-    /// On which link its deletion was last asked for.
+    /// The link on which its deletion was last requested.
     asked_on: u64,
 }
 
-/// Why a session's link can't be had.
+/// Why a session has no link to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// The session is over, by the server's word: nothing of it is left there.
+    /// The server said that the session is over: nothing of it is left there.
     Over,
-    /// There was none in time.
+    /// No link was ready in time.
     Late,
 }
 
@@ -131,8 +132,8 @@ impl Sessions {
         Sessions { site, tick, checked, open: Mutex::default(), opening: tokio::sync::Mutex::default() }
     }
 
-    /// A seat in the session of this ttl, which is opened if there is none. An error means that nothing was done for the
-    /// claim.
+    /// Adds a claim to the session of this ttl. Opens one if there is none. An error means that nothing was done for
+    /// the claim.
     pub(crate) async fn join(
         self: &Arc<Self>,
         call: &Call,
@@ -182,17 +183,17 @@ impl Sessions {
             given_up: AtomicBool::new(false),
         });
         let seat = session.seat(owner, wakes);
-        // One that was there before has retired: its task ends by itself.
+        // A session that was there before has retired: its task ends by itself.
         self.open().insert(ttl, session.clone());
         let keeping = heartbeat::keep(session, link, arriving, Arc::downgrade(self), self.tick);
         drop(self.site.runtime.spawn(keeping));
         seat
     }
 
-    /// Gives no more seats in a session if nobody sits in it. Whether nobody does.
+    /// Lets no more claims join a session if it is idle. Returns whether it is idle.
     pub(crate) fn close_if_idle(&self, session: &Arc<Session>) -> bool {
         let mut open = self.open();
-        // Seats are given away under this lock.
+        // Claims join under this lock.
         if self.are_copied() || session.is_in_use() {
             return false;
         }
@@ -200,23 +201,24 @@ impl Sessions {
         true
     }
 
-    /// Gives no more seats in a session, and wakes those who have one.
+    /// Lets no more claims join a session, sets its state, and wakes its claims.
     pub(crate) fn end(&self, session: &Arc<Session>, state: State) {
         remove(&mut self.open(), session);
         session.end(state);
     }
 
-    /// Whether this is a copy in a fork, which owns nothing: nothing is to be sent for it.
+    /// Whether this is a copy in a forked process, which owns nothing: nothing must be sent for it.
     pub(crate) fn are_copied(&self) -> bool {
         self.site.process.is_parent()
     }
 
-    /// Gives no more seats in a session: the next claim opens another.
+    /// Lets no more claims join a session: the next claim opens another one.
     pub(crate) fn fills_up(&self, session: &Arc<Session>) {
         remove(&mut self.open(), session);
     }
 
-    /// Has a session closed, with all that is in it, as soon as no holder counts on it any more. Those are told now.
+    /// Tells the holders in a session now that they have lost their locks, and closes the session, with all that is in
+    /// it, as soon as no holder relies on it any more.
     pub(crate) fn give_up(&self, session: &Arc<Session>) {
         session.given_up.store(true, Ordering::SeqCst);
         self.end(session, State::Retired);
@@ -236,7 +238,7 @@ fn remove(open: &mut BTreeMap<Duration, Arc<Session>>, session: &Arc<Session>) {
 
 impl Drop for Sessions {
     fn drop(&mut self) {
-        // Its sessions are the parent's, and so are the sockets on which their end would be told.
+        // The sessions belong to the parent process, and so do the sockets on which their end would be sent.
         if self.are_copied() {
             return;
         }
@@ -247,12 +249,12 @@ impl Drop for Sessions {
     }
 }
 
-/// Never less than was asked for, by a server that counts in milliseconds.
+/// Rounds a ttl up to milliseconds, the server's unit.
 fn in_millis(ttl: Duration) -> Duration {
     Duration::from_millis(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
 }
 
-/// Why there is no session: nothing was asked in it.
+/// Converts the reason why no session was opened. Nothing was sent in it.
 pub(crate) fn not_opened(why: NotOpened, call: &Call) -> Error {
     match why {
         NotOpened::Failed(e) => errors::connecting(e, call.ends().since(call.began())),
@@ -267,7 +269,7 @@ impl Session {
         self.pulse().state
     }
 
-    /// Until when the session is certain.
+    /// Returns until when the session is certain.
     pub(crate) fn ends(&self) -> Instant {
         self.pulse().deadlines.ends()
     }
@@ -276,8 +278,9 @@ impl Session {
         self.pulse().deadlines.timeout()
     }
 
-    /// A link that works, as far as anybody knows, and is a later one than that of this number and those that were cut:
-    /// who has cut one waits for the next, whether or not the session's task has come to it yet.
+    /// Returns a link that works, as far as is known, and that is later than the link of this number and all links that
+    /// were cut. A caller that has cut a link waits for the next one, whether or not the session's task has ended the
+    /// old one yet.
     pub(crate) async fn link(&self, call: &Call, later_than: u64) -> Result<Arc<Link>, Absent> {
         let mut phases = self.phase.subscribe();
         let later_than = later_than.max(*self.cuts.borrow());
@@ -290,30 +293,31 @@ impl Session {
                     Phase::Over => return Err(Absent::Over),
                     Phase::Linked(_) | Phase::Between => {}
                 }
-                // The sender is ours.
+                // This can't fail, because the session has the sender.
                 phases.changed().await.ok();
             }
         });
         found.await.unwrap_or(Err(Absent::Late))
     }
 
-    /// Has this link ended, and the session connected anew: nothing that was sent on it arrives after that.
+    /// Lets the session's task end this link and reconnect the session. Nothing that was sent on the link arrives after
+    /// that.
     pub(crate) fn cut(&self, number: u64) {
         self.cuts.send_if_modified(|cut| std::mem::replace(cut, number.max(*cut)) < number);
     }
 
-    /// Has a watch waited for.
+    /// Lets the session's task wait for a watch.
     pub(crate) fn watch(&self, watch: Watch) {
-        // Without a task there is no session, and whoever waits has been woken.
+        // If the task has ended, so has the session, and its claims have been woken.
         self.watches.send(watch).ok();
     }
 
-    /// Resolves when more is certain than at the time of this call.
+    /// Resolves when the session is certain for longer than at the time of this call.
     pub(crate) fn proven(&self) -> Notified<'_> {
         self.proven.notified()
     }
 
-    /// Leaves the node of a revoked holder to the session: it goes when the lock would have been lost.
+    /// Lets the session remove the node of a revoked holder at the holder's deadline.
     pub(crate) fn condemn(&self, path: String) {
         let at = self.ends();
         let mut members = self.members();
@@ -324,7 +328,7 @@ impl Session {
         self.left.notify_one();
     }
 
-    /// Leaves to the session what a claim had that was cut short.
+    /// Lets the session remove the place of a claim that was dropped without a release.
     pub(crate) fn leave_behind(&self, place: Place) {
         self.members().remains.push(Remains { place, asked_on: 0 });
         self.left.notify_one();
@@ -358,7 +362,7 @@ impl Session {
         self.phase.send_replace(phase);
     }
 
-    /// There is another link: what was watched on the old one has to be looked at again.
+    /// Goes on with another link. Wakes all claims: what was watched on the old link has to be looked at again.
     pub(crate) fn resume(&self, link: Arc<Link>) {
         self.pulse().deadlines.resumed(link.began, link.timeout());
         self.enter(Phase::Linked(link));
@@ -374,23 +378,24 @@ impl Session {
         self.wake_all();
     }
 
-    /// Whether a claim is here, or was since this was last asked: one that comes and goes needs no session each time.
+    /// Whether the session has a claim, or had one since the last call. So a lock that is taken again and again does
+    /// not open a session each time.
     fn is_in_use(&self) -> bool {
         let mut members = self.members();
         std::mem::take(&mut members.joined) || !members.are_gone()
     }
 
-    /// Whether nothing of anybody is left in it.
+    /// Whether no claim has anything left in it.
     pub(crate) fn is_left(&self) -> bool {
         self.members().are_gone()
     }
 
-    /// When the next condemned node is to go.
+    /// Returns when the next revoked node has to be deleted.
     pub(crate) fn next_execution(&self, link: u64) -> Option<Instant> {
         self.members().condemned.iter().filter(|node| node.asked_on != link).map(|node| node.at).min()
     }
 
-    /// The condemned nodes whose time has come, each of them once on a link.
+    /// Returns the revoked nodes that have to be deleted by `now`, each of them once on a link.
     pub(crate) fn due_executions(&self, link: u64, now: Instant) -> Vec<String> {
         let mut members = self.members();
         let due = members.condemned.iter_mut().filter(|node| node.asked_on != link && node.at <= now);
@@ -405,7 +410,8 @@ impl Session {
         self.members().condemned.retain(|node| node.path != path);
     }
 
-    /// What has to be removed, each once on a link. What may have been made on this one is looked for on the next.
+    /// Returns the places of dropped claims that have to be removed, each of them once on a link. A node that may have
+    /// been created on this link is looked for on the next one.
     pub(crate) fn due_remains(&self, link: u64) -> Vec<Place> {
         let mut members = self.members();
         let due = members.remains.iter_mut().filter(|remains| remains.asked_on != link);
@@ -425,7 +431,7 @@ impl Session {
         self.members().remains.retain(|remains| !remains.place.is_of(place));
     }
 
-    /// Whether it is to be closed, whatever is in it.
+    /// Whether it has to be closed with all that is in it.
     pub(crate) fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::SeqCst)
     }

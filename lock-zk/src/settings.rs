@@ -28,12 +28,12 @@ pub struct ZooKeeper {
     patience: Option<Duration>,
 }
 
-/// The servers, and who we are.
+/// The servers, and how to log in there.
 #[derive(Clone)]
 pub(crate) struct Reach {
-    /// As the client of the protocol wants them.
+    /// The addresses, in the form of the `zookeeper-client` crate.
     pub(crate) servers: String,
-    /// For people.
+    /// The addresses for display.
     hosts: String,
     login: Option<String>,
     tls: Option<Tls>,
@@ -41,7 +41,7 @@ pub(crate) struct Reach {
     silence: Option<Duration>,
 }
 
-/// How long a leader's ping may take, if nobody says: ZooKeeper's own default tick.
+/// How long a leader's ping may take unless the URL says otherwise: ZooKeeper's own default tick.
 pub(crate) const TICK: Duration = Duration::from_secs(2);
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
 /// Longer folders leave no room for names in a request.
@@ -50,13 +50,19 @@ const PORT: u16 = 2181;
 const PARAMETERS: &str = "prefix, patience, tick, ca, cert, key";
 
 impl ZooKeeper {
-    /// Reads a URL: `zk://[user:password@]host[:port][,host[:port]…][/folder][?…]`, or `zks://…` for TLS with the feature
-    /// `tls`. User and password are ZooKeeper's scheme `digest`.
+    /// Reads a URL: `zk://[user:password@]host[:port][,host[:port]…][/folder][?…]`, or `zks://…` for TLS with the
+    /// feature `tls`.
     ///
-    /// Parameters: `prefix` (stands before every name), `patience` (how long one request may take), `tick` (how long a
-    /// ping within the ensemble takes at most, 2 s unless given: its servers' `tickTime`; the shortest ttl is four of
-    /// them), `ca` (a PEM file of the roots to trust, which turns TLS on), `cert` and `key` (PEM files of the client's
-    /// certificate). `Invalid` for any other, for a file that can't be read, and for what is no URL of these.
+    /// User and password are those of ZooKeeper's scheme `digest`. Parameters: `prefix` (put before every name),
+    /// `patience` (how long one request may take, like `500ms`), `tick` (how long a ping within the ensemble takes at
+    /// most, 2 s unless given: the servers' `tickTime`; the shortest ttl is four ticks), `ca` (a PEM file of the roots
+    /// to trust, which turns TLS on), `cert` and `key` (PEM files of the client's certificate and its key).
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for any other parameter, for a file that can't be read, and for a text that is not such a URL.
+    /// `Unsupported` for TLS without the feature `tls`, and if the program contains two TLS providers and has installed
+    /// neither.
     pub fn from_url(url: &str) -> Result<ZooKeeper> {
         let mut url = Location::parse(url)?;
         let base = url.base().to_owned();
@@ -83,15 +89,28 @@ impl ZooKeeper {
         Ok(zookeeper)
     }
 
-    /// Puts `prefix` before every name. `Invalid` as [`Prefix::new`] says.
+    /// Puts `prefix` before every name.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<ZooKeeper> {
         self.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
-    /// Opens a client. It waits, for one patience at most, until a server has answered which ttls it grants.
+    /// Opens a client.
     ///
-    /// `Unavailable` if none can be reached, `Rejected` if it refuses us.
+    /// It waits, for one patience at most, until a server has answered which ttls it grants.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if no server can be reached. `Rejected` if the server refuses this client. `Invalid` outside a
+    /// tokio runtime, unless the options are [dedicated](Options::dedicated), and for a patience below 1 ms.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: if the future is dropped, no client is left.
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = match self.patience {
             Some(patience) => options.patience(patience),
@@ -101,20 +120,21 @@ impl ZooKeeper {
         options.open("zookeeper", &address, |context| ZkDriver::open(self, context)).await
     }
 
-    /// The ensemble for people: where it is, without who we are.
+    /// Returns the ensemble's address for display, without user and password.
     pub fn address(&self) -> String {
         format!("{}{}", self.reach.hosts, self.chroot)
     }
 }
 
-/// While there are other servers, none is waited for longer: a connection may hang.
+/// How long one server may be silent while there are others: its connection may hang.
 const SILENCE: Duration = Duration::from_millis(2500);
 
 impl Reach {
-    /// What makes a connection whose session has this timeout.
+    /// Returns a connector for a session with this timeout.
     pub(crate) fn connector(&self, timeout: Duration) -> Connector {
         let mut connector = ZkClient::connector().with_session_timeout(timeout).with_fail_eagerly();
-        // The longest that it takes. Heartbeats notice sooner, and are not misled by a process that stood still.
+        // The longest that the crate accepts. Heartbeats notice a dead connection sooner, and are not misled by a
+        // process that stood still.
         let silence = timeout * 3 / 5;
         connector =
             connector.with_connection_timeout(self.silence.map_or(silence, |most| most.min(silence / 3)));
@@ -127,7 +147,7 @@ impl Reach {
         }
     }
 
-    /// Whether we are somebody: then what we make is ours alone.
+    /// Whether the URL names a user. Then the nodes that this client creates are for that user alone.
     pub(crate) fn has_login(&self) -> bool {
         self.login.is_some()
     }
@@ -138,16 +158,16 @@ impl Reach {
 }
 
 impl std::fmt::Debug for Reach {
-    /// Without who we are.
+    /// Leaves out user and password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reach").field("servers", &self.servers).finish_non_exhaustive()
     }
 }
 
-/// Who we are, the hosts, and the path behind them.
+/// Splits a URL's base into the login, the hosts, and the path behind them.
 fn take_apart(base: &str) -> Result<(Option<&str>, &str, &str)> {
     let rest = base.strip_prefix("zk://").or_else(|| base.strip_prefix("zks://"));
-    let rest = rest.ok_or_else(|| Error::invalid("no ZooKeeper URL: it begins with zk:// or zks://"))?;
+    let rest = rest.ok_or_else(|| Error::invalid("not a ZooKeeper URL: it begins with zk:// or zks://"))?;
     if rest.contains('#') {
         return Err(Error::invalid("a ZooKeeper URL has no #fragment; escape the character as %23"));
     }
@@ -169,10 +189,10 @@ fn parse_login(login: &str) -> Result<String> {
     Ok(format!("{user}:{password}"))
 }
 
-/// A host with its port.
+/// Returns a host with its port.
 fn server(host: &str) -> Result<String> {
-    // Not told which: without a host behind it, it may be the password.
-    let wrong = || Error::invalid("a server's address is host or host:port");
+    // Doesn't quote the text: if no host follows it, it may be the password.
+    let wrong = || Error::invalid("a server's address in the URL must be host or host:port");
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port.parse().map_err(|_| wrong())?),
         _ => (host, PORT),
@@ -190,7 +210,7 @@ fn parse_chroot(path: &str) -> Result<String> {
         !matches!(part, "" | "." | "..") && part.chars().all(|c| c == '%' || !layout::is_refused(c))
     };
     if !path.is_empty() && !path.split('/').skip(1).all(is_fine) {
-        return Err(Error::invalid("what stands behind the hosts can't be a folder of ZooKeeper's"));
+        return Err(Error::invalid("the URL's path can't be a folder of ZooKeeper"));
     }
     if path.len() > LONGEST_CHROOT {
         return Err(Error::invalid(format!("the URL's folder is longer than {LONGEST_CHROOT} bytes")));
@@ -199,7 +219,7 @@ fn parse_chroot(path: &str) -> Result<String> {
 }
 
 fn unescape(text: &str) -> Result<String> {
-    // Not told which part: it may be the password.
+    // Doesn't quote the part: it may be the password.
     let wrong = || Error::invalid("a broken % escape before the ? of the URL");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,9 +1,9 @@
-//! TLS: which roots are trusted, and who we are to the server.
+//! TLS: which roots are trusted, and which certificate the client shows.
 
 use lock_core::{Error, Location, Result};
 use zookeeper_client::Connector;
 
-/// What `ca`, `cert` and `key` of a URL said.
+/// What `ca`, `cert` and `key` of a URL say.
 #[derive(Clone)]
 pub(crate) struct Tls {
     #[cfg(feature = "tls")]
@@ -25,7 +25,7 @@ impl Tls {
         lock_core::driver::check_tls_provider()?;
         let wrong = |e: zookeeper_client::Error| Error::invalid(format!("ca, cert or key: {e}"));
         let ca = ca.ok_or_else(|| {
-            Error::invalid("zks:// needs ?ca=: no roots are trusted but those of that PEM file")
+            Error::invalid("zks:// needs ?ca=: only the roots in that PEM file are trusted")
         })?;
         let options =
             zookeeper_client::TlsOptions::new().with_pem_ca(&read_pem(url, "ca", &ca)?).map_err(wrong)?;

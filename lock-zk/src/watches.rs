@@ -1,5 +1,5 @@
-//! Watches on nodes. They are waited for in the task of their session, and nowhere else: the client's watchers panic if
-//! they are asked after their connection was ended.
+//! Watches on nodes. Only the task of their session waits for them: the watchers of the `zookeeper-client` crate panic
+//! if they are polled after their connection was ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use zookeeper_client::OneshotWatcher;
 /// A watch that the server keeps, on its way to the session's task.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// Of which connection it is.
+    /// The number of its connection.
     pub(crate) link: u64,
     watcher: OneshotWatcher,
     wakes: Arc<Notify>,
@@ -18,7 +18,7 @@ pub(crate) struct Watch {
     unwanted: oneshot::Receiver<()>,
 }
 
-/// Somebody who is woken by a watch; ends it when dropped.
+/// The claim's side of a watch. Dropping it ends the watch.
 #[derive(Debug)]
 pub(crate) struct Watching {
     path: String,
@@ -27,7 +27,7 @@ pub(crate) struct Watching {
     _wanted: oneshot::Sender<()>,
 }
 
-/// Makes a watch on `path` into what waits for it and what is woken.
+/// Splits a watch on `path` into the session's side, which waits for it, and the claim's side.
 pub(crate) fn watch(
     path: String,
     link: u64,
@@ -41,12 +41,13 @@ pub(crate) fn watch(
 }
 
 impl Watch {
-    /// Resolves when something has happened to the node, and its waiter was woken, or when nobody waits any more.
+    /// Resolves when something has happened to the node and the claim was woken, or when the claim has dropped its
+    /// side.
     pub(crate) async fn fire(self) {
         let Watch { watcher, wakes, fired, unwanted, .. } = self;
         tokio::select! {
             biased;
-            // Dropped, the watcher tells the server.
+            // When the watcher is dropped, it removes the watch on the server.
             _ = unwanted => {}
             _ = watcher.changed() => {
                 fired.store(true, Ordering::SeqCst);
@@ -57,7 +58,7 @@ impl Watch {
 }
 
 impl Watching {
-    /// Whether nothing has happened to this node, as far as the server has told on this connection.
+    /// Whether it watches this node on this connection, and the server has reported no event.
     pub(crate) fn is_quiet(&self, path: &str, link: u64) -> bool {
         self.path == path && self.link == link && !self.has_fired()
     }

@@ -1,4 +1,4 @@
-//! ZooKeeper under the suite.
+//! The conformance suite on ZooKeeper.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Backend for ZooKeeper {
         &servers::ZooKeeper
     }
 
-    /// An attempt has a third of it for what may be a new session and four requests, each of which waits for a disk.
+    /// An attempt has a third of it. It may need a new session and four requests, each of which waits for a disk.
     fn ttl(&self) -> Duration {
         Duration::from_millis(1500)
     }
@@ -41,7 +41,7 @@ impl Backend for ZooKeeper {
     fn address(&self, url: &str) -> Result<String, String> {
         let (_, host, _) = split(url);
         match host.contains(',') {
-            true => Err("a client of several servers goes to any of them".to_owned()),
+            true => Err("a client of several servers may connect to any of them".to_owned()),
             false if host.contains(':') => Ok(host.to_owned()),
             false => Ok(format!("{host}:2181")),
         }
@@ -63,27 +63,26 @@ impl Backend for ZooKeeper {
                 Err("the server was not started here: others may use it too".to_owned())
             }
             Need::Replay => {
-                Err("a connection begins with its session: what is carried twice is another client's"
-                    .to_owned())
+                Err("a connection begins with its session: a repeated request is another client's".to_owned())
             }
             Need::OneTrip => {
-                Err("who does not wait looks before it makes a node; tests of its own lose that answer"
+                Err("a claim that does not wait looks first; tests of lock-zk's own lose that answer"
                     .to_owned())
             }
-            Need::Interrupt => Err("a ZooKeeper has no command that cuts connections".to_owned()),
+            Need::Interrupt => Err("ZooKeeper has no command that cuts connections".to_owned()),
             Need::ServerClock => {
-                Err("sessions end by Java's monotonic clock, which nobody can set".to_owned())
+                Err("sessions end by Java's monotonic clock, which no test can set".to_owned())
             }
             _ => Ok(()),
         }
     }
 
-    /// Removes the holder's node, as an administrator would. (That its session ends is asked by tests of our own.)
+    /// Removes the holder's node, as an administrator would. (Sessions that end are in lock-zk's own tests.)
     async fn forget(&self, url: &str, name: &Name) {
         let (_, host, after) = split(url);
         let folder = after.split('?').next().unwrap_or_default();
         let connector = Client::connector().with_session_timeout(Duration::from_secs(10)).with_fail_eagerly();
-        let client = connector.connect(host).await.expect("up");
+        let client = connector.connect(host).await.expect("the server is up");
         let directory = format!("{folder}/{name}");
         let mut nodes = client.list_children(&directory).await.expect("it is held");
         nodes.sort_by_key(|node| node[node.len() - 10..].to_owned());
@@ -91,7 +90,7 @@ impl Backend for ZooKeeper {
         client.delete(&format!("{directory}/{first}"), None).await.expect("it is held");
     }
 
-    /// What clients send, pings and heartbeats among it; every write has a zxid of its own.
+    /// Counts the packets of clients, pings and heartbeats included, and the writes: each write has a zxid of its own.
     async fn counters(&self, url: &str) -> Counters {
         let (_, host, _) = split(url);
         let received = found(&word(host, "mntr").await, "zk_packets_received");
@@ -101,7 +100,7 @@ impl Backend for ZooKeeper {
         Counters { requests, writes }
     }
 
-    /// All nodes: those of owners, and the directories.
+    /// Counts all nodes: those of owners, and the directories.
     async fn residue(&self, url: &str) -> u64 {
         let (_, host, _) = split(url);
         let count = found(&word(host, "mntr").await, "zk_znode_count");
@@ -112,27 +111,27 @@ impl Backend for ZooKeeper {
         self.residue(url).await
     }
 
-    /// Nothing is kept of a lock that nobody has but an empty directory, which goes by itself. There is nothing to date back.
+    /// Does nothing: of a free lock only an empty directory is kept, which goes by itself.
     async fn age(&self, _url: &str, _by: Duration) {}
 }
 
-/// What the server answers to a word of four letters.
+/// Returns what the server answers to a command of four letters.
 async fn word(host: &str, word: &str) -> String {
-    let mut stream = TcpStream::connect(host).await.expect("up");
-    stream.write_all(word.as_bytes()).await.expect("it listens");
+    let mut stream = TcpStream::connect(host).await.expect("the server is up");
+    stream.write_all(word.as_bytes()).await.expect("the server listens");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("it answers");
+    stream.read_to_string(&mut answer).await.expect("the server answers");
     answer
 }
 
-/// What stands behind these words. A statistic that has another name now would count nothing, and what is counted would
-/// pass.
+/// Returns the text behind these words. Panics if there is none: a statistic that was renamed would count nothing, and
+/// its test would pass.
 fn found(answer: &str, what: &str) -> String {
     let found = answer.lines().find_map(|line| line.strip_prefix(what));
     found.unwrap_or_else(|| panic!("the server tells no {what}: {answer}")).to_owned()
 }
 
-/// What stands before the hosts, these, and what follows.
+/// Splits a URL into what comes before the hosts, the hosts, and what follows.
 fn split(url: &str) -> (&str, &str, &str) {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);

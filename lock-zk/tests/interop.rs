@@ -1,4 +1,4 @@
-//! Locks of Curator's and of kazoo's beside ours, on servers of their own.
+//! Locks of Curator and of kazoo beside ours, on servers of their own.
 
 use lock_conformance::interop::{self, Kind};
 use lock_conformance::{Verdict, servers};

@@ -1,4 +1,4 @@
-//! A program without async. The client has a thread of its own, which renews while this one works.
+//! A program without async. The client has a thread of its own, which renews the lock while the program works.
 
 use std::thread;
 use std::time::Duration;
@@ -10,8 +10,8 @@ fn main() -> onelock::Result<()> {
     let total = lock.blocking_run(|guard| {
         let mut total = 0;
         for step in 1..=4 {
-            thread::sleep(Duration::from_millis(150)); // longer than the lease, all together
-            // Nothing can stop this thread from outside: between its steps it asks.
+            thread::sleep(Duration::from_millis(150)); // the four steps together take longer than the lease
+            // The library cannot stop this thread, so the thread checks the lock between its steps.
             guard.check()?;
             total += step;
         }
@@ -20,6 +20,9 @@ fn main() -> onelock::Result<()> {
     println!("total {total}, held to the end");
 
     let guard = lock.blocking_acquire()?;
-    println!("{:?}", thread::spawn(move || guard.blocking_release()).join().expect("it doesn't panic"));
+    println!(
+        "{:?}",
+        thread::spawn(move || guard.blocking_release()).join().expect("the thread does not panic")
+    );
     Ok(())
 }

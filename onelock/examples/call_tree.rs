@@ -1,4 +1,4 @@
-//! A call tree that takes the same lock at several depths. The owner is handed down, so nobody waits for itself.
+//! A call tree that takes the same lock at several depths. All calls share one owner, so no call waits for another one.
 
 use onelock::{Client, Reentrant, Result};
 
@@ -8,7 +8,7 @@ async fn main() -> Result<()> {
     let job = Reentrant::new();
     close_the_month(&client, &job).await?;
 
-    // Somebody who is not of the job finds the lock free now.
+    // A caller outside of the job finds the lock free now.
     println!("free again: {}", client.lock("ledger").build()?.try_acquire().await?.is_some());
     Ok(())
 }
@@ -23,7 +23,7 @@ async fn close_the_month(client: &Client, job: &Reentrant) -> Result<()> {
     Ok(())
 }
 
-/// Called alone, it takes the lock; called from above, it enters again.
+/// Called alone, it takes the lock. Called by a holder with the same owner, it enters the lock again.
 async fn post(client: &Client, job: &Reentrant, account: &str) -> Result<()> {
     let lock = client.lock("ledger").reentrant(job).build()?;
     lock.run(async |_guard| println!("posted {account}")).await

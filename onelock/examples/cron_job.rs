@@ -1,4 +1,4 @@
-//! A job that several machines start at the same time, and one of them does: who finds the lock held goes home.
+//! A job that several machines start at the same time, and only one runs: a machine that finds the lock held skips it.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ async fn main() -> Result<()> {
 }
 
 async fn nightly(client: &Client, machine: &str) -> Result<()> {
-    // Held for a while at least: a machine whose clock is a little late finds the job done, and the lock held.
+    // Held for a minimum time, so that a machine whose clock is a little late still finds the lock held.
     let lock = client.lock("nightly-report").min_hold(Duration::from_millis(200)).build()?;
     match lock.try_run(async |_guard| "the report is written").await? {
         Some(done) => println!("{machine}: {done}"),
-        None => println!("{machine}: skipped, somebody else is at it"),
+        None => println!("{machine}: skipped, another machine has the lock"),
     }
     Ok(())
 }

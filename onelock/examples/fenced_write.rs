@@ -1,11 +1,12 @@
-//! A resource that refuses who was asleep for too long: it takes a write only with a token that is not below the last.
+//! A resource that refuses a holder that was stopped for too long. It accepts a write only if the fencing token is not
+//! lower than the last one.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use onelock::{Fence, FencingToken, Result, Stale};
 
-/// Something that holders write to, and which outlives them. In a database the fence is a row beside the data: see
+/// A resource that holders write to, and that outlives them. In a database the fence is a row beside the data: see
 /// `onelock::redis::FencedWrite`, `onelock::sqlite::Fence`.
 #[derive(Default)]
 struct Ledger {
@@ -16,7 +17,7 @@ struct Ledger {
 impl Ledger {
     fn write(&self, token: FencingToken, line: &str) -> Result<(), Stale> {
         self.fence.accept(token)?;
-        self.lines.lock().expect("nobody panics here").push(line.to_owned());
+        self.lines.lock().expect("no thread panics here").push(line.to_owned());
         Ok(())
     }
 }
@@ -31,8 +32,8 @@ async fn main() -> Result<()> {
     tokio::time::sleep(Duration::from_millis(200)).await;
     let successor = lock.acquire().await?;
     println!("successor writes: {:?}", ledger.write(successor.token(), "paid 10").is_ok());
-    // It wakes up, knows nothing, and writes: without the fence that would be the last word.
+    // The sleeper wakes up, does not know that it lost the lock, and writes. Without the fence this would succeed.
     println!("sleeper writes: {:?}", ledger.write(sleeper.token(), "paid 10").is_ok());
-    println!("lines: {}", ledger.lines.lock().expect("nobody panics here").len());
+    println!("lines: {}", ledger.lines.lock().expect("no thread panics here").len());
     Ok(())
 }

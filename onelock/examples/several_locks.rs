@@ -1,4 +1,5 @@
-//! Several locks at once, all or none. Everybody takes them in one order, so nobody waits in a circle.
+//! Several locks at once, all or none. Every caller takes them in the same order, so callers cannot wait for each other
+//! in a circle.
 
 use onelock::{Client, MultiLock, Result};
 

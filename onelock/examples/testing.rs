@@ -1,11 +1,11 @@
-//! Testing one's own code: a server in the test's own process that loses a lock, or everything, on demand.
+//! Testing your own code: a server in the test's own process that loses a lock, or all its data, on demand.
 
 use std::time::Duration;
 
 use onelock::memory::Memory;
 use onelock::{Client, Guard, Result};
 
-/// What is to be tested: it must not report success for work whose lock was lost.
+/// The code to be tested. It must not report success for work whose lock was lost.
 async fn import(client: &Client, read: impl AsyncFnOnce(&Guard)) -> Result<&'static str> {
     let lock = client.lock("import").ttl(Duration::from_millis(600)).build()?;
     lock.run(async |guard| {
@@ -23,7 +23,7 @@ async fn main() -> Result<()> {
 
     let outcome = import(&client, async |guard| {
         server.wipe();
-        // Noticed by the next renewal. A sleep would be too short one day, on a machine that has no time.
+        // The next renewal notices it. A sleep instead could be too short on a busy machine.
         guard.lost().await;
     });
     println!("when the server forgets: {:?}", outcome.await.map_err(|e| e.kind()));

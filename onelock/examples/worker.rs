@@ -1,4 +1,4 @@
-//! A worker that stops when its lock is lost, and in good time when it is about to be.
+//! A worker that stops when its lock is lost, and one that stops early when its lock is about to be lost.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,7 +10,7 @@ async fn main() -> Result<()> {
     let client = onelock::connect("memory://").await?;
     let lock = client.lock("queue-7").ttl(Duration::from_millis(600)).build()?;
 
-    // The work is dropped, wherever it is, before anybody else can hold the lock.
+    // The work is dropped at whatever point it is, before another client can hold the lock.
     let guard = lock.acquire().await?;
     take_it_away(&lock).await?;
     match guard.protect(work_for_ever()).await {
@@ -19,7 +19,7 @@ async fn main() -> Result<()> {
     }
     drop(guard);
 
-    // Or it is asked to come to an end while there is time.
+    // Or the work is told to finish while there is still time.
     let lock =
         client.lock("queue-8").ttl(Duration::from_millis(600)).max_hold(Duration::from_secs(1)).build()?;
     let guard = lock.acquire().await?;
@@ -45,7 +45,7 @@ async fn work_while_safe(guard: &Guard) -> u32 {
     steps
 }
 
-/// What `lock break` does.
+/// Does what `lock break` does.
 async fn take_it_away(lock: &onelock::Lock) -> Result<()> {
     if let Some(holder) = lock.inspect().await?.holder {
         lock.revoke(&holder.owner, When::HoldersDeadline).await?;

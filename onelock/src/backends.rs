@@ -1,8 +1,9 @@
-//! Which URL is whose: one line per backend.
+//! The list of backends: which URL schemes, and which feature, belong to each. One line per backend.
 
 use lock_core::{Client, Error, Location, Options, Result};
 
-/// From lines of `feature [schemes] => connect, schema` makes the list of all schemes and the choices by scheme.
+/// Makes the functions `connect` and `schema`, and the list of all schemes, from lines of
+/// `feature [schemes] => connect, schema`.
 macro_rules! backends {
     ($($feature:literal [$($scheme:literal),+] => $connect:path, $schema:expr;)+) => {
         const SCHEMES: &[&str] = &[$($($scheme),+),+];
@@ -50,10 +51,11 @@ backends! {
 }
 
 /// The schema of a server that needs none.
-#[allow(dead_code, reason = "there are builds without such a server")]
+#[allow(dead_code, reason = "a build may have no backend without a schema")]
 const NOTHING: String = String::new();
 
-/// A server's URL has slashes, or may be a host and a port. A file's needs none: `sqlite:locks.db`.
+/// Returns the scheme: what stands before `://`. Only `sqlite` may be followed by a `:` alone, as in `sqlite:locks.db`.
+/// Otherwise `host:port` would be taken for a scheme and a path.
 fn scheme(location: &Location) -> &str {
     match location.base().split_once("://") {
         Some((scheme, _)) => scheme,
@@ -61,20 +63,21 @@ fn scheme(location: &Location) -> &str {
     }
 }
 
-/// What was given goes unused in a build without any backend.
-#[allow(dead_code, reason = "in a build with every backend nothing is missing")]
+/// The error for a backend that this build lacks. It takes the arguments that would otherwise be unused.
+#[allow(dead_code, reason = "a build with every backend does not call it")]
 fn not_built_in<T>(scheme: &str, feature: &str, _given: impl Sized) -> Result<T> {
     Err(Error::unsupported(format!(
         "{scheme}:// needs the feature \"{feature}\" of the crate onelock, which this program was built without"
     )))
 }
 
-/// Only the scheme is shown, and only if it looks like one: anything else of a URL may hold a password.
+/// The error for an unknown scheme. It shows the scheme only if it looks like one, and no other part of the URL: any
+/// other part may contain a password.
 fn unknown(scheme: &str) -> Error {
     let there_are = SCHEMES.join("://, ");
     let plausible = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     Error::invalid(match scheme {
-        "" => format!("a server's URL begins with a scheme; there are: {there_are}://"),
+        "" => format!("the URL does not begin with a scheme; there are: {there_are}://"),
         scheme if scheme.chars().all(plausible) => {
             format!("no backend has the scheme {scheme}://; there are: {there_are}://")
         }

@@ -1,25 +1,26 @@
-//! One lock, the same way, on whichever server you already run.
+//! One lock, with the same behaviour on whichever server you already run.
 //!
 //! ```
 //! use std::time::Duration;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> onelock::Result<()> {
-//! // Another server is another URL, "redis://localhost" for one, and a feature of this crate.
+//! // For another server, change the URL, for example to "redis://localhost", and enable the feature of this crate.
 //! let client = onelock::connect("memory://").await?;
 //! let lock = client.lock("nightly-report").ttl(Duration::from_secs(30)).wait(Duration::from_secs(10)).build()?;
 //!
-//! // Waits for its turn and renews while the work runs; stops the work if the lock is lost, and releases at its end.
+//! // Waits for its turn and renews the lock while the work runs. Stops the work if the lock is lost, and releases it
+//! // at the end.
 //! let report = lock.run(async |guard| format!("written with token {}", guard.token())).await?;
 //! println!("{report}");
 //!
-//! // Or by hand: only if it is free, as a cron job does that must not run twice.
+//! // Or without waiting: takes the lock only if it is free, as in a cron job that must not run twice.
 //! match lock.try_acquire().await? {
 //!     Some(guard) => {
-//!         println!("it is ours for {:?} at least", guard.valid_for());
+//!         println!("the lock is ours for at least {:?}", guard.valid_for());
 //!         println!("it was {:?}", guard.release().await);
 //!     }
-//!     None => println!("somebody else is at it"),
+//!     None => println!("another client has the lock"),
 //! }
 //! # Ok(()) }
 //! ```
@@ -36,8 +37,8 @@
 //! | `zk://a,b,c/chroot`, `zks://` (with `zk-tls`) | `zk` | a ZooKeeper ensemble, 3.5 or later |
 //! | `sqlite:///path/locks.db`, `sqlite:locks.db` | `sqlite` | none: a file, for the processes of one machine |
 //!
-//! What is promised, and under which assumptions, stands in `docs/semantics.md` of the repository, and in
-//! [`Client::info`] for the server at hand. A backend's own options are in its module.
+//! `docs/semantics.md` in the repository says what is promised, and under which assumptions. [`Client::info`] says it
+//! for the connected server. A backend's own options are in its module.
 
 mod backends;
 
@@ -76,33 +77,53 @@ pub use lock_sql::sqlite;
 #[doc(inline)]
 pub use lock_zk as zk;
 
-/// Opens the server at `url`, on the current tokio runtime.
+/// Opens a client of the server at `url`, on the current tokio runtime, with default options.
 ///
-/// Errors as [`connect_with`]. Cancel safe.
+/// # Errors
+///
+/// As [`connect_with`].
+///
+/// # Cancel safety
+///
+/// As [`connect_with`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
 
-/// Opens the server at `url` with `options`.
+/// Opens a client of the server at `url` with `options`.
 ///
-/// `Invalid` for a scheme that no backend has, or a parameter that this backend doesn't know; `Unsupported` for a
-/// backend that is not built in, naming the feature that builds it in; `Unavailable` if the server can't be reached.
-/// Cancel safe.
+/// # Errors
+///
+/// - `Invalid` for a malformed URL, for a scheme that no backend has, for a parameter that the backend does not know,
+///   and outside of a tokio runtime (unless the options are [`dedicated`](Options::dedicated)).
+/// - `Unsupported` for a backend that is not built in. The error names the feature that builds it in.
+/// - `Unavailable` if the server cannot be reached.
+/// - `Rejected` if the server refuses the client.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, no client is opened.
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     backends::connect(url, options).await
 }
 
-/// Opens the server at `url` for a program without async: the client has a thread of its own, and the calls that wait
-/// have twins whose names begin with `blocking`.
+/// Opens a client of the server at `url` for a program without async.
 ///
-/// Errors as [`connect_with`].
+/// The client has a thread of its own. Each async method that waits has a blocking counterpart, whose name begins with
+/// `blocking`.
+///
+/// # Errors
+///
+/// As [`connect_with`].
+///
+/// # Examples
 ///
 /// ```
 /// # fn main() -> onelock::Result<()> {
 /// let client = onelock::blocking_connect("memory://")?;
 /// let lock = client.lock("ledger").build()?;
 /// let total = lock.blocking_run(|guard| {
-///     // Nothing can stop this work from outside: between its steps it asks.
+///     // The library cannot stop this work, so the work checks the lock between its steps.
 ///     guard.check().map(|()| 42)
 /// })??;
 /// # assert_eq!(total, 42);
@@ -111,21 +132,24 @@ pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
 ///
 /// # Panics
 ///
-/// Inside async code.
+/// Panics when called inside async code.
 pub fn blocking_connect(url: &str) -> Result<Client> {
     lock_core::blocking_open(Options::default(), async |options| connect_with(url, options).await)
 }
 
-/// What the server at `url` needs once, before its first lock, for its administrator's tools: SQL, for one. Empty if it
-/// needs nothing. [`Client::init`] makes it.
+/// Returns what the server at `url` needs once, before its first lock: for example SQL for its administrator's tools.
 ///
-/// Read from the URL alone: nothing is asked of the server, which need not be there. `Invalid` and `Unsupported` as
-/// [`connect_with`].
+/// The text is empty if the server needs nothing. [`Client::init`] makes the same on the server. This function only
+/// reads the URL: it sends nothing, and the server need not be running.
+///
+/// # Errors
+///
+/// `Invalid` and `Unsupported`, as [`connect_with`].
 pub fn schema(url: &str) -> Result<String> {
     backends::schema(url)
 }
 
-/// The README's code is compiled with the documentation's.
+/// Compiles the README's code together with the documentation's examples.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! From a URL to a client, with whichever features this is built with.
+//! Opens clients by their URLs, with any set of features.
 
 use lock_conformance::timing::still_held;
 use onelock::{Error, ErrorKind};
@@ -86,7 +86,7 @@ async fn a_file_is_a_lock_for_all_that_open_it() -> onelock::Result<()> {
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unavailable() {
-    // A port that is kept for a service that nobody has, and a socket that is not there.
+    // A port that is reserved for a service which is never used, and a socket that does not exist.
     for url in [
         "redis://127.0.0.1:1",
         "valkey://127.0.0.1:1",

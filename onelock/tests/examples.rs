@@ -1,4 +1,4 @@
-//! The examples do what they say. Each is run as a program, and its output is compared.
+//! The examples do what they say. Each one is run as a program, and its output is compared.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,12 +8,12 @@ use std::time::Duration;
 use libtest_mimic::Arguments;
 use lock_conformance::{assert_in_time, rules};
 
-/// An example, and what it prints.
+/// An example's name, and what it prints.
 type Example = (&'static str, &'static str);
 
 const EXAMPLES: [Example; 8] = [
     ("first_lock", "worked out under the lock: 42\n"),
-    ("cron_job", "web-2: skipped, somebody else is at it\nweb-1: the report is written\n"),
+    ("cron_job", "web-2: skipped, another machine has the lock\nweb-1: the report is written\n"),
     (
         "worker",
         "stopped: the lock was lost: it was revoked\n\
@@ -27,9 +27,9 @@ const EXAMPLES: [Example; 8] = [
     ("testing", "with a healthy server: imported\nwhen the server forgets: Err(Lost)\n"),
 ];
 
-/// A lease that ends was not renewed for so long, at least.
+/// If a lease ended, it was not renewed for at least this time.
 const LATE: Duration = Duration::from_millis(400);
-/// What they print, in a line, instead of something else if a lease ended because the machine stood still.
+/// Lines that an example prints instead of the expected ones if a lease ended because the machine stood still.
 const TOO_LATE: [&str; 2] = ["came to an end by itself: false", "Expired"];
 
 fn main() -> ExitCode {
@@ -37,15 +37,15 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), rules::judged("onelock's examples", examples)).exit_code()
 }
 
-/// It prints this, and ends well.
+/// Runs an example: it must print `prints` and succeed.
 fn runs(example: &str, prints: &str) {
-    // Built beside this test: target/debug/deps/examples-… and target/debug/examples/NAME.
+    // The build puts this test into target/debug/deps/examples-… and the example into target/debug/examples/NAME.
     let here = std::env::current_exe().unwrap();
     let folder = here.ancestors().nth(2).unwrap().join("examples");
     let program = folder.join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
     let output = Command::new(&program).output().unwrap_or_else(|e| {
         panic!(
-            "{}: {e}; `cargo test -p onelock` builds it, `--test examples` alone doesn't",
+            "{}: {e}; `cargo test -p onelock` builds it, `--test examples` alone does not",
             program.display()
         )
     });

@@ -1,4 +1,5 @@
-//! What stands at the address is a server of another kind: said in one line, and refused where its answer proves it.
+//! A server of another kind is at the address. The error is one line, and `Rejected` if the server's answer proves its
+//! kind.
 
 #![cfg(all(feature = "redis", feature = "redlock", feature = "etcd", feature = "mongodb", feature = "zk"))]
 #![cfg(all(feature = "postgres", feature = "mysql"))]
@@ -9,14 +10,14 @@ use std::thread;
 
 use onelock::ErrorKind;
 
-/// How servers of other kinds meet a client.
+/// How a server of another kind reacts to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Answers what it doesn't understand: as HTTP does.
+    /// Answers what it does not understand, as HTTP does.
     Answers,
-    /// Speaks first: as MySQL does.
+    /// Speaks first, as MySQL does.
     Greets,
-    /// Closes the connection at what it doesn't understand: as PostgreSQL, MongoDB and ZooKeeper do.
+    /// Closes the connection at what it does not understand, as PostgreSQL, MongoDB and ZooKeeper do.
     Closes,
 }
 
@@ -27,7 +28,7 @@ const GREETING: &[u8] =
     ijklmnopqrst\0caching_sha2_password\0";
 
 impl Kind {
-    /// Its port. It serves until the test's process ends.
+    /// Starts the server and returns its port. It serves until the test process ends.
     fn listen(self) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
@@ -48,7 +49,7 @@ impl Kind {
             match self {
                 Kind::Answers => {
                     let _: Result<(), _> = connection.write_all(BAD_REQUEST);
-                    // What still comes is read, as servers do: a reset would overtake the answer.
+                    // Reads what still comes, as servers do: closing now would send a reset that overtakes the answer.
                     let _: Result<(), _> = connection.shutdown(Shutdown::Write);
                 }
                 Kind::Greets => {}
@@ -58,11 +59,11 @@ impl Kind {
     }
 }
 
-/// Asks servers of each kind by the URL that `url` makes of a port. Those in `proven` are refused, with these words; of
-/// the others nothing is known but that they don't answer as they should.
+/// Connects to servers of each kind, by the URL that `url` makes of a port. The kinds in `proven` must be rejected with
+/// these words. The others only fail to answer correctly, so they must be transient errors.
 async fn refuses(url: impl Fn(Kind) -> String, proven: &[Kind], words: &str) {
     for kind in [Kind::Answers, Kind::Greets, Kind::Closes] {
-        // A refusal comes at once, but for what the machine is busy with; all the others cost the whole patience.
+        // A rejection comes at once, unless the machine is busy. The other errors take the whole patience.
         let patience = if proven.contains(&kind) { "10s" } else { "1s" };
         let url = format!("{}?patience={patience}", url(kind));
         let error = onelock::connect(&url).await.expect_err(&url);
@@ -95,7 +96,7 @@ async fn no_majority_of_redis() {
 #[tokio::test]
 async fn no_etcd() {
     let url = |kind: Kind| format!("etcd://127.0.0.1:{}", kind.listen());
-    refuses(url, &[Kind::Answers, Kind::Greets], "no etcd").await;
+    refuses(url, &[Kind::Answers, Kind::Greets], "is not etcd").await;
 }
 
 #[tokio::test]
@@ -110,7 +111,7 @@ async fn no_postgres() {
     refuses(url, &[Kind::Answers, Kind::Greets], "no PostgreSQL").await;
 }
 
-/// Its clients wait for its greeting, which another kind doesn't send.
+/// A MySQL client waits for the server's greeting, which another kind does not send.
 #[tokio::test]
 async fn no_mysql() {
     let url = |kind: Kind| format!("mysql://u@127.0.0.1:{}/db?patience=1s", kind.listen());

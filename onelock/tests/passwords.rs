@@ -1,4 +1,4 @@
-//! No piece of a password is shown, whatever characters it has: where they were escaped, and where they were not.
+//! No part of a password is shown, whatever characters it has, whether they were escaped or not.
 
 use std::error::Error as _;
 use std::fmt;
@@ -34,10 +34,10 @@ const SCHEMES: [&str; 21] = [
     "",
 ];
 
-/// What passwords here are made of: nothing else that is ever said has such a text.
+/// The pieces that passwords here consist of. No other text contains them.
 const PIECES: [&str; 3] = ["Qz7kW", "Vx3jY", "Hq9pX"];
 
-/// What stands between: all that means something in a URL, to one of its readers at least.
+/// What stands between the pieces: everything that has a meaning in a URL, for at least one of its parsers.
 const BETWEEN: [&str; 28] = [
     "/",
     "?",
@@ -69,7 +69,7 @@ const BETWEEN: [&str; 28] = [
     "@@",
 ];
 
-/// Parameters of one backend or another, which a `&` in a password seems to begin.
+/// Parameters of the backends. After a `&`, a part of a password could be taken for one of them.
 const PARAMETERS: [&str; 21] = [
     "authSource",
     "boot",
@@ -94,7 +94,7 @@ const PARAMETERS: [&str; 21] = [
     "w",
 ];
 
-/// Where it stands, and what may follow.
+/// Where the password stands in the URL, and what may follow it.
 const SHAPES: [&str; 10] = [
     "://user:PASSWORD@127.0.0.1:1",
     "://:PASSWORD@127.0.0.1:1/0",
@@ -112,7 +112,7 @@ fn shows(text: &str) -> bool {
     PIECES.iter().any(|piece| text.contains(piece))
 }
 
-/// All that an error says.
+/// Returns all texts of an error and of its sources.
 fn said(error: &Error) -> String {
     let mut said = format!("{error} {error:?} {}", error.message());
     let mut source = error.source();
@@ -131,10 +131,10 @@ fn passwords() -> impl Iterator<Item = String> {
     around.chain(cut).chain(pairs.map(move |(a, b)| format!("{first}{a}{second}{b}{third}")))
 }
 
-/// What is shown of a server that a URL names.
-#[allow(clippy::match_single_binding, reason = "there are builds without a server")]
+/// Returns what is shown of the server that a URL names.
+#[allow(clippy::match_single_binding, reason = "a build may have no backend with a server")]
 fn shown(url: &str) -> onelock::Result<String> {
-    #[allow(dead_code, reason = "there are builds without a server")]
+    #[allow(dead_code, reason = "a build may have no backend with a server")]
     fn debug<T: fmt::Debug>(settings: onelock::Result<T>) -> onelock::Result<String> {
         settings.map(|settings| format!("{settings:?}"))
     }
@@ -174,7 +174,7 @@ fn whatever_characters_a_password_has() {
     }
 }
 
-/// What a client that was opened, or could not be, shows and logs.
+/// What a client shows and logs, whether it could be opened or not.
 #[tokio::test]
 async fn whatever_becomes_of_the_client() {
     tracing::subscriber::set_global_default(Log).expect("no other test of this program subscribes");
@@ -201,7 +201,7 @@ async fn whatever_becomes_of_the_client() {
     assert!(logged.is_none(), "{logged:?}");
 }
 
-/// The first that was logged and shows a piece.
+/// The first logged line that shows a piece.
 static LOGGED: Mutex<Option<String>> = Mutex::new(None);
 
 struct Log;

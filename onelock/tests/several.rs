@@ -1,4 +1,4 @@
-//! Several locks as one, each on a server of another kind.
+//! Several locks as one, each on another kind of server.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 const TTL: Duration = Duration::from_millis(1500);
 const SOON: Duration = Duration::from_secs(5);
 
-/// Servers of a test's own, and two clients of each.
+/// Servers for one test, and two clients of each.
 struct Servers {
     clients: Vec<[Client; 2]>,
     _file: TempDir,
@@ -35,7 +35,7 @@ struct Servers {
 }
 
 impl Servers {
-    /// Both kinds of memory, a file, and a Redis where there is one.
+    /// Starts both kinds of memory, a file, and a Redis if there is one.
     async fn start(test: &str) -> Servers {
         let file = TempDir::new().unwrap();
         let redis = match Owned::start(&Redis, &Settings::default()) {
@@ -59,7 +59,7 @@ impl Servers {
         Servers { clients, _file: file, _redis: redis }
     }
 
-    /// The lock of one name on each of them, through the first or the second client.
+    /// Returns the lock `ledger` on each server, through the first or the second client.
     fn locks(&self, client: usize) -> Vec<Lock> {
         let lock = |of: &[Client; 2]| of[client].lock("ledger").ttl(TTL).build().unwrap();
         self.clients.iter().map(lock).collect()
@@ -69,7 +69,7 @@ impl Servers {
         self.clients[at][0].info().backend
     }
 
-    /// All of them, or all but the one that is held.
+    /// Waits until all locks are free, except the one with index `but`.
     async fn are_free(&self, but: Option<usize>) {
         for (_, lock) in self.locks(1).into_iter().enumerate().filter(|(at, _)| Some(*at) != but) {
             let free = || async { lock.inspect().answered().await.holder.is_none() };
@@ -120,7 +120,7 @@ fn the_loss_of_one_is_told_whichever_server_lost_it() {
             let error = guard.check().unwrap_err();
             let backend = servers.backend(lost);
             assert_eq!((error.kind(), error.backend()), (ErrorKind::Lost, Some(backend)), "{error}");
-            // The others are not given back before the guard is.
+            // The other locks are held until the guard is released.
             let others = guard.guards().iter().filter(|of_one| {
                 of_one.check().err().and_then(|error| error.backend()).is_none_or(|of| of != backend)
             });

@@ -1,5 +1,5 @@
-//! The documents' argument about Redlock on five real servers: what goes wrong, what harm it does to the algorithm as it is
-//! written down, and to the library.
+//! The documents' argument about Redlock on five real servers: what goes wrong, and what harm it does to the algorithm
+//! as Redis' manual describes it and to the library.
 
 mod plain;
 mod scene;
@@ -12,7 +12,7 @@ use self::stories::STORIES;
 use crate::Outcome;
 use crate::args::Argue;
 
-/// Plays every story so many times with each player, and prints a table.
+/// Plays every story as often as asked with each player, and prints a table.
 pub(crate) async fn run(options: Argue) -> Outcome<()> {
     println!("| what goes wrong | with | rounds | granted | two held it | stale writes | of these taken |");
     println!("|---|---|---|---|---|---|---|");

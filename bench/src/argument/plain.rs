@@ -1,5 +1,5 @@
-//! Redlock as it is written down in the manual of Redis: `SET NX PX` on all servers, a majority within the time that the
-//! lease is worth, `DEL` of what is one's own. No token, and no guard.
+//! Redlock as the manual of Redis describes it: `SET NX PX` on all servers, a majority within the validity time of the
+//! lease, and `DEL` of the client's own value. It has no token, and no guard.
 
 use std::time::{Duration, Instant};
 
@@ -20,14 +20,14 @@ pub(super) struct Plain {
     servers: Vec<Server>,
 }
 
-/// One of them.
+/// One of the servers.
 struct Server {
     client: Client,
-    /// None as long as it can't be reached.
+    /// None as long as the server can't be reached.
     connection: Option<MultiplexedConnection>,
 }
 
-/// What it was granted.
+/// A lock that was granted.
 pub(super) struct Lease {
     name: String,
     value: String,
@@ -41,7 +41,7 @@ impl Lease {
 }
 
 impl Server {
-    /// One that can't be reached has no part in it, this time.
+    /// Connects, if there is no connection. A server that can't be reached takes no part this time.
     async fn reach(&mut self) {
         if self.connection.is_none() {
             let connecting = self.client.get_multiplexed_async_connection();
@@ -63,13 +63,13 @@ impl Server {
 }
 
 impl Plain {
-    /// They are reached when something is asked of them.
+    /// Creates a client. It connects to the servers at its first acquisition.
     pub(super) fn of(urls: &[String]) -> Outcome<Plain> {
         let server = |url: &String| Ok(Server { client: Client::open(url.as_str())?, connection: None });
         Ok(Plain { servers: urls.iter().map(server).collect::<RedisResult<_>>()? })
     }
 
-    /// Once. `None` if no majority of the five granted it in time.
+    /// Tries once. Returns `None` if no majority of the five granted it in time.
     pub(super) async fn acquire(&mut self, name: &str, ttl: Duration) -> Outcome<Option<Lease>> {
         for server in &mut self.servers {
             server.reach().await;
@@ -81,7 +81,7 @@ impl Plain {
             set.arg(name).arg(&value).arg("NX").arg("PX").arg(ttl.as_millis() as u64);
             granted += u32::from(server.grants(&set).await);
         }
-        // For the clocks' rates, as in the manual.
+        // A margin for the drift of the clocks, as in the manual.
         let until = began + ttl - ttl / 100 - Duration::from_millis(2);
         let lease = Lease { name: name.to_owned(), value, until };
         if granted >= 3 && lease.is_held() {
@@ -97,7 +97,7 @@ impl Plain {
             let mut connection = connection.clone();
             let mut call = script.key(&lease.name);
             let release = call.arg(&lease.value).invoke_async::<i64>(&mut connection);
-            // Who doesn't answer forgets it one ttl later.
+            // A server that doesn't answer drops the key one ttl later.
             drop(tokio::time::timeout(PATIENCE, release).await);
         }
     }

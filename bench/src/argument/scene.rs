@@ -9,10 +9,10 @@ use onelock::Ending;
 use super::plain::{Lease, Plain};
 use crate::Outcome;
 
-/// Who plays the clients.
+/// What the clients use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Player {
-    /// The algorithm as it is written down.
+    /// The algorithm as Redis' manual describes it.
     AsWritten,
     /// The library.
     Ours,
@@ -27,33 +27,33 @@ impl Player {
     }
 }
 
-/// What came of one round.
+/// The results of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Came {
-    /// The first was granted the lock at all.
+    /// The first client was granted the lock at all.
     pub(super) granted: bool,
-    /// The first believed in its lock when the second was granted it.
+    /// The first client relied on its lock when the second was granted it.
     pub(super) two_held: bool,
-    /// The first wrote behind the second.
+    /// The first client wrote after the second.
     pub(super) stale: bool,
-    /// The resource took that.
+    /// The resource took that write.
     pub(super) taken: bool,
 }
 
 pub(super) const TTL: Duration = Duration::from_millis(1200);
-/// How long a node that may have forgotten has no vote: the longest ttl.
+/// How long a node that may have forgotten locks has no vote: the longest ttl.
 pub(super) const MAX_TTL: Duration = Duration::from_millis(2000);
 const PATIENCE: Duration = Duration::from_millis(400);
-/// How long a client tries: until every lease has ended, and every quarantine.
+/// How long a client tries: until every lease and every quarantine has ended.
 const TRIES: Duration = Duration::from_millis(5000);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// Servers of one round, with a vote each.
+/// The servers of one round, each of which has a vote.
 pub(super) struct Scene {
     pub(super) servers: Vec<Owned>,
-    /// Of the third, where that has one.
+    /// The replica of the third server, where that has one.
     pub(super) replica: Option<Owned>,
-    /// What checks tokens, where there are any.
+    /// The resource's check of tokens, where there are any.
     pub(super) fence: Fence,
 }
 
@@ -88,7 +88,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// Gives the third server a replica that has what that has, and is cut off from it then.
+    /// Gives the third server a replica, which copies its data and is then cut off from it.
     pub(super) async fn replicate(&mut self) -> Outcome<()> {
         let settings = Settings { persistence: Persistence::None, ..Settings::default() };
         let starting = tokio::task::spawn_blocking(move || Owned::start(&Redis, &settings));
@@ -108,7 +108,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The replica takes its primary's place, with what it has.
+    /// Puts the replica in the place of its primary, with the data that it has.
     pub(super) fn promote(&mut self) -> Outcome<()> {
         self.servers[2] = self.replica.take().ok_or("there is no replica")?;
         Ok(())
@@ -143,7 +143,7 @@ impl Scene {
         }
     }
 
-    /// Once, as a service does that checks tokens, or one that can't.
+    /// Writes once: to a service that checks tokens, or to one that can't because there are none.
     pub(super) fn write(&self, held: &Held) -> Write {
         match held {
             Held::AsWritten(_) => Write::Taken,
@@ -156,7 +156,7 @@ impl Scene {
 }
 
 impl Hand {
-    /// For one ttl, which nobody renews: the algorithm as written knows no renewals.
+    /// Tries once, for one ttl without renewals: the algorithm as described has none.
     pub(super) async fn try_acquire(&mut self) -> Outcome<Option<Held>> {
         match self {
             Hand::AsWritten(plain) => Ok(plain.acquire("story", TTL).await?.map(Held::AsWritten)),
@@ -164,7 +164,7 @@ impl Hand {
                 let lock = client.lock("story").ttl(TTL).fixed_lease().build()?;
                 match lock.try_acquire().await {
                     Ok(guard) => Ok(guard.map(Held::Ours)),
-                    // Too few have a vote.
+                    // Too few servers have a vote.
                     Err(e) if e.is_transient() => Ok(None),
                     Err(e) => Err(e.into()),
                 }
@@ -172,7 +172,7 @@ impl Hand {
         }
     }
 
-    /// Tries again and again. `None` if it was granted nothing, for long.
+    /// Tries again and again. Returns `None` if it was granted nothing within `TRIES`.
     pub(super) async fn acquire(&mut self) -> Outcome<Option<Held>> {
         let ends = Instant::now() + TRIES;
         while Instant::now() < ends {
@@ -190,7 +190,7 @@ impl Hand {
             (_, Held::Ours(guard)) => match guard.release().await {
                 Ending::Released | Ending::Expired => {}
             },
-            (Hand::Ours(_), Held::AsWritten(_)) => return Err("a lease of somebody else's".into()),
+            (Hand::Ours(_), Held::AsWritten(_)) => return Err("this lease belongs to another client".into()),
         }
         Ok(())
     }

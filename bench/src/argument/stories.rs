@@ -1,4 +1,4 @@
-//! What goes wrong between the first client's grant and its write.
+//! The stories: what goes wrong between the first client's grant and its write.
 
 use lock_conformance::servers::{Clock, Owned};
 use lock_conformance::{Data, Step};
@@ -11,11 +11,11 @@ pub(super) enum Story {
     Nothing,
     /// The first client looks at its lock, stands still for longer than its lease, and writes.
     Pause,
-    /// Of so many servers the clocks are set forward by more than the lease.
+    /// The clocks of this many servers are set forward by more than the lease.
     Clocks(usize),
-    /// A, B and C grant it; C restarts without its data; C, D and E are asked.
+    /// A, B and C grant the lock; C restarts without its data; C, D and E are asked.
     Restart,
-    /// The same, but a replica takes C's place, which was cut off before the grant.
+    /// The same, but C's place is taken by a replica that was cut off before the grant.
     Failover,
 }
 
@@ -34,25 +34,27 @@ impl Story {
         }
     }
 
-    /// One round: the first is granted it, something goes wrong, the second tries, both write.
+    /// Plays one round: the first client is granted the lock, something goes wrong, the second client tries, and both
+    /// write.
     pub(super) async fn play(self, player: Player) -> Outcome<Came> {
         let clock = if matches!(self, Story::Clocks(_)) { Clock::Own } else { Clock::Machines };
         let mut scene = Scene::set(clock).await?;
         self.before(&mut scene).await?;
         let mut one = scene.hand(player).await?;
         let Some(first) = one.try_acquire().await? else {
-            // Too few have a vote.
+            // Too few servers have a vote.
             return Ok(Came::default());
         };
         let looked = first.is_held();
         self.goes_wrong(&mut scene).await?;
         let mut other = scene.hand(player).await?;
-        let second = other.acquire().await?.ok_or("the second was granted nothing, for long")?;
+        let second = other.acquire().await?.ok_or("the second client was granted nothing in time")?;
         let mut came = Came { granted: true, two_held: first.is_held(), ..Came::default() };
         if scene.write(&second) == Write::Refused {
             return Err("the newest token was refused".into());
         }
-        // Who looks right before it writes stops here; who stood still between the look and the write does not.
+        // A client that looks right before it writes stops here. A client that stood still between its look and its
+        // write doesn't.
         came.stale = if self == Story::Pause { looked } else { first.is_held() };
         came.taken = came.stale && scene.write(&first) == Write::Taken;
         other.release(second).await?;
@@ -93,7 +95,7 @@ impl Story {
     }
 }
 
-/// D and E come back, A and B go away.
+/// Resumes D and E, and pauses A and B.
 fn change_majority(scene: &Scene) -> Outcome<()> {
     scene.servers[3..].iter().try_for_each(Owned::resume)?;
     scene.servers[..2].iter().try_for_each(Owned::pause)?;

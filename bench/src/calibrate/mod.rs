@@ -1,5 +1,5 @@
-//! `calibrate`: is the raw driver, as it is used here, as fast as it can be? One connection against the server's own
-//! benchmark program, in turn.
+//! `calibrate`: is the raw driver, as it is used here, as fast as it can be? It compares one connection with the
+//! server's own benchmark program, in turn.
 
 mod postgres;
 mod redis;

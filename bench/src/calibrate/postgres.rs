@@ -1,4 +1,4 @@
-//! sqlx on PostgreSQL with the library's own statements, one connection, against pgbench with the same.
+//! sqlx on PostgreSQL with the library's own statements on one connection, against pgbench with the same statements.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -56,7 +56,7 @@ struct Cycle {
     texts: Texts,
     name: String,
     owner: Owner,
-    /// In microseconds: far enough ahead for the whole run.
+    /// In microseconds; far enough ahead for the whole run.
     deadline: i64,
 }
 
@@ -81,7 +81,7 @@ impl Cycle {
         }
     }
 
-    /// What pgbench is to run: its variables stand where the parameters do.
+    /// Returns the script for pgbench: the library's statements with variables in place of the parameters.
     fn script(&self) -> String {
         let statement = |text: &str| {
             (1..=5).rev().fold(text.to_owned(), |text, n| text.replace(&format!("${n}"), &format!(":p{n}")))
@@ -106,7 +106,7 @@ impl Cycle {
         ]
     }
 
-    /// The row stays when its lock is released.
+    /// Deletes the row, which stays when its lock is released.
     async fn clean_up(&self, url: &str) -> Outcome<()> {
         let mut connection = raw::postgres::connect(url).await?;
         let delete = sqlx::query("DELETE FROM onelock_locks WHERE name = $1").bind(self.name.as_bytes());
@@ -136,7 +136,7 @@ impl Lane for Driver {
     }
 }
 
-/// The program, with a script of the same statements.
+/// The program pgbench, with a script of the same statements.
 struct Pgbench {
     server: String,
     script: PathBuf,
@@ -145,7 +145,7 @@ struct Pgbench {
 }
 
 impl Pgbench {
-    /// `None`, and why, if it can't be run here.
+    /// Returns `None` and prints the reason if pgbench can't be run here.
     async fn of(url: &str, cycle: &Cycle) -> Outcome<Option<Pgbench>> {
         let server = Location::parse(url)?.base().to_owned();
         let user = server.split_once("://").and_then(|(_, rest)| rest.split_once('@'));
@@ -179,12 +179,12 @@ impl Lane for Pgbench {
         }
         let output = command.arg(&self.server).output().await?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let wrong = || format!("pgbench answered {said:?} {:?}", String::from_utf8_lossy(&output.stderr));
+        let wrong = || format!("pgbench printed {said:?} {:?}", String::from_utf8_lossy(&output.stderr));
         parse(&said).ok_or_else(|| wrong().into())
     }
 }
 
-/// `tps = 1234.5 (without initial connection time)`; a transaction is one run of the script.
+/// Reads the rate from `tps = 1234.5 (without initial connection time)`. A transaction is one run of the script.
 fn parse(said: &str) -> Option<Slice> {
     let failed = said.lines().find_map(|line| line.strip_prefix("number of failed transactions: "));
     if failed.is_some_and(|failed| !failed.starts_with("0 ")) {

@@ -1,4 +1,4 @@
-//! The crate redis' PING and SET against redis-benchmark.
+//! PING and SET of the crate redis against redis-benchmark.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::tally::{By, Slice, Tally};
 
 /// How long one slice lasts: redis-benchmark has to start first.
 const SLICE: Duration = Duration::from_millis(500);
-/// What `redis-benchmark -t set` writes to, with three bytes.
+/// The key that `redis-benchmark -t set` writes, with a value of three bytes.
 const ITS_KEY: &str = "key:__rand_int__";
 
 pub(crate) async fn run(options: Calibrate) -> Outcome<()> {
@@ -57,7 +57,7 @@ pub(crate) async fn run(options: Calibrate) -> Outcome<()> {
     }
 }
 
-/// One command, here and there.
+/// One command, of the driver and of redis-benchmark.
 struct Test {
     name: &'static str,
     its_name: &'static str,
@@ -65,7 +65,7 @@ struct Test {
 }
 
 impl Test {
-    /// The driver's figures, and redis-benchmark's.
+    /// Returns the results of the driver, and of redis-benchmark.
     async fn measure(
         &self,
         connection: &MultiplexedConnection,
@@ -87,7 +87,7 @@ impl Test {
         Ok(tallies)
     }
 
-    /// One task, one request after the other.
+    /// Measures one slice: one task, one request after the other.
     async fn slice(&self, connection: &MultiplexedConnection) -> Outcome<Slice> {
         let (mut connection, command) = (connection.clone(), self.command.clone());
         let slice = tokio::spawn(async move {
@@ -106,16 +106,16 @@ impl Test {
     }
 }
 
-/// The program, and the server as it is told of it.
+/// The program redis-benchmark, and the server's address as it takes it.
 struct RedisBenchmark {
     host: String,
     port: u16,
-    /// Whether the key it writes to was not there before.
+    /// Whether the key that it writes did not exist before, and may be deleted afterwards.
     key_is_ours: bool,
 }
 
 impl RedisBenchmark {
-    /// `None`, and why, if it can't be run here.
+    /// Returns `None` and prints the reason if redis-benchmark can't be run here.
     async fn of(server: &Server, connection: &mut MultiplexedConnection) -> Outcome<Option<RedisBenchmark>> {
         let ConnectionAddr::Tcp(host, port) = server.info().addr() else {
             eprintln!("redis-benchmark: not run, it is compared over plain TCP only");
@@ -143,7 +143,7 @@ impl RedisBenchmark {
             .output()
             .await?;
         let said = String::from_utf8_lossy(&output.stdout);
-        parse(&said).ok_or_else(|| format!("redis-benchmark answered {said:?}").into())
+        parse(&said).ok_or_else(|| format!("redis-benchmark printed {said:?}").into())
     }
 
     async fn clean_up(&self, connection: &mut MultiplexedConnection) -> Outcome<()> {
@@ -154,7 +154,8 @@ impl RedisBenchmark {
     }
 }
 
-/// `"test","rps","avg_latency_ms",…`, then the figures. Its rate is what is compared: its latencies are rounded.
+/// Reads the rate from the output: a head `"test","rps","avg_latency_ms",…`, then the figures. Only the rate is
+/// compared, because the latencies are rounded.
 fn parse(csv: &str) -> Option<Slice> {
     let fields =
         |line: &str| line.split(',').map(|field| field.trim_matches('"').to_owned()).collect::<Vec<_>>();

@@ -8,13 +8,14 @@ use lock_core::Location;
 
 use crate::Outcome;
 
-/// To the first member that the URL names, as the library is connected to one at a time.
+/// Connects to the first member that the URL names, as the library connects to one member at a time.
 pub(crate) async fn connect(url: &str) -> Outcome<Client> {
     let member = format!("http://{}", first(url)?);
     Ok(Client::connect([member], Some(ConnectOptions::new().with_require_leader(true))).await?)
 }
 
-/// How many requests the member has answered, streams' messages among them. By HTTP/1.0, whose answers come in one piece.
+/// Returns how many requests the member has received, messages of streams included. Uses HTTP/1.0, whose answers come
+/// in one piece.
 pub(crate) fn requests(url: &str) -> Outcome<u64> {
     let mut stream = TcpStream::connect(first(url)?)?;
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;

@@ -11,7 +11,7 @@ use lock_core::Location;
 
 use crate::Outcome;
 
-/// As many connections as the library opens on a SQL server.
+/// Returns how many connections the library opens on a SQL server.
 pub(crate) fn connections_of(url: &str) -> Outcome<usize> {
     Ok(Location::parse(url)?.take("connections").map_or(Ok(8), |n| n.parse())?)
 }

@@ -5,7 +5,7 @@ use mongodb::options::ClientOptions;
 
 use crate::Outcome;
 
-/// What the URL says to the driver; it takes no parameters of our backend's.
+/// Returns the driver's options from the URL, which must not have parameters of our backend.
 pub(crate) async fn options(url: &str) -> Outcome<ClientOptions> {
     Ok(ClientOptions::parse(url).await?)
 }

@@ -6,7 +6,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 
 use crate::Outcome;
 
-/// What stands before the URL's `?`: the parameters behind it are our backend's.
+/// Returns the driver's options from the part of the URL before the `?`. The parameters after it are for our backend.
 pub(crate) fn options(url: &str) -> Outcome<MySqlConnectOptions> {
     let options: MySqlConnectOptions = Location::parse(url)?.base().parse()?;
     Ok(options.disable_statement_logging())

@@ -13,7 +13,7 @@ pub(crate) async fn connect(url: &str) -> Outcome<Client> {
     Ok(Client::connector().with_session_timeout(TTL).connect(&hosts(url)?).await?)
 }
 
-/// How many packets the first server has received.
+/// Returns how many packets the first server has received.
 pub(crate) fn requests(url: &str) -> Outcome<u64> {
     let hosts = hosts(url)?;
     let mut stream = TcpStream::connect(hosts.split(',').next().unwrap_or_default())?;

@@ -16,29 +16,29 @@ use self::floor::redlock::Rounds;
 use self::one_lost::{Lost, OneLost};
 use crate::Outcome;
 
-/// How long a lock is kept: the library's default, for everybody.
+/// The ttl of every subject: the library's default.
 pub(crate) const TTL: Duration = lock_core::DEFAULT_TTL;
 
-/// Who is measured.
+/// The subjects: what is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The library through its public API.
     Ours,
     /// The library, which can't connect to the last of several servers.
     OneDead,
-    /// The library, to which the last of several servers says nothing.
+    /// The library, to which the last of several servers answers nothing.
     OneSilent,
     /// The raw driver sending what the library sends.
     Floor,
-    /// The floor on several servers, but that they are asked once for a grant.
+    /// The floor on several servers, except that they are asked only once for a grant.
     OneRound,
     /// The raw driver locking without a token.
     NoToken,
     /// The crate `rslock`.
     Rslock,
-    /// The floor on PostgreSQL, but that it never notifies anybody.
+    /// The floor on PostgreSQL, except that it never notifies a client.
     NeverNotifies,
-    /// The same, but that it notifies at each release.
+    /// The same, except that it notifies at each release.
     AlwaysNotifies,
 }
 
@@ -69,7 +69,7 @@ impl Kind {
         }
     }
 
-    /// Connects it to the server at `url`.
+    /// Connects the subject to the server at `url`.
     pub(crate) async fn connect(self, url: &str) -> Outcome<Box<dyn Subject>> {
         Ok(match self {
             Kind::Ours => Box::new(ours::Ours::connect(url).await?),
@@ -92,33 +92,33 @@ impl FromStr for Kind {
         Kind::ALL
             .into_iter()
             .find(|kind| kind.as_str() == text)
-            .ok_or_else(|| format!("nobody is called {text:?}"))
+            .ok_or_else(|| format!("there is no subject {text:?}"))
     }
 }
 
-/// One connection of who is measured. Its workers and sides share it.
+/// One connection of a subject. Its workers and sides share it.
 #[async_trait]
 pub(crate) trait Subject: Send + Sync {
-    /// Somebody who takes and releases `name`, again and again.
+    /// Returns a worker that takes and releases `name`, again and again.
     async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>>;
 
-    /// One side of a hand-over of `name`.
+    /// Returns one side of a hand-over of `name`.
     async fn side(&self, name: &str) -> Outcome<Box<dyn Side>>;
 }
 
-/// A task's business with one name.
+/// What a task does with one name.
 #[async_trait]
 pub(crate) trait Worker: Send {
     /// Acquires, waiting if need be, and releases.
     async fn cycle(&mut self) -> Outcome<()>;
 }
 
-/// A process' business with one name.
+/// What a process does with one name.
 #[async_trait]
 pub(crate) trait Side: Send {
-    /// Waits until the lock is its own.
+    /// Waits until it has the lock.
     async fn acquire(&mut self) -> Outcome<()>;
 
-    /// Gives it up, if it has it.
+    /// Releases the lock, if it has it.
     async fn release(&mut self) -> Outcome<()>;
 }

@@ -1,4 +1,5 @@
-//! The raw driver with what a lock costs at least: `SET NX PX`, and a release that compares. No token, nobody waits.
+//! The raw driver with the least that a lock costs: `SET NX PX`, and a release that compares. It has no token, and no
+//! waiting.
 
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ impl Subject for NoToken {
     }
 
     async fn side(&self, _: &str) -> Outcome<Box<dyn Side>> {
-        Err("no-token waits for nobody, and takes no part in a hand-over".into())
+        Err("no-token can't wait, and takes no part in a hand-over".into())
     }
 }
 

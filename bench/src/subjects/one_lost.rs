@@ -9,7 +9,7 @@ use super::ours::Ours;
 use crate::Outcome;
 use crate::subjects::{Side, Subject, Worker};
 
-/// How it is lost.
+/// How the server is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
     /// Its port is closed.
@@ -20,16 +20,16 @@ pub(super) enum Lost {
 
 pub(super) struct OneLost {
     ours: Ours,
-    /// Kept, so that nobody else listens there meanwhile.
+    /// Kept, so that no other process listens there meanwhile.
     _port: Port,
-    /// Nobody ever accepts here.
+    /// Listens, but no connection is ever accepted.
     _silent: Option<TcpListener>,
 }
 
 impl OneLost {
     pub(super) async fn connect(url: &str, lost: Lost) -> Outcome<OneLost> {
         let (servers, rest) = url.rsplit_once(',').ok_or("only one of several servers can be lost")?;
-        let (_, parameters) = rest.split_once('/').ok_or("the URL has no end of its hosts")?;
+        let (_, parameters) = rest.split_once('/').ok_or("the URL has no / after its hosts")?;
         let port = Port::free()?;
         let address = (Ipv4Addr::LOCALHOST, port.number());
         let silent = (lost == Lost::Silent).then(|| TcpListener::bind(address)).transpose()?;

@@ -1,7 +1,7 @@
-//! `commits`: commits to a table of somebody else's in the same database, beside loops of locks.
+//! `commits`: commits to an unrelated table in the same database, beside loops that take and release locks.
 //!
-//! PostgreSQL lets those who commit a NOTIFY pass one at a time. Nobody waits for the loops' locks, so that nobody is to
-//! be told of their releases.
+//! PostgreSQL lets transactions with a NOTIFY commit only one at a time. No client waits for the loops' locks, so no
+//! client needs to be notified of their releases.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,11 @@ use crate::workloads::loops::{LOOPS, PERIOD};
 use crate::workloads::orders::Order;
 use crate::workloads::other::Other;
 
-/// The share of their cycles that loops have to do in time: slower ones would leave more of the server to others.
+/// The share of their cycles that the loops have to do in time: slower loops would leave more of the server to the
+/// commits.
 const IN_TIME: f64 = 0.9;
 
-/// Somebody who commits, beside the loops of one subject.
+/// A connection that commits, beside the loops of one subject.
 pub(crate) struct Commits {
     connection: PgConnection,
     table: String,
@@ -53,7 +54,7 @@ impl Lane for Commits {
         let cycles = self.loops.looped().await?;
         let expected = LOOPS as f64 * length.as_secs_f64() / PERIOD.as_secs_f64();
         if (cycles as f64) < expected * IN_TIME {
-            slice.errors.push(format!("the loops did {cycles} cycles of {expected:.0}"));
+            slice.errors.push(format!("the loops did only {cycles} of {expected:.0} cycles"));
         }
         Ok(slice)
     }

@@ -1,4 +1,4 @@
-//! `delay`: how much later than a release a waiter of another process has the lock, where it has to look for itself.
+//! `delay`: how long after a release a waiter of another process has the lock, where waiters have to poll.
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +22,11 @@ const WAITS: [Duration; 4] = [
     Duration::from_millis(800),
     Duration::from_millis(3000),
 ];
-/// The share of the delays that has to lie below what is allowed.
+/// The share of the delays that has to lie below the delay that is allowed.
 const MOST: f64 = 0.99;
 const TRIPS: usize = 100;
 
-/// Holders here, waiters there.
+/// The holders in this process, and the waiters in others.
 pub(crate) struct Delay {
     pairs: Vec<Pair>,
     _subject: Box<dyn Subject>,
@@ -37,14 +37,14 @@ struct Pair {
     there: Other,
 }
 
-/// One release, and who waited for it.
+/// One release, and the wait for it.
 struct Sample {
     waited: Duration,
     delay: Duration,
 }
 
 impl Sample {
-    /// The delay without what a free lock takes, as a share of what is allowed.
+    /// Returns the delay, less the time that a free lock takes, as a share of the delay that is allowed.
     fn share(&self, trip: Duration) -> f64 {
         self.delay.saturating_sub(trip).as_secs_f64() / allowed(self.waited).as_secs_f64()
     }
@@ -63,7 +63,7 @@ impl Delay {
         Ok(Delay { pairs, _subject: subject })
     }
 
-    /// What taking a free lock takes: no waiter can be faster.
+    /// Measures how long taking a free lock takes: no waiter can be faster.
     async fn trip(&mut self) -> Outcome<Duration> {
         let here = &mut self.pairs[0].here;
         let mut trips = Vec::new();
@@ -80,7 +80,7 @@ impl Delay {
 impl Pair {
     async fn measure(&mut self, nth: usize, end: Instant) -> Outcome<Vec<Sample>> {
         let mut samples = Vec::new();
-        // Each begins somewhere else, so that short and long waits are mixed.
+        // Each pair begins with another wait, so that short and long waits are mixed.
         for wait in WAITS.into_iter().cycle().skip(nth) {
             if Instant::now() >= end {
                 break;
@@ -103,12 +103,12 @@ impl Pair {
     }
 }
 
-/// What the waiter is allowed: an eighth of what it has waited, from 5 to 250 ms.
+/// Returns the delay that is allowed: an eighth of the wait, from 5 to 250 ms.
 fn allowed(waited: Duration) -> Duration {
     (waited / 8).clamp(Duration::from_millis(5), Duration::from_millis(250))
 }
 
-/// The share that `MOST` of the samples keep below.
+/// Returns the share that `MOST` of the samples don't exceed.
 fn share(samples: &[Sample], trip: Duration) -> Option<f64> {
     let mut shares: Vec<f64> = samples.iter().map(|sample| sample.share(trip)).collect();
     shares.sort_by(f64::total_cmp);
@@ -145,7 +145,7 @@ mod tests {
         let millis = Duration::from_millis;
         let sample = |waited, delay| Sample { waited: millis(waited), delay: millis(delay) };
         let samples = [sample(8, 6), sample(800, 51), sample(60_000, 126)];
-        // 5 of 5 ms, 50 of 100, 125 of 250.
+        // The delays less 1 ms, and what is allowed: 5 of 5 ms, 50 of 100, 125 of 250.
         assert_eq!(share(&samples, millis(1)), Some(1.0));
         assert_eq!(share(&samples[1..], millis(1)), Some(0.5));
         assert_eq!(share(&[], millis(1)), None);

@@ -1,5 +1,5 @@
-//! `hand-over`: this process and another hold one name in turn. Measured from before the release in the one to the
-//! grant in the other, who has been waiting for it.
+//! `hand-over`: this process and another hold one name in turn. It measures from before the release in the one to the
+//! grant in the other, which has been waiting for it.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use crate::tally::Slice;
 use crate::workloads::orders::Order;
 use crate::workloads::other::Other;
 
-/// How long who waits is left to settle down to it: several round trips on any machine.
+/// How long the waiter has to begin its wait before the lock is released: several round trips on any machine.
 const SETTLE: Duration = Duration::from_millis(3);
 
 /// Two processes of one subject.
 pub(crate) struct HandOver {
-    /// Lent to a task while it waits.
+    /// This process's side; it is lent to a task while it waits.
     here: Option<Box<dyn Side>>,
     there: Other,
 }
@@ -26,12 +26,12 @@ pub(crate) struct HandOver {
 impl HandOver {
     pub(crate) async fn new(kind: Kind, subject: &dyn Subject, url: &str, name: &str) -> Outcome<HandOver> {
         let here = subject.side(name).await?;
-        // After the floor has recorded its name: it wants the server for itself.
+        // Started after the floor has recorded its name: no other client may use the server during the recording.
         let there = Other::start(kind, url, name).await?;
         Ok(HandOver { here: Some(here), there })
     }
 
-    /// From here to there and back.
+    /// Hands the lock to the other process and back, and returns how long each hand-over took.
     async fn round_trip(&mut self) -> Outcome<[Duration; 2]> {
         self.there.tell(Order::Acquire).await?;
         tokio::time::sleep(SETTLE).await;
@@ -57,7 +57,7 @@ impl HandOver {
     }
 }
 
-const NOT_HERE: &str = "this side was lost with the task that waited for it";
+const NOT_HERE: &str = "this process's side was lost with the task in which it waited";
 
 #[async_trait]
 impl Lane for HandOver {
@@ -69,7 +69,7 @@ impl Lane for HandOver {
             match self.round_trip().await {
                 Ok(latencies) => latencies.into_iter().for_each(|latency| slice.record(latency)),
                 Err(error) => {
-                    // Who holds what is not known now: the slice is over, and both begin anew.
+                    // It is not known which side holds the lock now: the slice is over, and both sides release it.
                     slice.errors.push(error.to_string());
                     self.there.release().await?;
                     break;

@@ -1,4 +1,4 @@
-//! Loops that take and release a name each, at a pace that does not depend on who runs them.
+//! Loops that each take and release a name of their own, at a pace that doesn't depend on the subject.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::Outcome;
 use crate::subjects::{Subject, Worker};
 
 pub(super) const LOOPS: usize = 64;
-/// One cycle of each loop in so long: what is beside them is to be left some of the machine.
+/// Each loop begins one cycle in this time. That leaves part of the machine to what is measured beside the loops.
 pub(super) const PERIOD: Duration = Duration::from_millis(50);
 
-/// How many cycles they did.
+/// Runs the loops, and returns how many cycles they did.
 pub(super) async fn run(subject: &dyn Subject, name: &str, length: Duration) -> Outcome<u64> {
     let mut loops = JoinSet::new();
     let end = Instant::now() + length;
     for n in 0..LOOPS {
         let worker = subject.worker(&format!("{name}:{n}")).await?;
-        // Not all in the same moment.
+        // The loops don't all begin in the same moment.
         loops.spawn(one(worker, PERIOD * n as u32 / LOOPS as u32, end));
     }
     let mut cycles = 0;

@@ -1,4 +1,4 @@
-//! What the subjects are put to.
+//! The workloads.
 
 pub(crate) mod commits;
 pub(crate) mod cycles;

@@ -1,4 +1,4 @@
-//! What another process is told, and what it answers: a line each.
+//! The protocol between the processes of a workload: orders and replies, one per line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,32 +6,32 @@ use std::time::Duration;
 
 use crate::Outcome;
 
-/// What it is told.
+/// An order to the other process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Acquire,
     Release,
-    /// Acquire, hold, release, and again, for so long.
+    /// Acquire, hold, release, and again, for this long.
     Contend(Duration),
-    /// Open so many clients, each with connections of its own.
+    /// Open this many clients, each with connections of its own.
     Gather(usize),
-    /// With all of them, begin to wait for the lock.
+    /// Begin to wait for the lock with all of them.
     Beset,
-    /// Let them all stop waiting.
+    /// Stop all these waits.
     Leave,
-    /// Take and release many names in as many loops, for so long.
+    /// Take and release many names in as many loops, for this long.
     Loop(Duration),
 }
 
-/// What it says.
+/// A reply of the other process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Ready,
-    /// It had the lock at this moment.
+    /// It was granted the lock at this moment.
     Granted(Duration),
     /// It began to release the lock at this moment.
     Released(Duration),
-    /// So long each acquisition waited, in nanoseconds.
+    /// How long each acquisition waited, in nanoseconds.
     Waited(Vec<u64>),
     /// How many cycles its loops did.
     Looped(u64),
@@ -65,7 +65,7 @@ impl FromStr for Order {
             "beset" => Ok(Order::Beset),
             "leave" => Ok(Order::Leave),
             "loop" => Ok(Order::Loop(nanos(rest)?)),
-            _ => Err(format!("no order: {text:?}").into()),
+            _ => Err(format!("unknown order: {text:?}").into()),
         }
     }
 }
@@ -98,7 +98,7 @@ impl FromStr for Reply {
             "waited" => Ok(Reply::Waited(rest.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)),
             "looped" => Ok(Reply::Looped(rest.parse()?)),
             "failed" => Ok(Reply::Failed(rest.to_owned())),
-            _ => Err(format!("no reply: {text:?}").into()),
+            _ => Err(format!("unknown reply: {text:?}").into()),
         }
     }
 }

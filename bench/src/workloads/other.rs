@@ -1,4 +1,4 @@
-//! Another process, from the outside.
+//! Starts and controls another process of a workload.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::Outcome;
 use crate::subjects::Kind;
 use crate::workloads::orders::{Order, Reply};
 
-/// Another process of a subject. Ended with us.
+/// Another process of a subject. It ends when this is dropped.
 pub(super) struct Other {
     orders: ChildStdin,
     replies: Lines<BufReader<ChildStdout>>,
@@ -22,7 +22,7 @@ impl Other {
     pub(super) async fn start(kind: Kind, url: &str, name: &str) -> Outcome<Other> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg("hand-over-side")
-            // As many as we have.
+            // As many as this process has.
             .args(["--threads", &Handle::current().metrics().num_workers().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -33,7 +33,7 @@ impl Other {
         };
         let replies = BufReader::new(replies).lines();
         let mut other = Other { orders, replies, _process: process };
-        // Not in its arguments: they are for everybody to see, and the URL may hold a password.
+        // Not in its arguments: other users can see those, and the URL may hold a password.
         other.say(&format!("{}\n{name}\n{url}\n", kind.as_str())).await?;
         match other.reply().await? {
             Reply::Ready => Ok(other),
@@ -48,49 +48,49 @@ impl Other {
     pub(super) async fn granted(&mut self) -> Outcome<Duration> {
         match self.reply().await? {
             Reply::Granted(at) => Ok(at),
-            reply => Err(format!("the other process was to be granted the lock, and said {reply:?}").into()),
+            reply => Err(format!("the other process was not granted the lock: {reply:?}").into()),
         }
     }
 
-    /// When it began to release.
+    /// Orders a release, and returns when it began.
     pub(super) async fn release(&mut self) -> Outcome<Duration> {
         self.tell(Order::Release).await?;
         loop {
             match self.reply().await? {
                 Reply::Released(at) => return Ok(at),
-                // The answer to what had failed on our side.
+                // The late reply to an acquisition that belongs to a round trip which failed.
                 Reply::Granted(_) => {}
                 reply => {
                     return Err(
-                        format!("the other process was to release the lock, and said {reply:?}").into()
+                        format!("the other process had to release the lock, but answered {reply:?}").into()
                     );
                 }
             }
         }
     }
 
-    /// How long each acquisition waited, in nanoseconds; once it has contended.
+    /// Returns how long each acquisition waited, in nanoseconds, once the process has contended.
     pub(super) async fn waited(&mut self) -> Outcome<Vec<u64>> {
         match self.reply().await? {
             Reply::Waited(waits) => Ok(waits),
-            reply => Err(format!("the other process was to contend for the lock, and said {reply:?}").into()),
+            reply => Err(format!("the other process did not contend for the lock: {reply:?}").into()),
         }
     }
 
-    /// Tells what it answers when it is done.
+    /// Gives an order, and returns when it is done.
     pub(super) async fn order(&mut self, order: Order) -> Outcome<()> {
         self.tell(order).await?;
         match self.reply().await? {
             Reply::Ready => Ok(()),
-            reply => Err(format!("the other process was told to {order}, and said {reply:?}").into()),
+            reply => Err(format!("the other process answered {order} with {reply:?}").into()),
         }
     }
 
-    /// How many cycles its loops did, once they have.
+    /// Returns how many cycles its loops did, once they have ended.
     pub(super) async fn looped(&mut self) -> Outcome<u64> {
         match self.reply().await? {
             Reply::Looped(cycles) => Ok(cycles),
-            reply => Err(format!("the other process was to run its loops, and said {reply:?}").into()),
+            reply => Err(format!("the other process did not run its loops: {reply:?}").into()),
         }
     }
 

@@ -1,5 +1,5 @@
-//! `processes`: eight processes on one name, each of which acquires, holds for a moment, releases and does something
-//! else for as long. Measured is how long each acquisition waits.
+//! `processes`: eight processes on one name. Each acquires, holds for a moment, releases, and pauses for as long. It
+//! measures how long each acquisition waits.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `renewal`: one renewal after the other, while nobody waits for the lock, or many do.
+//! `renewal`: one renewal after the other, while no client waits for the lock, or while many do.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::tally::Slice;
 use crate::workloads::orders::Order;
 use crate::workloads::other::Other;
 
-/// Between two renewals: a holder does something else, too.
+/// The pause between two renewals, in which a holder would do its work.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Who waits meanwhile: so many clients, each with connections of its own, in one other process.
+/// The waiters meanwhile: this many clients in one other process, each with connections of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crowd(usize);
 
@@ -66,7 +66,7 @@ impl Lane for Renewals {
         }
         match guard.release().await {
             Ending::Released => Ok(slice),
-            Ending::Expired => Err("the lock that was renewed had expired".into()),
+            Ending::Expired => Err("the lock expired although it was renewed".into()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Another process of a workload: does what it is told on its standard input, and says when it did it.
+//! The other process of a workload: it follows the orders on its standard input, and replies when it has done each.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use crate::subjects::{Kind, Side, Subject};
 use crate::workloads::loops;
 use crate::workloads::orders::{Order, Reply};
 
-/// Reads whom to be, on which name of which server, a line each; then obeys until its input ends.
+/// Reads the subject, the name, and the URL of the server, a line each; then follows orders until its input ends.
 pub(crate) async fn run() -> Outcome<()> {
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
     let mut line =
-        async || orders.next_line().await?.ok_or_else(|| std::io::Error::other("told nothing more"));
+        async || orders.next_line().await?.ok_or_else(|| std::io::Error::other("the input has ended"));
     let (kind, name, url) = (line().await?.parse::<Kind>()?, line().await?, line().await?);
     let subject = kind.connect(&url).await?;
-    // Before anybody holds the lock: a floor may have to learn its name first.
+    // Before any client holds the lock, because a floor may have to record its name first.
     let side = subject.side(&name).await;
     let mut other = Other { kind, name, url, subject, side, crowd: Crowd::default() };
     let mut replies = tokio::io::stdout();
@@ -36,13 +36,13 @@ pub(crate) async fn run() -> Outcome<()> {
     }
 }
 
-/// Who this process is.
+/// The state of this process.
 struct Other {
     kind: Kind,
     name: String,
     url: String,
     subject: Box<dyn Subject>,
-    /// An error for who takes part in nothing that needs one.
+    /// An error if the subject has no side; it may still take part in what needs none.
     side: Outcome<Box<dyn Side>>,
     crowd: Crowd,
 }
@@ -84,7 +84,7 @@ impl Other {
     }
 }
 
-/// How long one of many holds the lock, and how long it leaves it to the others.
+/// How long a process holds the lock, and how long it then leaves it to the others.
 const MOMENT: Duration = Duration::from_millis(1);
 
 async fn contend(side: &mut dyn Side, length: Duration) -> Outcome<Vec<u64>> {
@@ -105,7 +105,7 @@ async fn contend(side: &mut dyn Side, length: Duration) -> Outcome<Vec<u64>> {
 struct Crowd {
     sides: Vec<Box<dyn Side>>,
     waiting: JoinSet<Outcome<()>>,
-    /// What they belong to.
+    /// The connections that the sides belong to.
     subjects: Vec<Box<dyn Subject>>,
     name: String,
 }
@@ -127,7 +127,7 @@ impl Crowd {
         }
     }
 
-    /// An error if one of them no longer waited.
+    /// Ends all waits. Fails if one of the clients no longer waited.
     async fn leave(&mut self) -> Outcome<()> {
         self.waiting.abort_all();
         let mut outcome = Ok(());
@@ -136,7 +136,7 @@ impl Crowd {
                 Err(e) if e.is_cancelled() => {}
                 Err(e) => outcome = Err(e.into()),
                 Ok(Err(e)) => outcome = Err(e),
-                Ok(Ok(())) => outcome = Err("one of those who wait got the lock".into()),
+                Ok(Ok(())) => outcome = Err("one of the waiters got the lock".into()),
             }
         }
         for subject in &self.subjects {

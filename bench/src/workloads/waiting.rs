@@ -1,4 +1,4 @@
-//! `waiting`: what processes that have waited for long ask of the server.
+//! `waiting`: how many requests processes send to the server when they have waited for long.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,9 @@ use crate::workloads::orders::Order;
 use crate::workloads::other::Other;
 
 const PROCESSES: usize = 8;
-/// From then on it is counted.
+/// How long the processes have waited when requests begin to be counted.
 const LONG: Duration = Duration::from_secs(10);
-/// How long it is counted, at most and at least: the servers' statistics may be a second old.
+/// How long requests are counted, at least and at most: the servers' statistics may be a second old.
 const WINDOW: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
 
 /// Processes that wait, and one that holds.
@@ -38,7 +38,7 @@ impl Waiting {
         Ok(Waiting { holder, processes, counter: Counter::of(backend, url).await? })
     }
 
-    /// What the server is asked in a second, by everybody.
+    /// Measures how many requests the server gets in a second, from all clients.
     async fn rate(&mut self, window: Duration) -> Outcome<f64> {
         let (began, before) = (Instant::now(), self.counter.read().await?);
         tokio::time::sleep(window).await;
@@ -53,7 +53,7 @@ impl Lane for Waiting {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         let window = length.clamp(WINDOW.0, WINDOW.1);
         self.holder.acquire().await?;
-        // What the server is asked anyway: clients watch it, and so do we.
+        // The requests that the server gets anyway, from clients that check on it and from this measurement.
         let idle = self.rate(window).await?;
         for process in &mut self.processes {
             process.order(Order::Beset).await?;

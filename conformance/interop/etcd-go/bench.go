@@ -11,7 +11,8 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
 
-// Runs one of our benchmark's workloads with this mutex; answers the median cycle in microseconds, and cycles a second.
+// Runs a workload of this project's benchmark with this mutex.
+// Returns the median cycle in microseconds, and cycles per second.
 func bench(ctx context.Context, client *clientv3.Client, workload, seconds string) (string, error) {
 	names, err := namesOf(workload)
 	if err != nil {
@@ -23,7 +24,7 @@ func bench(ctx context.Context, client *clientv3.Client, workload, seconds strin
 	}
 	workers := make([]*worker, len(names))
 	for n, name := range names {
-		// Two mutexes of one session would hold a name both.
+		// Two mutexes of one session would both hold the same name.
 		session, err := newSession(client)
 		if err != nil {
 			return "", err
@@ -44,7 +45,7 @@ func bench(ctx context.Context, client *clientv3.Client, workload, seconds strin
 	return summary(workers, time.Since(start))
 }
 
-// One name for each worker.
+// Returns one name for each worker.
 func namesOf(workload string) ([]string, error) {
 	switch workload {
 	case "uncontended":

@@ -1,4 +1,4 @@
-// The mutex of etcd's own Go client, driven line by line: README.md of the folder above says by which.
+// Drives the mutex of etcd's own Go client line by line. README.md in the folder above lists the lines.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Until then a driver that was killed holds what it held.
+	// A driver that was killed holds its locks for this long.
 	sessionSeconds = 10
 	dialTimeout    = 5 * time.Second
 )
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// Connects, and answers lines until there are no more of them.
+// Connects, and answers lines until the input ends.
 func serve() error {
 	if len(os.Args) != 2 {
 		return errors.New("the one argument is the servers: host:port,…")
@@ -114,7 +114,7 @@ func (d *driver) queue(ctx context.Context, name string) (string, error) {
 	return fmt.Sprint("queue ", all.Count), nil
 }
 
-// Counts its turns at the number in the file, which nothing but the lock protects.
+// Counts its turns in the number in the file, which nothing but the lock protects.
 func (d *driver) storm(ctx context.Context, name, file, seconds string) (string, error) {
 	length, err := parseSeconds(seconds)
 	if err != nil {
@@ -133,7 +133,7 @@ func (d *driver) storm(ctx context.Context, name, file, seconds string) (string,
 	return fmt.Sprint("done ", turns), nil
 }
 
-// Reads, pauses so that two at once would be seen, and writes over what was there.
+// Reads the number, pauses so that an overlap would be seen, and overwrites the number.
 func increment(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -1,4 +1,4 @@
-"""kazoo's lock, driven line by line: README.md of the folder above says by which."""
+"""Drives kazoo's lock line by line. README.md in the folder above lists the lines."""
 
 import sys
 import time
@@ -6,14 +6,15 @@ import time
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-# Until then a driver that was killed holds what it held.
+# A driver that was killed holds its locks for this long.
 SESSION_SECONDS = 10
-# kazoo's lock knows its own nodes only, unless it is told what others' names have before the number: Curator's and ours.
+# kazoo's lock counts only its own nodes, unless it is told what precedes the number in other nodes' names.
+# This is what Curator and this project put there.
 OTHERS = ["-lock-"]
 
 
 def main():
-    """Connects, and answers lines until there are no more of them."""
+    """Connects, and answers lines until the input ends."""
     if len(sys.argv) != 2:
         raise ValueError("the one argument is the servers: host:port,…")
     client = KazooClient(hosts=sys.argv[1], timeout=SESSION_SECONDS)
@@ -55,7 +56,7 @@ class Driver:
         return "held" if self.take(path, blocking=False) else "busy"
 
     def take(self, path, blocking):
-        """A lock of kazoo's is for one directory that stays; one that Curator made goes when it is empty."""
+        """Takes the lock. A lock of kazoo needs a directory that stays; Curator's are removed when they are empty."""
         while True:
             lock = self.client.Lock(path, extra_lock_patterns=OTHERS)
             try:
@@ -64,7 +65,7 @@ class Driver:
                 self.locks[path] = lock
                 return True
             except NoNodeError:
-                # From here on it is one that kazoo makes.
+                # From here on kazoo makes the directory.
                 pass
 
     def release(self, path):
@@ -79,7 +80,7 @@ class Driver:
             return "queue 0"
 
     def storm(self, path, file, seconds):
-        """Counts its turns at the number in the file, which nothing but the lock protects."""
+        """Counts its turns in the number in the file, which nothing but the lock protects."""
         turns = 0
         end = time.monotonic() + float(seconds)
         while time.monotonic() < end:
@@ -93,7 +94,7 @@ class Driver:
 
 
 def increment(file):
-    """Reads, pauses so that two at once would be seen, and writes over what was there."""
+    """Reads the number, pauses so that an overlap would be seen, and overwrites the number."""
     with open(file, encoding="ascii") as counter:
         number = int(counter.read())
     time.sleep(0.001)

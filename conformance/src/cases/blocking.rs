@@ -16,7 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_blocking_holder_is_told_of_its_loss, [B11]; needs [Forget]),
 ];
 
-/// Runs `work` on a thread that knows of no runtime.
+/// Runs `work` on a thread that is not part of any runtime.
 async fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, told) = tokio::sync::oneshot::channel();
     let thread = std::thread::spawn(move || drop(done.send(work())));
@@ -32,25 +32,28 @@ async fn threads_without_async_hold_locks(s: Setting) {
     let second = s.lock(&client, &other).ttl(s.long()).build().expect("fine terms");
     let first = lock.clone();
     on_a_plain_thread(move || {
-        let guard = lock.blocking_acquire().expect("free");
+        let guard = lock.blocking_acquire().expect("the lock is free");
         still_held(&guard);
-        guard.blocking_renew(Duration::from_secs(5)).expect("held");
-        assert!(lock.blocking_try_acquire().expect("up").is_none());
-        let error = lock.blocking_acquire().expect_err("held");
+        guard.blocking_renew(Duration::from_secs(5)).expect("the lock is held");
+        assert!(lock.blocking_try_acquire().expect("the server is up").is_none());
+        let error = lock.blocking_acquire().expect_err("the lock is held");
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
-        assert!(lock.blocking_inspect().expect("up").holder.is_some());
+        assert!(lock.blocking_inspect().expect("the server is up").holder.is_some());
         assert_eq!(guard.blocking_lost(ms(20)), None);
         assert_eq!(guard.blocking_release(), Ending::Released);
-        let token = lock.blocking_run(lock_core::Guard::token).expect("free");
-        let later = lock.blocking_try_run(lock_core::Guard::token).expect("up").expect("free");
+        let token = lock.blocking_run(lock_core::Guard::token).expect("the lock is free");
+        let later = lock
+            .blocking_try_run(lock_core::Guard::token)
+            .expect("the server is up")
+            .expect("the lock is free");
         assert!(token < later);
         let both = MultiLock::new([lock, second]).expect("different locks");
-        assert!(both.blocking_run(lock_core::MultiGuard::is_held).expect("free"));
-        let guard = both.blocking_try_acquire().expect("up").expect("free");
-        guard.blocking_renew(Duration::from_secs(5)).expect("held");
+        assert!(both.blocking_run(lock_core::MultiGuard::is_held).expect("the lock is free"));
+        let guard = both.blocking_try_acquire().expect("the server is up").expect("the lock is free");
+        guard.blocking_renew(Duration::from_secs(5)).expect("the lock is held");
         assert_eq!(guard.blocking_lost(ms(20)), None);
         assert_eq!(guard.blocking_release(), Ending::Released);
-        drop(both.blocking_acquire().expect("free"));
+        drop(both.blocking_acquire().expect("the lock is free"));
     })
     .await;
     let free = || async { first.try_acquire().answered().await.is_some() && s.is_free(&other).await };
@@ -64,10 +67,10 @@ async fn a_dedicated_client_needs_no_runtime(s: Setting) {
     on_a_plain_thread(move || {
         let open = async |options| harness.open(options).await;
         let client = lock_core::blocking_open(Options::default(), open).expect("the server is up");
-        assert!(!client.blocking_check().expect("up").is_empty());
+        assert!(!client.blocking_check().expect("the server is up").is_empty());
         let lock = client.lock(its_name.as_str()).ttl(ttl).build().expect("fine terms");
-        let guard = lock.blocking_acquire().expect("free");
-        // Renewed by the client's own thread.
+        let guard = lock.blocking_acquire().expect("the lock is free");
+        // The client's own thread renews the lock.
         assert_eq!(guard.blocking_lost(ttl * 2), None);
         takes_less_than_the_last_wait(|| drop((guard, lock, client)));
     })
@@ -85,9 +88,9 @@ async fn a_blocking_holder_is_told_of_its_loss(s: Setting) {
             runtime.block_on(harness.forget(&name));
             let Some(cause) = guard.blocking_lost(limit) else { too_late(limit, "the loss") };
             assert!(matches!(cause, Cause::Gone | Cause::Session), "{cause}");
-            assert_eq!(guard.check().expect_err("lost").kind(), ErrorKind::Lost);
+            assert_eq!(guard.check().expect_err("the lock is lost").kind(), ErrorKind::Lost);
         });
-        assert_eq!(lost.expect_err("the work was not protected to its end").kind(), ErrorKind::Lost);
+        assert_eq!(lost.expect_err("the lock was lost during the work").kind(), ErrorKind::Lost);
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! Who holds it, and taking it away: inspect and revoke.
+//! Inspecting the holder of a lock, and revoking the lock.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -27,16 +27,16 @@ async fn inspect_shows_the_holder(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
     let lock = s.lock(&b, &name).build().expect("fine terms");
     assert!(lock.inspect().answered().await.holder.is_none());
-    let held = a.lock(name.as_str()).ttl(s.ttl() * 10).label("somebody pid 7").build().expect("fine terms");
+    let held = a.lock(name.as_str()).ttl(s.ttl() * 10).label("worker pid 7").build().expect("fine terms");
     let asked = Instant::now();
     let guard = held.acquire().answered().await;
     tokio::time::sleep(ms(20)).await;
     let holder = lock.inspect().answered().await.holder.expect("it is held");
-    assert_eq!(holder.label.as_deref(), Some("somebody pid 7"));
+    assert_eq!(holder.label.as_deref(), Some("worker pid 7"));
     assert_eq!(holder.token, Some(guard.token()), "{holder:?}");
     // Servers round to the millisecond.
     let longest = asked.elapsed() + ms(2);
-    // When a session ends is its server's own affair; when a lock's lease does stands beside the lock.
+    // Only the server knows when a session ends. When a lock's own lease ends is stored with the lock.
     let unsaid = s.info.lease == Lease::Session;
     let is_shown = |shown: Option<Duration>, within| {
         shown.map_or(unsaid, |shown| RangeInclusive::contains(&within, &shown))
@@ -59,9 +59,9 @@ async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
             panic!("{other:?}");
         }
     }
-    // From now on: whenever it is free, its holder has been told.
-    let taken = within("it comes free", s.ttl() * 4 + ms(1000), lock.acquire()).answered().await;
-    assert!(!guard.is_held(), "somebody else holds it and the holder was not told");
+    // Whenever the lock is free from now on, its holder has been told.
+    let taken = within("it becomes free", s.ttl() * 4 + ms(1000), lock.acquire()).answered().await;
+    assert!(!guard.is_held(), "another client holds it and the holder was not told");
     assert_eq!(within("told", ms(1000), guard.lost()).await, Cause::Revoked);
     assert_eq!(guard.release().await, Ending::Expired);
     still_held(&taken);
@@ -80,15 +80,15 @@ async fn a_lock_broken_now_is_free_at_once(s: Setting) {
     tokio::time::sleep(ms(50)).await;
     let holder = lock.inspect().answered().await.holder.expect("it is held");
     assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
-    let successor = within("the waiter has it", ms(1000), waiter).await.returned().expect("up");
+    let successor = within("the waiter has it", ms(1000), waiter).await.returned().expect("the server is up");
     assert!(successor.token() > guard.token(), "only the token is between them");
     within("the holder is told at its next renewal", s.ttl() * 12, guard.lost()).await;
     assert_eq!(guard.release().await, Ending::Expired);
     still_held(&successor);
 }
 
-/// Takes a lock from its holder at its deadline, which is far: nothing in these cases waits for it. Answers when it is,
-/// at the earliest.
+/// Revokes a lock at its holder's deadline, which is far away: nothing in these cases waits for it. Returns the
+/// earliest moment of that deadline.
 async fn revoke(s: &Setting, lock: &Lock, guard: &Guard) -> Instant {
     let holder = s.seen(lock, guard).await;
     let asked = Instant::now();
@@ -104,11 +104,11 @@ async fn revoke(s: &Setting, lock: &Lock, guard: &Guard) -> Instant {
 /// Fails the case if the holder's deadline can't have been the reason.
 fn freed_early(deadline: Instant) -> ! {
     assert_in_time!(Instant::now() < deadline, "the revoked lease has ended meanwhile");
-    panic!("granted while the work of who held it went on");
+    panic!("granted while the previous holder's work went on");
 }
 
-/// A lock that is held: for so long that no renewal tells of anything, where the server pushes; else one whose renewals
-/// come soon.
+/// Holds a lock. Where the server pushes, it is held for so long that no renewal can tell the holder anything;
+/// otherwise its renewals come soon.
 async fn held_for_long(s: &Setting, name: &Name) -> Guard {
     let client = s.client().await;
     let ttl = match s.info.wakes {
@@ -117,12 +117,12 @@ async fn held_for_long(s: &Setting, name: &Name) -> Guard {
     };
     let held = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     let guard = held.acquire().answered().await;
-    // As any lock that an operator breaks: it takes a look to see that it is held.
+    // Held for a while, as any lock that an operator breaks: the operator has to see first that it is held.
     tokio::time::sleep(ms(600)).await;
     guard
 }
 
-/// Until when a holder is told of a revoke: at once, or at its next look.
+/// Returns until when a holder is told of a revoke: at once, or at its next look.
 fn told_within(s: &Setting) -> Duration {
     match s.info.wakes {
         Wakes::Pushed => ms(1000),
@@ -144,7 +144,7 @@ async fn a_revoked_holder_is_told_at_once(s: Setting) {
     let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
     let holder = s.seen(&lock, &again).await;
     assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
-    within("so it is of a lock that is broken now", told_within(&s), again.lost()).await;
+    within("the holder of a lock that is broken now is told, too", told_within(&s), again.lost()).await;
 }
 
 async fn a_revoked_holder_that_has_stopped_frees_the_name(s: Setting) {
@@ -158,14 +158,14 @@ async fn a_revoked_holder_that_has_stopped_frees_the_name(s: Setting) {
     tokio::time::sleep(ms(50)).await;
     let deadline = revoke(&s, &lock, &guard).await;
     assert_eq!(within("it is told", told_within(&s), guard.lost()).await, Cause::Revoked);
-    // Its work goes on until its guard goes.
+    // Its work continues until its guard is released.
     let early = tokio::time::timeout(ms(500), &mut waiter).await;
     if early.is_ok() {
         freed_early(deadline);
     }
     let ended = Instant::now();
     assert_eq!(guard.release().await, Ending::Expired);
-    let taken = within("the waiter has it", ms(1000), waiter).await.returned().expect("up");
+    let taken = within("the waiter has it", ms(1000), waiter).await.returned().expect("the server is up");
     assert_in_time!(ended.elapsed() < ms(1000), "after {:?}", ended.elapsed());
     still_held(&taken);
 }
@@ -213,10 +213,11 @@ async fn only_the_holder_that_was_seen_is_revoked(s: Setting) {
             assert_eq!(lock.revoke(holder, when).answered().await, Revoked::NotHeld, "it is another's");
         }
     }
-    until("its holder renews on", s.ttl() * 4, || async { second.valid_for() > s.ttl() * 3 / 4 }).await;
+    until("its holder continues to renew", s.ttl() * 4, || async { second.valid_for() > s.ttl() * 3 / 4 })
+        .await;
     released(second).await;
 
-    // Revoked already: what stands in its place since then keeps its deadline.
+    // The lock is revoked already. What replaces it on the server keeps the deadline.
     let third = held_for_long(&s, &name).await;
     let seen = s.seen(&lock, &third).await;
     revoke(&s, &lock, &third).await;

@@ -1,4 +1,4 @@
-//! Nothing is left behind: whatever is dropped, wherever, at whatever moment.
+//! Nothing is left behind, whatever is dropped, wherever, at whatever moment.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -31,12 +31,12 @@ pub(crate) const CASES: &[Case] = &[
     case!(names_leave_no_residue, [B27, B28, B29]; needs [Residue]; load Heavy),
 ];
 
-/// The lock is had at once or soon: nobody who went away has it.
+/// Waits until the lock is free, which it must be at once or soon: no client that went away may have it.
 async fn comes_free(s: &Setting, name: &Name) {
     until("it is free", ms(1500), || s.is_free(name)).await;
 }
 
-/// Polls `future` at most `times` times; whether it was done by then.
+/// Polls `future` at most `times` times. Returns whether it was done by then.
 async fn poll_times(future: impl Future, times: usize) -> bool {
     let mut future = pin!(future);
     let mut polls = 0;
@@ -56,8 +56,9 @@ async fn poll_times(future: impl Future, times: usize) -> bool {
 /// More polls than any of these futures takes.
 const MANY: usize = 100;
 
-/// Of a free lock, and of one that comes free when the client that asks for it has met its holder, a process or another task of
-/// its own: then there is a place in a queue to leave, and something that is listened to.
+/// Uses a free lock, and a lock that becomes free when the client that asks for it has already found its holder. The
+/// holder is another client, or another task of the same client. Then the client has a place in a queue to leave, and
+/// something to stop listening to.
 async fn acquire_dropped_at_every_await_leaves_nothing(s: Setting) {
     let (client, other) = (s.client().await, s.client().await);
     for waits in [Waits::No, Waits::Queued] {
@@ -71,7 +72,7 @@ async fn acquire_dropped_at_every_await_leaves_nothing(s: Setting) {
     }
 }
 
-/// Whether it was done by then.
+/// Returns whether the call was done after `times` polls.
 async fn dropped_after(
     s: &Setting,
     client: &Client,
@@ -82,7 +83,7 @@ async fn dropped_after(
     let (name, ttl) = (s.name(), Duration::from_secs(25));
     let lock = |client: &Client| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     let held = match holder {
-        Some(holder) => Some(lock(holder).acquire().await.expect("up")),
+        Some(holder) => Some(lock(holder).acquire().await.expect("the server is up")),
         None => None,
     };
     let is_held = AtomicBool::new(held.is_some());
@@ -98,7 +99,7 @@ async fn dropped_after(
     };
     let coming_free = async {
         if let Some(held) = held {
-            // By then the client that asks waits to be told, or for its next look.
+            // By then the client that asks waits for a wake-up, or for its next look.
             tokio::time::sleep(s.ttl() / 8).await;
             is_held.store(false, Ordering::SeqCst);
             assert_eq!(held.release().await, Ending::Released);
@@ -120,12 +121,12 @@ async fn acquire_dropped_at_any_time_leaves_nothing(s: Setting) {
         let _: Result<_, _> = task.await;
         comes_free(&s, &name).await;
     }
-    // Who waits goes while the lock is handed over to it.
+    // A waiter goes away while the lock is handed over to it.
     let holder = s.client().await;
     for micros in (0..20).map(|n| n * n * 10) {
         let name = s.name();
         let lock = |client: &Client| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
-        let (held, lock) = (lock(&holder).acquire().await.expect("up"), lock(&client));
+        let (held, lock) = (lock(&holder).acquire().await.expect("the server is up"), lock(&client));
         let task = tokio::spawn(async move { lock.acquire().await });
         tokio::time::sleep(s.ttl() / 8).await;
         assert!(!task.is_finished());
@@ -141,7 +142,7 @@ async fn acquire_dropped_at_any_time_leaves_nothing(s: Setting) {
 async fn a_dropped_waiter_leaves_nothing(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let guard =
-        client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine").acquire().answered().await;
+        client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms").acquire().answered().await;
     let waiter = s.client().await;
     for n in 0..30 {
         let lock = waiter.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
@@ -192,7 +193,7 @@ async fn a_guard_dropped_in_a_panic_releases(s: Setting) {
     comes_free(&s, &name).await;
 }
 
-/// A runtime of its own that ends before its guard does.
+/// Runs `work` on a runtime of its own, which ends before the guard does.
 fn on_a_runtime_that_ends<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -212,7 +213,7 @@ async fn a_guard_dropped_after_its_runtime_ends_with_the_ttl(s: Setting) {
     let (name, setting) = (s.name(), s.clone());
     let held = name.clone();
     let guard = in_a_runtime_that_ends(async move { setting.hold(&held).await }).await;
-    assert!(!guard.is_held(), "nobody keeps it any more");
+    assert!(!guard.is_held(), "nothing renews it any more");
     assert_eq!(within("it is told", ms(100), guard.lost()).await, lock_core::Cause::RuntimeEnded);
     drop(guard);
     until("the ttl frees it", s.ttl() * 3 + ms(1000), || s.is_free(&name)).await;
@@ -231,10 +232,10 @@ async fn a_client_used_after_its_runtime_says_so(s: Setting) {
     }
 }
 
-/// For so long the last handle of a dedicated client waits for its releases.
+/// How long the last handle of a dedicated client waits for its releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// The last handle goes: what was not done by then goes on without it.
+/// Drops the last handle. A release that was not done within its wait continues without it.
 pub(super) fn takes_less_than_the_last_wait(last: impl FnOnce()) {
     let asked = Instant::now();
     last();
@@ -264,7 +265,7 @@ async fn a_shut_down_client_leaves_nothing(s: Setting) {
             .lock(held.as_str())
             .ttl(Duration::from_secs(25))
             .build()
-            .expect("fine")
+            .expect("fine terms")
             .acquire()
             .answered()
             .await,
@@ -275,7 +276,7 @@ async fn a_shut_down_client_leaves_nothing(s: Setting) {
     assert_eq!(within("the shutdown", ms(2000), client.shutdown(ms(1500))).await, 0);
     let turned_away = waiter.await.returned().expect_err("it was waiting");
     assert!(matches!(turned_away.kind(), ErrorKind::Unavailable { .. }), "{turned_away:?}");
-    assert!(s.is_free(&held).await, "shut down means released");
+    assert!(s.is_free(&held).await, "a shutdown releases a lock whose guard was dropped");
     let late = s.lock(&client, &held).build().expect("fine terms");
     assert!(late.acquire().await.is_err() && late.try_acquire().await.is_err());
     released(other).await;
@@ -292,7 +293,7 @@ async fn shutdown_does_not_take_a_lock_from_its_guard(s: Setting) {
     assert_eq!(client.shutdown(ms(1000)).await, 0);
 }
 
-/// Names that are released, dropped and cancelled, two clients on each: nothing but tokens stays.
+/// Names are released, dropped and cancelled, with two clients on each. Nothing but tokens may remain.
 async fn names_leave_no_residue(s: Setting) {
     let clients = [s.client().await, s.client().await];
     let before = s.harness.residue().await;

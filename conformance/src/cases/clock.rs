@@ -1,6 +1,6 @@
-//! The server's clock is set while locks are held, asked and waited for.
+//! The server's clock is set while clients hold locks, ask for them and wait for them.
 //!
-//! What is lost then, and what never, is said in `docs/semantics.md`: *A clock that is set*.
+//! `docs/semantics.md` says under *A clock that is set* what is lost then and what never is.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ async fn hold(s: &Setting, server: &dyn OwnServer, name: &Name) -> Guard {
     s.hold_by(&open(server).await, name).await
 }
 
-/// Whether the lock can be had at once by this client; gives it back.
+/// Whether this client can get the lock at once. Releases it again.
 async fn is_free(s: &Setting, client: &Client, name: &Name) -> bool {
     let lock = s.lock(client, name).build().expect("fine terms");
     match lock.try_acquire().answered().await {
@@ -52,7 +52,8 @@ async fn is_free(s: &Setting, client: &Client, name: &Name) -> bool {
     }
 }
 
-/// Two may hold now, with the token between them: until the first one's next renewal, and no longer.
+/// Two clients may hold the lock now, and only the token protects the resource, until the first one's next renewal and
+/// no longer.
 async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting) {
     let (name, resource) = (s.name(), Fence::new());
     let mut server = s.harness.own_server_with_clock().await;
@@ -71,7 +72,7 @@ async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting) {
     assert!(is_free(&s, &open(&*server).await, &name).await);
 }
 
-/// For two ttls, by its holder and for everybody else.
+/// Checks for two ttls that the guard is held, for its holder and for every other client.
 async fn stays_held(s: &Setting, server: &dyn OwnServer, guard: &Guard) {
     let client = open(server).await;
     let lock = s.lock(&client, guard.name()).build().expect("fine terms");
@@ -98,13 +99,14 @@ async fn set_forward_it_frees_the_lock_for_who_waits(s: Setting) {
     server.step_clock(Step::Forward(HOUR));
     // By then the lease that it saw would have ended.
     let limit = s.ttl() / 2 + ms(100);
-    let second = within("the waiter has it", limit, waiter).await.returned().expect("up");
+    let second = within("the waiter has it", limit, waiter).await.returned().expect("the server is up");
     assert!(second.token() > first.token());
     within("the first is told", bounds::next_renewal(s.ttl()), first.lost()).await;
     released(second).await;
 }
 
-/// Set right later, it ends the lease that it would have ended all the time: nobody may count on the hour.
+/// When the clock is set right again later, it may end the lease, which would have ended without the change too. No
+/// client may count on the extra hour.
 async fn set_back_it_costs_no_live_holder_the_lock(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server_with_clock().await;
@@ -114,7 +116,7 @@ async fn set_back_it_costs_no_live_holder_the_lock(s: Setting) {
     server.step_clock(Step::Forward(HOUR));
     let set_right = Instant::now();
     match tokio::time::timeout(s.ttl(), guard.lost()).await {
-        // The server saw an hour left and prolonged nothing: the lease is over, and its holder hears of it.
+        // The server saw an hour left and prolonged nothing. The lease is over, and its holder is told.
         Ok(_) => {
             let limit = bounds::next_renewal(s.ttl());
             assert_in_time!(set_right.elapsed() < limit, "told after {:?}", set_right.elapsed());
@@ -125,13 +127,13 @@ async fn set_back_it_costs_no_live_holder_the_lock(s: Setting) {
     until("it is free", s.ttl(), || is_free(&s, &next, &name)).await;
 }
 
-/// Else a client that goes takes its locks with it, and one that stays keeps them.
+/// Otherwise a client that goes away takes its locks with it, and a client that stays keeps them.
 fn lock_has_a_lease(info: &Info) -> bool {
     info.lease == Lease::Lock
 }
 
-/// A lock whose holder has died right after the grant: nobody renews or releases it. Its lease began after what this
-/// answers.
+/// Leaves a lock whose holder has died right after the grant: no client renews or releases it. Its lease began after
+/// the returned moment.
 async fn abandon(s: &Setting, server: &dyn OwnServer, name: &Name) -> Instant {
     let client = open(server).await;
     let mut claim = s.claim(&client, name, s.ttl(), Waits::No);
@@ -140,7 +142,7 @@ async fn abandon(s: &Setting, server: &dyn OwnServer, name: &Name) -> Instant {
     asked
 }
 
-/// Set later, the clock would have nothing to end or to keep.
+/// If the clock was set later than that, it had nothing to end or to keep.
 fn was_set_during_the_lease(s: &Setting, began: Instant) {
     assert_in_time!(began.elapsed() < s.ttl(), "the clock was set {:?} after the grant", began.elapsed());
 }
@@ -158,7 +160,7 @@ async fn set_back_it_keeps_a_dead_holders_lock_for_so_much_longer(s: Setting) {
     was_set_during_the_lease(&s, began);
     let guard = within("the lease ends", back + s.ttl() + ms(400), waiter).await.returned();
     assert!(asked.elapsed() >= back, "after {:?}: its clock was not set back", asked.elapsed());
-    released(guard.expect("up")).await;
+    released(guard.expect("the server is up")).await;
 }
 
 async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
@@ -167,20 +169,20 @@ async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
     let client = open(&*server).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let began = abandon(&s, &*server, &name).await;
-    // While nothing is written: a mongod that has a write to acknowledge when its clock is set back may acknowledge none
-    // from then on, to any client.
+    // No write may be under way: a mongod that has a write to acknowledge when its clock is set back may acknowledge
+    // none from then on, to any client.
     server.step_clock(Step::Back(HOUR));
     was_set_during_the_lease(&s, began);
     let waiter = tokio::spawn(async move { lock.acquire().await });
-    // It has looked by then, and was told of an hour.
+    // The waiter has looked by now, and was told of an hour.
     tokio::time::sleep(s.ttl() * 2).await;
     assert!(!waiter.is_finished());
     server.step_clock(Step::Forward(HOUR));
     let guard = within("its next look", Duration::from_secs(6), waiter).await.returned();
-    released(guard.expect("up")).await;
+    released(guard.expect("the server is up")).await;
 }
 
-/// As far as `Info` says, from a reading that it has shown to one that is lower.
+/// The clock is set back as far as `Info` says, from a time that it has shown.
 async fn tokens_rise_however_it_is_set(s: Setting) {
     let most = match &s.info.fencing {
         Fencing::WhileDataIsKept { clock_step, .. }
@@ -195,7 +197,7 @@ async fn tokens_rise_however_it_is_set(s: Setting) {
     for steps in [
         &[Step::Back(most)][..],
         &[Step::Forward(most)],
-        // Beyond the token for a while, but not so far that it may be forgotten; then before it.
+        // Ahead of the token for a while, but not so far that the token may be forgotten; then behind it.
         &[Step::Forward(most * 59 / 60), Step::Back(most)],
         &[Step::Forward(most * 30)],
         &[],
@@ -208,18 +210,18 @@ async fn tokens_rise_however_it_is_set(s: Setting) {
         }
         for step in steps {
             server.step_clock(*step);
-            // Somebody looks, so that whatever is over by this reading is forgotten.
+            // A look, so that the server forgets whatever is over by this time.
             assert!(lock.inspect().answered().await.holder.is_none());
         }
     }
 }
 
-/// A client behind a proxy, its connection made and the server's time known.
+/// Opens a client behind a proxy, with its connection made and the server's time known.
 async fn through(s: &Setting, server: &dyn OwnServer, patience: Duration) -> (Proxy, Client) {
     through_by(Clock::system(), s, server, patience).await
 }
 
-/// The same, of a client that goes by this clock.
+/// Opens the same client with this clock.
 async fn through_by(
     clock: Clock,
     s: &Setting,
@@ -247,7 +249,7 @@ async fn set_while_an_attempt_is_under_way_it_costs_nothing(s: Setting) {
         server.step_clock(step);
         proxy.deliver(Way::ToServer);
         let guard = within("an answer", ms(1000), attempt).await.returned().expect("in time");
-        let guard = guard.unwrap_or_else(|| panic!("{step:?}: free, and not had"));
+        let guard = guard.unwrap_or_else(|| panic!("{step:?}: the lock is free, but was not granted"));
         still_held(&guard);
         assert!(guard.valid_for() <= s.ttl());
         released(guard).await;
@@ -255,7 +257,7 @@ async fn set_while_an_attempt_is_under_way_it_costs_nothing(s: Setting) {
     }
 }
 
-/// The deadline that an attempt carries is in the server's time: set back, that comes later.
+/// An attempt's deadline is in the server's time. If that is set back, the deadline comes later.
 async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
     let (name, patience) = (s.name(), s.ttl() / 2);
     let mut server = s.harness.own_server_with_clock().await;
@@ -264,11 +266,11 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let error = lock.try_acquire().await.map(drop).expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
-    // Its second release, after the patience, has been, too.
+    // Its second release, after the patience, has been sent too.
     tokio::time::sleep(patience).await;
     server.step_clock(Step::Back(HOUR));
     proxy.deliver_late(Way::ToServer).await;
-    // Time to be seen, if it takes the lock: else this would be no late attempt.
+    // If the attempt takes the lock, this is enough time for that to be seen. Otherwise it would be no late attempt.
     tokio::time::sleep(ms(50)).await;
     let looking = open(&*server).await;
     until("its ttl ends it", s.ttl() + ms(300), || is_free(&s, &looking, &name)).await;
@@ -277,13 +279,13 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
     released(guard).await;
 }
 
-/// An hour passes on our clock, and 1 % less on the server's, which has told its time before that: what the next attempt
-/// carries is no later than the end of its patience all the same.
+/// An hour passes on the client's clock, and 1 % less on the server's clock, whose time the client has learned before.
+/// Even so, the deadline of the next attempt is no later than the end of its patience.
 async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(s: Setting) {
     let (name, patience, machine) = (s.name(), s.ttl() / 2, Suspendable::default());
     let mut server = s.harness.own_server_with_clock().await;
     let looking = open(&*server).await;
-    // A name that was used before, of which the first request may be the one that grants.
+    // On a name that was used before, the first request may be the one that grants the lock.
     assert!(is_free(&s, &looking, &name).await);
     let (proxy, client) = through_by(machine.clock(), &s, &*server, patience).await;
     proxy.hold_open_ones(Way::ToServer);
@@ -293,16 +295,16 @@ async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(s: S
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     match lock.try_acquire().await {
         Err(error) => assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}"),
-        // Asked once more on another connection, whose server has told the time.
+        // It was sent once more on another connection, whose server has told the time.
         Ok(guard) => drop(guard.expect("the name is free")),
     }
-    // Its second release, after the patience, has been, too.
+    // Its second release, after the patience, has been sent too.
     let left = client.shutdown(patience * 2 + ms(300)).await;
     assert_in_time!(left == 0, late by patience * 2, "what it may have left was not released within {:?}", patience * 2);
     let looking = s.lock(&looking, &name).build().expect("fine terms");
     assert!(looking.inspect().answered().await.holder.is_none());
     proxy.deliver_late(Way::ToServer).await;
-    // Looked at all the time: a grant that is undone at once is a grant, too.
+    // Looks all the time: a grant that is undone at once is a grant, too.
     let end = Instant::now() + s.ttl();
     while Instant::now() < end {
         let holder = looking.inspect().answered().await.holder;

@@ -1,4 +1,4 @@
-//! The five calls of a claim, spoken directly: each clause of `lock_core::driver` with its own words.
+//! The five calls of a claim, made directly: one case for each clause of `lock_core::driver`.
 
 use std::time::{Duration, Instant};
 
@@ -44,12 +44,12 @@ async fn info_is_consistent(s: Setting) {
     assert!(!s.info.backend.is_empty() && !s.info.clock.is_empty() && !s.info.data_loss.is_empty());
     assert!(promised::is_kept(&s.info), "docs/semantics.md promises something else: {:?}", s.info);
     let assumed = match &s.info.fencing {
-        // Then tokens have to rise over a loss of the data, too.
+        // Then tokens have to rise even after a loss of the data.
         Fencing::Always => return,
         Fencing::WhileDataIsKept { kept, .. } => kept,
         Fencing::WhileAMajorityKeepsItsData { and, .. } => and,
         Fencing::UntilAMajorityLosesItsData { and } => and,
-        other => panic!("what is assumed by {other:?}?"),
+        other => panic!("it is not known what {other:?} assumes"),
     };
     assert!(!assumed.is_empty() && s.info.fencing.to_string().contains(assumed.as_str()));
 }
@@ -62,7 +62,7 @@ async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
     assert!(valid_for <= s.info.max_ttl && valid_for > ttl / 2, "{valid_for:?} of {ttl:?}");
     let mut other = s.claim(&b, &name, ttl, Waits::No);
     let seen = busy(&mut other).await;
-    assert!(!seen.queued, "who only looks takes no place in a queue");
+    assert!(!seen.queued, "a claim that only looks takes no place in a queue");
     assert!(seen.free_in.is_none_or(|free_in| free_in <= valid_for), "{seen:?}");
     if let Some(shown) = seen.holder {
         let lock = s.lock(&b, &name).build().expect("fine terms");
@@ -100,14 +100,14 @@ async fn a_repeated_attempt_never_shortens(s: Setting) {
     release(&mut claim).await;
 }
 
-/// What was answered after something that may not shorten a lease, for one of which so much was left then.
+/// Checks an answer that must not shorten a lease. At the moment `then` the lease had `left` to go.
 fn lasts(left: Duration, then: Instant, answered: Duration) {
-    // What passed between the two, on clocks that count in milliseconds.
+    // Subtracts the time that passed between the two, on clocks that count in milliseconds.
     let least = left.saturating_sub(then.elapsed() + ms(2));
     assert!(answered >= least, "{answered:?} are left, of {left:?} before");
 }
 
-/// Whatever was answered: a lease that was cut short, to no more than this, would have ended meanwhile.
+/// Whatever was answered: a lease that was cut short, to no more than `short`, would have ended meanwhile.
 async fn stays_held(s: &Setting, name: &Name, short: Duration) {
     tokio::time::sleep(short * 2).await;
     let other = s.client().await;
@@ -121,7 +121,8 @@ async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
     granted(&mut holder).await;
     let mut other = s.claim(&b, &name, s.ttl(), Waits::No);
     busy(&mut other).await;
-    // A server may write for reasons of its own, as when it forgets what has expired: but not at every other look.
+    // A server may write for reasons of its own, for example when it forgets what has expired, but not at every other
+    // look.
     let mut written = Vec::new();
     for _ in 0..21 {
         let before = s.harness.counters().await.writes;
@@ -133,14 +134,15 @@ async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
     release(&mut holder).await;
 }
 
-/// The margin for the rates of two clocks is of all the time since a lease was proven, and not of what is left of it.
+/// The margin for the rates of two clocks covers all the time since a lease was proven, and not only what is left of
+/// it.
 async fn what_is_left_of_a_lease_says_how_old_it_is(s: Setting) {
     // Nothing renews it meanwhile.
     let ttl = s.ttl() * 5;
     let (name, client) = (s.name(), s.client().await);
     let mut claim = s.claim(&client, &name, ttl, Waits::No);
-    // What is left of a lock's own lease may be of the moment at which the server answered. A session's proof is counted
-    // from the question, and so is its age: nothing is missing.
+    // What is left of a lock's own lease may be measured when the server answered. A session's proof is counted from
+    // the request, and so is its age, so nothing is missing.
     let missing = |asked: Instant| match s.info.lease {
         Lease::Lock => asked.elapsed() + ms(2),
         Lease::Session => ms(2),
@@ -149,7 +151,7 @@ async fn what_is_left_of_a_lease_says_how_old_it_is(s: Setting) {
     let Grant { valid_for, age, .. } = granted(&mut claim).await;
     assert!(valid_for + age + missing(asked) >= ttl, "granted: {valid_for:?} of a lease that is {age:?} old");
     for _ in 0..2 {
-        // Of a session not all of it is proven again for each renewal.
+        // Not every renewal proves the whole session again.
         tokio::time::sleep(s.ttl() / 8).await;
         let asked = Instant::now();
         let Renewal::Held { valid_for, age } = renew(&mut claim, ttl).await else { panic!("it is held") };
@@ -183,7 +185,7 @@ async fn renew_never_creates(s: Setting) {
         loop {
             match renew(&mut claim, s.ttl() * 5).await {
                 Renewal::Lost(cause) => return cause,
-                // A session's last proof may still be good.
+                // A session's last proof may still be valid.
                 Renewal::Held { .. } => tokio::time::sleep(ms(10)).await,
             }
         }
@@ -252,7 +254,7 @@ async fn one_release_frees_what_two_attempts_took(s: Setting) {
     assert!(s.is_free(&name).await, "a hold is not counted on the server");
 }
 
-/// Listens, or is refused that by a server that can't push; which of the two, its client says.
+/// Listens, or is refused that by a server that can't push. Returns which of the two the client says of its server.
 async fn listen(waiter: &mut Box<dyn Claim>, client: &Client) -> Wakes {
     let listens = async {
         match waiter.listen().await {
@@ -261,9 +263,12 @@ async fn listen(waiter: &mut Box<dyn Claim>, client: &Client) -> Wakes {
         }
     };
     let listens = listens.answered().await;
-    // What a client learns of its server as it goes, it says then.
+    // What a client learns about its server later, it says only then.
     let wakes = client.info().wakes;
-    assert!(listens || wakes == Wakes::Polled, "it pushes, and refuses to be listened to");
+    assert!(
+        listens || wakes == Wakes::Polled,
+        "the client says that its server pushes, but it refuses to listen"
+    );
     wakes
 }
 

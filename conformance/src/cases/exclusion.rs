@@ -1,4 +1,4 @@
-//! At most one guard of a name believes that it holds.
+//! At any moment, at most one guard of a name reports that it is held.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -54,7 +54,7 @@ async fn a_guard_can_move_between_threads(s: Setting) {
     assert_eq!(guard.release().await, lock_core::Ending::Released);
 }
 
-/// A slow server has fewer rounds, but these.
+/// On a slow server there are fewer rounds, but at least these.
 const LEAST_ROUNDS: usize = 5;
 const LONG_ENOUGH: Duration = Duration::from_secs(8);
 
@@ -88,7 +88,7 @@ async fn one_winner_of_many_in_the_same_moment(s: Setting) {
     }
 }
 
-/// Four clients of four tasks read, wait, and write back a number that nothing but the lock protects.
+/// Sixteen tasks of four clients read, wait, and write back a number that nothing but the lock protects.
 async fn an_unprotected_counter_survives_a_storm(s: Setting) {
     const TURNS: u64 = 25;
     let name = s.name();
@@ -102,7 +102,7 @@ async fn an_unprotected_counter_survives_a_storm(s: Setting) {
             let (counter, inside, last_token) = (counter.clone(), inside.clone(), last_token.clone());
             tasks.spawn(async move {
                 for _ in 0..TURNS {
-                    let guard = lock.acquire().await.expect("waits without end");
+                    let guard = lock.acquire().await.expect("it waits without end");
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
                     let token = guard.token().get();
                     let before = last_token.swap(token, Ordering::SeqCst);

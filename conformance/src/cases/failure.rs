@@ -1,4 +1,4 @@
-//! Server trouble is told as what it is, and survived where that is possible.
+//! Trouble with a server is reported as what it is, and survived where that is possible.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
     }
 }
 
-/// It neither answers nor forgets; its clock goes on.
+/// The server does not answer and does not forget, and its clock goes on.
 async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Setting) {
     let (name, free) = (s.name(), s.name());
     let mut server = s.harness.own_server().await;
@@ -95,7 +95,7 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Se
     server.resume();
     let next = within("the waiter has it", s.ttl() * 4 + ms(2000), waiter).await;
     assert_eq!(next.returned(), Ending::Released);
-    let asked = within("an attempt that nobody answered is repeated", s.ttl() * 4 + ms(2000), asked).await;
+    let asked = within("an attempt without an answer is repeated", s.ttl() * 4 + ms(2000), asked).await;
     asked.returned().expect("it answers again");
 }
 
@@ -107,28 +107,29 @@ async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting) {
         let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
         s.harness.interrupt().await;
         still_held(&guard);
-        guard.renew(Duration::from_secs(3)).await.ok(); // may be cut: then it is repeated by itself
+        guard.renew(Duration::from_secs(3)).await.ok(); // may be cut off: then the client repeats it
         s.harness.interrupt().await;
         assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
         interrupt(&s, &proxy, &lock).await;
     }
-    // Where it is the next request that is cut off, it is not the next case's.
+    // If the cut affects the next request, it must not be a request of the next case.
     let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
     assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
 }
 
-/// Cuts the connections of a client that is idle, or else the case has shown nothing.
+/// Cuts the connections of an idle client. If none was cut, the case has shown nothing.
 async fn interrupt(s: &Setting, proxy: &Proxy, lock: &Lock) {
     let before = proxy.ended_by_servers();
     s.harness.interrupt().await;
     let asked = Instant::now();
     let cut = || std::future::ready(proxy.ended_by_servers() != before);
-    // A client that asks and reads of its end hangs up, maybe before its server does: the server has time for that.
+    // A client that reads the end of its connection closes it, perhaps before the server does. The server has time for
+    // that.
     while !comes_true(ms(300), cut).await {
         if asked.elapsed() >= ms(3000) {
             void("the harness' interrupt() has cut no connection of the client");
         }
-        // Where it is the next request that is cut off.
+        // On a server whose cut affects the next request, this is that request.
         lock.try_acquire().await.map(drop).ok();
     }
 }
@@ -156,7 +157,7 @@ async fn waiters_and_holders_survive_restarts_with_data(s: Setting) {
         assert!(!waiter.is_finished());
     }
     assert_eq!(within("release", ms(4500), guard.release()).await, Ending::Released);
-    // The wake-up may fall into a gap: then the safety poll finds it.
+    // The wake-up may be lost in an outage. Then the next safety poll finds the lock free.
     let guard =
         within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter).await.returned();
     drop(guard.expect("a restart is no reason to give up"));
@@ -172,7 +173,8 @@ async fn waiters_survive_restarts_without_data(s: Setting) {
     let waiter = tokio::spawn(async move { lock.acquire().await });
     tokio::time::sleep(ms(100)).await;
     server.kill();
-    // Long enough for the holder to know: a server that forgets gives the lock to the next one who asks.
+    // Long enough for the holder to know of the loss: a server that forgets gives the lock to the next client that
+    // asks.
     lost_in_time(&guard, &s.info, s.ttl()).await;
     server.start(Data::Lost);
     let next =

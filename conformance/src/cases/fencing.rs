@@ -1,4 +1,4 @@
-//! A token is never handed out twice and never falls, under the assumption that `Info` names.
+//! A token is never granted twice and never falls, under the assumption that `Info` names.
 
 use lock_core::driver::Fencing;
 use lock_core::{Fence, FencingToken, Info, Options};
@@ -18,7 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_late_write_is_refused_by_the_resource, [B9, B13]; needs [Forget]),
 ];
 
-/// Whether tokens rise even where all data was lost.
+/// Whether tokens rise even after all data was lost.
 pub(super) fn outlives_the_data(info: &Info) -> bool {
     !matches!(info.fencing, Fencing::UntilAMajorityLosesItsData { .. })
 }
@@ -79,7 +79,7 @@ async fn tokens_rise_over(s: Setting, data: Data) {
     let mut server = s.harness.own_server().await;
     let mut last = None;
     for _ in 0..3 {
-        // A burst drives the token ahead of a clock that only counts milliseconds.
+        // Many grants in a row drive the token ahead of a clock that only counts milliseconds.
         let client = server.open(Options::default()).answered().await;
         for _ in 0..20 {
             let guard = s.hold_by(&client, &name).await;
@@ -93,15 +93,15 @@ async fn tokens_rise_over(s: Setting, data: Data) {
     }
 }
 
-/// Waits until it grants locks again.
+/// Waits until the server grants locks again.
 async fn recovered(s: &Setting, server: &dyn OwnServer) {
     let client = server.open(Options::default()).answered().await;
     let lock = s.lock(&client, &s.name()).build().expect("fine terms");
     let guard = within("it grants again", server.recovers_in() + ms(3000), lock.acquire()).await;
-    assert_eq!(guard.expect("up").release().await, lock_core::Ending::Released);
+    assert_eq!(guard.expect("the server is up").release().await, lock_core::Ending::Released);
 }
 
-/// The story of the two tokens: 33 is refused after 34.
+/// A write with an older token is refused after one with a newer token.
 async fn a_late_write_is_refused_by_the_resource(s: Setting) {
     let name = s.name();
     let resource = Fence::new();
@@ -111,7 +111,7 @@ async fn a_late_write_is_refused_by_the_resource(s: Setting) {
     s.harness.forget(&name).await;
     let second = s.hold(&name).await;
     resource.accept(second.token()).expect("the successor");
-    let stale = resource.accept(first.token()).expect_err("the predecessor comes late");
+    let stale = resource.accept(first.token()).expect_err("the predecessor's write comes late");
     assert_eq!((stale.offered, stale.highest), (first.token(), second.token()));
     until("the first holder is told", s.ttl() * 3 + ms(500), || async { !first.is_held() }).await;
 }

@@ -1,5 +1,5 @@
-//! What grows, and what doesn't: names that nobody uses any more cost nothing in the end, neither the server nor a
-//! client, and locks that share a session share its heartbeats.
+//! What grows, and what doesn't. Names that are not used any more cost nothing in the end, neither the server nor a
+//! client. Locks that share a session share its heartbeats.
 
 use std::time::Duration;
 
@@ -20,16 +20,16 @@ pub(crate) const CASES: &[Case] = &[
 
 /// Longer than any backend remembers a token.
 const OLD: Duration = Duration::from_secs(48 * 3600);
-/// Who releases so often sweeps up, if it sweeps at all.
+/// A client that releases this often removes old records, if it removes any.
 const ROUND: usize = 100;
 
-/// While the tokens are young they stay, one thing for each name; once they are old, they go by the time that as many
-/// locks were released again.
+/// Young tokens stay, one record for each name. Once they are old, they are removed by the time that as many locks have
+/// been released again.
 async fn names_that_are_used_once_leave_their_tokens_only(s: Setting) {
     let names = s.size("names that are used once", 500, 100_000);
     let (client, run, again) = (s.client().await, s.name(), s.name());
     let residue = s.harness.residue().await;
-    // What the first one leaves behind may be more: a session, a channel.
+    // The first acquisition may leave more behind: a session, a channel.
     pass_through(&s, &client, &again, 0..ROUND).await;
     let (before, tasks) = (s.harness.kept().await, tasks());
     pass_through(&s, &client, &run, 0..names).await;
@@ -48,12 +48,12 @@ async fn names_that_are_used_once_leave_their_tokens_only(s: Setting) {
             return;
         }
     }
-    // A sweep may end a little after the release that it comes with.
+    // The removal of old records may end a little after the release that started it.
     until("old tokens are gone", ms(2000), || async { s.harness.kept().await <= before + 1 }).await;
 }
 
-/// What is asked while a thousand locks are held is what is asked while one is, but for how much fits into a request;
-/// and a heartbeat may come sooner for one of so many.
+/// While a thousand locks are held, a client sends as many requests as while one is held, except for how many locks fit
+/// into a request. With so many locks, a heartbeat may also come sooner.
 async fn locks_of_one_session_share_its_heartbeats(s: Setting) {
     let locks = s.size("locks held by one client", 1000, 10_000);
     let client = s.client().await;
@@ -63,7 +63,7 @@ async fn locks_of_one_session_share_its_heartbeats(s: Setting) {
     let many = asked(&s).await;
     held.iter().for_each(|guard| still_held(guard));
     let most = 2 * one * (1 + locks / s.harness.proven_at_once());
-    // On a slow machine what is counted takes longer.
+    // On a slow machine the counting takes longer.
     assert_in_time!((many <= most), late by ms(1000), "{many} requests while {locks} locks are held, {one} while one is");
     while !held.is_empty() {
         let some: JoinSet<_> = held.drain(..held.len().min(AT_ONCE)).map(Guard::release).collect();
@@ -71,15 +71,15 @@ async fn locks_of_one_session_share_its_heartbeats(s: Setting) {
     }
 }
 
-/// A thousand requests at once have a server busy for longer than a case's lease.
+/// A thousand requests at once would keep a server busy for longer than a case's lease.
 const AT_ONCE: usize = 50;
 
-/// What a thousand locks are renewed in, on a machine that does other things too.
+/// Returns a ttl in which a thousand locks can be renewed, on a machine that does other work too.
 fn long(s: &Setting) -> Duration {
     s.ttl() * 3
 }
 
-/// Locks that are held, and that have been renewed since.
+/// Returns locks that are held, and that have been renewed since.
 async fn hold(s: &Setting, client: &Client, locks: usize) -> Vec<Guard> {
     let mut held = Vec::new();
     while held.len() < locks {
@@ -93,7 +93,7 @@ async fn hold(s: &Setting, client: &Client, locks: usize) -> Vec<Guard> {
     held
 }
 
-/// How many requests come while a lease is renewed twice.
+/// Returns how many requests arrive while a lease is renewed twice.
 async fn asked(s: &Setting) -> usize {
     let before = s.harness.counters().await.requests;
     tokio::time::sleep(long(s) * 2 / 3).await;
@@ -101,7 +101,7 @@ async fn asked(s: &Setting) -> usize {
     usize::try_from(asked).expect("few are asked")
 }
 
-/// Tasks of this process that have not ended.
+/// Returns the number of tasks of this process that have not ended.
 fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }

@@ -1,4 +1,4 @@
-//! What a child process has from its parent: nothing of a lock.
+//! What a child process inherits from its parent: nothing of a lock.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -12,14 +12,14 @@ use crate::setting::{Setting, ms};
 use crate::timing::{Returned, assert_in_time, released};
 
 pub(crate) const CASES: &[Case] = &[
-    // Elsewhere a process's files can't be seen.
+    // On other systems the files of a process can't be listed.
     #[cfg(target_os = "linux")]
     case!(a_program_that_is_started_has_no_connection, [B33]; needs [Proxy]; load Heavy),
     case!(a_fork_holds_nothing_and_releases_nothing, [B33]; needs [Process]),
     case!(a_fork_that_goes_on_with_the_runtime_releases_nothing, [B33]; needs [Process]),
 ];
 
-/// The sockets that a program has which this process starts now.
+/// Returns the sockets of a program that this process starts now.
 async fn sockets_of_a_child() -> BTreeSet<String> {
     let list = "for fd in /proc/$$/fd/*; do readlink $fd; done; true";
     let listed =
@@ -30,7 +30,7 @@ async fn sockets_of_a_child() -> BTreeSet<String> {
     links.lines().filter(|link| link.starts_with("socket:")).map(str::to_owned).collect()
 }
 
-/// This process's own.
+/// Returns the sockets of this process.
 fn sockets_here() -> BTreeSet<String> {
     let files = std::fs::read_dir("/proc/self/fd").expect("Linux");
     let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
@@ -38,7 +38,7 @@ fn sockets_here() -> BTreeSet<String> {
 }
 
 async fn a_program_that_is_started_has_no_connection(s: Setting) {
-    // Whoever started this test may have left it some.
+    // The process that started this test may have left it some sockets.
     let (before, here) = (sockets_of_a_child().await, sockets_here());
     let (name, waited) = (s.name(), s.name());
     let guard = s.hold(&name).await;
@@ -52,11 +52,11 @@ async fn a_program_that_is_started_has_no_connection(s: Setting) {
     let inherited: Vec<_> = sockets_of_a_child().await.difference(&before).cloned().collect();
     assert!(inherited.is_empty(), "a child has {inherited:?}");
     released(other).await;
-    released(waiter.await.returned().expect("up")).await;
+    released(waiter.await.returned().expect("the server is up")).await;
     released(guard).await;
 }
 
-/// A process that holds the lock and forks.
+/// Starts a process that holds the lock and forks.
 async fn forking(s: &Setting, name: &Name, part: Part) -> Player {
     let order = Order { part, name: name.to_string(), ttl: s.ttl() * 2 };
     let mut player = order.start(&*s.harness).expect("this program starts once more");
@@ -64,7 +64,7 @@ async fn forking(s: &Setting, name: &Name, part: Part) -> Player {
     player
 }
 
-/// The parent keeps the lock for longer than its lease, and releases it.
+/// Checks that the parent keeps the lock for longer than its lease, and releases it.
 async fn the_parent_keeps_it(s: &Setting, name: &Name, mut player: Player) {
     let end = Instant::now() + s.ttl() * 3;
     while Instant::now() < end {
@@ -79,7 +79,7 @@ async fn the_parent_keeps_it(s: &Setting, name: &Name, mut player: Player) {
     assert!(s.is_free(name).await);
 }
 
-/// What it says last. It holds until it releases, so that only the server's answer can have been too late.
+/// Returns the last line of the parent. It holds until it releases, so only the server's answer can have come too late.
 async fn parents_ending(s: &Setting, player: &mut Player) -> String {
     let said = player.says().await;
     assert_in_time!(said != "parent: Expired", late by s.ttl(), "{said}");

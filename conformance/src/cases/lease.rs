@@ -1,4 +1,4 @@
-//! The lease: kept while its holder lives, and its loss told before anybody else can hold.
+//! The lease is kept while its holder lives, and its loss is told before any other client can hold the lock.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ async fn a_live_holder_keeps_it(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-/// Long enough to tell renewals after half of it from those after a third.
+/// Returns a ttl that is long enough to tell renewals after half of it from renewals after a third.
 fn ttl_of_renewals(s: &Setting) -> Duration {
     s.ttl().max(ms(1600))
 }
@@ -113,7 +113,7 @@ async fn max_hold_ends_it_whatever_is_renewed(s: Setting) {
     assert!(held > s.ttl(), "{held:?}");
     assert_in_time!(held <= most + ms(300), "{held:?}");
     assert!(!guard.is_held());
-    until("the server has it back", ms(500), || s.is_free(&name)).await;
+    until("it is free on the server", ms(500), || s.is_free(&name)).await;
 }
 
 async fn min_hold_delays_the_release(s: Setting) {
@@ -137,7 +137,7 @@ async fn min_hold_delays_the_release(s: Setting) {
         };
         loop {
             let is_free = s.is_free(&name).await;
-            // A look that was answered later may have been late.
+            // A look that was answered later than that may have been late.
             if started.elapsed() >= least - ms(50) {
                 break;
             }
@@ -145,7 +145,7 @@ async fn min_hold_delays_the_release(s: Setting) {
                 let after = started.elapsed();
                 let expired = lost.wait_for(|cause| *cause == Some(Cause::Expired));
                 let expired = matches!(tokio::time::timeout(s.ttl(), expired).await, Ok(Ok(_)));
-                assert_in_time!(!expired, late by s.ttl() * 2 / 3, "free after {after:?}, for it could not be renewed");
+                assert_in_time!(!expired, late by s.ttl() * 2 / 3, "free after {after:?}, because it could not be renewed");
                 panic!("free after {after:?}");
             }
             tokio::time::sleep(s.ttl() / 8).await;
@@ -167,7 +167,7 @@ async fn validity_counts_from_before_the_attempt(s: Setting) {
         assert!(left <= most, "{left:?} of {:?}", s.ttl());
         still_held(&guard);
         tokio::time::sleep(s.ttl() / 4).await;
-        // In this order: what passes between the two looks makes neither of them wrong.
+        // The order matters: the time that passes between the two readings must not make the check fail.
         let passed = granted.elapsed();
         let left = guard.valid_for();
         assert!(left + passed <= most, "{left:?} of {:?}, {passed:?} after the grant", s.ttl());
@@ -202,7 +202,7 @@ async fn protect_drops_the_work_when_the_lock_goes(s: Setting) {
 async fn run_acquires_protects_and_releases(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let lock = s.lock(&client, &name).build().expect("fine terms");
-    // In a task: the front door's future has to be Send.
+    // In a task: the future of `run` has to be `Send`.
     let (there, here) = (lock.clone(), s.clone());
     let task = tokio::spawn(async move {
         there
@@ -215,7 +215,7 @@ async fn run_acquires_protects_and_releases(s: Setting) {
     });
     let first = task.await.returned().expect("run");
     assert!(s.is_free(&name).await);
-    let second = lock.try_run(async |guard| guard.token()).answered().await.expect("free");
+    let second = lock.try_run(async |guard| guard.token()).answered().await.expect("the lock is free");
     assert!(second > first);
     let guard = s.hold_long(&name).await;
     assert!(lock.try_run(async |_| panic!("not run")).await.expect("contention is no error").is_none());
@@ -251,8 +251,8 @@ async fn a_dead_server_means_lost_at_the_deadline(s: Setting) {
     drop(within("it is free again", s.ttl() * 4 + ms(2000), lock.acquire()).answered().await);
 }
 
-/// In the background, whether its caller waits, has given up, or has only dropped the guard. The lease would have kept the
-/// name for much longer.
+/// The release continues in the background, whether its caller waits, has given up, or has only dropped the guard. The
+/// lease would have kept the name for much longer.
 async fn a_release_that_a_dead_server_did_not_answer_goes_on(s: Setting) {
     let mut server = s.harness.own_server().await;
     let (failing, mut failed) = watch::channel(HashSet::new());
@@ -287,7 +287,7 @@ async fn a_release_that_a_dead_server_did_not_answer_goes_on(s: Setting) {
         let limit = ms(1000).saturating_sub(resumed.elapsed());
         released(within("it is free again", limit, again.acquire()).answered().await).await;
     }
-    // Which of its releases was in time, the server may not be able to tell.
+    // The server may not be able to tell which of the releases was in time.
     let _: Ending = waits.await.returned();
 }
 
@@ -296,7 +296,7 @@ async fn at_risk_comes_before_lost(s: Setting) {
     let mut server = s.harness.own_server().await;
     let client = server.open(Options::default()).answered().await;
     let guard = s.hold_by(&client, &name).await;
-    // Less than half of the ttl, and no more than that needs.
+    // Less than half of the ttl, but as much as possible.
     let before = s.ttl() * 49 / 100;
     let risk = tokio::time::timeout(s.ttl() * 2, guard.at_risk(before)).await;
     assert_in_time!(risk.is_err(), late by s.ttl() / 3, "a lock that is renewed is at risk");
@@ -335,7 +335,7 @@ async fn a_stalled_executor_is_told_at_its_next_step(s: Setting) {
     joined(thread);
 }
 
-/// To an observer of the client: the work itself has ended before anything else could run.
+/// The loss is told to an observer of the client. The work itself has ended before anything else could run.
 async fn a_loss_that_a_stalled_executor_brings_is_told_once(s: Setting) {
     let (name, setting) = (s.name(), s.clone());
     let (telling, told) = std::sync::mpsc::channel();
@@ -387,7 +387,7 @@ async fn a_dedicated_client_outlives_a_stalled_executor(s: Setting) {
     tokio::task::spawn_blocking(move || joined(thread)).await.returned();
 }
 
-/// The machine sleeps: timers stand still, the server's clock doesn't.
+/// A suspended machine: its timers stand still, the server's clock doesn't.
 async fn a_suspend_is_noticed(s: Setting) {
     let name = s.name();
     let machine = Suspendable::default();
@@ -397,15 +397,15 @@ async fn a_suspend_is_noticed(s: Setting) {
     let guard = lock.acquire().answered().await;
     let lost = guard.lost();
     tokio::pin!(lost);
-    // Until its client has nothing else to wake up for.
+    // Waits until the client has nothing else to wake up for.
     assert!(tokio::time::timeout(ms(400), &mut lost).await.is_err());
     machine.sleeps(s.ttl() * 11);
     let limit = bounds::after_a_suspend(ttl);
-    assert!(!guard.is_held(), "right at the next call");
+    assert!(!guard.is_held(), "it is lost at the next call");
     assert_eq!(within("it is told within a second or a tenth of the ttl", limit, lost).await, Cause::Expired);
 }
 
-/// Nothing that a client's clock says may reach the server: only how long something takes on it.
+/// Nothing that a client's clock shows may reach the server, only durations that are measured with it.
 async fn clients_whose_clocks_are_hours_apart_agree(s: Setting) {
     let mut clients = Vec::new();
     for hours in [0, 1, 1000] {

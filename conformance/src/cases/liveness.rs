@@ -1,4 +1,4 @@
-//! Whoever waits has the lock in time, whatever has become of those who held it or waited before.
+//! Every waiter gets the lock in time, whatever has happened to earlier holders and waiters.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ const LONG: Duration = Duration::from_secs(20);
 async fn a_killed_holder_frees_the_lock_though_the_server_restarts(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server().await;
-    let program = Program::find().expect("asked before");
+    let program = Program::find().expect("the case needs it");
     let holder = start_on(&program, &server.url(), &name, Wait::No, REPEATS);
     let holder = started(holder).await;
     let client = server.open(Options::default()).answered().await;
@@ -47,19 +47,20 @@ async fn a_killed_holder_frees_the_lock_though_the_server_restarts(s: Setting) {
         (granted - killed, bounds::after_a_death_and_a_restart(&s.info, TTL, down) + server.recovers_in());
     assert_in_time!(
         took <= bound,
-        "{took:?}, of which {down:?} without a server: no more than {bound:?} was promised"
+        "{took:?}, of which {down:?} without a server: no more than {bound:?} is promised"
     );
     lease.is_over(&guard, granted, took);
 }
 
-/// Clocks that say fourteen hours more, and eleven less, than Greenwich's: no end of a lease is written in local time.
+/// Clocks that are fourteen hours ahead of Greenwich time and eleven behind. No end of a lease is written in local
+/// time.
 async fn a_killed_holder_in_another_time_zone_frees_the_lock_in_time(s: Setting) {
-    let there = |zone| Program::find().expect("asked before").in_time_zone(zone);
+    let there = |zone| Program::find().expect("the case needs it").in_time_zone(zone);
     let (ahead, behind) = (there("<+14>-14"), there("<-11>+11"));
     tokio::join!(dies_while_another_waits(&s, &ahead), dies_while_another_waits(&s, &behind));
 }
 
-/// Two of those in front are killed, one is stopped, one has given up; who came last has the lock.
+/// Of the waiters in front, two are killed, one is stopped, and one has given up. The last one gets the lock.
 async fn dead_and_stopped_waiters_keep_nobody_waiting(s: Setting) {
     let (name, client, last) = (s.name(), s.client().await, s.client().await);
     let guard = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
@@ -69,7 +70,7 @@ async fn dead_and_stopped_waiters_keep_nobody_waiting(s: Setting) {
     let lock = last.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
     let given_up = lock.clone();
     let given_up = tokio::spawn(async move { given_up.acquire().await.map(drop) });
-    // They have looked and found it held. Whether they listen by now makes no difference to who comes last.
+    // They have looked and found it held. Whether they listen by now makes no difference to the last waiter.
     tokio::time::sleep(ms(100)).await;
     for player in &killed {
         player.process().kill().expect("it waits");
@@ -80,17 +81,17 @@ async fn dead_and_stopped_waiters_keep_nobody_waiting(s: Setting) {
     tokio::time::sleep(ms(100)).await;
     let freed = Instant::now();
     released(guard).await;
-    let next = within("who came last has it", LONG, survivor).await.returned().expect("up");
-    // The stopped one may have been granted it before it could hear of that.
+    let next = within("the last waiter has it", LONG, survivor).await.returned().expect("the server is up");
+    // The stopped waiter may have been granted the lock before it could be told.
     let (took, bound) = (freed.elapsed(), bounds::after_a_death(&s.info, TTL));
-    assert_in_time!(took <= bound, "{took:?} after the release: no more than {bound:?} was promised");
+    assert_in_time!(took <= bound, "{took:?} after the release: no more than {bound:?} is promised");
     stopped.process().resume().expect("it was stopped");
     let token = next.token();
     released(next).await;
-    assert!(stopped.holds().await > token, "it goes on waiting when it runs again");
+    assert!(stopped.holds().await > token, "it continues to wait when it runs again");
 }
 
-/// A process that has found the lock held, and waits.
+/// Starts a process that has found the lock held, and waits.
 async fn waiting(s: &Setting, name: &lock_core::Name) -> Player {
     let order = Order { part: Part::Waits, name: name.to_string(), ttl: TTL };
     let mut player = order.start(&*s.harness).expect("this program starts once more");

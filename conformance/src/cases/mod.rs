@@ -1,4 +1,4 @@
-//! The cases, by topic, in the words of the contract and of `docs/semantics.md`.
+//! The cases, by topic. They test what the contract and `docs/semantics.md` promise.
 
 mod blocking;
 mod breaking;

@@ -1,4 +1,4 @@
-//! Whatever is asked of a backend, in whatever order, it answers as lock-memory does.
+//! Whatever a backend is asked, in whatever order, it answers as lock-memory does.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,13 +14,13 @@ use crate::setting::Setting;
 pub(crate) const CASES: &[Case] =
     &[case!(random_steps_have_the_models_answers, [B3, B4, B9, B10, B12, B13, B15]; load Heavy)];
 
-/// Plays at the same time.
+/// How many plays run at the same time.
 const AT_ONCE: usize = 3;
 const STEPS: usize = 100;
-/// So many times the plans are made at most, where what is rare has not happened yet.
+/// If something rare has not happened yet, plans continue up to this multiple of their usual number.
 const LONGEST: usize = 10;
 
-/// Shows a run again.
+/// The environment variable that repeats a run with its seed.
 const SEED: &str = "LOCK_TEST_SEED";
 
 async fn random_steps_have_the_models_answers(s: Setting) {
@@ -36,7 +36,9 @@ async fn random_steps_have_the_models_answers(s: Setting) {
                     return;
                 }
                 match model::compare(&s, seed + n as u64, STEPS).await {
-                    Ok(also) => happened.lock().expect("no panic under it").extend(also),
+                    Ok(also) => {
+                        happened.lock().expect("no code panics while it holds this mutex").extend(also)
+                    }
                     Err(disagreement) => panic!("{disagreement}{SEED}={} shows it again", seed + n as u64),
                 }
             }
@@ -47,9 +49,9 @@ async fn random_steps_have_the_models_answers(s: Setting) {
     assert!(never.is_empty(), "seed {seed}: this never happened: {never:?}; of {happened:?}");
 }
 
-/// What has not happened so far of what a run has to have seen.
+/// Returns what a run must have seen and has not seen so far.
 fn never(s: &Setting, happened: &Mutex<Happened>) -> Vec<&'static str> {
-    let happened = happened.lock().expect("no panic under it");
+    let happened = happened.lock().expect("no code panics while it holds this mutex");
     expected(s).into_iter().filter(|what| !happened.contains(what)).collect()
 }
 
@@ -62,13 +64,13 @@ fn seed() -> u64 {
     u32::from_be_bytes(bytes).into()
 }
 
-/// What a run has to have seen.
+/// Returns what a run must have seen.
 fn expected(s: &Setting) -> Vec<&'static str> {
     let mut all = vec!["granted", "granted again", "busy", "held", "released", "not held"];
-    all.extend(["shown", "nobody shown", "gone", "revoked"]);
+    all.extend(["shown", "no holder shown", "gone", "revoked"]);
     all.extend(["revoked at the deadline", "revoked now", "nothing revoked"]);
     if s.info.lease == Lease::Lock {
-        // In a queue, who does not hold is not told who does.
+        // In a queue, an owner that does not hold the lock is not told which one does.
         all.extend(["taken", "outlived"]);
     }
     if s.info.wakes == Wakes::Pushed && s.info.fair == Fair::No {

@@ -1,4 +1,4 @@
-//! Distinct names never exclude each other; the same name always does; everything else is refused at construction.
+//! Distinct names never exclude each other; the same name always does; anything else is refused at construction.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -127,10 +127,10 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
     let mut acquiring = JoinSet::new();
     let names = difficult_names();
     for name in &names {
-        // Everybody has these names: a run that failed just now may have left them held.
+        // Every run uses these same names. A run that failed a moment ago may have left them held.
         let lock = b.lock(name).build().expect("a fine name");
         let free = || async { lock.inspect().answered().await.holder.is_none() };
-        until("nobody has it from before", ttl + ms(5000), free).await;
+        until("no earlier run holds it", ttl + ms(5000), free).await;
     }
     for name in &names {
         let lock = a.lock(name).ttl(ttl).build().expect("a fine name");
@@ -152,11 +152,12 @@ async fn distinct_names_are_all_held_at_once(s: Setting) {
     }
 }
 
-/// Many names, one after the other, beside some that are held, and failures: no table forgets, mixes up or grows.
+/// Many names, one after the other, besides some that are held, and failures. No table of the client may forget, mix up
+/// or grow.
 async fn a_client_remembers_no_name_that_it_is_done_with(s: Setting) {
     let (names, began) = (s.size("names of one client", 4_001, 100_001), Instant::now());
     let (run, client, other) = (s.name(), s.client().await, s.client().await);
-    // What a client remembers, it shows.
+    // The debug output of a client shows what it remembers.
     let remembered = |whose: &str| format!("{client:?}").matches(&format!("{run} {whose}")).count();
     let ours = hold_many(&s, &client, &run, "ours").await;
     let theirs = hold_many(&s, &other, &run, "theirs").await;
@@ -174,14 +175,14 @@ async fn a_client_remembers_no_name_that_it_is_done_with(s: Setting) {
         let held = held.wait(ms(0)).build().expect("fine terms");
         until("it is refused", ms(4000), || async {
             let kind = held.acquire().await.expect_err("it is held").kind();
-            // An answer that comes too late leaves nothing behind either.
+            // A late answer must leave nothing behind either.
             assert!(matches!(kind, ErrorKind::Timeout | ErrorKind::Unavailable { .. }), "{kind:?}");
             kind == ErrorKind::Timeout
         })
         .await;
     }
     until("nothing is remembered but what is held", ms(4000), || async {
-        // Who comes next sweeps up.
+        // A later acquisition removes what is no longer needed.
         pass_through(&s, &client, &run, 0..1).await;
         remembered("passing") <= 1 && remembered("theirs") == 0
     })
@@ -197,12 +198,12 @@ async fn a_client_remembers_no_name_that_it_is_done_with(s: Setting) {
 }
 
 const HELD: usize = 100;
-/// A slow server has fewer names, but these,
+/// On a slow server there are fewer names, but at least these.
 const LEAST_NAMES: usize = 1000;
-/// and so many between two looks at the time.
+/// How many names are used between two checks of the time.
 const PORTION: usize = 500;
 const LONG_ENOUGH: Duration = Duration::from_secs(20);
-/// So many tasks acquire and release at the same time.
+/// How many tasks acquire and release at the same time.
 const TASKS: usize = 50;
 
 fn numbered(s: &Setting, client: &Client, run: &Name, whose: &str, n: usize) -> LockBuilder {
@@ -218,7 +219,7 @@ async fn hold_many(s: &Setting, client: &Client, run: &Name, whose: &str) -> Vec
     held
 }
 
-/// Each name is had once, and by nobody at the same time.
+/// Acquires and releases each name once, without any contention.
 pub(super) async fn pass_through(s: &Setting, client: &Client, run: &Name, names: Range<usize>) {
     let mut tasks = JoinSet::new();
     for first in names.clone().take(TASKS) {
@@ -267,13 +268,14 @@ async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
     for ttl in [s.info.min_ttl, s.info.max_ttl] {
         client.lock("ttl").ttl(ttl).build().expect("a bound is inside");
     }
-    let default = client.lock(s.name().as_str()).build().expect("the default is inside, whatever the bounds");
+    let default =
+        client.lock(s.name().as_str()).build().expect("the default is within the bounds, whatever they are");
     assert_eq!(default.ttl(), DEFAULT_TTL.clamp(s.info.min_ttl, s.info.max_ttl));
-    let guard = default.try_acquire().await.expect("and the server takes it").expect("free");
+    let guard = default.try_acquire().await.expect("and the server takes it").expect("the lock is free");
     released(guard).await;
 }
 
-/// The server has 100 ms for its first answer: not beside others who keep it busy.
+/// The server has 100 ms for its first answer, so no other case may keep it busy meanwhile.
 async fn a_wait_of_any_length_is_fine(s: Setting) {
     for wait in
         [Duration::ZERO, Duration::from_nanos(1), ms(1), Duration::from_millis(u64::MAX), Duration::MAX]

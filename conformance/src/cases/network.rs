@@ -1,4 +1,4 @@
-//! Messages that are lost, late or doubled: the real client and the real server, with a proxy in between.
+//! Messages that are lost, late or doubled: the real client and the real server, with a proxy between them.
 
 use std::time::{Duration, Instant};
 
@@ -24,27 +24,27 @@ pub(crate) const CASES: &[Case] = &[
     case!(answers_belong_to_their_calls_whatever_was_cancelled, [B17]; needs [Proxy]),
 ];
 
-/// Longer than any case lasts: what comes free earlier has been released.
+/// Longer than any case lasts: a lock that becomes free earlier was released.
 const LONG: Duration = Duration::from_secs(25);
-/// How long each call of these cases may take: an attempt may be several requests, and the lease follows the backend's
-/// pace.
+/// Returns how long each call of these cases may take. An attempt may be several requests, and the backend's pace
+/// determines the lease.
 fn patience(s: &Setting) -> Duration {
     s.ttl() * 3 / 4
 }
 
-/// A client with a patience of its own behind a proxy, and whatever it does for the first time done.
+/// Opens a client with its own patience behind a proxy, and does everything with it that happens only at first use.
 async fn warm_client(s: &Setting, proxy: &Proxy) -> Client {
     let client = s.client_through(proxy, Options::default().patience(patience(s))).await;
     let guard = s.hold_by(&client, &s.name()).await;
     guard.renew(s.ttl()).await.expect("it is held");
     released(guard).await;
-    // A session of its own, where locks belong to sessions.
+    // Opens a session, where locks belong to sessions.
     let guard = long(&client, &s.name()).acquire().answered().await;
     released(guard).await;
     client
 }
 
-/// The next answer is lost.
+/// Makes the proxy lose the next answer.
 fn lose_an_answer(s: &Setting, proxy: &Proxy) {
     match s.harness.multiplexes() {
         true => proxy.hold_open_ones(Way::ToClient),
@@ -73,7 +73,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting) {
     assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
     assert_in_time!(asked.elapsed() < patience(&s) + ms(150), "it was told after {:?}", asked.elapsed());
     let other = within("it is undone", patience(&s) + ms(300), seen.acquire()).answered().await;
-    // The second release, after the attempt's patience, is not the other's.
+    // The second release, after the attempt's patience, must not release the other client's lock.
     tokio::time::sleep(patience(&s)).await;
     released(other).await;
 }
@@ -83,20 +83,20 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
     for late in [ms(0), patience(&s) * 2] {
         let name = s.name();
         let client = warm_client(&s, &proxy).await;
-        // Its connection hangs; those that it opens instead work.
+        // Its connection hangs; the connections that it opens instead work.
         let held = proxy.count(Fault::Held(Way::ToServer));
         proxy.hold_open_ones(Way::ToServer);
         let error = long(&client, &name).try_acquire().await.map(drop).expect_err("no answer came");
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
         assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
-        // Its release has been answered.
+        // The release has been answered by now.
         let left = client.shutdown(patience(&s)).await;
         assert_in_time!(left == 0, late by patience(&s), "the release took {:?}", patience(&s));
         tokio::time::sleep(late).await;
         let looking = long(&direct, &name);
         assert!(looking.inspect().answered().await.holder.is_none());
         proxy.deliver_late(Way::ToServer).await;
-        // Looked at all the time: a grant that is undone at once is a grant, too.
+        // Looks all the time: a grant that is undone at once is a grant, too.
         let end = Instant::now() + patience(&s);
         while Instant::now() < end {
             let holder = looking.inspect().answered().await.holder;
@@ -109,7 +109,8 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
 /// More requests than any attempt or release has.
 const MANY: u64 = 6;
 
-/// What takes the lock need not be the first request of an attempt, which may be a look: each is held up in turn.
+/// The request that takes the lock need not be the first one of an attempt, which may be a look. So each request is
+/// held up in turn.
 async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
     let direct = s.client().await;
     for sent in 1..=MANY {
@@ -118,7 +119,7 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
         let held = || proxy.count(Fault::Held(Way::ToServer)) > 0;
         proxy.hold_open_ones_after(Way::ToServer, sent);
         let error = match long(&client, &name).try_acquire().await {
-            // That was all of its requests. The next is its release's, or a session's.
+            // Those were all of its requests. The next one belongs to the release, or to a session.
             Ok(guard) => {
                 let release = tokio::spawn(guard.expect("no other claim has this name").release());
                 until("a request is held", LONG, || std::future::ready(held())).await;
@@ -129,7 +130,7 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
             Err(error) => error,
         };
         assert!(error.is_transient() && held(), "{error:?}");
-        // What it has, it gives back by another connection.
+        // It releases on another connection whatever it has got.
         let looking = long(&direct, &name);
         let holder = || async { looking.inspect().answered().await.holder };
         until("it is free", patience(&s) * 2, || async { holder().await.is_none() }).await;
@@ -149,7 +150,7 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
     panic!("an attempt of more than {MANY} requests");
 }
 
-/// Told before the lock is free, a waiter would look in vain and sleep on.
+/// A waiter that is notified before the lock is free would find it held and go back to sleep.
 async fn a_release_held_up_between_its_requests_wakes_who_waits(s: Setting) {
     let direct = s.client().await;
     for sent in 1..=MANY {
@@ -165,21 +166,21 @@ async fn a_release_held_up_between_its_requests_wakes_who_waits(s: Setting) {
         until("it is held up, or done", LONG, || std::future::ready(held() || release.is_finished())).await;
         let is_done = release.is_finished();
         if is_done {
-            // Something has to be held, or nothing was asked for here.
+            // The proxy has to hold something, otherwise this round has shown nothing.
             let again = long(&client, &s.name());
             let again = tokio::spawn(async move { again.try_acquire().await.map(drop) });
             until("a request is held", LONG, || std::future::ready(held())).await;
             again.abort();
         } else {
-            // For as long as a waiter takes that was told too early.
+            // As long as a waiter needs that was notified too early.
             tokio::time::sleep(patience(&s) / 3).await;
         }
         proxy.deliver(Way::ToServer);
-        // No machine is as late as that: the wake-up is lost, and the lease ends later.
+        // No machine is late by so much. The wake-up is lost, and the lease ends later.
         let Ok(next) = tokio::time::timeout(LONG / 2, waiter).await else {
             panic!("its request {} came after the waiter was told, and it was not told again", sent + 1)
         };
-        let next = next.returned().expect("up");
+        let next = next.returned().expect("the server is up");
         let _: Ending = release.await.returned();
         released(next).await;
         if is_done {
@@ -223,7 +224,7 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting) {
     let successor = s.client().await;
     let successor = long(&successor, &name);
     let next = within("it is free", patience(&s), successor.acquire()).answered().await;
-    // Whether the first release was in time, the repeated one can't tell: either answer is honest.
+    // The repeated release can't tell whether the first one was in time. Either answer is correct.
     let _: Ending = release.await.returned();
     let took = asked.elapsed();
     assert!(took >= patience(&s), "{took:?}");
@@ -232,7 +233,7 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting) {
     released(next).await;
 }
 
-/// A client that says everything twice hands the lock to one that doesn't, again and again.
+/// A client whose requests all arrive twice hands the lock to a client whose requests don't, again and again.
 async fn what_arrives_twice_counts_once(s: Setting) {
     let (name, proxy, ttl) = (s.name(), s.proxy().await, Duration::from_secs(3));
     proxy.double();
@@ -249,12 +250,12 @@ async fn what_arrives_twice_counts_once(s: Setting) {
         let (token, next) = (guard.token(), direct.clone());
         let next = tokio::spawn(async move { next.acquire().await });
         let before = proxy.count(Fault::Doubled);
-        // Where a chunk is no request, the second one may come first, and it is the first that finds nothing then.
+        // Where a chunk is not one request, the second copy may come first. Then the first one finds nothing.
         let ending = guard.release().await;
         if !s.harness.multiplexes() {
             assert_eq!(ending, Ending::Released);
         }
-        let next = within("one release frees it", ms(1000), next).await.returned().expect("up");
+        let next = within("one release frees it", ms(1000), next).await.returned().expect("the server is up");
         until("the release has arrived twice", ms(1000), || async { proxy.count(Fault::Doubled) > before })
             .await;
         last = Some(next.token());
@@ -267,10 +268,10 @@ async fn what_arrives_twice_counts_once(s: Setting) {
 
 async fn a_slow_answer_counts_against_the_lease(s: Setting) {
     let (name, proxy) = (s.name(), s.proxy().await);
-    // An attempt may be two answers, one after the other.
+    // An attempt may take two answers, one after the other.
     let (ttl, slow) = (s.ttl() * 3, s.ttl() / 2);
     let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
-    // Whatever is done for the first time is done: each call is one answer.
+    // Everything that happens only at first use is done here, so that each later call takes one answer.
     let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().answered().await;
     guard.renew(ttl).await.expect("it is held");
     released(guard).await;
@@ -293,7 +294,7 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
 /// Requests and answers come byte by byte: first without a pause, then at a thousand bytes a second to the server.
 async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
     let (name, proxy) = (s.name(), s.proxy().await);
-    // A renewal may take as many steps as a message has bytes, and is to be there after a third of it.
+    // A renewal may take as many steps as a message has bytes, and must be answered after a third of the ttl.
     let ttl = s.ttl() * 10;
     let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
@@ -304,7 +305,7 @@ async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
         let asked = Instant::now();
         let guard = lock.acquire().await.expect("it is slow, but in time");
         let took = asked.elapsed();
-        assert!(took >= pause * 40, "{took:?}: requests are longer");
+        assert!(took >= pause * 40, "{took:?}: a request has more bytes than that");
         still_held(&guard);
         // A session may have been proven meanwhile.
         assert!(guard.valid_for() + took <= ttl || s.info.lease == Lease::Session, "{took:?} of {ttl:?}");
@@ -315,7 +316,7 @@ async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
     }
 }
 
-/// One client with names that are held, each by somebody else; its calls end early, at any moment.
+/// One client asks about names that another client holds. Its calls are cancelled at arbitrary moments.
 async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
     let (proxy, direct) = (s.proxy().await, s.client().await);
     let client = s.client_through(&proxy, Options::default()).await;
@@ -326,7 +327,8 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
     }
     let (mut answered, mut cancelled) = ([0; 3], 0);
     for round in 0..8 {
-        // Too late for calls with the short ttl's patience, a third of it; not for the others, asked together with them.
+        // Too late for calls with the patience of the short ttl, which is a third of it. Not too late for the other
+        // calls of the same round.
         proxy.delay(Way::ToClient, if round % 2 == 0 { s.ttl() / 2 } else { ms(5) });
         let mut calls = tokio::task::JoinSet::new();
         for n in 0..60 {
@@ -338,7 +340,7 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
             calls.spawn(async move { (what, tokio::time::timeout(enough, ask(lock, token, what)).await) });
         }
         while let Some(call) = calls.join_next().await {
-            // In time or not: whatever was answered was right.
+            // Answered in time or not, every answer was right.
             match call.returned() {
                 (what, Ok(true)) => answered[what] += 1,
                 (_, Ok(false)) => {}
@@ -346,7 +348,7 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
             }
         }
     }
-    // Who waits for a held lock has no answer.
+    // A call that waits for a held lock gets no answer.
     if answered[0] == 0 || answered[1] == 0 || cancelled == 0 {
         void(&format!("{answered:?} of its calls were answered, by kind, and {cancelled} were cancelled"));
     }
@@ -354,15 +356,15 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
     for (lock, guard) in held {
         until("it answers again", ms(1000), || ask(lock.clone(), guard.token(), 0)).await;
         released(guard).await;
-        // Those whose wait was cancelled may be leaving yet.
+        // Waiters whose wait was cancelled may still be leaving.
         until("it is free", ms(1000), || s.is_free(lock.name())).await;
     }
 }
 
-/// Asks something about a held lock, whose holder has this token; whether it was answered.
+/// Asks something about a held lock, whose holder has this token. Returns whether it was answered.
 async fn ask(lock: Lock, token: FencingToken, what: usize) -> bool {
     let outcome = match what {
-        // None where too few of several servers have answered to say which it is.
+        // There is no token if too few of several servers have answered to say which one it is.
         0 => lock.inspect().await.map(|seen| {
             let seen = seen.holder.expect("it is held").token;
             assert!(seen.is_none_or(|seen| seen == token), "{seen:?} for {token:?}");

@@ -1,4 +1,4 @@
-//! Networks that die, in one direction or both, with or without a word, and come back.
+//! Networks that fail, in one direction or both, with or without an error, and recover.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ pub(crate) const CASES: &[Case] = &[
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// Where nothing gets through any more, without a word.
+/// The directions in which nothing gets through any more, without an error.
 #[derive(Clone, Copy, Debug)]
 enum Dead {
     Both,
@@ -44,7 +44,7 @@ impl Dead {
     }
 }
 
-/// Side by side, each with a network of its own.
+/// Runs the case for each failure, side by side, each with its own proxy.
 async fn with_each<F: Future<Output = ()> + Send + 'static>(s: &Setting, case: fn(Setting, Dead) -> F) {
     let mut cases = JoinSet::new();
     for dead in [Dead::Both, Dead::Only(Way::ToServer), Dead::Only(Way::ToClient)] {
@@ -56,7 +56,7 @@ async fn with_each<F: Future<Output = ()> + Send + 'static>(s: &Setting, case: f
 async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
     with_each(&s, |s, dead| async move {
         let (name, proxy) = (s.name(), s.proxy().await);
-        // A request may take far longer than the lease lasts: the loss must not wait for it.
+        // A request may take far longer than the lease lasts. The loss must not wait for it.
         let client = s.client_through(&proxy, Options::default().patience(s.ttl() * 3)).await;
         let guard = Arc::new(s.hold_by(&client, &name).await);
         let (held, direct) = (guard.clone(), s.client().await);
@@ -67,7 +67,7 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
             next.release().await
         });
         tokio::time::sleep(s.ttl()).await;
-        // An answer that is under way may come through yet, and would move the end.
+        // An answer that is under way may still arrive, and would move the end.
         renewed(&guard, s.ttl()).await;
         let (asked, left) = (Instant::now(), guard.valid_for());
         dead.happens(&proxy);
@@ -75,7 +75,7 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
         assert_eq!(cause, Cause::Expired, "{dead:?}");
         assert!(asked.elapsed() >= left, "{dead:?}: given up after {:?} of {left:?}", asked.elapsed());
         assert!(!guard.is_held() && guard.valid_for().is_zero());
-        // The server may have heard the last renewal.
+        // The server may have received the last renewal.
         let next = within("the next has it", s.ttl() * 3, next).await;
         assert_eq!(next.returned(), Ending::Released, "{dead:?}");
     })
@@ -100,7 +100,8 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
         let client = s.client_through(&proxy, options()).await;
         let lock = s.lock(&client, &s.name()).wait(ms(200)).build().expect("fine terms");
         let ttl = s.ttl() * 2;
-        let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine").acquire().answered().await;
+        let guard =
+            client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().answered().await;
         dead.happens(&proxy);
         let died = Instant::now();
         if s.info.lease == Lease::Session {
@@ -109,7 +110,7 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
         let before = died.elapsed();
         match ends("renew", patience, guard.renew(ttl)).await {
             Err(renewed) => assert!(renewed.is_transient(), "{renewed:?}"),
-            // The last proof of a session may be young enough. It is from before.
+            // The last proof of a session may be recent enough. It is from before the failure.
             Ok(left) => {
                 assert!(s.info.lease == Lease::Session && left + before <= ttl, "{left:?}, {before:?} after");
             }
@@ -120,19 +121,19 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
                 "inspect" => ends(what, time, lock.inspect()).await.map(drop),
                 _ => ends(what, time, lock.try_acquire()).await.map(drop),
             };
-            let error = outcome.expect_err("nobody answers");
+            let error = outcome.expect_err("the network is dead");
             assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{what}: {error:?}");
         }
         let left = guard.valid_for();
         assert_eq!(ends("release", left, guard.release()).await, Ending::Expired, "{dead:?}");
         let opened = s.harness.open_through(proxy.addresses(), options());
-        let opened = ends("open", patience, opened).await.map(drop).expect_err("nobody answers");
+        let opened = ends("open", patience, opened).await.map(drop).expect_err("the network is dead");
         assert!(opened.is_transient(), "{opened:?}");
     })
     .await;
 }
 
-/// For longer than the lease lasts: the guard says that it is held, and the server agrees.
+/// Checks for longer than the lease lasts that the guard says that it is held, and that the server agrees.
 async fn stays_held(s: &Setting, guard: &Guard, ttl: Duration) {
     let end = Instant::now() + ttl * 5 / 4;
     while Instant::now() < end {
@@ -165,7 +166,7 @@ async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting) {
         let refused = proxy.count(Fault::Refused);
         proxy.cut(Cut::Reset);
         tokio::time::sleep(ttl / 3).await;
-        // A client that connects for its next renewal comes a little later. Without any, this was no outage.
+        // A client that connects for its next renewal comes a little later. Without any connection, this was no outage.
         let until = Instant::now() + ttl / 6;
         while proxy.count(Fault::Refused) == refused && Instant::now() < until {
             tokio::time::sleep(ms(2)).await;
@@ -202,7 +203,7 @@ async fn a_waiter_that_lost_its_place_is_woken_in_the_next(s: Setting) {
     waits.join_all().await;
 }
 
-/// It listens once, and is to be heard of in every place that it has after that.
+/// The waiter listens once, and must be woken in every place that it has after that.
 async fn waits_in_two_places(s: Setting) {
     let (name, proxy, client) = (s.name(), s.proxy().await, s.client().await);
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
@@ -217,11 +218,11 @@ async fn waits_in_two_places(s: Setting) {
     until("its session has ended", LONG, || async { waiters().await == 0 }).await;
     proxy.accept();
     until("it waits again", LONG, || async { waiters().await == 1 }).await;
-    // Whatever it was woken for before, it is at rest by then.
+    // Whatever it was woken for before, it sleeps again by now.
     tokio::time::sleep(s.ttl()).await;
     released(guard).await;
     let next = within("the hand-over", ms(1000), waiter).await.returned();
-    released(next.expect("it goes on waiting")).await;
+    released(next.expect("it continues to wait")).await;
 }
 
 async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting) {
@@ -232,7 +233,7 @@ async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting) {
     waits.join_all().await;
 }
 
-/// Each of the dead has a session of its own: they end side by side, and not one after the other.
+/// Each dead waiter has a session of its own. The sessions end side by side, and not one after the other.
 async fn waits_behind(s: Setting, dead: usize) {
     let (name, proxy, client, last) = (s.name(), s.proxy().await, s.client().await, s.client().await);
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 10).build().expect("fine terms");
@@ -251,14 +252,14 @@ async fn waits_behind(s: Setting, dead: usize) {
     proxy.hold_all();
     let died = Instant::now();
     released(guard).await;
-    let next = within("who came last has it", LONG, survivor).await.returned().expect("up");
+    let next = within("the last waiter has it", LONG, survivor).await.returned().expect("the server is up");
     let (took, bound) = (died.elapsed(), bounds::after_a_death(&s.info, s.ttl()));
-    assert_in_time!(took <= bound, "{took:?} behind {dead} dead: no more than {bound:?} was promised");
+    assert_in_time!(took <= bound, "{took:?} behind {dead} dead waiters: no more than {bound:?} is promised");
     released(next).await;
     in_front.abort_all();
 }
 
-/// Two clients in turn, whose connections are cut all the time.
+/// Runs two clients that take turns while their connections are cut all the time.
 async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
     let (name, proxy) = (s.name(), Arc::new(s.proxy().await));
     let entries = Arc::new(AtomicU64::new(0));
@@ -266,7 +267,7 @@ async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
     let asked = Instant::now();
     let first = s.client_through(&proxy, Options::default()).await;
     released(s.hold_by(&first, &s.name()).await).await;
-    // Cut sooner than a lock can be had on a new connection, the network would never be there.
+    // If the connections were cut sooner than a lock can be acquired on a new one, there would be no network at all.
     let connecting = asked.elapsed();
     for _ in 0..2 {
         let client = s.client_through(&proxy, Options::default()).await;
@@ -279,7 +280,7 @@ async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
     }
     cutting.abort();
     if held <= 10 {
-        void(&format!("held {held} times of {}: the network was hardly there", 2 * ROUNDS));
+        void(&format!("held {held} times of {}: the network hardly worked", 2 * ROUNDS));
     }
     until("nothing is left", s.ttl() * 2, || s.is_free(&name)).await;
 }
@@ -293,7 +294,7 @@ async fn cut_again_and_again(proxy: Arc<Proxy>, longest: Duration) {
 
 const ROUNDS: u32 = 25;
 
-/// In how many of the rounds the lock was held.
+/// Returns in how many of the rounds the lock was held.
 async fn hold_again_and_again(s: Setting, client: Client, name: Name, entries: Arc<AtomicU64>) -> u32 {
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 4).wait(ms(2000)).build().expect("fine terms");
     let mut held = 0;
@@ -310,11 +311,11 @@ async fn hold_again_and_again(s: Setting, client: Client, name: Name, entries: A
         if let Err(e) = guard.renew(s.ttl() * 4).await {
             assert!(e.is_transient(), "{e:?}");
         }
-        // Whoever came in until then came while this was held, if it is held now.
+        // If the lock is held now, every client that has entered until now entered while it was held.
         let came = entries.load(Ordering::SeqCst) - before - 1;
         still_held(&guard);
         assert_eq!(came, 0, "two are inside");
-        // A release that was cut may have been done: the repeated one can't tell.
+        // A release that was cut may have been done. The repeated release can't tell.
         let _: Ending = within("release", s.ttl() * 5, guard.release()).await;
     }
     held

@@ -1,4 +1,4 @@
-//! Waiting where nobody is told: looking often enough, and not more often.
+//! Waiting where the server sends no wake-ups: a client looks often enough, and not more often.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn is_polled(info: &Info) -> bool {
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// Makes the lock free without a word, which is what a release by another process is to who polls.
+/// Makes the lock free without notification. To a waiter that polls, a release by another process is the same.
 async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting) {
     let mut tasks = JoinSet::new();
     for wait in [50, 200, 700, 1500, 2000, 2200].map(ms) {
@@ -37,12 +37,12 @@ async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting) {
         let bound = bounds::poll(waited);
         assert_in_time!(
             delay <= bound,
-            "{delay:?} after a wait of {waited:?}: no more than {bound:?} was promised"
+            "{delay:?} after a wait of {waited:?}: no more than {bound:?} is promised"
         );
     }
 }
 
-/// How long was waited when the lock became free, and how long it took from there.
+/// Returns how long the waiter had waited when the lock became free, and how long it took from there until the grant.
 async fn delay_after(s: Setting, wait: Duration) -> (Duration, Duration) {
     let (name, holder, waiter) = (s.name(), s.client().await, s.client().await);
     let mut held = s.claim(&holder, &name, LONG, Waits::No);
@@ -62,7 +62,7 @@ async fn delay_after(s: Setting, wait: Duration) -> (Duration, Duration) {
     (freed - asked, granted.saturating_duration_since(freed))
 }
 
-/// Ten seconds of sleep are ten seconds of waiting.
+/// Ten seconds of sleep count as ten seconds of waiting.
 async fn who_has_waited_long_asks_seldom(s: Setting) {
     const SECONDS: u32 = 3;
     let (name, machine) = (s.name(), Suspendable::default());
@@ -74,20 +74,20 @@ async fn who_has_waited_long_asks_seldom(s: Setting) {
     let waiting = tokio::spawn(async move { lock.acquire().answered().await.release().await });
     tokio::time::sleep(ms(100)).await;
     machine.sleeps(Duration::from_secs(10));
-    // Whoever slept looks at once.
+    // A waiter looks at once after a suspend.
     tokio::time::sleep(ms(500)).await;
-    // To ask how much was asked may be to ask.
+    // Reading the counter may itself be a request.
     let counted = s.harness.counters().await.requests;
     let began = Instant::now();
     let before = s.harness.counters().await.requests;
     tokio::time::sleep(Duration::from_secs(SECONDS.into())).await;
     let asked = s.harness.counters().await.requests - before - (before - counted);
-    // A machine that is busy may let both sleep for longer.
+    // On a busy machine both sleeps may take longer.
     let took = began.elapsed();
     assert!(!waiting.is_finished());
-    assert_in_time!((asked >= u64::from(SECONDS)), late by Duration::from_secs(1), "it hardly looks: {asked} times in {took:?}");
+    assert_in_time!((asked >= u64::from(SECONDS)), late by Duration::from_secs(1), "it looks too rarely: {asked} times in {took:?}");
     let most = (took.as_secs_f64() * f64::from(bounds::ASKS_A_SECOND)).ceil() as u64;
-    assert!(asked <= most, "{asked} requests in {took:?}: no more than {most} were promised");
+    assert!(asked <= most, "{asked} requests in {took:?}: no more than {most} are promised");
     held.release().answered().await;
     assert_eq!(within("the next look", ms(1000), waiting).await.returned(), Ending::Released);
 }

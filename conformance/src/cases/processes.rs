@@ -1,4 +1,4 @@
-//! Whole processes, killed and stopped: the program `lock` is the holder.
+//! Whole processes that are killed and stopped. The holder is the program `lock`.
 
 use std::time::{Duration, Instant};
 
@@ -21,12 +21,12 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_storm_of_killed_processes_damages_nothing, [B2, B5, B13, B34]; needs [Program]; load Heavy),
 ];
 
-/// Long enough for a process to be started in, short enough to be waited for.
+/// Long enough to start a process in, short enough to wait for.
 pub(super) const TTL: Duration = ms(1000);
 const LONG: Duration = Duration::from_secs(20);
 
 fn start(s: &Setting, name: &lock_core::Name, wait: Wait, script: &str) -> Holder {
-    let program = Program::find().expect("asked before");
+    let program = Program::find().expect("the case needs it");
     start_on(&program, &s.harness.url(), name, wait, script)
 }
 
@@ -62,10 +62,10 @@ async fn finished(holder: Holder) -> Finished {
 }
 
 async fn a_killed_holder_frees_the_lock_within_its_ttl(s: Setting) {
-    dies_while_another_waits(&s, &Program::find().expect("asked before")).await;
+    dies_while_another_waits(&s, &Program::find().expect("the case needs it")).await;
 }
 
-/// The holder is killed without a word; who has waited since before has the lock when its lease ends.
+/// Kills the holder without notice. A client that has waited since before gets the lock when the lease ends.
 pub(super) async fn dies_while_another_waits(s: &Setting, program: &Program) {
     let (name, client) = (s.name(), s.client().await);
     let holder = start_on(program, &s.harness.url(), &name, Wait::No, REPEATS);
@@ -77,32 +77,32 @@ pub(super) async fn dies_while_another_waits(s: &Setting, program: &Program) {
         is_not_renewed(holder).await;
     }
     let (lease, killed) = Lease::of_killed(s, holder, &looking).await;
-    let (granted, guard) = within("the lease ends", LONG, waiter).await.returned().expect("up");
+    let (granted, guard) = within("the lease ends", LONG, waiter).await.returned().expect("the server is up");
     let (took, bound) = (granted - killed, bounds::after_a_death(&s.info, TTL));
-    assert_in_time!(took <= bound, "{took:?} after the holder's death: no more than {bound:?} was promised");
+    assert_in_time!(took <= bound, "{took:?} after the holder's death: no more than {bound:?} is promised");
     lease.is_over(&guard, granted, took);
 }
 
-/// A holder that has lost the lock says why.
+/// Fails the case with the output of a holder that has lost the lock.
 pub(super) async fn is_not_renewed(holder: Holder) -> ! {
     panic!("it is not renewed: {:?}", off_thread(move || holder.finish(LONG)).await)
 }
 
-/// What a holder runs whose command shows that it has not been ended.
+/// The command of a holder. By repeating its input it shows that it has not been ended.
 pub(super) const REPEATS: &str = "echo held; exec cat";
 
-/// A lease as it was seen before its holder's death: it is not over sooner.
+/// A lease as it was shown before its holder's death. It must not end sooner.
 pub(super) struct Lease {
     token: Option<FencingToken>,
     ends: Option<Instant>,
-    /// With what it leaves behind.
+    /// Kept, with what the dead holder has left behind.
     _dead: Holder,
 }
 
 impl Lease {
-    /// Kills the holder, who runs `REPEATS`; as it was right before, and when that was.
+    /// Kills the holder, which runs `REPEATS`. Returns its lease as it was shown right before, and when it was killed.
     pub(super) async fn of_killed(s: &Setting, holder: Holder, lock: &Lock) -> (Lease, Instant) {
-        // From here on it gives up nothing; it has not yet, if its command still runs.
+        // From here on it releases nothing. It has not done so before, if its command still runs.
         holder.process().pause().expect("it was running");
         let (said, holder) = off_thread(move || {
             let mut holder = holder;
@@ -118,13 +118,14 @@ impl Lease {
         let killed = Instant::now();
         holder.process().kill().expect("it was stopped");
         let token = shown.as_ref().and_then(|shown| shown.token);
-        // What a session has left is not told.
+        // A session does not tell how much time it has left.
         let told = shown.filter(|_| s.info.lease == driver::Lease::Lock);
         let left = told.and_then(|shown| shown.expires_in);
         (Lease { token, ends: left.map(|left| asked + left), _dead: holder }, killed)
     }
 
-    /// It is, when somebody else was granted the lock, which took so long from its holder's death.
+    /// Checks that the lease was over when another client was granted the lock, which was `took` after the holder's
+    /// death.
     pub(super) fn is_over(&self, next: &Guard, granted: Instant, took: Duration) {
         assert_in_time!(self.token != Some(next.token()), late by TTL / 2, "it was lost before its holder's death");
         match self.ends {
@@ -149,17 +150,17 @@ async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting) {
     released(guard).await;
 }
 
-/// A process that works under the lock with the library, without the program `lock` and its watcher.
+/// Starts a process that works under the lock with the library, without the program `lock` and its watcher.
 async fn working(s: &Setting, name: &lock_core::Name) -> (Player, FencingToken) {
     let order = Order { part: Part::Late, name: name.to_string(), ttl: TTL };
     let mut player = order.start(&*s.harness).expect("this program starts once more");
     let token = player.holds().await;
-    // Renewed a few times, so that it may be stopped at any phase.
+    // It is renewed for some time, so that the stop may come at any phase.
     tokio::time::sleep(Random::system().up_to(TTL)).await;
     (player, token)
 }
 
-/// Stops it in its tracks, while it holds.
+/// Stops the process while it holds.
 async fn stop(player: &mut Player) {
     if let Err(error) = player.process().pause() {
         let said = player.says().await;
@@ -168,7 +169,7 @@ async fn stop(player: &mut Player) {
     }
 }
 
-/// What a holder says that was told as soon as its lease had ended.
+/// What a holder prints that was told as soon as its lease had ended.
 const EXPIRED: &str = "Lost, held: false, worked late: false, Expired, renewed: false, Expired";
 
 async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(s: Setting) {
@@ -203,7 +204,7 @@ async fn a_holder_stopped_for_half_its_lease_keeps_it(s: Setting) {
         while Instant::now() < end {
             if s.is_free(&name).await {
                 let said = player.says().await;
-                // A sixth of its lease was left to it, at least.
+                // At least a sixth of its lease was left to it.
                 assert_in_time!(said != EXPIRED, late by TTL / 6, "it could not go on in time: {said}");
                 panic!("it is free, and its holder says {said}");
             }
@@ -212,7 +213,7 @@ async fn a_holder_stopped_for_half_its_lease_keeps_it(s: Setting) {
     }
 }
 
-/// A counter in a file, without any protection of its own, and a list of who counted.
+/// A counter in a file, without any protection of its own, and a list of the processes that counted.
 struct Counter(tempfile::TempDir);
 
 impl Counter {
@@ -222,8 +223,8 @@ impl Counter {
         counter
     }
 
-    /// Reads, dawdles, writes back, signs with its token, says so. Each file changes in one step: who is killed leaves
-    /// no half of one.
+    /// Returns a script that reads the counter, pauses, writes it back, adds an entry with its token, and prints a
+    /// line. Each file changes in one step, so a process that is killed leaves no half-written file.
     fn script(&self, dawdles: &str) -> String {
         let folder = self.0.path().display();
         format!(
@@ -237,7 +238,7 @@ impl Counter {
         text.trim().parse().expect("a number")
     }
 
-    /// What each counted, and with which token.
+    /// Returns what each process counted, and with which token.
     fn entries(&self) -> Vec<(usize, u64)> {
         let list = std::fs::read_to_string(self.0.path().join("list")).expect("some have counted");
         let entry = |line: &str| {
@@ -251,11 +252,12 @@ impl Counter {
 async fn processes_hand_the_lock_over(s: Setting) {
     const PROCESSES: usize = 16;
     let name = s.name();
-    let (counter, program, url) = (Counter::new(), Program::find().expect("asked before"), s.harness.url());
+    let (counter, program, url) =
+        (Counter::new(), Program::find().expect("the case needs it"), s.harness.url());
     let run = ["sh", "-c", &counter.script("sleep 0.05")];
     let command = Command { on: &url, name: name.as_str(), ttl: s.long(), wait: Wait::Forever, run: &run };
     let holders = (0..PROCESSES).map(|_| program.run(&command).expect("the program lock starts"));
-    // All of them before any comes to its end.
+    // All are started before any of them is waited for.
     for holder in holders.collect::<Vec<_>>() {
         let Finished { ended, stdout, stderr } = finished(holder).await;
         assert_eq!((ended, stdout.len()), (Ended::Status(0), 2), "{stderr}");
@@ -264,12 +266,12 @@ async fn processes_hand_the_lock_over(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-/// What befalls the program `lock` in the storm, with the lock in hand.
+/// What happens to a program `lock` in the storm while it holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Spared,
     Killed,
-    /// For longer than its lease lasts, and its command would count while it is.
+    /// Stopped for longer than its lease lasts; its command would count during that time.
     Stopped,
 }
 
@@ -282,7 +284,7 @@ impl Fate {
         }
     }
 
-    /// What the command does meanwhile.
+    /// Returns what the command does in the meantime.
     fn dawdles(self) -> &'static str {
         // It counts when it is told to, however late `lock` was stopped.
         if self == Fate::Stopped { "read -r told" } else { "sleep 0.05" }
@@ -295,7 +297,7 @@ impl Fate {
             Fate::Stopped => {
                 let stopped = holder.process().pause();
                 assert_in_time!(stopped.is_ok(), late by TTL / 2, "{stopped:?}: {:?}", finished(holder).await);
-                // The last renewal may be of right before.
+                // The last renewal may be from right before the stop.
                 tokio::time::sleep(TTL * 5 / 2).await;
                 holder.tell("go on").expect("lock itself has not ended");
                 tokio::time::sleep(TTL / 2).await;
@@ -326,7 +328,7 @@ async fn a_storm_of_killed_processes_damages_nothing(s: Setting) {
     let late = outcomes.iter().any(|(fate, counted)| *fate == Fate::Stopped && *counted);
     assert!(!late, "a command counts after its lease: {outcomes:?}");
     let counted = outcomes.iter().filter(|(_, counted)| *counted).count();
-    // One that was killed may have counted without having said so; none may have overwritten another's count.
+    // A process that was killed may have counted without having printed so. None may have overwritten another's count.
     assert!((counted..=PROCESSES).contains(&counter.value()), "{} of {counted}", counter.value());
     let entries = counter.entries();
     assert!(entries.len() >= counted, "{entries:?} of {counted}");

@@ -1,4 +1,4 @@
-//! An explicit owner enters again what it holds; nobody else does.
+//! An explicit owner enters again what it holds; no other owner does.
 
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ fn lock(s: &Setting, client: &Client, name: &Name, owner: &Reentrant) -> Lock {
 async fn an_owner_enters_again_and_leaves_as_often(s: Setting) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
     let lock = lock(&s, &client, &name, &owner);
-    let first = lock.acquire().await.expect("free");
-    let second = lock.acquire().await.expect("its own");
-    let third = lock.try_acquire().answered().await.expect("its own");
+    let first = lock.acquire().await.expect("the lock is free");
+    let second = lock.acquire().await.expect("the owner holds it");
+    let third = lock.try_acquire().answered().await.expect("the owner holds it");
     assert_eq!((first.token(), first.owner()), (third.token(), third.owner()));
     released(first).await;
     drop(third);
@@ -38,26 +38,26 @@ async fn an_owner_enters_again_and_leaves_as_often(s: Setting) {
     s.is_kept(&second, &name).await;
     released(second).await;
     assert!(s.is_free(&name).await);
-    // What comes now is another acquisition.
-    let again = lock.acquire().await.expect("free");
+    // The next acquisition is a new one.
+    let again = lock.acquire().await.expect("the lock is free");
     still_held(&again);
 }
 
 async fn entering_again_asks_nobody(s: Setting) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 100).reentrant(&owner).build().expect("fine terms");
-    let guard = lock.acquire().await.expect("free");
-    // They stay: one that goes renews the lock.
+    let guard = lock.acquire().await.expect("the lock is free");
+    // The guards are kept, because one that is dropped renews the lock.
     let (mut guards, mut asked) = (Vec::new(), Vec::new());
-    // What the client asks beside them, for its session or to be told of a revoke, comes in few of the rounds.
+    // Other requests of the client, for its session or to listen for a revoke, come in few of the rounds.
     for _ in 0..9 {
-        // To ask how much was asked may be to ask.
+        // Reading the counter may itself be a request.
         let counted = s.harness.counters().await.requests;
         let before = s.harness.counters().await.requests;
         let mut entries = JoinSet::new();
         for _ in 0..100 {
             let lock = lock.clone();
-            entries.spawn(async move { lock.acquire().await.expect("its own") });
+            entries.spawn(async move { lock.acquire().await.expect("the owner holds it") });
         }
         guards.extend(entries.join_all().await);
         asked.push((s.harness.counters().await.requests - before).abs_diff(before - counted));
@@ -69,18 +69,18 @@ async fn entering_again_asks_nobody(s: Setting) {
 
 async fn whoever_is_another_owner_waits(s: Setting) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
-    let guard = lock(&s, &client, &name, &owner).acquire().await.expect("free");
+    let guard = lock(&s, &client, &name, &owner).acquire().await.expect("the lock is free");
     let strangers = [
         lock(&s, &client, &name, &Reentrant::new()),
         s.lock(&client, &name).build().expect("fine terms"),
-        // The same owner on another client: that is another process to the server.
+        // The same owner on another client. To the server that is another process.
         lock(&s, &s.client().await, &name, &owner),
     ];
     for stranger in &strangers {
         assert!(stranger.try_acquire().answered().await.is_none());
     }
-    // One name says nothing of another.
-    let other = lock(&s, &client, &s.name(), &owner).acquire().await.expect("free");
+    // Being the owner of one name says nothing about another name.
+    let other = lock(&s, &client, &s.name(), &owner).acquire().await.expect("the lock is free");
     assert_ne!(other.owner(), guard.owner());
 }
 
@@ -88,9 +88,9 @@ async fn a_partial_release_renews(s: Setting) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
     let ttl = s.ttl() * 20;
     let lock = client.lock(name.as_str()).ttl(ttl).reentrant(&owner).build().expect("fine terms");
-    let outer = lock.acquire().await.expect("free");
+    let outer = lock.acquire().await.expect("the lock is free");
     for give_back in [true, false] {
-        let inner = lock.acquire().await.expect("its own");
+        let inner = lock.acquire().await.expect("the owner holds it");
         tokio::time::sleep(ttl / 10).await;
         let before = outer.valid_for();
         match give_back {
@@ -101,13 +101,13 @@ async fn a_partial_release_renews(s: Setting) {
         until("the others have a whole lease before them", ttl / 10, renewed).await;
     }
     s.is_kept(&outer, &name).await;
-    // A fixed lease ends at its time, whoever comes and goes.
+    // A fixed lease ends at its time, however often it is entered and left.
     let (name, ttl) = (s.name(), s.ttl() * 10);
     let fixed = client.lock(name.as_str()).ttl(ttl).fixed_lease().reentrant(&owner);
     let fixed = fixed.build().expect("fine terms");
-    let outer = fixed.acquire().await.expect("free");
+    let outer = fixed.acquire().await.expect("the lock is free");
     tokio::time::sleep(ttl / 10).await;
-    let inner = fixed.acquire().await.expect("its own");
+    let inner = fixed.acquire().await.expect("the owner holds it");
     released(inner).await;
     assert!(outer.valid_for() < ttl * 9 / 10, "{:?}", outer.valid_for());
 }
@@ -119,12 +119,12 @@ async fn tasks_of_one_owner_enter_together(s: Setting) {
     let mut waiting = JoinSet::new();
     for _ in 0..TASKS {
         let lock = lock(&s, &client, &name, &owner);
-        waiting.spawn(async move { lock.acquire().await.expect("waits without end") });
+        waiting.spawn(async move { lock.acquire().await.expect("it waits without end") });
     }
     tokio::time::sleep(ms(30)).await;
     assert!(waiting.try_join_next().is_none(), "another client holds it");
     drop(stranger);
-    // Each waits for the one that got it, not for its release.
+    // Each task waits for the one that acquired it, not for its release.
     let guards = within("all have entered", Duration::from_secs(10), waiting.join_all()).await;
     assert_eq!(guards.len(), TASKS);
     for guard in &guards {
@@ -138,24 +138,24 @@ async fn tasks_of_one_owner_enter_together(s: Setting) {
 
 async fn a_lost_lock_is_not_entered_again(s: Setting) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
-    // Short: the loss is told at the next renewal.
+    // A short ttl: the loss is told at the next renewal.
     let lock = s.lock(&client, &name).reentrant(&owner).build().expect("fine terms");
-    let outer = lock.acquire().await.expect("free");
-    let inner = lock.acquire().await.expect("its own");
+    let outer = lock.acquire().await.expect("the lock is free");
+    let inner = lock.acquire().await.expect("the owner holds it");
     s.harness.forget(&name).await;
-    // One loss for all.
+    // All guards have the same loss.
     let cause = outer.lost().await;
     assert!(matches!(cause, Cause::Gone | Cause::Session), "{cause}");
     assert_eq!(inner.lost().await, cause);
-    assert_eq!(lock.acquire().await.expect_err("lost").kind(), ErrorKind::Lost);
-    assert_eq!(lock.try_acquire().await.expect_err("lost").kind(), ErrorKind::Lost);
+    assert_eq!(lock.acquire().await.expect_err("the lock is lost").kind(), ErrorKind::Lost);
+    assert_eq!(lock.try_acquire().await.expect_err("the lock is lost").kind(), ErrorKind::Lost);
     assert_eq!(inner.release().await, Ending::Expired);
     assert_eq!(outer.release().await, Ending::Expired);
-    let again = lock.acquire().await.expect("nobody holds it");
+    let again = lock.acquire().await.expect("no other owner holds it");
     still_held(&again);
 }
 
-/// Entries that are dropped, released and given up at random moments, by many tasks of one owner.
+/// Many tasks of one owner drop, release and cancel their entries at random moments.
 async fn an_owner_that_leaves_at_any_time_leaves_nothing(s: Setting) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
     let mut tasks = JoinSet::new();
@@ -165,7 +165,7 @@ async fn an_owner_that_leaves_at_any_time_leaves_nothing(s: Setting) {
             for turn in 0..40 {
                 let patience = Duration::from_micros((task * 37 + turn * 131) % 2500);
                 let Ok(entered) = tokio::time::timeout(patience, lock.acquire()).await else { continue };
-                let guard = entered.expect("its own, or free");
+                let guard = entered.expect("the owner holds it, or it is free");
                 still_held(&guard);
                 match turn % 3 {
                     0 => assert_eq!(guard.release().await, Ending::Released),

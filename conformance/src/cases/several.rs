@@ -36,14 +36,14 @@ fn multi_for<'a>(ttl: Duration, client: &Client, names: impl IntoIterator<Item =
     MultiLock::new(locks).expect("different locks")
 }
 
-/// Two names, in the order in which everybody takes them.
+/// Returns two names, in the order in which every client acquires them.
 fn in_order(s: &Setting) -> [Name; 2] {
     let mut names = [s.name(), s.name()];
     names.sort();
     names
 }
 
-/// Somebody who waits for all of these.
+/// Starts a task that waits for all of these.
 fn waiting(s: &Setting, client: &Client, names: [&Name; 2]) -> JoinHandle<Result<MultiGuard>> {
     let several = multi(s, client, names);
     tokio::spawn(async move { several.acquire().await })
@@ -63,22 +63,22 @@ async fn all_are_held_and_all_are_released(s: Setting) {
         [(0, 0), (1, 1), (0, 2)].map(|(client, name)| s.lock(&clients[client], &names[name]).ttl(s.long()));
     let several =
         MultiLock::new(locks.map(|lock| lock.build().expect("fine terms"))).expect("different locks");
-    let guard = several.acquire().await.expect("free");
+    let guard = several.acquire().await.expect("the lock is free");
     assert_eq!(guard.guards().len(), 3);
     let least = guard.guards().iter().map(lock_core::Guard::valid_for).min().expect("three");
-    guard.check().expect("held");
+    guard.check().expect("the lock is held");
     assert!(guard.is_held() && guard.valid_for() <= least);
     for name in &names {
         assert!(!s.is_free(name).await);
     }
     let (longer, asked) = ((s.long() * 3).min(s.info.max_ttl), Instant::now());
-    let certain = guard.renew(longer).await.expect("held");
-    // However long the answer took: more than was asked for at first.
+    let certain = guard.renew(longer).await.expect("the lock is held");
+    // However long the answer took: this is more than was asked for at first.
     let is_longer = certain + asked.elapsed() > s.long();
     assert!(is_longer || s.info.lease == Lease::Session, "{certain:?}");
     assert_eq!(guard.release().await, Ending::Released);
     all_are_free(&s, &names).await;
-    let all = several.run(async |guard| guard.is_held()).await.expect("free");
+    let all = several.run(async |guard| guard.is_held()).await.expect("the lock is free");
     assert!(all);
     all_are_free(&s, &names).await;
 }
@@ -100,7 +100,7 @@ async fn all_or_none(s: Setting) {
     assert_eq!(MultiLock::new([]).expect_err("nothing to hold").kind(), ErrorKind::Invalid);
 }
 
-/// Those that are known to say it are asked in any case: one that doesn't any more is not left out in silence.
+/// Backends that are known to tell it are asked in any case, so that one that no longer does is not silently left out.
 fn says_which_it_is(info: &Info) -> bool {
     let known = ["memory", "memory-queue", "redis", "redlock", "postgres", "mongodb"];
     info.identity.is_some() || known.contains(&info.backend) || (cfg!(unix) && info.backend == "sqlite")
@@ -109,7 +109,7 @@ fn says_which_it_is(info: &Info) -> bool {
 async fn one_lock_through_two_clients_is_refused(s: Setting) {
     let (names, clients) = ([s.name(), s.name()], [s.client().await, s.client().await]);
     for client in &clients {
-        // A client of several servers may be open before it has met all of them.
+        // A client of several servers may be open before it has reached all of them.
         until("the client knows which server it is of", ms(5000), || async {
             client.info().identity.is_some()
         })
@@ -122,7 +122,7 @@ async fn one_lock_through_two_clients_is_refused(s: Setting) {
     let error = of_both([&names[0], &names[0]]).expect_err("it would wait for itself");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     let both = of_both([&names[0], &names[1]]).expect("two locks");
-    assert_eq!(both.acquire().await.expect("free").release().await, Ending::Released);
+    assert_eq!(both.acquire().await.expect("the lock is free").release().await, Ending::Released);
     all_are_free(&s, &names).await;
 }
 
@@ -154,8 +154,8 @@ async fn whoever_gives_up_leaves_none(s: Setting) {
     all_are_free(&s, &[first, last]).await;
 }
 
-/// Each wants three of five locks and names them in an order of its own: in any but one order for all they would soon
-/// wait for each other.
+/// Each task wants three of five locks and names them in an order of its own. Unless all tasks acquire them in one
+/// order, they would soon wait for each other.
 async fn opposite_orders_do_not_block_each_other(s: Setting) {
     const TURNS: usize = 15;
     let names: Arc<[Name]> = (0..5).map(|_| s.name()).collect();
@@ -167,13 +167,15 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
             for turn in 0..TURNS {
                 let step = 1 + (task + turn) % 4;
                 let mine = [0, 1, 2].map(|n| (task + turn + n * step) % 5);
-                let guard =
-                    multi_for(s.long(), &client, mine.map(|n| &names[n])).acquire().await.expect("waits");
+                let guard = multi_for(s.long(), &client, mine.map(|n| &names[n]))
+                    .acquire()
+                    .await
+                    .expect("it waits without end");
                 for n in mine {
                     assert_eq!(inside[n].fetch_add(1, Ordering::SeqCst), 0, "two are inside");
                 }
                 tokio::task::yield_now().await;
-                guard.check().expect("held");
+                guard.check().expect("the lock is held");
                 for n in mine {
                     inside[n].fetch_sub(1, Ordering::SeqCst);
                 }
@@ -186,17 +188,17 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
             outcome.returned();
         }
     };
-    // Sooner than a case hangs: only then is it this that is told, and asked again.
+    // Sooner than the limit of a hanging case, so that this lateness is what is reported and run again.
     within("each task has its locks or an error", Duration::from_secs(40), all).await;
 }
 
 async fn the_loss_of_one_is_the_loss_of_all(s: Setting) {
     let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
-    let guard = multi(&s, &client, &names).acquire().await.expect("free");
+    let guard = multi(&s, &client, &names).acquire().await.expect("the lock is free");
     s.harness.forget(&names[1]).await;
     let limit = s.ttl() * 2;
     let (name, cause) = within("told", limit, guard.lost()).await;
-    // Where locks belong to a session, all of them may have gone with it.
+    // Where locks belong to a session, the session may have ended with all of them.
     let gone = name == &names[1] && cause == Cause::Gone;
     let all_gone = s.info.lease == Lease::Session && cause == Cause::Session;
     assert!(gone || all_gone, "{name}: {cause}");
@@ -235,6 +237,7 @@ async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting)
     };
     until("it has the first again", s.ttl() * 3, again).await;
     drop(holder_of_last);
-    let guard = within("both", Duration::from_secs(5), waiting).await.returned().expect("waits");
-    guard.check().expect("held");
+    let guard =
+        within("both", Duration::from_secs(5), waiting).await.returned().expect("it waits without end");
+    guard.check().expect("the lock is held");
 }

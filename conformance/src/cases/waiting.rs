@@ -1,4 +1,4 @@
-//! Waiting: who waits is served, told in time, and cheap.
+//! Waiters are served, told in time, and cost little.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -48,7 +48,7 @@ async fn a_wait_that_runs_out_names_the_holder(s: Setting) {
         let error = lock.acquire().await.expect_err("it is held");
         let took = started.elapsed();
         assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
-        // Whom no attempt has seen is looked for, but not for long.
+        // A holder that no attempt has seen is looked up, but not for long.
         assert_in_time!(error.to_string().contains("deploy@web-3 pid 4711"), late by ms(50), "{error}");
         assert!(error.to_string().contains(name.as_str()), "{error}");
         assert!(took >= wait, "{took:?} for a wait of {wait:?}");
@@ -73,7 +73,7 @@ async fn a_waiter_has_it_after_a_drop(s: Setting) {
     within("the hand-over", ms(1000), waiter).await.returned();
 }
 
-/// A holder that dies announces nothing: a lease that nobody renews stands for it.
+/// A holder that dies sends nothing. A lease that is not renewed has the same effect.
 async fn a_waiter_has_it_after_its_holder_died(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
@@ -98,7 +98,7 @@ async fn a_waiter_goes_by_its_holders_ttl(s: Setting) {
         granted(&mut dead).await;
         let guard = within("the lease ends", holders + ms(400), lock.acquire()).answered().await;
         assert!(asked.elapsed() + ms(100) >= holders, "after {:?} of {holders:?}", asked.elapsed());
-        // However long it has waited: its own time begins now.
+        // However long the waiter has waited, its own lease begins now.
         let left = guard.valid_for();
         assert!(left <= waiters, "{left:?} of {waiters:?}");
         assert_in_time!(left > waiters / 2, "{left:?} of {waiters:?}");
@@ -106,12 +106,12 @@ async fn a_waiter_goes_by_its_holders_ttl(s: Setting) {
     }
 }
 
-/// A task of its own that waits for `name`, and is surely waiting when this returns.
+/// Starts a task that waits for `name`, and is certain to wait when this returns.
 async fn waiting(s: &Setting, name: &lock_core::Name) -> tokio::task::JoinHandle<()> {
     let client = s.client().await;
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
     let task = tokio::spawn(async move {
-        let guard = lock.acquire().await.expect("waits without end");
+        let guard = lock.acquire().await.expect("it waits without end");
         released(guard).await;
         drop(client);
     });
@@ -120,7 +120,8 @@ async fn waiting(s: &Setting, name: &lock_core::Name) -> tokio::task::JoinHandle
     task
 }
 
-/// Releases at every moment around the other's look, listen and wait: a lost wake-up costs a safety poll, seconds.
+/// Releases at every moment around the other clients' looks, listens and waits. A lost wake-up costs a safety poll,
+/// which takes seconds.
 async fn no_wake_up_is_lost_over_many_hand_overs(s: Setting) {
     let name = s.name();
     let mut clients = Vec::new();
@@ -134,7 +135,7 @@ async fn no_wake_up_is_lost_over_many_hand_overs(s: Setting) {
             .lock(name.as_str())
             .ttl(Duration::from_secs(30).min(s.info.max_ttl))
             .build()
-            .expect("fine");
+            .expect("fine terms");
         let worst = worst.clone();
         tasks.spawn(async move {
             for n in 0..150_u64 {
@@ -171,7 +172,7 @@ async fn waiters_of_one_process_come_in_their_order(s: Setting) {
                 polled
             });
             let guard = guard.answered().await;
-            order.send(n).expect("somebody listens");
+            order.send(n).expect("the receiver is alive");
             let _: Ending = guard.release().await;
         });
         // The order that is asserted is the order of asking.
@@ -192,7 +193,7 @@ async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting) {
         .lock(name.as_str())
         .ttl(Duration::from_secs(30))
         .build()
-        .expect("fine")
+        .expect("fine terms")
         .acquire()
         .answered()
         .await;
@@ -212,12 +213,13 @@ async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting) {
     }
     let each = (s.harness.counters().await.requests - before) as f64 / TASKS as f64;
     println!("{}: {each} requests a hand-over", s.harness.name());
-    // Beside them, its holder's look at a revoke, and what it takes to listen: once, not at each hand-over.
+    // Besides the hand-overs, there are the holder's look for a revoke, and the requests to listen: once, not at each
+    // hand-over.
     let most = f64::from(s.info.requests_per_hand_over) + 0.05;
     assert!(each <= most, "{each} requests per hand-over");
 }
 
-/// Each in the server's queue, as processes are, and not in the client's.
+/// Each waiter is in the server's queue, as processes are, and not in the client's.
 async fn a_hand_over_costs_the_same_however_many_wait(s: Setting) {
     let (client, waiters) = (s.client().await, s.size("waiters in one queue", 128, 512));
     let few = cost_of_a_hand_over(&s, &client, 8).await;
@@ -226,7 +228,7 @@ async fn a_hand_over_costs_the_same_however_many_wait(s: Setting) {
     assert!(many <= few * 1.5, "{many} requests a hand-over with {waiters} waiters, {few} with 8");
 }
 
-/// In requests, while so many take their turns one after the other.
+/// Returns the number of requests per hand-over, while this many waiters take their turns one after the other.
 async fn cost_of_a_hand_over(s: &Setting, client: &Client, waiters: usize) -> f64 {
     let (name, queued) = (s.name(), Arc::new(AtomicUsize::new(0)));
     let claim = || s.claim(client, &name, s.ttl() * 20, Waits::Queued);
@@ -257,7 +259,7 @@ async fn take_a_turn(mut claim: Box<dyn Claim>, queued: Arc<AtomicUsize>) {
     assert!(matches!(claim.release().answered().await, Release::Released { .. }));
 }
 
-/// Each client is a process to its server; what their ttls are makes no difference.
+/// Each client is a process to its server. Their ttls make no difference.
 async fn clients_come_in_the_order_in_which_they_asked(s: Setting) {
     let (name, turns) = (s.name(), Arc::new(Mutex::new(Vec::new())));
     let held = s.hold_long(&name).await;
@@ -268,7 +270,7 @@ async fn clients_come_in_the_order_in_which_they_asked(s: Setting) {
         let lock = client.lock(name.as_str()).ttl(s.ttl() * (10 + n % 2 * 10)).build().expect("fine terms");
         waiting.spawn(async move {
             let guard = lock.acquire().answered().await;
-            turns.lock().expect("no panic under it").push(n);
+            turns.lock().expect("no code panics while it holds this mutex").push(n);
             released(guard).await;
         });
         until("it stands in the queue", ms(5000), || async {
@@ -278,10 +280,10 @@ async fn clients_come_in_the_order_in_which_they_asked(s: Setting) {
     }
     released(held).await;
     waiting.join_all().await;
-    assert_eq!(*turns.lock().expect("no panic under it"), (0..8).collect::<Vec<_>>());
+    assert_eq!(*turns.lock().expect("no code panics while it holds this mutex"), (0..8).collect::<Vec<_>>());
 }
 
-/// Two clients of eight tasks each: neither gets more than twice what the other gets.
+/// Two clients with eight tasks each: neither gets more than twice what the other gets.
 async fn two_processes_share_a_name_evenly(s: Setting) {
     let name = s.name();
     let (stop, all) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -313,6 +315,6 @@ async fn two_processes_share_a_name_evenly(s: Setting) {
         *turns.entry(process).or_insert(0) += n;
     }
     let (a, b) = (turns[&0], turns[&1]);
-    // On a machine that does other things, a process may be kept waiting by that.
+    // On a busy machine a process may be delayed by other work.
     assert_in_time!((a.max(b) <= 2 * a.min(b)), late by ms(1000), "{a} turns against {b}");
 }

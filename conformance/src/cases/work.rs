@@ -18,7 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(try_run_drops_its_work_when_the_lock_goes, [B11, B20]; needs [Forget]),
 ];
 
-/// What became of work that never ends by itself.
+/// What happens to work that never ends by itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Endless {
     begun: Arc<Notify>,
@@ -45,12 +45,13 @@ impl Endless {
         self.begun.notified().await;
     }
 
-    /// How often it was dropped.
+    /// Returns how often the work was dropped.
     pub(super) fn drops(&self) -> u64 {
         self.dropped.load(Ordering::SeqCst)
     }
 
-    /// What runs it answers that a lock of this case is lost, at its next renewal, and has dropped it.
+    /// Checks that `running`, which runs the work, reports a loss by the next renewal of a lock of this case, and has
+    /// dropped the work once.
     pub(super) async fn is_lost(&self, s: &Setting, running: JoinHandle<Result<()>>) {
         let outcome = within("the loss", bounds::next_renewal(s.ttl()), running).await.returned();
         assert_eq!(outcome.expect_err("the lock is gone").kind(), ErrorKind::Lost);

@@ -9,14 +9,15 @@ use crate::failure::Failure;
 
 const TTL: Duration = Duration::from_secs(5);
 
-/// Clients of one server, and one of another, which knows nothing of what they hold: as after a failover that lost it.
+/// Returns two clients of one server and one of another server, which knows nothing of what they hold, as after a
+/// failover that lost it.
 async fn clients() -> (Client, Client, Client) {
     let memory = Memory::new();
     let forgetful = Memory::new().client().await.unwrap();
     (memory.client().await.unwrap(), memory.client().await.unwrap(), forgetful)
 }
 
-/// Why it fails, which has to be wrong and not late.
+/// Runs a test that must fail as wrong and not as late, and returns why it failed.
 async fn fails(test: impl Future<Output = ()> + Send + 'static) -> String {
     let failed = tokio::spawn(test).await.expect_err("it passes");
     match Failure::of(&*failed.into_panic()) {

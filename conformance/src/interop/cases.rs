@@ -1,4 +1,4 @@
-//! What is true of any two clients that have the same locks.
+//! What is true of any two clients that use the same locks.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use super::contender::Contender;
 use super::counter::Counter;
 use super::foreign::Foreign;
 
-/// Between two looks at the server.
+/// The pause between two looks at the server.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// One holds a lock: the other is told so, waits, and has it when it is released, and not before. Then the first one is
-/// told so. `looker` sees who is on the server.
+/// One client holds a lock. The other one is refused, waits, and has the lock when it is released, and not before. Then
+/// the first one is refused. `looker` counts the clients on the server.
 pub async fn one_holds_and_the_other_waits(
     one: &mut dyn Contender,
     other: &mut dyn Contender,
@@ -33,8 +33,9 @@ pub async fn one_holds_and_the_other_waits(
     are_on_the_server(0, looker, name).await;
 }
 
-/// One holds a lock, a second and a third one wait for it. The second one is killed, and gone when its session is: the
-/// third one, who stands behind it, hears of that, and waits for the first one all the same.
+/// One client holds a lock; a second and a third one wait for it. The second one is killed, and is gone when its
+/// session has ended. The third one, which is behind it in the queue, is told of that, and still waits for the first
+/// one.
 pub async fn the_one_between_goes(
     first: &mut dyn Contender,
     mut second: Foreign,
@@ -58,15 +59,15 @@ pub async fn the_one_between_goes(
 
 async fn is_refused(contender: &mut dyn Contender, name: &str) {
     let answer = contender.attempt(name).await;
-    assert_ne!(answer, Some(true), "{contender} has at once what is held");
+    assert_ne!(answer, Some(true), "{contender} got at once a lock that is held");
 }
 
-/// By the end of a whole turn on another lock, whoever doesn't wait has what it asked for.
+/// Takes a whole turn on another lock. By its end, a client that does not wait has what it asked for.
 async fn waits_for_a_turn(contender: &mut dyn Contender, looker: &mut Foreign) {
     looker.ask("another").await;
     looker.held().await;
     looker.release("another").await;
-    assert!(!contender.has_it(), "{contender} has what somebody else holds");
+    assert!(!contender.has_it(), "{contender} has a lock that another client holds");
 }
 
 async fn are_on_the_server(number: u64, looker: &mut Foreign, name: &str) {
@@ -81,8 +82,8 @@ async fn are_on_the_server(number: u64, looker: &mut Foreign, name: &str) {
     }
 }
 
-/// Both sides take one lock again and again for `length`, to add one to a number which nothing else protects: none is
-/// lost, and each side has had its turns.
+/// Both sides acquire one lock again and again for `length`, to add one to a number that nothing else protects. No
+/// addition may be lost, and each side must have had turns.
 pub async fn a_storm_of_both(
     ours: Vec<Box<dyn Contender>>,
     theirs: Vec<Box<dyn Contender>>,
@@ -92,17 +93,17 @@ pub async fn a_storm_of_both(
     let (ours, theirs) = tokio::join!(storm(ours, &counter, length), storm(theirs, &counter, length));
     let number = counter.number().expect("a number");
     println!("turns of ours: {ours}, of theirs: {theirs}");
-    assert_eq!(number, ours + theirs, "of {ours} turns of ours and {theirs} of theirs, some were at once");
+    assert_eq!(number, ours + theirs, "of {ours} turns of ours and {theirs} of theirs, some overlapped");
     assert!(ours > 0 && theirs > 0, "ours had {ours} turns, theirs had {theirs}");
 }
 
-/// How many turns they had together.
+/// Returns how many turns these clients had together.
 async fn storm(side: Vec<Box<dyn Contender>>, counter: &Counter, length: Duration) -> u64 {
     let mut storms = JoinSet::new();
     for mut contender in side {
         let file = counter.path().to_owned();
         storms.spawn(async move { contender.storm("storm", &file, length).await });
     }
-    // A panic of one of them is the case's.
+    // A panic of one of them fails the case.
     storms.join_all().await.into_iter().sum()
 }

@@ -1,7 +1,7 @@
-//! Which clients of other libraries the suite knows, and how they are built.
+//! The clients of other libraries that the suite knows, and how they are built.
 //!
-//! Plain data without dependencies: `xtask` includes this very file, so that what the suite looks for and what
-//! `cargo xtask test` builds can't drift apart.
+//! Plain data without dependencies. `xtask` includes this same file, so that what the suite looks for and what `cargo
+//! xtask test` builds cannot differ.
 
 use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsStr;
@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 /// A lock client of another library.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// How `LOCK_TEST_REQUIRE` and reports call it.
+    /// Its name in `LOCK_TEST_REQUIRE` and in reports.
     pub name: &'static str,
-    /// Programs that it takes on the `PATH`, to be built and to run.
+    /// Programs that must be on the `PATH`, to build it and to run it.
     pub programs: &'static [&'static str],
     /// How its driver is built, if it has one.
     pub driver: Option<Driver>,
 }
 
-/// A driver, which is built in a folder of its own from its language's own registry.
+/// A driver, which is built in its own folder, from its language's own registry.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// Its sources, as a path in that folder and a text.
+    /// Its sources, each as a path in that folder and a text.
     pub sources: &'static [(&'static str, &'static str)],
-    /// What a shell runs there.
+    /// The command that a shell runs there.
     pub build: &'static str,
 }
 
@@ -47,7 +47,7 @@ pub const ETCD_GO: Listing = Listing {
 /// `etcdctl lock`. It comes with the server.
 pub const ETCDCTL: Listing = Listing { name: "etcdctl", programs: &["etcdctl"], driver: None };
 
-/// The mutex of Curator's.
+/// The mutex of Curator.
 pub const CURATOR: Listing = Listing {
     name: "curator",
     programs: &["mvn", "javac", "java"],
@@ -61,7 +61,7 @@ pub const CURATOR: Listing = Listing {
     }),
 };
 
-/// The lock of kazoo's.
+/// The lock of kazoo.
 pub const KAZOO: Listing = Listing {
     name: "kazoo",
     programs: &["python3"],
@@ -75,11 +75,11 @@ pub const KAZOO: Listing = Listing {
     }),
 };
 
-/// Every one that the suite knows.
+/// All clients that the suite knows.
 pub const ALL: &[&Listing] = &[&ETCD_GO, &ETCDCTL, &CURATOR, &KAZOO];
 
 impl Listing {
-    /// Which of its programs is in none of the folders of `path`, written like `PATH`.
+    /// Returns the first of its programs that is in none of the folders of `path`, which is written like `PATH`.
     pub fn missing(&self, path: &OsStr) -> Option<&'static str> {
         let folders: Vec<PathBuf> = std::env::split_paths(path).collect();
         let is_there = |program: &str| {
@@ -90,7 +90,7 @@ impl Listing {
 }
 
 impl Driver {
-    /// Whether it was built there, from these very sources.
+    /// Returns whether it was built in `folder` from exactly these sources.
     pub fn is_built(&self, folder: &Path) -> bool {
         let is_same = |(path, text): &(&str, &str)| {
             fs::read_to_string(folder.join(path)).is_ok_and(|found| found == *text)
@@ -98,7 +98,11 @@ impl Driver {
         self.sources.iter().all(is_same)
     }
 
-    /// Puts its sources there, where nothing else is.
+    /// Writes its sources to `folder`, which has nothing else in it.
+    ///
+    /// # Errors
+    ///
+    /// If a file can't be written.
     pub fn unpack(&self, folder: &Path) -> io::Result<()> {
         for (path, text) in self.sources {
             let file = folder.join(path);

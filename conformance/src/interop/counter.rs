@@ -1,4 +1,4 @@
-//! A number that nothing but a lock protects: two at once make it less than it should be.
+//! A number that nothing but a lock protects. If two clients change it at once, it becomes less than it should be.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -7,36 +7,44 @@ use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
-/// Between reading and writing, so that two at once are seen.
+/// The pause between reading and writing, so that a change by two clients at once is seen.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A number in a file, zero at first. It is always as many digits, so that who writes can write over what was there: at
-/// no time is it cut off.
+/// A number in a file, zero at first. It always has the same number of digits, so that a writer can overwrite it. The
+/// file is never truncated.
 #[derive(Debug)]
 pub struct Counter {
     file: NamedTempFile,
 }
 
 impl Counter {
-    /// A fresh one.
+    /// Makes a new counter.
+    ///
+    /// # Errors
+    ///
+    /// If the file can't be written.
     pub fn new() -> io::Result<Counter> {
         let file = NamedTempFile::with_prefix("lock-counter-")?;
         fs::write(file.path(), digits(0))?;
         Ok(Counter { file })
     }
 
-    /// Its file.
+    /// Returns the path of its file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// What it says.
+    /// Returns the number.
+    ///
+    /// # Errors
+    ///
+    /// If the file can't be read, or has no number.
     pub fn number(&self) -> io::Result<u64> {
         number(self.path())
     }
 }
 
-/// Adds one, as two steps that others can come between.
+/// Adds one, in two steps that other clients can come between.
 pub(super) async fn increment(file: &Path) -> io::Result<()> {
     let number = number(file)?;
     tokio::time::sleep(PAUSE).await;

@@ -1,4 +1,4 @@
-//! A program of ours around another library's lock: `conformance/interop/README.md` has its lines.
+//! A program of this project that drives another library's lock. `conformance/interop/README.md` describes its lines.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::LIMIT;
 use super::speaker::Speaker;
 use crate::servers::Absence;
 
-/// A driver that runs.
+/// A running driver.
 #[derive(Debug)]
 pub(super) struct Driver {
     kind: Kind,
@@ -17,9 +17,9 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// One that is built; waits until it is connected.
+    /// Starts a driver that is built, and waits until it is connected.
     pub(super) async fn start(kind: Kind, servers: &str) -> Result<Driver, Absence> {
-        let folder = folder(kind.listing().name).expect("whether it is built was asked first");
+        let folder = folder(kind.listing().name).expect("`find` has shown that it is built");
         let failure = |why: String| Absence::Failure(format!("{kind} did not start: {why}"));
         let speaker = Speaker::spawn(command(kind, &folder).arg(servers).current_dir(&folder));
         let mut speaker = speaker.map_err(|e| failure(e.to_string()))?;
@@ -85,15 +85,15 @@ impl Driver {
     }
 }
 
-/// The folder of a driver: `interop/NAME` in the folder in which cargo has built this program (`target`), or in one above
-/// that. `None` if there is none.
+/// Returns the folder of a driver: `interop/NAME` in the folder in which cargo has built this program (`target`), or in
+/// a folder above it. `None` if there is none.
 pub(super) fn folder(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let mut folders = program.ancestors().map(|folder| folder.join("interop").join(name));
     folders.find(|folder| folder.is_dir())
 }
 
-/// The command that starts it, in its folder, but for its argument.
+/// Returns the command that starts the driver in its folder, without its argument.
 fn command(kind: Kind, folder: &Path) -> Command {
     match kind {
         Kind::EtcdGo => Command::new(folder.join("driver")),

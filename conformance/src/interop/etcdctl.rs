@@ -1,4 +1,4 @@
-//! `etcdctl lock` as it is: a process for each lock.
+//! `etcdctl lock` without a driver: one process for each lock.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +9,10 @@ use super::speaker::Speaker;
 use crate::servers::Ended;
 use crate::timing::Returned;
 
-/// Adds one to the number in the file that its argument names, with a pause between reading and writing.
+/// A script that adds one to the number in the file that its argument names, with a pause between reading and writing.
 const INCREMENT: &str = r#"read -r n <"$1" && sleep 0.001 && printf '%10d\n' $((n + 1)) 1<>"$1""#;
 
-/// Starts processes that hold a lock of these servers'.
+/// Starts processes that hold a lock on these servers.
 #[derive(Debug)]
 pub(super) struct Etcdctl {
     servers: String,
@@ -24,7 +24,7 @@ impl Etcdctl {
         Etcdctl { servers: servers.to_owned(), holder: None }
     }
 
-    /// It prints its key when it holds the lock, and holds it until it is asked to end.
+    /// Starts a process that prints its key when it holds the lock, and holds it until it is asked to end.
     pub(super) fn ask(&mut self, name: &str) {
         let holder = Speaker::spawn(self.command().args(["lock", name]));
         self.holder = Some(holder.unwrap_or_else(|e| panic!("etcdctl: {e}")));
@@ -55,7 +55,7 @@ impl Etcdctl {
         keys.lines().filter(|line| !line.is_empty()).count() as u64
     }
 
-    /// One process for each turn.
+    /// Starts one process for each turn.
     pub(super) async fn storm(&mut self, name: &str, file: &Path, length: Duration) -> u64 {
         let end = Instant::now() + length;
         let mut turns = 0;
@@ -65,7 +65,7 @@ impl Etcdctl {
             let turn = Speaker::spawn(&mut command).unwrap_or_else(|e| panic!("etcdctl: {e}"));
             let ended = blocking(move || {
                 let ended = turn.process().wait(LIMIT);
-                // Said only if it has failed.
+                // Needed only if it has failed.
                 let why = turn.complaints();
                 (ended, why)
             });
@@ -88,7 +88,7 @@ impl Etcdctl {
     }
 }
 
-/// What takes its thread for a while.
+/// Runs work that blocks its thread for a while.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.returned()
 }

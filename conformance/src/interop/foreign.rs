@@ -1,4 +1,4 @@
-//! A client of another library, whatever it is driven by.
+//! A client of another library, with a driver or without.
 
 use std::fmt;
 use std::path::Path;
@@ -13,11 +13,11 @@ use super::driver::{self, Driver};
 use super::etcdctl::Etcdctl;
 use crate::servers::{Absence, Requirement};
 
-/// A client of another library, as a process of its own. Dropping it kills it.
+/// A client of another library, as a process of its own. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Foreign {
     kind: Kind,
-    /// What stands before a lock's name: on ZooKeeper, the directory in which locks are.
+    /// The prefix of a lock's name: on ZooKeeper, the directory of the locks.
     before: String,
     client: Client,
 }
@@ -29,7 +29,11 @@ enum Client {
 }
 
 impl Foreign {
-    /// Starts one for the server of that URL, which has no password; waits until it is connected.
+    /// Starts a client for the server at `url`, which has no password, and waits until it is connected.
+    ///
+    /// # Errors
+    ///
+    /// If the client can't run here, or doesn't start.
     pub async fn start(kind: Kind, url: &str) -> Result<Foreign, Absence> {
         Foreign::find(kind)?;
         let (servers, path) = parts(url);
@@ -44,14 +48,18 @@ impl Foreign {
         Ok(Foreign { kind, before, client })
     }
 
-    /// Whether all is there that it takes.
+    /// Checks whether everything is there that the client needs.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
     pub fn find(kind: Kind) -> Result<(), Absence> {
         let listing = kind.listing();
         let required = Requirement::from_env()?;
         lack(listing).map_or(Ok(()), |why| Err(required.absent(listing.name, &why)))
     }
 
-    /// How many hold a lock or wait for it, whosever they are, by what is on the server.
+    /// Returns how many clients of any library hold a lock or wait for it, by what is on the server.
     pub async fn queue(&mut self, name: &str) -> u64 {
         let name = self.place(name);
         match &mut self.client {
@@ -60,13 +68,13 @@ impl Foreign {
         }
     }
 
-    /// Where the lock of that name is to this client.
+    /// Returns what this client calls the lock of that name.
     fn place(&self, name: &str) -> String {
         format!("{}{name}", self.before)
     }
 }
 
-/// Why it can't run here, if it can't.
+/// Returns why the client can't run here, if it can't.
 fn lack(listing: &catalogue::Listing) -> Option<String> {
     if cfg!(not(unix)) {
         return Some("clients of other libraries are started on Unix only".to_owned());
@@ -79,7 +87,7 @@ fn lack(listing: &catalogue::Listing) -> Option<String> {
     (!is_built).then(|| "it is not built (cargo xtask servers)".to_owned())
 }
 
-/// The hosts of a URL, and the path behind them.
+/// Returns the hosts of a URL, and the path behind them.
 fn parts(url: &str) -> (&str, &str) {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let rest = rest.split('?').next().unwrap_or(rest);

@@ -1,4 +1,4 @@
-//! Our client in a case.
+//! A client of this library in a case.
 
 use std::fmt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::contender::Contender;
 use super::counter::increment;
 use crate::timing::{Answered, released, within};
 
-/// Our client.
+/// A client of this library.
 #[derive(Debug)]
 pub struct Ours {
     client: Client,
@@ -21,7 +21,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// It takes its locks by this client, with the default terms.
+    /// Makes a contender that acquires its locks with this client, with the default terms.
     pub fn new(client: Client) -> Ours {
         Ours { client, asked: None, guard: None }
     }

@@ -1,4 +1,4 @@
-//! A process that says line by line what it sees.
+//! A process that prints a line for each thing that it sees.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, Stdio};
@@ -10,16 +10,16 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::servers::Process;
 
-/// How many lines of its complaints are kept.
+/// How many of the last lines on its stderr are kept.
 const COMPLAINTS: usize = 12;
 
-/// A process that says lines, and is told some. Dropping it kills it.
+/// A process that prints lines, and is sent some. Dropping it kills the process.
 #[derive(Debug)]
 pub(super) struct Speaker {
     process: Process,
     input: Option<ChildStdin>,
     said: UnboundedReceiver<String>,
-    /// What it has said, and nobody has asked for.
+    /// A line that it has printed and that no caller has taken yet.
     heard: Option<String>,
     complaints: Arc<Mutex<Vec<String>>>,
 }
@@ -33,7 +33,7 @@ impl Speaker {
         let output = child.stdout.take().expect("stdout was asked for as a pipe");
         let errors = child.stderr.take().expect("stderr was asked for as a pipe");
         let (lines, said) = unbounded_channel();
-        // They end with the pipes, or when nobody listens any more.
+        // The threads end with the pipes, or when the receiver is dropped.
         thread::spawn(move || lines_of(output).try_for_each(|line| lines.send(line)));
         let complaints = Arc::new(Mutex::new(Vec::new()));
         let kept = complaints.clone();
@@ -52,13 +52,13 @@ impl Speaker {
         &self.process
     }
 
-    /// Says a line to it.
+    /// Sends a line to the process.
     pub(super) fn tell(&mut self, line: &str) -> io::Result<()> {
         let input = self.input.as_mut().expect("stdin was asked for as a pipe");
         input.write_all(format!("{line}\n").as_bytes())
     }
 
-    /// Whether it has said something.
+    /// Returns whether it has printed a line that was not taken yet.
     pub(super) fn has_spoken(&mut self) -> bool {
         if self.heard.is_none() {
             self.heard = self.said.try_recv().ok();
@@ -66,7 +66,7 @@ impl Speaker {
         self.heard.is_some()
     }
 
-    /// What it says next. The error says what it complained of.
+    /// Returns its next line. The error includes the last lines on its stderr.
     pub(super) async fn line(&mut self, limit: Duration) -> Result<String, String> {
         if let Some(line) = self.heard.take() {
             return Ok(line);
@@ -78,7 +78,7 @@ impl Speaker {
         }
     }
 
-    /// The last of what it complained of, behind a colon.
+    /// Returns the last lines on its stderr, behind a colon.
     pub(super) fn complaints(&self) -> String {
         let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         if complaints.is_empty() { String::new() } else { format!(": {}", complaints.join(" | ")) }

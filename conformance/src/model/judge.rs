@@ -1,5 +1,5 @@
-//! Whether a backend may say what it said where the model said what it said: the one place for what the contract leaves
-//! open.
+//! Decides whether a backend may give its answer where the model gave another. This is the only place that says what
+//! the contract leaves open.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use lock_core::driver::{Fair, Info, Lease, Revoked, Wakes};
 
 use super::side::{REVOKER, Said};
 
-/// Why a backend may not say this; `None` if it may. `apart` is how far apart the same moment may lie on the two.
+/// Returns why a backend may not give this answer; `None` if it may. `apart` is how far apart the same moment may be on
+/// the two servers.
 pub(super) fn objection(info: &Info, model: &Said, said: &Said, apart: Duration) -> Option<String> {
     let agrees = match (model, said) {
         (Said::Granted { token: a, left }, Said::Granted { token: b, left: also }) => {
             a == b && same_left(info, *left, *also, apart)
         }
-        // When the lease ends is told where the server says so, and too early only costs a look.
+        // A server that knows the end of the lease tells it. An end that is told too early only costs a look.
         (Said::Busy(a), Said::Busy(b)) => {
             let in_time = a.free_in.zip(b.free_in).is_none_or(|(a, b)| b <= a + apart);
             a.queued == b.queued && (in_time || info.lease == Lease::Session)
@@ -23,8 +24,8 @@ pub(super) fn objection(info: &Info, model: &Said, said: &Said, apart: Duration)
         (Said::Lost { cause: a, holder }, Said::Lost { cause: b, .. }) => {
             may_be_lost(info, *a, holder.as_deref(), *b)
         }
-        // A server may not know whether somebody waits, or believe it for too long; it never denies it. (In a queue, who
-        // listens without a place does not wait.)
+        // A server may not know whether another client waits, or may believe it for too long. It never denies it. (In a
+        // queue, a client that listens without a place does not wait.)
         (Said::Released { others: model, .. }, Said::Released { others, elsewhere }) => {
             let waits = *elsewhere && *model == Some(true);
             !waits || *others != Some(false)
@@ -51,17 +52,17 @@ pub(super) fn objection(info: &Info, model: &Said, said: &Said, apart: Duration)
         },
         _ => false,
     };
-    (!agrees).then(|| format!("it says {said:?}, the model {model:?}; the two may be {apart:?} apart"))
+    (!agrees).then(|| format!("the backend says {said:?}, the model {model:?}; the same moment may be {apart:?} apart on the two"))
 }
 
-/// A session's time is its own.
+/// A session has a time of its own, so what is left of it is not compared.
 fn same_left(info: &Info, model: Duration, said: Duration, apart: Duration) -> bool {
     info.lease == Lease::Session || model.abs_diff(said) <= apart
 }
 
-/// Who holds is what a server surely knows. From whom the lock was taken it may have forgotten, once that lease has
-/// ended; and it may remember of a revoke that there was one, but not of whom. In a queue, who asks anew after a loss may
-/// be told of that one, or of what it has now; a revoke is never taken for the end of a session.
+/// A server surely knows the present holder. It may have forgotten from whom the lock was taken, once that lease has
+/// ended. It may remember that there was a revoke, but not of which holder. In a queue, an owner that asks again after
+/// a loss may be told of that loss, or of what it has now. A revoke is never taken for the end of a session.
 fn may_be_lost(info: &Info, model: Cause, holder: Option<&str>, said: Cause) -> bool {
     match (model, holder) {
         (Cause::Revoked, _) if info.fair != Fair::No => {

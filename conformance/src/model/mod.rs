@@ -1,8 +1,8 @@
-//! A backend against its model: the same random steps on both, the same answers from both.
+//! Compares a backend with its model: the same random steps must give the same answers on both.
 //!
-//! The model is lock-memory, a pure function of its state, the time and the request. Time is the hard part: a step near
-//! the end of a lease may fall before it on one server and behind it on the other. So no step begins near an end; and
-//! if one has met an end all the same, because the machine was busy, its play is void and is begun anew.
+//! The model is lock-memory, a pure function of its state, the time and the request. The difficulty is time: a step
+//! near the end of a lease may come before that end on one server and after it on the other. So no step begins near an
+//! end. If a step meets an end all the same, because the machine was busy, its play is void and is begun again.
 
 mod judge;
 mod plan;
@@ -23,15 +23,15 @@ use self::twilight::Twilight;
 use crate::setting::Setting;
 use crate::timing::void;
 
-/// How often a play may be void.
+/// How many plays of a plan may be void.
 const PLAYS: usize = 5;
-/// How long a plan that showed something may be shortened.
+/// How long a plan that showed a disagreement may be shortened.
 const SHRINKING: Duration = Duration::from_secs(8);
 
-/// How long the news of a loss may take where they come with a session's heartbeats.
+/// How long the news of a loss may take where it comes with a session's heartbeats.
 const LOSS: Duration = Duration::from_secs(1);
 
-/// Something on which the two disagree.
+/// Steps at whose end the two servers disagree.
 #[derive(Debug)]
 pub(crate) struct Disagreement {
     seed: u64,
@@ -41,12 +41,12 @@ pub(crate) struct Disagreement {
 
 impl fmt::Display for Disagreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}: {}, at the last of", self.seed, self.what)?;
+        writeln!(f, "seed {}: {}, at the last of these steps:", self.seed, self.what)?;
         self.steps.iter().try_for_each(|step| writeln!(f, "  {step:?}"))
     }
 }
 
-/// What happened in plays that came to their end: a model shows nothing that never happened.
+/// What happened in plays that came to their end. A comparison shows nothing about what never happened.
 pub(crate) type Happened = BTreeSet<&'static str>;
 
 /// How a play ended.
@@ -57,7 +57,7 @@ enum Play {
     Void,
 }
 
-/// Plays the plan of this seed.
+/// Plays the plan of this seed on both servers.
 pub(crate) async fn compare(s: &Setting, seed: u64, steps: usize) -> Result<Happened, Box<Disagreement>> {
     let steps = plan::plan(seed, steps);
     let disagreement = |steps, what| Box::new(Disagreement { seed, steps, what });
@@ -71,10 +71,10 @@ pub(crate) async fn compare(s: &Setting, seed: u64, steps: usize) -> Result<Happ
             Play::Void => {}
         }
     }
-    void(&format!("{PLAYS} plays of seed {seed} are void: leases end in the middle of them"))
+    void(&format!("{PLAYS} plays of seed {seed} are void: leases end in the middle of their steps"))
 }
 
-/// Leaves out whatever can be left out: what is about another name, then halves, quarters, single steps.
+/// Leaves out whatever can be left out: steps about the other name, then halves, quarters, single steps.
 async fn shrink(s: &Setting, mut steps: Vec<Step>, mut what: String) -> (Vec<Step>, String) {
     let end = Instant::now() + SHRINKING;
     let name = steps.last().map(|step| step.name());
@@ -130,7 +130,7 @@ async fn play(s: &Setting, steps: &[Step]) -> Play {
     end.unwrap_or(Play::Agreed(stage.happened))
 }
 
-/// Of the same family.
+/// Returns a model of the same family.
 fn model_of(info: &Info) -> Memory {
     match (info.lease, info.fair) {
         (Lease::Lock, Fair::No) => Memory::new(),
@@ -144,23 +144,23 @@ struct Stage<'a> {
     backend: Side,
     model: Side,
     twilight: Twilight,
-    /// Since when nothing was asked.
+    /// Since when no request was sent.
     idle: Instant,
     happened: Happened,
 }
 
-/// What a step did to its play.
+/// What a step means for its play.
 enum Went {
     On,
-    /// A lock that was revoked may be free on one of the two and not on the other, for as long as its holder's client does
-    /// not ask: nothing that follows can be compared. What was compared before stands.
+    /// A lock that was revoked may be free on one of the two servers and not on the other, as long as its holder's
+    /// client does not ask. Nothing that follows can be compared. What was compared before remains valid.
     Over,
-    /// It met the end of a lease.
+    /// The step met the end of a lease.
     Void,
 }
 
 impl Stage<'_> {
-    /// Takes the step on both. `Err` says on what they disagree.
+    /// Takes the step on both servers. `Err` says on what they disagree.
     async fn step(&mut self, step: Step) -> Result<Went, String> {
         let name = step.name();
         match step {
@@ -178,7 +178,7 @@ impl Stage<'_> {
         let between = Instant::now();
         let model = self.model.take(step).await.expect("a server in this process has no trouble");
         let modelled = Instant::now();
-        // The last proof of a session may be from before the loss; the next one is not.
+        // The last proof of a session may be older than the loss; the next one is not.
         while !leases
             && matches!((&said, &model), (Some(Said::Held { .. }), Some(Said::Lost { .. })))
             && between.elapsed() < LOSS
@@ -211,7 +211,7 @@ impl Stage<'_> {
         Ok(Went::On)
     }
 
-    /// A release by anybody is heard by all who listen, where the server pushes.
+    /// Checks that every listener hears of a release, by whichever client, where the server pushes.
     async fn news(&mut self, name: usize) -> Result<(), String> {
         if self.info.wakes != Wakes::Pushed || self.info.fair != Fair::No {
             return Ok(());
@@ -238,7 +238,7 @@ fn what_happened(said: &Said) -> &'static str {
         Said::Released { .. } => "released",
         Said::NotHeld => "not held",
         Said::Shown { holder: Some(_), .. } => "shown",
-        Said::Shown { holder: None, .. } => "nobody shown",
+        Said::Shown { holder: None, .. } => "no holder shown",
         Said::Revoked(Revoked::FreeIn(_)) => "revoked at the deadline",
         Said::Revoked(Revoked::Free) => "revoked now",
         Said::Revoked(Revoked::NotHeld) => "nothing revoked",

@@ -1,15 +1,15 @@
-//! What is done to both servers. A plan is made of a seed, and any part of a plan is a plan too: a step names the place
-//! of a claim, and does nothing where that place is empty.
+//! What is done on both servers. A plan is made from a seed. Any part of a plan is a plan too: a step names the place
+//! of a claim, and does nothing if that place is empty.
 
 use lock_core::driver::{Waits, When};
 
 use crate::dice::Dice;
 
 pub(super) const NAMES: usize = 2;
-/// Who may claim a name at the same time.
+/// How many claimants may claim a name at the same time.
 const CLAIMANTS: usize = 3;
 
-/// Where a claim sits: one of those who claim one of the names.
+/// The place of a claim: one of the claimants of one of the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Seat {
     pub(super) name: usize,
@@ -19,24 +19,25 @@ pub(super) struct Seat {
 /// How long a lease is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Term {
-    /// It is waited for until it has ended.
+    /// A play may wait until it has ended.
     Short,
     /// It doesn't end while the plan is played.
     Long,
 }
 
-/// Whom a revoke means.
+/// Which holder a revoke names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// Who holds now.
+    /// The present holder.
     Present,
-    /// Who held once, and was shown then.
+    /// An earlier holder, which was shown at that time.
     Earlier,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// A new owner, if the seat is empty or its owner has released; else the same once more.
+    /// Attempts the lock: with a new owner if the seat is empty or its owner has released, otherwise with the same
+    /// owner again.
     Attempt(Seat, Term, Waits),
     Listen(Seat),
     Renew(Seat, Term),

@@ -1,4 +1,5 @@
-//! One of the two servers: carries steps out through the contract, and says what came of them in words that both share.
+//! One of the two servers: takes steps through the contract, and describes the results in terms that both servers
+//! share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,10 +13,10 @@ use crate::claims;
 
 use super::plan::{NAMES, Seat, Step, Term, Whose};
 
-/// The label of who revokes.
+/// The label of the owner that revokes.
 pub(super) const REVOKER: &str = "the revoker";
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the news of a release may take.
+/// How long the notification of a release may take.
 const NEWS: Duration = Duration::from_secs(1);
 
 /// How long leases are asked for.
@@ -34,7 +35,7 @@ impl Terms {
     }
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub(super) enum Said {
     Granted {
@@ -51,7 +52,7 @@ pub(super) enum Said {
         cause: Cause,
         holder: Option<String>,
     },
-    /// And whether somebody listens on another client.
+    /// Also says whether a claim of another client listens.
     Released {
         others: Option<bool>,
         elsewhere: bool,
@@ -64,12 +65,12 @@ pub(super) enum Said {
     Revoked(Revoked),
 }
 
-/// How a token stands to those that were handed out before.
+/// How a token compares with those that were granted before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
     /// Above all of them.
     Risen,
-    /// This very owner's, and the highest.
+    /// The token of this same owner, and the highest.
     Same,
     /// Anything else.
     Wrong,
@@ -79,12 +80,12 @@ pub(super) enum Rank {
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) label: Option<String>,
-    /// Whether the token is the highest that was handed out, where one is told.
+    /// Whether the token is the highest that was granted, if a token is shown.
     pub(super) has_last_token: Option<bool>,
     pub(super) left: Option<Duration>,
 }
 
-/// A server, and who claims locks on it.
+/// A server, and the claims on it.
 #[derive(Debug)]
 pub(super) struct Side {
     clients: Vec<Client>,
@@ -93,7 +94,7 @@ pub(super) struct Side {
     seated: BTreeMap<Seat, Seated>,
     /// The highest token of each name.
     tokens: [Option<FencingToken>; NAMES],
-    /// Everybody that was shown as a name's holder: by label, since servers write owners differently.
+    /// All holders that were shown of each name, by label, because servers write owners differently.
     shown: [BTreeMap<String, OwnerBytes>; NAMES],
     minted: u32,
 }
@@ -107,13 +108,13 @@ struct Seated {
 }
 
 impl Side {
-    /// Claimants sit on the clients in turn.
+    /// Gives the clients to the claimants in turn.
     pub(super) fn new(clients: Vec<Client>, names: Vec<Name>, terms: Terms) -> Side {
         let (seated, tokens, shown) = Default::default();
         Side { clients, names, terms, seated, tokens, shown, minted: 0 }
     }
 
-    /// What came of it; `None` if there was nothing to do.
+    /// Takes a step and returns its result; `None` if there was nothing to do.
     pub(super) async fn take(&mut self, step: Step) -> Result<Option<Said>> {
         match step {
             Step::Attempt(seat, term, waits) => self.attempt(seat, term, waits).await.map(Some),
@@ -126,19 +127,19 @@ impl Side {
         }
     }
 
-    /// Who listens for this name.
+    /// Returns the seats that listen for this name.
     pub(super) fn listeners(&self, name: usize) -> BTreeSet<Seat> {
         let listening = self.seated.iter().filter(|(seat, seated)| seat.name == name && seated.listens);
         listening.map(|(seat, _)| *seat).collect()
     }
 
-    /// Whether the news of a release have come to this one.
+    /// Whether the claim of this seat is notified of a release.
     pub(super) async fn hears(&mut self, seat: Seat) -> bool {
         let Some(seated) = self.seated.get_mut(&seat) else { return false };
         tokio::time::timeout(NEWS, seated.claim.changed()).await.is_ok()
     }
 
-    /// Gives up whatever is left.
+    /// Releases everything that is left.
     pub(super) async fn clear(&mut self) {
         for seated in self.seated.values_mut() {
             let _: Result<Release> = seated.claim.release().await;
@@ -180,8 +181,8 @@ impl Side {
         seat.claimant % self.clients.len()
     }
 
-    /// The core listens with what it has seen held, with nothing that it holds, and for a name with one claim of each
-    /// client: the others queue behind that one.
+    /// Listens as the core does: with a claim that has found the lock held and does not hold it, and with one claim of
+    /// each client for a name. The other callers of that client queue behind that claim.
     async fn listen(&mut self, seat: Seat) -> Result<Option<Said>> {
         let client = self.client_of(seat);
         if self.listeners(seat.name).iter().any(|other| self.client_of(*other) == client) {

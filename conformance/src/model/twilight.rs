@@ -1,4 +1,4 @@
-//! When leases end, as far as can be known from here, and how far apart the two servers may be.
+//! When leases end, as far as this process can know, and how far apart in time the two servers may be.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use lock_core::driver::Revoked;
 use super::plan::NAMES;
 use super::side::{REVOKER, Said};
 
-/// Servers round to the millisecond: what is left, and when it is asked.
+/// Servers round to the millisecond, both the time that is left and the time of the request.
 const ROUNDING: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug)]
@@ -16,17 +16,18 @@ struct Ends {
     latest: Instant,
 }
 
-/// What is known of each name's lease.
+/// What is known of the lease of each name. Between the earliest and the latest possible end, the answer to a step is
+/// open.
 #[derive(Debug)]
 pub(super) struct Twilight {
-    /// No step begins with less left.
+    /// No step begins with less time left than this.
     margin: Duration,
-    /// Later ends are not waited for.
+    /// Ends that are further away than this are not waited for.
     soon: Duration,
     ends: [Option<Ends>; NAMES],
-    /// From when on a server of sessions may have freed a lock that was revoked.
+    /// From when on a server with sessions may have freed a lock that was revoked.
     frees: [Option<Instant>; NAMES],
-    /// The longest step of those that set this lease: so far apart may the two ends lie.
+    /// The longest of the steps that set this lease. The ends on the two servers may be that far apart.
     longest: [Duration; NAMES],
 }
 
@@ -45,7 +46,7 @@ impl Twilight {
         }
     }
 
-    /// Waits until the lease of this name has ended, if that is soon. Whether there was one to wait for.
+    /// Waits until the lease of this name has ended, if that is soon. Returns whether there was one to wait for.
     pub(super) async fn outlive(&self, name: usize) -> bool {
         let now = Instant::now();
         let soon = self.ends[name].filter(|ends| ends.latest > now && ends.earliest <= now + self.soon);
@@ -55,27 +56,27 @@ impl Twilight {
         soon.is_some()
     }
 
-    /// Whether a server of sessions may have freed, by this moment, a lock that was revoked.
+    /// Whether a server with sessions may have freed, by this moment, a lock that was revoked.
     pub(super) fn may_be_freed(&self, name: usize, ended: Instant) -> bool {
         self.frees[name].is_some_and(|free| free <= ended)
     }
 
-    /// Whether the lease may have ended between these two.
+    /// Whether the lease may have ended between these two moments.
     pub(super) fn met(&self, name: usize, began: Instant, ended: Instant) -> bool {
         self.ends[name].is_some_and(|ends| ends.earliest <= ended && began < ends.latest)
     }
 
-    /// Whether a session may have ended while nothing was heard for so long.
+    /// Whether a session may have ended during such a silence.
     pub(super) fn is_long(&self, silence: Duration) -> bool {
         silence > self.margin
     }
 
-    /// How far apart the same moment may lie on the two, in a step that took so long.
+    /// Returns how far apart the same moment may be on the two servers, in a step that took so long.
     pub(super) fn apart(&self, name: usize, step: Duration) -> Duration {
         self.longest[name] + step + ROUNDING
     }
 
-    /// Learns from the answers of both, each with when it was asked for and when it was here.
+    /// Learns from the answers of both servers, each with the moments at which it was asked for and received.
     pub(super) fn heard(&mut self, name: usize, answers: [(&Said, Instant, Instant); 2]) {
         let [(_, began, _), (said, _, ended)] = answers;
         match said {
@@ -95,9 +96,9 @@ impl Twilight {
         self.ends[name] = both.or(self.ends[name]);
     }
 
-    /// When a session ends only its server can tell; when a lock that was revoked is free, the two servers see each by
-    /// itself. The client of its holder may free it earlier than was said, at the deadline that it knows: its last proof
-    /// may be half a ttl old.
+    /// Only its server can tell when a session ends. Each of the two servers decides for itself when a lock that was
+    /// revoked is free. The client of its holder may free it earlier than the server said, at the deadline that the
+    /// client knows, because its last proof may be half a ttl old.
     pub(super) fn heard_of_a_session(&mut self, name: usize, answers: [&Said; 2], began: Instant) {
         for said in answers {
             match said {
@@ -112,8 +113,8 @@ impl Twilight {
     }
 }
 
-/// Whether no lock that was revoked is waiting for its holder's deadline. A release alone does not say so: who waits
-/// behind it releases a place, too.
+/// Whether no lock that was revoked waits for its holder's deadline. A release alone does not say so, because a waiter
+/// behind that lock releases a place too.
 fn shows_nothing_condemned(said: &Said) -> bool {
     match said {
         Said::Granted { .. } | Said::Revoked(Revoked::Free) => true,
@@ -140,7 +141,7 @@ mod tests {
 
     const LEFT: Duration = Duration::from_secs(2);
 
-    /// A lock that was revoked at this moment, and is free when its holder's deadline is over.
+    /// Returns what is known of a lock that was revoked at this moment and is free when its holder's deadline is over.
     fn condemned(began: Instant) -> Twilight {
         let mut twilight = Twilight::new(LEFT);
         let said = Said::Revoked(Revoked::FreeIn(LEFT));

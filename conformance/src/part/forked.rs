@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::Order;
 use crate::harness::Harness;
 
-/// The runtime's threads stay with the parent.
+/// Forks with a runtime whose threads stay with the parent.
 pub(super) fn forks(order: &Order, harness: &impl Harness) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let (client, guard) = runtime.block_on(order.hold(harness));
@@ -35,7 +35,7 @@ pub(super) fn forks(order: &Order, harness: &impl Harness) {
     runtime.block_on(keep(order, guard));
 }
 
-/// The runtime goes on in the child, too, if the child lets it.
+/// Forks inside a runtime, which continues in the child, too, if the child lets it.
 pub(super) fn forks_inside(order: &Order, harness: &impl Harness) {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -43,7 +43,7 @@ pub(super) fn forks_inside(order: &Order, harness: &impl Harness) {
         match fork().expect("there is room for a process") {
             Fork::Child => {
                 drop((guard, client));
-                // Time for whatever the drops may have set in motion.
+                // Time for anything that the drops may have started.
                 sleep(order.ttl / 10).await;
                 println!("child has dropped it");
                 exit(0)
@@ -55,7 +55,7 @@ pub(super) fn forks_inside(order: &Order, harness: &impl Harness) {
     });
 }
 
-/// Says what each call of the child answers, one line each.
+/// Prints what each call of the child answers, one line each.
 async fn use_all(order: &Order, client: &Client, guard: Guard) {
     async fn say(what: &str, answer: impl Future<Output = String>) {
         let answer = timeout(Duration::from_secs(1), answer).await;

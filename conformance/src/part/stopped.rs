@@ -1,4 +1,4 @@
-//! A process that is stopped while it holds or waits, and then goes on.
+//! A process that is stopped while it holds or waits, and then continues.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -11,7 +11,7 @@ use super::{HOLDS, Order};
 use crate::harness::Harness;
 use crate::timing::Answered;
 
-/// Works under the lock until it is lost; then says what it is told, and tries what comes too late.
+/// Works under the lock until it is lost. Then prints what it is told, and tries what comes too late.
 pub(super) async fn late(order: &Order, harness: &impl Harness) {
     let (client, guard) = order.hold(harness).await;
     let (kind, late) = works_until_lost(&client, &guard).await;
@@ -21,9 +21,9 @@ pub(super) async fn late(order: &Order, harness: &impl Harness) {
     println!("{kind:?}, held: {held}, worked late: {late}, {cause:?}, renewed: {renewed}, {ending:?}");
 }
 
-/// What ended the work, and whether a step of it began when the lock was no longer certain.
+/// Returns what ended the work, and whether a step of it began when the lock was no longer certain.
 async fn works_until_lost(client: &Client, guard: &Guard) -> (ErrorKind, bool) {
-    // A step that had begun before a stop goes on after it: no look at the clock before the step can prevent that.
+    // A step that had begun before a stop continues after it. No check of the clock before the step can prevent that.
     let begun = Cell::new(client.clock().now());
     let mut late = false;
     let work = async {
@@ -44,7 +44,7 @@ async fn works_until_lost(client: &Client, guard: &Guard) -> (ErrorKind, bool) {
     (ended.expect_err("the work has no end").kind(), late)
 }
 
-/// Waits, and holds what it gets until it is killed.
+/// Waits for the lock, and holds it until the process is killed.
 pub(super) async fn waits(order: &Order, harness: &impl Harness) {
     let client = harness.open(Options::default()).await.expect("the case has reached it");
     let lock = client.lock(order.name.as_str()).ttl(order.ttl).build().expect("fine terms");
@@ -56,7 +56,7 @@ pub(super) async fn waits(order: &Order, harness: &impl Harness) {
 }
 
 impl Order {
-    /// Takes the lock and says so.
+    /// Acquires the lock and prints its token.
     pub(super) async fn hold(&self, harness: &impl Harness) -> (Client, Guard) {
         let client = harness.open(Options::default()).await.expect("the case has reached it");
         let lock = client.lock(self.name.as_str()).ttl(self.ttl).build().expect("fine terms");

@@ -1,4 +1,4 @@
-//! One connection through the proxy: two directions, each read at once and handed on as its lane says.
+//! One connection through the proxy. Each of its two directions is read at once, and handed on as its lane says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::log::{Fault, Log, Way};
 use super::{Cut, Lane, Network, State};
 
-/// How long a doubled request waits for an answer before it goes on without.
+/// How long a doubled request waits for an answer before it continues without one.
 const ANSWER: Duration = Duration::from_millis(50);
 
 const BUFFER: usize = 64 * 1024;
 
-/// What one read brought; nothing at the end of the stream.
+/// What one read returned; empty at the end of the stream.
 struct Chunk {
     number: u64,
     at: Instant,
@@ -44,7 +44,7 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    /// There is no more in this direction.
+    /// Notes that this direction has ended.
     fn end(&self, way: Way) {
         match way {
             Way::ToServer => self.client_left.store(true, Ordering::SeqCst),
@@ -96,9 +96,9 @@ pub(super) async fn serve(
     }
 }
 
-/// Closes it so that the other end is told of an error.
+/// Closes the stream so that the other end gets an error.
 pub(super) fn reset(stream: TcpStream) {
-    // Where the system can't, it is closed in good order.
+    // Where the system can't do that, the stream is closed normally.
     stream.set_zero_linger().ok();
 }
 
@@ -111,7 +111,7 @@ async fn connect(server: &str) -> std::io::Result<TcpStream> {
 async fn ordered(cut: &mut watch::Receiver<Option<Cut>>) -> Cut {
     loop {
         if cut.changed().await.is_err() {
-            return Cut::Closed; // the proxy has gone
+            return Cut::Closed; // the proxy was dropped
         }
         if let Some(how) = *cut.borrow_and_update() {
             return how;
@@ -129,7 +129,7 @@ async fn carry(
     tokio::join!(take_in(from, line, queue), hand_on(arriving, to, line, double));
 }
 
-/// Reads whatever comes, as a network does that can't be blocked.
+/// Reads whatever arrives, like a network that can't be blocked.
 async fn take_in(mut from: impl AsyncRead + Unpin, line: Line<'_>, queue: mpsc::UnboundedSender<Chunk>) {
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -155,7 +155,8 @@ async fn hand_on(
     while let Some(chunk) = arriving.recv().await {
         let arrival = arrives(&chunk, line).await;
         if chunk.bytes.is_empty() {
-            // After what was sent before it, held or not. Who has gone need not be told.
+            // The end comes after everything that was sent before it, held or not. A receiver that has gone need not be
+            // told.
             to.shutdown().await.ok();
             return;
         }
@@ -173,7 +174,7 @@ async fn hand_on(
             line.answered.send_replace(());
         }
         if let Some(double) = &mut double {
-            // First the one whose answer counts.
+            // The first copy's answer counts, so it has to come first.
             timeout(ANSWER, answers.changed()).await.ok();
             double.ask(&chunk.bytes).await;
         }
@@ -193,7 +194,7 @@ async fn deliver(bytes: &[u8], mut to: impl AsyncWrite + Unpin, line: Line<'_>) 
     Ok(())
 }
 
-/// What becomes of a chunk.
+/// What happens to a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arrival {
     InTime,
@@ -202,7 +203,7 @@ enum Arrival {
     Never,
 }
 
-/// Waits until the chunk may go on, if it does.
+/// Waits until the chunk may go on, if it may, and returns how it arrives.
 async fn arrives(chunk: &Chunk, line: Line<'_>) -> Arrival {
     let Line { connection, lane, log, .. } = line;
     let mut state = lane.state.subscribe();
@@ -239,10 +240,10 @@ async fn arrives(chunk: &Chunk, line: Line<'_>) -> Arrival {
     if is_held { Arrival::Late } else { Arrival::InTime }
 }
 
-/// The connection on which everything is asked a second time.
+/// The second connection, on which every request is sent again.
 struct Double {
     to_server: OwnedWriteHalf,
-    /// Changes when an answer was counted, a late one too.
+    /// Changes when an answer was counted, even a late one.
     answered: watch::Receiver<()>,
     _counting: JoinSet<()>,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A direction.
+/// A direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// Requests.
@@ -13,18 +13,18 @@ pub enum Way {
 }
 
 impl Way {
-    /// Both.
+    /// Both directions.
     pub const BOTH: [Way; 2] = [Way::ToServer, Way::ToClient];
 }
 
 /// What the proxy does to a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// A chunk was late.
+    /// A chunk was delayed.
     Delayed(Way),
-    /// A chunk went on byte by byte.
+    /// A chunk was handed on byte by byte.
     Trickled(Way),
-    /// A connection's chunk had to stop; those behind it on the same connection are not counted.
+    /// A connection's chunk was held. Those behind it on the same connection are not counted.
     Held(Way),
     /// A chunk that was held has been handed on.
     Late(Way),
@@ -40,7 +40,7 @@ pub enum Fault {
     Refused,
 }
 
-/// How often each fault took effect; those that were ordered and did not are there with a zero.
+/// How often each fault took effect. A fault that was ordered and took no effect has a zero.
 #[derive(Debug, Default)]
 pub(super) struct Log(Mutex<BTreeMap<Fault, u64>>);
 

@@ -1,8 +1,8 @@
-//! A network that misbehaves on order: a TCP proxy in front of a server, or one in front of each of several.
+//! A network that misbehaves on order: a TCP proxy in front of a server, or one in front of each of several servers.
 //!
-//! It knows nothing of what it carries: a chunk is what one read brought, which on loopback is what the sender wrote at
-//! once, as long as requests and answers are small and come one at a time. A case that ordered a fault which never took
-//! effect has shown nothing: dropping the proxy panics then, and the case is void.
+//! The proxy knows nothing about what it carries. A chunk is what one read returned. On loopback, that is what the
+//! sender wrote at once, as long as requests and answers are small and come one at a time. A case that ordered a fault
+//! which never took effect has shown nothing: dropping the proxy panics then, and the case is void.
 
 mod connection;
 mod log;
@@ -22,11 +22,15 @@ use self::log::Log;
 pub use self::log::{Fault, Way};
 use crate::timing::{comes_true, void};
 
-/// How long it may take to hand on what was held.
+/// How long it may take to deliver what was held.
 const ARRIVAL: Duration = Duration::from_secs(5);
 
-/// A proxy in front of a server, on a free port of 127.0.0.1; of several, one in front of each, and what it is told is told
-/// to each. It lives on the runtime that started it.
+/// A proxy in front of a server, on a free port of 127.0.0.1. With several servers there is one in front of each, and
+/// every order applies to all of them. The proxy lives on the runtime that started it.
+///
+/// # Panics
+///
+/// Dropping it panics, to make the test void, if a fault that was ordered never took effect.
 #[derive(Debug)]
 pub struct Proxy {
     doors: Vec<Door>,
@@ -34,7 +38,7 @@ pub struct Proxy {
     log: Arc<Log>,
 }
 
-/// In front of one server.
+/// The proxy in front of one server.
 #[derive(Debug)]
 struct Door {
     network: Arc<Network>,
@@ -46,9 +50,9 @@ struct Door {
 pub enum Cut {
     /// Both ends are reset.
     Reset,
-    /// Both ends are closed in good order.
+    /// Both ends are closed normally.
     Closed,
-    /// The server's end is reset, and the client is not told: what it sends goes nowhere.
+    /// The server's end is reset, and the client is not told. What the client sends is discarded.
     HalfOpen,
 }
 
@@ -58,11 +62,11 @@ struct Network {
     server: String,
     to_server: Lane,
     to_client: Lane,
-    /// How the connections that are open when it changes are cut.
+    /// Each change cuts the connections that are open at that moment, in this way.
     cut: watch::Sender<Option<Cut>>,
     refusing: AtomicBool,
     doubling: AtomicBool,
-    /// Connections opened so far: the number of the next one.
+    /// The number of connections opened so far, which is the number of the next one.
     opened: AtomicU64,
     /// Connections that the server has ended.
     ended_by_server: AtomicU64,
@@ -74,7 +78,7 @@ struct Network {
 struct Lane {
     way: Way,
     state: watch::Sender<State>,
-    /// Chunks that have come in so far: the number of the next one.
+    /// The number of chunks read so far, which is the number of the next one.
     chunks: AtomicU64,
 }
 
@@ -83,13 +87,13 @@ struct State {
     delay: Duration,
     /// How long to wait after each byte.
     trickle: Option<Duration>,
-    /// Connections below this number are held,
+    /// Connections with a number below this one are held.
     held_below: u64,
-    /// from this chunk on.
+    /// They are held from the chunk with this number on.
     held_from: u64,
     /// Chunks below this number are lost.
     lost_below: u64,
-    /// So many of the next chunks are lost.
+    /// This many of the next chunks are lost.
     swallow: u32,
 }
 
@@ -104,12 +108,20 @@ impl State {
 }
 
 impl Proxy {
-    /// Starts one in front of `server`, as `host:port`.
+    /// Starts a proxy in front of `server`, given as `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// If no port can be bound.
     pub async fn start(server: &str) -> io::Result<Proxy> {
         Proxy::start_all(&[server.to_owned()]).await
     }
 
-    /// Starts one in front of each of these servers.
+    /// Starts a proxy in front of each of these servers, given as `host:port`.
+    ///
+    /// # Errors
+    ///
+    /// If no port can be bound.
     pub async fn start_all(servers: &[String]) -> io::Result<Proxy> {
         let (mut doors, mut addresses, log) = (Vec::new(), Vec::new(), Arc::new(Log::default()));
         for server in servers {
@@ -120,17 +132,17 @@ impl Proxy {
         Ok(Proxy { doors, addresses, log })
     }
 
-    /// Where clients connect to the server, or to the first of several.
+    /// Returns where clients connect to the server, or to the first of several.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
 
-    /// Where clients connect, in the order of the servers.
+    /// Returns where clients connect, in the order of the servers.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Delays every chunk of this direction by so much after it came in.
+    /// Delays every chunk in this direction by `by`, counted from its arrival.
     pub fn delay(&self, way: Way, by: Duration) {
         if !by.is_zero() {
             self.log.order(Fault::Delayed(way));
@@ -138,30 +150,31 @@ impl Proxy {
         self.each(way, |state| state.delay = by);
     }
 
-    /// Hands everything in this direction on byte by byte, with a pause after each.
+    /// Hands on everything in this direction byte by byte, with a pause after each byte.
     pub fn trickle(&self, way: Way, pause: Duration) {
         self.log.order(Fault::Trickled(way));
         self.each(way, |state| state.trickle = Some(pause));
     }
 
-    /// Holds everything in this direction, new connections included: a black hole, without a reset.
+    /// Holds everything in this direction, also on new connections: nothing gets through, and nothing is reset.
     pub fn hold(&self, way: Way) {
         self.log.order(Fault::Held(way));
         self.each(way, State::hold_all);
     }
 
-    /// Holds both directions. What must have happened is that a request was held: no answer follows.
+    /// Holds both directions. Only a request must have been held for this order to have taken effect, because no answer
+    /// follows it.
     pub fn hold_all(&self) {
         self.each(Way::ToClient, State::hold_all);
         self.hold(Way::ToServer);
     }
 
-    /// As [`hold`](Self::hold), but connections that are opened from now on work.
+    /// Does what [`hold`](Self::hold) does, but connections that are opened from now on work.
     pub fn hold_open_ones(&self, way: Way) {
         self.hold_open(way, |_| 0);
     }
 
-    /// As [`hold_open_ones`](Self::hold_open_ones), behind so many of the next chunks.
+    /// Does what [`hold_open_ones`](Self::hold_open_ones) does, but lets the next `chunks` chunks through.
     pub fn hold_open_ones_after(&self, way: Way, chunks: u64) {
         self.hold_open(way, |next| next + chunks);
     }
@@ -177,13 +190,18 @@ impl Proxy {
         }
     }
 
-    /// Holds nothing any more: what was held arrives now, in its order.
+    /// Stops holding in this direction: what was held arrives now, in its order.
     pub fn deliver(&self, way: Way) {
         self.each(way, |state| state.held_below = 0);
     }
 
-    /// As [`deliver`](Self::deliver), and waits until something that was held has been handed to whom it was sent: a test
-    /// whose late message comes to a closed connection has shown nothing.
+    /// Does what [`deliver`](Self::deliver) does, and waits until something that was held has been delivered to its
+    /// receiver.
+    ///
+    /// # Panics
+    ///
+    /// Makes the test void if nothing is delivered within five seconds: a test whose late message comes to a closed
+    /// connection has shown nothing.
     pub async fn deliver_late(&self, way: Way) {
         let before = self.count(Fault::Late(way));
         self.deliver(way);
@@ -192,7 +210,7 @@ impl Proxy {
         }
     }
 
-    /// Holds nothing any more: what was held is lost.
+    /// Stops holding in this direction: what was held is lost.
     pub fn discard(&self, way: Way) {
         self.log.order(Fault::Lost(way));
         for Door { network, .. } in &self.doors {
@@ -204,31 +222,31 @@ impl Proxy {
         }
     }
 
-    /// Loses the next chunks of this direction, whichever connection they are on.
+    /// Loses the next `chunks` chunks in this direction, whichever connection they are on.
     pub fn swallow(&self, way: Way, chunks: u32) {
         self.log.order(Fault::Swallowed(way));
         self.each(way, |state| state.swallow = chunks);
     }
 
-    /// Connections that are opened from now on ask everything twice: the server carries out each request once more, at
-    /// once, on a connection of its own, and the second answer is lost.
+    /// Makes connections that are opened from now on send everything twice: the server carries out each request once
+    /// more, at once, on a second connection, and the second answer is lost.
     pub fn double(&self) {
         self.log.order(Fault::Doubled);
         self.doors.iter().for_each(|door| door.network.doubling.store(true, Ordering::SeqCst));
     }
 
-    /// Resets whoever connects, until [`accept`](Self::accept).
+    /// Resets new connections, until [`accept`](Self::accept) is called.
     pub fn refuse(&self) {
         self.log.order(Fault::Refused);
         self.doors.iter().for_each(|door| door.network.refusing.store(true, Ordering::SeqCst));
     }
 
-    /// Lets connect again.
+    /// Accepts new connections again.
     pub fn accept(&self) {
         self.doors.iter().for_each(|door| door.network.refusing.store(false, Ordering::SeqCst));
     }
 
-    /// Cuts every connection that is open.
+    /// Cuts every open connection.
     pub fn cut(&self, how: Cut) {
         self.log.order(Fault::Cut);
         for Door { network, .. } in &self.doors {
@@ -236,12 +254,12 @@ impl Proxy {
         }
     }
 
-    /// How often this took effect.
+    /// Returns how often this fault took effect.
     pub fn count(&self, fault: Fault) -> u64 {
         self.log.count(fault)
     }
 
-    /// How many connections servers have ended, and not clients or the proxy.
+    /// Returns how many connections were ended by servers, and not by clients or the proxy.
     pub fn ended_by_servers(&self) -> u64 {
         self.doors.iter().map(|door| door.network.ended_by_server.load(Ordering::SeqCst)).sum()
     }
@@ -298,7 +316,7 @@ impl Lane {
     }
 }
 
-/// Ends with its connections when it is aborted.
+/// Accepts connections until it is aborted. Its connections end with it.
 async fn accept(listener: TcpListener, network: Arc<Network>) {
     let mut connections = JoinSet::new();
     loop {

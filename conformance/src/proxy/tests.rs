@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::{Cut, Fault, Proxy, Way};
 use crate::failure::Failure;
 
-/// A server that says back what it hears.
+/// Starts a server that sends back what it receives.
 async fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -26,14 +26,14 @@ async fn ask(stream: &mut TcpStream, text: &str) -> Option<String> {
     hear(stream).await
 }
 
-/// Until something comes, or the connection breaks.
+/// Waits until something arrives, or the connection breaks.
 async fn hear(stream: &mut TcpStream) -> Option<String> {
     let mut answer = [0; 100];
     let read = stream.read(&mut answer).await.ok()?;
     Some(String::from_utf8_lossy(&answer[..read]).into_owned())
 }
 
-/// Asks what is not answered.
+/// Sends something that must not be answered.
 async fn ask_in_vain(stream: &mut TcpStream, text: &str) {
     stream.write_all(text.as_bytes()).await.unwrap();
     hears_nothing(stream).await;
@@ -44,7 +44,7 @@ async fn hears_nothing(stream: &mut TcpStream) {
     assert!(heard.is_err(), "{heard:?}");
 }
 
-/// Waits until that has happened so often.
+/// Waits until this fault has happened `times` times.
 async fn happens(proxy: &Proxy, fault: Fault, times: u64) {
     while proxy.count(fault) < times {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -95,7 +95,7 @@ async fn connections_are_cut_refused_and_doubled() {
             _ => assert_eq!(hear(&mut stream).await.as_deref(), answer, "{how:?}"),
         }
         let written = stream.write_all(b"two").await;
-        assert!(how != Cut::HalfOpen || written.is_ok(), "half open: nobody says no");
+        assert!(how != Cut::HalfOpen || written.is_ok(), "half open: the client gets no error");
     }
     proxy.refuse();
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();

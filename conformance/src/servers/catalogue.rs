@@ -1,7 +1,7 @@
-//! Which servers the suite knows, and where a machine gets them.
+//! The servers that the suite knows, and where a machine gets them.
 //!
-//! Plain data without dependencies: `xtask` includes this very file, so that what the suite looks for and what
-//! `cargo xtask test` installs can't drift apart.
+//! Plain data without dependencies. `xtask` includes this same file, so that what the suite looks for and what `cargo
+//! xtask test` installs cannot differ.
 
 use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsStr;
@@ -12,68 +12,68 @@ use std::process::Command;
 /// A server that the suite can run on.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// How `LOCK_TEST_REQUIRE` and reports call it.
+    /// Its name in `LOCK_TEST_REQUIRE` and in reports.
     pub name: &'static str,
-    /// The environment variable that may hold the URL of a running one.
+    /// The environment variable that may have the URL of a running server.
     pub variable: &'static str,
     /// Where its programs are looked for, the preferred place first.
     pub systems: &'static [System],
     /// Programs that can be started, the preferred one first.
     pub programs: &'static [Program],
-    /// Folders that may hold them without being on the `PATH`. A `*` stands for any part of a name; of several folders
-    /// the one with the highest number comes first.
+    /// Folders that may have these programs without being on the `PATH`. A `*` stands for any part of a name. Of
+    /// several such folders, the one with the highest number comes first.
     pub folders: &'static [&'static str],
     /// Ways to get them, the preferred one first.
     pub origins: &'static [Origin],
 }
 
-/// A system that may hold programs.
+/// A system that may have the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
-    /// The one that runs here.
+    /// The system that runs here.
     This,
-    /// Debian's unstable suite in a folder, which is run under chroot. That takes root.
+    /// Debian's unstable distribution in a folder, which is run under chroot. That needs root.
     Unstable,
-    /// This one, with programs that were put into a folder for tests alone, and the libraries that they want beside them
-    /// (`target/servers/NAME/bin` and `lib`).
+    /// The system that runs here, with programs that were put into a folder for tests only, beside the libraries that
+    /// they need (`target/servers/NAME/bin` and `lib`).
     Tests,
 }
 
-/// The name of a program, and what tells it from another product's program of the same name.
+/// The name of a program, and how to tell it from another product's program of the same name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its file's name.
+    /// The name of its file.
     pub name: &'static str,
-    /// Whose it is.
+    /// How to tell it from other programs of this name.
     pub mark: Mark,
 }
 
-/// How a program is told from its namesakes.
+/// How to tell a program from other programs of the same name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// There are none.
+    /// There are no others.
     None,
-    /// This is in what it answers to `--version`.
+    /// Its answer to `--version` contains this.
     Says(&'static str),
-    /// This is not.
+    /// Its answer to `--version` does not contain this.
     SaysNot(&'static str),
 }
 
 /// A way to get a server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Packages of the Debian that runs here.
+    /// Packages of the Debian release that runs here.
     Debian {
         /// Their names.
         packages: &'static [&'static str],
-        /// The service that they bring along.
+        /// The service that they install.
         service: Option<&'static str>,
     },
-    /// A formula of Homebrew's.
+    /// A formula of Homebrew.
     Homebrew(&'static str),
     /// These packages, into [`System::Unstable`].
     Unstable(&'static [&'static str]),
-    /// Python's packages of MongoDB's program and of a library that it wants, taken apart into [`System::Tests`].
+    /// Python packages that contain MongoDB's program and a library that it needs, unpacked into [`System::Tests`].
     Wheels,
 }
 
@@ -159,7 +159,7 @@ pub const MYSQL: Listing = Listing {
     systems: &[System::This, System::Unstable],
     programs: &[Program { name: "mysqld", mark: Mark::SaysNot("MariaDB") }],
     folders: &["/usr/sbin", "/opt/homebrew/opt/mysql/bin", "/usr/local/opt/mysql/bin"],
-    // Debian's own release has no MySQL.
+    // Debian's releases have no MySQL.
     origins: &[Origin::Unstable(&["mysql-server-core"]), Origin::Homebrew("mysql")],
 };
 
@@ -170,7 +170,7 @@ pub const MONGODB: Listing = Listing {
     systems: &[System::This, System::Tests],
     programs: &[Program::named("mongod")],
     folders: &["/opt/homebrew/opt/mongodb-community/bin", "/usr/local/opt/mongodb-community/bin"],
-    // No release of Debian's has it, and Homebrew keeps it apart.
+    // No release of Debian has it, and Homebrew does not have it among its own formulas.
     origins: &[Origin::Wheels],
 };
 
@@ -201,41 +201,43 @@ pub const ZOOKEEPER: Listing = Listing {
 pub const ALL: &[&Listing] =
     &[&REDIS, &POSTGRES, &POSTGRES_UNSTABLE, &PGBOUNCER, &MARIADB, &MYSQL, &MONGODB, &ETCD, &ZOOKEEPER];
 
-/// A program that tests themselves run, and that not every machine has.
+/// A program that the tests run themselves, and that not every machine has.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Tool {
-    /// Its file's name.
+    /// The name of its file.
     pub program: &'static str,
     /// What can't be run without it.
     pub wanted_for: &'static str,
-    /// The package of Debian's that has it.
+    /// The Debian package that has it.
     pub package: &'static str,
 }
 
-/// Every tool. All others that tests run belong to what Debian's smallest systems have.
+/// All tools. Other programs that the tests run belong to Debian's smallest systems.
 #[cfg(target_os = "linux")]
 pub const TOOLS: &[Tool] =
     &[Tool { program: "ip", wanted_for: "clusters whose members are cut off", package: "iproute2" }];
 
-/// None where no case makes networks of its own.
+/// There are none where no case makes its own networks.
 #[cfg(not(target_os = "linux"))]
 pub const TOOLS: &[Tool] = &[];
 
-/// Networks of a test's own, of hosts that can be cut off from each other: that takes root, `ip`, `unshare` and `nsenter`.
+/// A test's own networks, with hosts that can be cut off from each other. They need root, `ip`, `unshare` and
+/// `nsenter`.
 pub const NETWORKS: &str = "networks";
-/// Clocks of servers that tests set: that takes Linux and a C compiler.
+/// Servers' clocks that tests set. They need Linux and a C compiler.
 pub const CLOCKS: &str = "clocks";
-/// What a machine can or can't do, beside the servers that it has.
+/// What a machine can or can't do, besides the servers that it has.
 #[allow(dead_code, reason = "this file is also xtask's, which installs none of them")]
 pub const ABILITIES: &[&str] = &[NETWORKS, CLOCKS];
 
-/// The environment variable with which cases that have sizes do all of it.
+/// The environment variable that makes cases with sizes run in full.
 pub const FULL: &str = "LOCK_TEST_FULL";
 
 /// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
 pub const RECORD: &str = "LOCK_TEST_RECORD";
 
-/// The environment variable with the file by which test programs that run at a time take turns, for `cargo xtask test`.
+/// The environment variable with the file by which test programs that run at the same time take turns, for
+/// `cargo xtask test`.
 pub const MACHINE: &str = "LOCK_TEST_MACHINE";
 
 /// The environment variable with the path of the program `lock`.
@@ -245,7 +247,8 @@ pub const LOCK_BIN: &str = "LOCK_BIN";
 pub const UNSTABLE: &str = "LOCK_TEST_UNSTABLE";
 
 impl Listing {
-    /// The first of its programs: in the folders of `path`, written like `PATH`, and in its own.
+    /// Returns the first of its programs that is in the folders of `path`, which is written like `PATH`, or in its own
+    /// folders.
     pub fn find(&self, path: &OsStr) -> Option<Found> {
         self.systems.iter().find_map(|system| match system {
             System::This => {
@@ -265,7 +268,7 @@ impl Listing {
         })
     }
 
-    /// Looks in these folders, and in its own of that system.
+    /// Looks in these folders, and in the product's own folders of that system.
     fn program(&self, system: &Path, mut folders: Vec<PathBuf>) -> Option<PathBuf> {
         let own = self.folders.iter().filter_map(|pattern| pattern.strip_prefix('/'));
         folders.extend(own.flat_map(|pattern| matching(system, pattern)));
@@ -276,7 +279,7 @@ impl Listing {
         found.find(|(program, file)| program.mark.is_on(file)).map(|it| it.1)
     }
 
-    /// That it was not found, in words.
+    /// Returns a text that says that it was not found.
     pub fn missing(&self) -> String {
         let programs = self.programs.iter().map(|program| program.name).collect::<Vec<_>>().join(" or ");
         let places = self.systems.iter().map(|system| match system {
@@ -290,7 +293,7 @@ impl Listing {
 }
 
 impl Program {
-    /// One that has no namesakes.
+    /// A program whose name no other product has.
     const fn named(name: &'static str) -> Program {
         Program { name, mark: Mark::None }
     }
@@ -310,7 +313,7 @@ impl Mark {
     }
 }
 
-/// The folders below another that a pattern with one `*` stands for, the highest number first.
+/// Returns the folders below `below` that a pattern with one `*` stands for, the highest number first.
 fn matching(below: &Path, pattern: &str) -> Vec<PathBuf> {
     let Some((before, after)) = pattern.split_once('*') else { return vec![below.join(pattern)] };
     let (parent, prefix) = before.rsplit_once('/').unwrap_or(("", before));
@@ -327,7 +330,8 @@ fn matching(below: &Path, pattern: &str) -> Vec<PathBuf> {
     found.into_iter().map(|(_, folder)| folder).collect()
 }
 
-/// The folder for [`System::Unstable`]: what `LOCK_TEST_UNSTABLE` says, else `target/servers/unstable`.
+/// Returns the folder for [`System::Unstable`]: the one that `LOCK_TEST_UNSTABLE` names, otherwise
+/// `target/servers/unstable`.
 pub fn unstable() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os(UNSTABLE).filter(|folder| !folder.is_empty()) {
         return Some(PathBuf::from(folder));
@@ -335,8 +339,8 @@ pub fn unstable() -> Option<PathBuf> {
     servers("unstable")
 }
 
-/// What was installed for tests alone: `servers/NAME` in the folder in which cargo has built this program (`target`), or
-/// in one above that.
+/// Returns the folder of what was installed for tests only: `servers/NAME` in the folder in which cargo has built this
+/// program (`target`), or in a folder above it.
 fn servers(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let mut folders = program.ancestors().map(|folder| folder.join("servers").join(name));

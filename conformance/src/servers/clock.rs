@@ -1,4 +1,5 @@
-//! Wall clocks that cases set: a small library, compiled when it is first needed, that is preloaded into a server.
+//! Wall clocks that cases can set. They are made with a small library, which is compiled when it is first needed and
+//! preloaded into a server.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,14 +15,14 @@ use super::requirement::Requirement;
 use crate::harness::Step;
 
 const SOURCE: &str = include_str!("clock/shim.c");
-/// Where the library finds the offset; it says the same.
+/// The environment variable from which the library gets the path of the offset. The library has the same name in it.
 const OFFSET: &str = "LOCK_TEST_CLOCK";
 
-/// Whether servers that are started here can have a clock to be set; if not, why.
+/// Checks whether servers that are started here can have a clock that can be set; if not, the error says why.
 ///
 /// # Panics
 ///
-/// Where that is required of the machine: then it is no reason for *not run*.
+/// If the environment requires such clocks: then their absence is no reason for *not run*.
 pub fn can_be_set() -> Result<(), String> {
     let Err(why) = library() else { return Ok(()) };
     let absence =
@@ -32,20 +33,20 @@ pub fn can_be_set() -> Result<(), String> {
 /// The wall clock of one server and of its children.
 #[derive(Debug)]
 pub(super) struct WallClock {
-    /// The library, where the server can see it.
+    /// The library, at a path that the server can read.
     library: PathBuf,
     offset: File,
-    /// What the file holds, in nanoseconds.
+    /// The content of the file, in nanoseconds.
     nanos: Mutex<i64>,
     folder: Folder,
 }
 
 impl WallClock {
-    /// The machine's, until it is set.
+    /// Makes a clock that shows the machine's time until it is set.
     pub(super) fn new(server: &Executable) -> io::Result<WallClock> {
         let compiled = library().map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
         let folder = Folder::new_in(&server.temporary())?;
-        // Not ours alone: the server may be another user's, and there is no secret in it.
+        // Readable for all: the server may belong to another user, and there is no secret in it.
         #[cfg(unix)]
         fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         let library = folder.path().join("shim.so");
@@ -55,12 +56,12 @@ impl WallClock {
         Ok(WallClock { library, offset, nanos: Mutex::default(), folder })
     }
 
-    /// Gives it to the server that `command` starts.
+    /// Gives this clock to the server that `command` starts.
     pub(super) fn give_to(&self, command: &mut Command) {
         command.env("LD_PRELOAD", &self.library).env(OFFSET, path(&self.folder));
     }
 
-    /// Sets it, from what it says now.
+    /// Sets it, relative to the time that it shows.
     pub(super) fn step(&self, step: Step) -> io::Result<()> {
         let mut nanos = self.nanos.lock().unwrap_or_else(PoisonError::into_inner);
         let by = |by: Duration| i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
@@ -78,7 +79,7 @@ fn path(folder: &Folder) -> PathBuf {
     folder.path().join("offset")
 }
 
-/// In one write, which whoever has mapped the file sees whole.
+/// Writes in one write, so that a process that has mapped the file never sees a part of it.
 #[cfg(unix)]
 fn write_at_start(file: &File, bytes: &[u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
@@ -89,7 +90,7 @@ fn write_at_start(_: &File, _: &[u8]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The compiled library, one for this process.
+/// Returns the compiled library, one for this process.
 fn library() -> Result<&'static Path, String> {
     static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
     match LIBRARY.get_or_init(Library::compile) {
@@ -101,16 +102,16 @@ fn library() -> Result<&'static Path, String> {
 #[derive(Debug)]
 struct Library {
     path: PathBuf,
-    // In a static, which is never dropped: its last will removes it.
+    // In a static, which is never dropped, so its last will removes it.
     _folder: Folder,
 }
 
 impl Library {
     fn compile() -> Result<Library, String> {
         if cfg!(not(target_os = "linux")) {
-            return Err("a server's clock is set on Linux only".to_owned());
+            return Err("a server's clock can be set on Linux only".to_owned());
         }
-        let failed = |what: &str| format!("no library that sets a server's clock: {what}");
+        let failed = |what: &str| format!("the library that sets a server's clock could not be made: {what}");
         let folder = Folder::new().map_err(|e| failed(&e.to_string()))?;
         let (source, path) = (folder.path().join("shim.c"), folder.path().join("shim.so"));
         fs::write(&source, SOURCE).map_err(|e| failed(&e.to_string()))?;

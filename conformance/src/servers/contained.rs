@@ -1,4 +1,4 @@
-//! A server in a container, which was started here and yet is not ours to hurt.
+//! A server in a container. It was started here, but cases must not stop it.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,27 +18,28 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// A server in a container, on a free port of 127.0.0.1. Dropping it removes the container, with its data.
 ///
-/// Nothing else does: a process that is killed leaves its containers behind. They have the label
+/// Nothing else removes it: a process that is killed leaves its containers behind. They have the label
 /// `org.testcontainers.managed-by=testcontainers`, by which `docker ps --filter label=…` finds them.
 ///
-/// With `DOCKER_HOST` on another machine, or from within a container, the port is open to whoever reaches that machine.
+/// If `DOCKER_HOST` is another machine, or if this process is in a container, the port is open to everything that
+/// reaches that machine.
 #[derive(Debug)]
 pub struct Contained {
     url: String,
     version: String,
     source: Source,
-    // Removed when it is dropped.
+    // Dropping it removes it.
     _container: Container,
 }
 
 impl Contained {
-    /// Starts one of the product's own image.
+    /// Starts a server from the product's own image.
     pub(super) fn start(product: &dyn Product, settings: &Settings) -> Result<Contained, Lack> {
         let image = image(product, settings)?;
         Contained::run(product, &image, image.name)
     }
 
-    /// Starts one of the image of that name, which is like the product's own.
+    /// Starts a server from the image `name`, which must be like the product's own.
     pub(super) fn of_image(
         product: &dyn Product,
         name: &str,
@@ -57,30 +58,30 @@ impl Contained {
         Ok(Contained { url, version, source, _container: container })
     }
 
-    /// Where clients connect.
+    /// Returns the URL at which clients connect.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What it calls itself, and its version.
+    /// Returns the product's name and version, as the server tells them.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Of which image it is.
+    /// Returns the image that it was started from.
     pub(super) fn source(&self) -> Source {
         self.source.clone()
     }
 }
 
-/// How the product is started in a container with these settings.
+/// Returns how the product is started in a container with these settings.
 fn image(product: &dyn Product, settings: &Settings) -> Result<Image, Lack> {
     can_be(settings).map_err(Lack::Nothing)?;
-    let none = || Lack::Nothing(format!("no image of {} is known here", product.listing().name));
+    let none = || Lack::Nothing(format!("the suite knows no image of {}", product.listing().name));
     product.image(settings).ok_or_else(none)
 }
 
-/// Waits until the server answers; tells its name and version.
+/// Waits until the server answers; returns its name and version.
 fn answer(product: &dyn Product, url: &str, container: &Container) -> Result<String, String> {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -1,4 +1,4 @@
-//! Containers, through testcontainers: the only place that knows it.
+//! Containers, started with testcontainers. Only this module uses that crate.
 
 use std::collections::HashMap;
 use std::env;
@@ -20,21 +20,21 @@ use super::image::Image;
 use super::owned::last_lines;
 use super::requirement::Lack;
 
-/// Where the daemon is looked for if `DOCKER_HOST` doesn't say.
+/// Where the daemon is looked for if `DOCKER_HOST` names no other place.
 const USUAL: &str = "unix:///var/run/docker.sock";
 
 /// A running container. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Container {
     address: String,
-    // There until it is dropped.
+    // `None` only while it is being dropped.
     running: Option<(Runtime, ContainerAsync<GenericImage>)>,
 }
 
 impl Container {
-    /// Starts one of the image of that name, in the way of `image`. It needn't answer yet.
+    /// Starts a container from the image `name`, in the way that `image` describes. The server need not answer yet.
     ///
-    /// Nothing is downloaded: that would take its time, and is for a person to decide.
+    /// Downloads nothing: a download takes time, and a person should decide on it.
     pub(super) fn start(image: &Image, name: &str) -> Result<Container, Lack> {
         apart(|| {
             let runtime = runtime().map_err(|error| Lack::Failure(error.to_string()))?;
@@ -51,17 +51,17 @@ impl Container {
         })
     }
 
-    /// Where its port is, as `host:port`.
+    /// Returns where its port is, as `host:port`.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Whether it still runs; an error says why that can't be told.
+    /// Returns whether it still runs. The error says why that can't be told.
     pub(super) fn is_running(&self) -> Result<bool, String> {
         self.ask(ContainerAsync::is_running).map_err(|error| chain(&error))
     }
 
-    /// What it has printed, as far as that can be had.
+    /// Returns what it has printed, as far as that can be read.
     pub(super) fn log(&self) -> String {
         self.ask(printed)
     }
@@ -82,7 +82,8 @@ impl Container {
 impl Drop for Container {
     fn drop(&mut self) {
         let Some((runtime, container)) = self.running.take() else { return };
-        // The runtime ends there too: it may not in a thread that belongs to another.
+        // The runtime is dropped on that thread too: a runtime must not be dropped on a thread that belongs to another
+        // runtime.
         let removed = apart(move || runtime.block_on(container.rm()));
         if let Err(error) = removed {
             eprintln!("a container may be left behind: {}", chain(&error));
@@ -90,7 +91,7 @@ impl Drop for Container {
     }
 }
 
-/// Does it on a thread of its own: ours may belong to a runtime, and must not wait for another then.
+/// Runs `work` on a new thread. The current thread may belong to a runtime, and must not wait for another one then.
 fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -99,7 +100,7 @@ fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// Whether a daemon answers and has that image.
+/// Checks that a daemon answers and has that image.
 async fn find(name: &str) -> Result<(), Lack> {
     let docker = docker_client_instance().await.map_err(|error| lack(name, &error.into()))?;
     match docker.inspect_image(name).await {
@@ -111,7 +112,7 @@ async fn find(name: &str) -> Result<(), Lack> {
     }
 }
 
-/// What is asked of the daemon: a container with its port on a free one of this machine.
+/// Returns the request to the daemon: a container whose port is bound to a free port of this machine.
 fn request(image: &Image, name: &str) -> ContainerRequest<GenericImage> {
     let (repository, tag) = split(name);
     let port = image.port.tcp();
@@ -125,52 +126,54 @@ fn request(image: &Image, name: &str) -> ContainerRequest<GenericImage> {
     }
 }
 
-/// The repository and the tag of an image's name; `latest` if it has none, as Docker does it.
+/// Returns the repository and the tag of an image's name; the tag is `latest` if it has none, as in Docker.
 fn split(name: &str) -> (&str, &str) {
     match name.rsplit_once(':') {
-        // Not the port of a registry.
+        // A `:` before a `/` belongs to the port of a registry.
         Some((repository, tag)) if !tag.contains('/') => (repository, tag),
         _ => (name, "latest"),
     }
 }
 
-/// Else the port, behind which is a superuser without a password, would be open to the network.
+/// Binds the port to the loopback address. Otherwise the port of a server with a superuser without a password would be
+/// open to the network.
 fn bind_to_loopback(host: &mut HostConfig, port: ContainerPort) {
-    // An empty port is any free one.
+    // An empty port stands for any free one.
     let binding = PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: Some(String::new()) };
     host.publish_all_ports = Some(false);
     host.port_bindings = Some(HashMap::from([(port.to_string(), Some(vec![binding]))]));
 }
 
-/// Whether the daemon's machine is where we are: not if we are in a container ourselves.
+/// Returns whether the daemon runs on this machine, as seen from here. It does not if this process is in a container.
 fn is_here() -> bool {
     let local = |host: String| host.starts_with("unix:") || host.starts_with("npipe:");
     env::var("DOCKER_HOST").map_or(true, local) && !Path::new("/.dockerenv").exists()
 }
 
-/// Where the container's port is to be found.
+/// Returns where the container's port can be reached.
 async fn address(container: &ContainerAsync<GenericImage>, port: u16) -> Result<String, TestcontainersError> {
     let host = container.get_host().await?.to_string();
-    // `localhost` may be ::1 first, where it is not.
+    // `localhost` may be resolved to ::1 first, where the port is not.
     let host = if host == "localhost" { "127.0.0.1" } else { &host };
     Ok(format!("{host}:{}", container.get_host_port_ipv4(port).await?))
 }
 
-/// That it has no port, which is so if it has ended already: it may have said why.
+/// Returns the failure of a container without a port. That means that it has ended already, and its log may say why.
 async fn no_port(name: &str, error: &TestcontainersError, container: &ContainerAsync<GenericImage>) -> Lack {
     let said = printed(container).await;
     let (error, said) = (chain(error), last_lines(&said));
     Lack::Failure(format!("a container of {name} did not start: {error}; its log ends with: {said}"))
 }
 
-/// What it has printed, as far as that can be had.
+/// Returns what the container has printed, as far as that can be read.
 async fn printed(container: &ContainerAsync<GenericImage>) -> String {
     let mut printed = container.stdout_to_vec().await.unwrap_or_default();
     printed.extend(container.stderr_to_vec().await.unwrap_or_default());
     String::from_utf8_lossy(&printed).into_owned()
 }
 
-/// No daemon, one that can't be reached, an image that can't be had: another source may do. The rest is a failure.
+/// Classifies an error. If there is no daemon, if it can't be reached, or if the image can't be had, another source may
+/// have a server. Any other error is a failure.
 fn lack(name: &str, error: &TestcontainersError) -> Lack {
     match error {
         TestcontainersError::Client(ClientError::Init(DockerError::SocketNotFoundError(path))) => {
@@ -187,7 +190,7 @@ fn lack(name: &str, error: &TestcontainersError) -> Lack {
     }
 }
 
-/// What it means that the daemon didn't do what it was asked for.
+/// Classifies the daemon's refusal of a request.
 fn refusal(error: &DockerError) -> Lack {
     match error {
         DockerError::HyperLegacyError { err } if err.is_connect() => {
@@ -198,7 +201,7 @@ fn refusal(error: &DockerError) -> Lack {
     }
 }
 
-/// An error with its causes, in one line; what one repeats of the next is left out.
+/// Returns an error with its causes, in one line. Leaves out a cause that the error repeats.
 fn chain(error: &dyn Error) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();

@@ -1,11 +1,11 @@
-//! In the place of Docker where the feature `docker` is off: there are no containers.
+//! Replaces the Docker module where the feature `docker` is off: there are no containers.
 
 use std::convert::Infallible;
 
 use super::image::Image;
 use super::requirement::Lack;
 
-/// There is none.
+/// A container, which cannot exist here.
 #[derive(Debug)]
 pub(super) struct Container(Infallible);
 

@@ -14,17 +14,17 @@ use super::owned::Settings;
 use super::product::{Place, Product};
 pub use cluster::EtcdCluster;
 
-/// A cluster of one member. Its clock is nobody's to set: leases end by Go's monotonic one.
+/// A cluster of one member. Its clock cannot be set: leases end by Go's monotonic clock.
 #[derive(Debug)]
 pub struct Etcd;
 
 /// How long a member may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The socket in its folder. Addresses of etcd's have a port, be they files.
+/// The socket in its folder. Addresses in etcd have a port, even if they are files.
 const SOCKET: &str = "etcd:0";
-/// After how many milliseconds a member that is alone elects itself. Clients can't ask for it.
+/// After how many milliseconds a single member elects itself. Clients can't ask for it.
 const ELECTION: &str = "200";
-/// Where a member that is alone would find others.
+/// The address at which a single member would listen to other members.
 const PEERS: &str = "peer:0";
 
 impl Product for Etcd {
@@ -40,7 +40,7 @@ impl Product for Etcd {
         std::fs::create_dir_all(data(place))
     }
 
-    /// Others of its cluster, which it hasn't, would find it at a file.
+    /// Its address for other members, of which there are none, is a file.
     fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
         let mut command = command(program, place, settings);
         command.args([
@@ -66,13 +66,14 @@ impl Product for Etcd {
     }
 }
 
-/// What is the same for every member. It syncs whatever it writes: there is no etcd without persistence.
+/// Returns the command that all members share. etcd syncs everything that it writes, so there is no etcd without
+/// persistence.
 fn command(program: &Executable, place: &Place, settings: &Settings) -> Command {
-    // In HTTP with a certificate, and without one.
+    // HTTPS with a certificate, HTTP without one.
     let scheme =
         if settings.args.iter().any(|argument| argument == "--cert-file") { "https" } else { "http" };
     let clients = format!("{scheme}://{}:{}", place.address, place.port);
-    // A member that was killed has left its sockets behind, and would not listen there again.
+    // A member that was killed has left its sockets behind, and would not listen on them again.
     for socket in [SOCKET, PEERS] {
         std::fs::remove_file(data(place).join(socket)).ok();
     }
@@ -80,7 +81,7 @@ fn command(program: &Executable, place: &Place, settings: &Settings) -> Command 
     command.current_dir(data(place)).args(["--data-dir", "member"]);
     command.args(["--listen-client-urls", &format!("{clients},unix://{SOCKET}")]);
     command.args(["--advertise-client-urls", &clients]);
-    // A member of one machine misses nobody's heartbeat for long; leases can be as short as a second then.
+    // A single member waits for no other member's heartbeat. So leases can be as short as a second.
     command.args(["--heartbeat-interval", "20", "--election-timeout", ELECTION]);
     command.args(["--logger", "zap", "--log-level", "warn", "--log-outputs", "stderr"]);
     command
@@ -90,15 +91,16 @@ fn data(place: &Place) -> PathBuf {
     place.folder.join("data")
 }
 
-/// Its socket stands in its folder: nobody else serves it. Not a URL of etcd's: only we read it.
+/// The socket is in the server's folder, so no other server can answer there. etcd has no such URL; only this module
+/// reads it.
 fn own_url(place: &Place) -> String {
     format!("unix://{}", data(place).join(SOCKET).display())
 }
 
-/// Refused while it can't write, as without a majority of its cluster.
+/// Fails while the member can't write, for example without a majority of its cluster.
 fn greet(url: &str) -> io::Result<String> {
     if url.starts_with("etcds:") {
-        // Only its clients speak TLS.
+        // The rest would need TLS.
         connect_to_first(url).map(drop)?;
         return Ok("etcd of unknown version".to_owned());
     }
@@ -111,7 +113,7 @@ fn greet(url: &str) -> io::Result<String> {
     Ok(format!("etcd {}", version.map_or("of unknown version", |(version, _)| version)))
 }
 
-/// What it answers under this path.
+/// Returns the member's answer under this path.
 fn get(url: &str, path: &str) -> io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let answer = match url.strip_prefix("unix://") {
@@ -120,7 +122,7 @@ fn get(url: &str, path: &str) -> io::Result<String> {
     };
     match answer.split_once("\r\n\r\n") {
         Some((_, body)) => Ok(body.to_owned()),
-        None => Err(io::Error::other("no answer of HTTP's")),
+        None => Err(io::Error::other("this is not an HTTP answer")),
     }
 }
 
@@ -131,9 +133,9 @@ fn exchange(mut stream: impl Read + Write, request: &str) -> io::Result<String> 
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// To the first host that the URL names and that can be reached.
+/// Connects to the first host of the URL that can be reached.
 fn connect_to_first(url: &str) -> io::Result<TcpStream> {
-    let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("no URL of etcd's"))?;
+    let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("this is not a URL for etcd"))?;
     let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
     let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
     let mut refused = io::Error::other("the URL names no host");

@@ -1,4 +1,4 @@
-//! A server's program as it is installed here, and who runs it.
+//! A server's program as it is installed here, and the user that runs it.
 
 use std::fmt;
 use std::io;
@@ -10,16 +10,16 @@ use super::catalogue::Found;
 use super::system::System;
 use super::user::User;
 
-/// Who runs a server.
+/// The user that runs a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Account {
-    /// Whoever runs the tests.
+    /// The user that runs the tests.
     Ours,
-    /// The same, unless that is root: then `nobody`. For servers that refuse to run as root.
+    /// The same user, unless that is root: then the system's user `nobody`. For servers that refuse to run as root.
     Unprivileged,
 }
 
-/// A server's program, and who runs it.
+/// A server's program, and the user that runs it.
 #[derive(Clone, Debug)]
 pub struct Executable {
     path: PathBuf,
@@ -42,12 +42,12 @@ impl Executable {
         Ok(Executable { path, system, user })
     }
 
-    /// The file.
+    /// Returns the program's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A command that runs it.
+    /// Returns a command that runs it.
     pub fn command(&self) -> Command {
         if let Some(system) = &self.system {
             return system.command(self.user.as_ref(), &self.path);
@@ -59,7 +59,7 @@ impl Executable {
         command
     }
 
-    /// Where it comes from.
+    /// Returns where it comes from.
     pub(super) fn source(&self) -> Source {
         match self.system {
             None => Source::Program(self.path.clone()),
@@ -67,13 +67,17 @@ impl Executable {
         }
     }
 
-    /// Where it finds temporary folders.
+    /// Returns the folder in which it finds temporary folders.
     pub(super) fn temporary(&self) -> PathBuf {
         self.system.as_ref().map_or_else(std::env::temp_dir, System::temporary)
     }
 
-    /// Another program of the same installation: `initdb` beside `postgres`, also where that is a link to it, and what
-    /// is in `bin` for a server in `sbin`.
+    /// Returns another program of the same installation: `initdb` beside `postgres`, even if that is a link; or what is
+    /// in `bin` for a server in `sbin`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such program.
     pub fn sibling(&self, name: &str) -> io::Result<Executable> {
         let path = self.path.canonicalize()?;
         let bin = path.parent().and_then(Path::parent).map(|prefix| prefix.join("bin").join(name));
@@ -87,7 +91,7 @@ impl Executable {
         }
     }
 
-    /// Gives a file or a folder of ours to whoever runs it.
+    /// Gives a file or a folder of ours to the user that runs it.
     pub(super) fn give(&self, path: &Path) -> io::Result<()> {
         self.user.as_ref().map_or(Ok(()), |user| user.owns(path))
     }

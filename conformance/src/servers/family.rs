@@ -1,7 +1,7 @@
-//! A server's process together with those that it has forked.
+//! A server's process together with the processes that it has forked.
 //!
-//! PostgreSQL serves each connection in a process of its own, each in a process group of its own: signals to the
-//! server's process or to its group don't reach them.
+//! PostgreSQL serves each connection with a separate process in a separate process group. Signals to the server's
+//! process or to its group don't reach these.
 
 use std::io;
 use std::process::Command;
@@ -15,10 +15,10 @@ use super::kin::{self, State};
 use super::process::{Ended, Process};
 use super::product::Farewell;
 
-/// How long signals may take to have their effect.
+/// How long signals may take to have an effect.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A server's process and its children. Dropping it kills all.
+/// A server's process and its children. Dropping it kills all of them.
 #[derive(Debug)]
 pub(super) struct Family {
     parent: Process,
@@ -31,19 +31,19 @@ impl Family {
         Ok(Family { parent: Process::spawn(command)?, paused: Mutex::default() })
     }
 
-    /// The id of the server's process.
+    /// Returns the id of the server's process.
     pub(super) fn id(&self) -> u32 {
         self.parent.id()
     }
 
-    /// Kills all (-9), and waits until they are dead.
+    /// Kills all of them (-9), and waits until they are dead.
     pub(super) fn kill(&self) -> io::Result<()> {
         let children = self.kill_children();
         self.parent.kill()?;
         children
     }
 
-    /// Asks the server to end, and waits for that until `limit`.
+    /// Asks the server to end, and waits for that for at most `limit`.
     pub(super) fn stop(&self, by: Farewell, limit: Duration) -> io::Result<Ended> {
         let signal = match by {
             Farewell::Terminate => Signal::TERM,
@@ -52,11 +52,11 @@ impl Family {
         self.parent.ask_to_end(signal, limit)
     }
 
-    /// Stops all (SIGSTOP), and waits until they stand still.
+    /// Stops all of them (SIGSTOP), and waits until they are stopped.
     pub(super) fn pause(&self) -> io::Result<()> {
         let mut paused = self.paused();
         self.parent.pause()?;
-        // From here on none is forked, and none that ends is reaped: their ids stay theirs.
+        // From here on no child is forked, and no child that ends is reaped, so their ids stay valid.
         *paused = kin::children(self.parent.pid())?;
         for child in &*paused {
             signal(*child, Signal::STOP)?;
@@ -64,7 +64,7 @@ impl Family {
         settle(&paused, |state| state.is_stopped() || state.is_dead())
     }
 
-    /// Lets all go on (SIGCONT).
+    /// Lets all of them continue (SIGCONT).
     pub(super) fn resume(&self) -> io::Result<()> {
         for child in self.paused().drain(..) {
             signal(child, Signal::CONT)?;
@@ -72,12 +72,12 @@ impl Family {
         self.parent.resume()
     }
 
-    /// How the server ended; `None` if it runs.
+    /// Returns how the server ended; `None` if it runs.
     pub(super) fn ended(&self) -> io::Result<Option<Ended>> {
         self.parent.ended()
     }
 
-    /// While the server is stopped: it could mourn them, or have others.
+    /// Kills the children while the server is stopped. Otherwise it could react to their end, or start others.
     fn kill_children(&self) -> io::Result<()> {
         self.parent.pause()?;
         let children = kin::children(self.parent.pid())?;
@@ -94,12 +94,12 @@ impl Family {
 
 impl Drop for Family {
     fn drop(&mut self) {
-        // It can't fail in a way that something could be done about; the parent kills itself.
+        // Nothing can be done about an error. The parent's own drop kills it.
         let _ = self.kill();
     }
 }
 
-/// Sends a signal; who has ended needs none.
+/// Sends a signal. A process that has ended needs none.
 fn signal(to: Pid, signal: Signal) -> io::Result<()> {
     match kill_process(to, signal) {
         Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -107,7 +107,7 @@ fn signal(to: Pid, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// Waits until each is in such a state.
+/// Waits until each process is in such a state.
 fn settle(processes: &[Pid], such: impl Fn(State) -> bool) -> io::Result<()> {
     let start = Instant::now();
     for process in processes {

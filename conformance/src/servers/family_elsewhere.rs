@@ -1,4 +1,4 @@
-//! Where there is no Unix, no server is started.
+//! Replaces server processes where there is no Unix. No server is started.
 
 use std::io;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::process::{Ended, Process};
 use super::product::Farewell;
 
-/// There is none.
+/// A server's process, which cannot exist here.
 #[derive(Debug)]
 pub(super) enum Family {}
 

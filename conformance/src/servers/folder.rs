@@ -1,4 +1,4 @@
-//! A temporary folder that is gone when its owner is, however that ends.
+//! A temporary folder that is removed when its owner ends, however it ends.
 
 use std::fs;
 use std::io;
@@ -16,19 +16,19 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// A fresh one.
+    /// Makes a new one.
     pub(super) fn new() -> io::Result<Folder> {
         Folder::new_in(&std::env::temp_dir())
     }
 
-    /// A fresh one there. Its path is short: Unix sockets have room for about a hundred bytes.
+    /// Makes a new one in `parent`. Its path is short, because Unix sockets have room for about a hundred bytes.
     pub(super) fn new_in(parent: &Path) -> io::Result<Folder> {
         let dir = tempfile::Builder::new().prefix("lock-").tempdir_in(parent)?;
         let last_will = LastWill::remove(dir.path())?;
         Ok(Folder { dir, _last_will: last_will })
     }
 
-    /// Removes all that is in it.
+    /// Removes everything in it.
     pub(super) fn clear(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.path())? {
             let entry = entry?;

@@ -1,4 +1,4 @@
-//! The program `lock` as a process that holds a lock, and can be killed and stopped like any other.
+//! The program `lock` as a process that holds a lock. It can be killed and stopped like any other process.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -20,7 +20,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// The one that `LOCK_BIN` names, else the one beside the running test program (`target/debug/lock`).
+    /// Finds the program: the one that `LOCK_BIN` names, otherwise the one beside the running test program
+    /// (`target/debug/lock`).
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or `LOCK_BIN` names no file.
     pub fn find() -> Result<Program, Absence> {
         if cfg!(not(unix)) {
             return Err(Absence::NotRun("holders are started on Unix only".to_owned()));
@@ -34,17 +39,21 @@ impl Program {
         beside.map(Program::at).ok_or_else(|| Absence::NotRun(why.to_owned()))
     }
 
-    /// The one in this file.
+    /// Returns the program with this path.
     pub fn at(path: impl Into<PathBuf>) -> Program {
         Program { path: path.into(), time_zone: None }
     }
 
-    /// The same where the clocks say something else: `<+14>-14`, as POSIX writes the value of `TZ`.
+    /// Returns the same program in a time zone, as POSIX writes the value of `TZ`: `<+14>-14`.
     pub fn in_time_zone(self, time_zone: &'static str) -> Program {
         Program { time_zone: Some(time_zone), ..self }
     }
 
     /// Starts `lock run`.
+    ///
+    /// # Errors
+    ///
+    /// If the process can't be started.
     pub fn run(&self, command: &Command<'_>) -> io::Result<Holder> {
         let mut lock = std::process::Command::new(&self.path);
         lock.envs(self.time_zone.map(|time_zone| ("TZ", time_zone)));
@@ -60,7 +69,7 @@ impl Program {
     }
 }
 
-/// Test programs stand in `target/debug/deps`, examples in `target/debug/examples`, programs in `target/debug`.
+/// Test programs are in `target/debug/deps`, examples in `target/debug/examples`, other programs in `target/debug`.
 fn beside_this_program() -> Option<PathBuf> {
     let this = std::env::current_exe().ok()?;
     let folder = this.parent()?;
@@ -73,14 +82,14 @@ fn millis(duration: Duration) -> String {
     format!("{}ms", duration.as_millis())
 }
 
-/// What `lock run` is told.
+/// The arguments of `lock run`.
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
     /// The server's URL.
     pub on: &'a str,
     /// The lock's name.
     pub name: &'a str,
-    /// The lease.
+    /// The ttl of the lease.
     pub ttl: Duration,
     /// Whether it waits for the lock.
     pub wait: Wait,
@@ -109,7 +118,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Starts something else that holds locks and prints lines.
+    /// Starts another program that holds locks and prints lines.
     pub(crate) fn spawn(mut lock: std::process::Command) -> io::Result<Holder> {
         lock.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Process::spawn(&mut lock)?;
@@ -119,26 +128,29 @@ impl Holder {
         let mut err = child.stderr.take().expect("stderr was asked for as a pipe");
         let (lines, stdout) = channel();
         thread::spawn(move || {
-            // Ends with the pipe, or with the holder that nobody listens to any more.
+            // The thread ends with the pipe, or when the holder that receives the lines is dropped.
             BufReader::new(out).lines().map_while(Result::ok).try_for_each(|line| lines.send(line))
         });
         let (text, stderr) = channel();
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What came before an error is still worth showing.
+            // The output before an error is still worth showing.
             let _ = err.read_to_end(&mut bytes);
             text.send(String::from_utf8_lossy(&bytes).into_owned())
         });
         Ok(Holder { process, stdin, stdout, stderr })
     }
 
-    /// Its process: to be killed (-9), paused, resumed, asked to end, waited for.
+    /// Returns its process, which can be killed (-9), paused, resumed, asked to end, and waited for.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// The next line that the command prints: how a case learns that the lock is held. An error after the `limit`, and
-    /// when there will be none.
+    /// Returns the next line that the command prints. A case learns in this way that the lock is held.
+    ///
+    /// # Errors
+    ///
+    /// If there is no line within `limit`, or if there will be none.
     pub fn line(&self, limit: Duration) -> io::Result<String> {
         self.stdout.recv_timeout(limit).map_err(|error| match error {
             RecvTimeoutError::Timeout => {
@@ -148,19 +160,27 @@ impl Holder {
         })
     }
 
-    /// What the command prints when it is told this line: how a case learns that it has not been ended. Its lock has
-    /// not been released then.
+    /// Sends the command this line, and returns what it prints then. A case learns in this way that the command has not
+    /// been ended: its lock has not been released then.
+    ///
+    /// # Errors
+    ///
+    /// If the command reads no more, or as in [`line`](Self::line).
     pub fn answer_to(&mut self, line: &str, limit: Duration) -> io::Result<String> {
         self.tell(line)?;
         self.line(limit)
     }
 
-    /// Writes this line to the command, which need not be there any more.
+    /// Writes this line to the command, which may have ended.
     pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.stdin, "{line}")
     }
 
-    /// Waits until it has ended and everything it started has closed its output.
+    /// Waits until it has ended and everything that it started has closed its output.
+    ///
+    /// # Errors
+    ///
+    /// If that takes longer than `limit`.
     pub fn finish(self, limit: Duration) -> io::Result<Finished> {
         let deadline = Instant::now() + limit;
         let left = || deadline.saturating_duration_since(Instant::now());
@@ -178,10 +198,10 @@ impl Holder {
     }
 }
 
-/// What is left of a holder.
+/// The result of a holder that has ended.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// How it ended: 75 if the lock was not acquired, 74 if it was lost, else as the command did.
+    /// How it ended: 75 if the lock was not acquired, 74 if it was lost, otherwise as the command did.
     pub ended: Ended,
     /// The lines of its standard output that had not been read.
     pub stdout: Vec<String>,

@@ -1,7 +1,9 @@
-//! Hosts on this machine, each with a network of its own, which can be cut off from each other while clients reach all.
+//! Hosts on this machine, each with its own network. They can be cut off from each other while clients still reach all
+//! of them.
 //!
-//! Each is a network namespace that nothing keeps but its processes: whatever ends the tests ends the network with them.
-//! Two cables lead to it: one from here, for clients, and one to a switch with all the others, for its peers.
+//! Each host is a network namespace that exists only as long as its processes, so whatever ends the tests ends the
+//! network, too. Two virtual cables lead to each host: one from this machine, for clients, and one to a switch that
+//! connects all hosts.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -25,7 +27,7 @@ pub struct Network {
     _switch: Namespace,
 }
 
-/// One of them.
+/// One of the hosts of a [`Network`].
 #[derive(Debug)]
 pub struct Host {
     namespace: Namespace,
@@ -38,33 +40,39 @@ pub struct Host {
 struct Namespace(Process);
 
 impl Network {
-    /// Makes so many hosts. Absent where that takes rights or programs that are not there.
+    /// Makes this many hosts.
+    ///
+    /// # Errors
+    ///
+    /// If rights or programs that this needs are missing, or if a network can't be made.
     pub fn of(hosts: u8) -> Result<Network, Absence> {
         let required = Requirement::from_env()?;
         if !rustix::process::geteuid().is_root() {
-            return Err(required.absent(NETWORKS, "networks of a case's own take root"));
+            return Err(required.absent(NETWORKS, "a case's own network needs root"));
         }
         Network::make(hosts).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => required
-                .absent(NETWORKS, "networks of a case's own take ip (of iproute2), unshare and nsenter"),
-            _ => Absence::Failure(format!("no network of a case's own: {e}")),
+            io::ErrorKind::NotFound => {
+                required.absent(NETWORKS, "a case's own network needs ip (of iproute2), unshare and nsenter")
+            }
+            _ => Absence::Failure(format!("the network for a case could not be made: {e}")),
         })
     }
 
-    /// The hosts.
+    /// Returns the hosts.
     pub fn hosts(&self) -> &[Arc<Host>] {
         &self.hosts
     }
 
     fn make(hosts: u8) -> io::Result<Network> {
-        // Started by nsenter, it would be missed in other words.
+        // If `ip` were missing, `nsenter` would report that in other words.
         ip("-V")?;
         let switch = Namespace::new()?;
         switch.ip("link add switch type bridge")?;
         switch.ip("link set switch up")?;
         let mut tries = 0;
         loop {
-            // Of those that are meant for tests of networks, and so are nobody's. Others may be testing.
+            // The addresses are from the range that is reserved for tests of networks. Other tests may use it at the
+            // same time.
             let [net, ..] = RandomState::new().hash_one(std::process::id()).to_ne_bytes();
             let made: io::Result<_> = (1..=hosts).map(|n| Host::new(&switch, net, n).map(Arc::new)).collect();
             tries += 1;
@@ -78,13 +86,13 @@ impl Network {
 }
 
 impl Host {
-    /// Its `n` is from 1 to 60. `AlreadyExists` if another has this number in this net.
+    /// Makes host `n`, which is from 1 to 60. Returns `AlreadyExists` if another host has this number in this net.
     fn new(switch: &Namespace, net: u8, n: u8) -> io::Result<Host> {
         let namespace = Namespace::new()?;
         let (of_it, of_switch) = (namespace.0.id(), switch.0.id());
         let peers = Ipv4Addr::new(198, 19, net, n);
         let [ours, clients] = [1, 2].map(|end| Ipv4Addr::new(198, 18, net, 4 * n + end));
-        // Of this name there is one on this machine: that is how others are kept off the net.
+        // A name can exist once on this machine. This keeps other tests away from the net.
         let (cable, port) = (format!("lock{net}-{n}"), format!("port{net}-{n}"));
         ip(&format!("link add {cable} type veth peer name clients netns {of_it}"))?;
         ip(&format!("address add {ours}/30 dev {cable}"))?;
@@ -99,27 +107,35 @@ impl Host {
         Ok(Host { namespace, clients, peers })
     }
 
-    /// Where clients find it.
+    /// Returns the address at which clients find the host.
     pub fn clients(&self) -> Ipv4Addr {
         self.clients
     }
 
-    /// Where its peers find it.
+    /// Returns the address at which its peers find the host.
     pub fn peers(&self) -> Ipv4Addr {
         self.peers
     }
 
-    /// Pulls the cable to its peers: what is sent between them is lost, both ways. Clients reach it as before.
+    /// Cuts the connection to its peers: what is sent between them is lost, both ways. Clients reach it as before.
+    ///
+    /// # Errors
+    ///
+    /// If `ip` fails.
     pub fn cut_off(&self) -> io::Result<()> {
         self.namespace.ip("link set peers down")
     }
 
-    /// Plugs it in again.
+    /// Restores the connection to its peers.
+    ///
+    /// # Errors
+    ///
+    /// If `ip` fails.
     pub fn reconnect(&self) -> io::Result<()> {
         self.namespace.ip("link set peers up")
     }
 
-    /// The command that runs there what `command` would run here.
+    /// Returns a command that runs on this host what `command` would run here.
     pub(super) fn command(&self, command: &Command) -> Command {
         let mut there = self.namespace.command();
         there.arg(command.get_program()).args(command.get_args());
@@ -145,14 +161,14 @@ impl Namespace {
         let deadline = Instant::now() + LIMIT;
         while std::fs::read_link(format!("/proc/{}/ns/net", process.id()))? == here {
             if process.ended()?.is_some() || Instant::now() >= deadline {
-                return Err(io::Error::other("unshare --net makes no namespace"));
+                return Err(io::Error::other("unshare --net has made no namespace"));
             }
             thread::sleep(Duration::from_millis(1));
         }
         Ok(Namespace(process))
     }
 
-    /// What runs the words that are added in it.
+    /// Returns a command that runs, in this namespace, the words that are added to it.
     fn command(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/proc/{}/ns/net", self.0.id()));

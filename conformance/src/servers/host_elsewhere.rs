@@ -1,4 +1,4 @@
-//! Hosts on this machine: there are none where there are no network namespaces.
+//! Replaces the hosts on this machine where there are no network namespaces.
 
 use std::convert::Infallible;
 use std::io;
@@ -8,43 +8,47 @@ use std::sync::Arc;
 
 use super::requirement::Absence;
 
-/// Hosts that are connected with one another.
+/// Hosts that are connected with one another, which cannot exist here.
 #[derive(Debug)]
 pub struct Network(Infallible);
 
-/// One of them.
+/// One of the hosts of a [`Network`].
 #[derive(Debug)]
 pub struct Host(Infallible);
 
 impl Network {
-    /// Always absent.
+    /// Never makes hosts.
+    ///
+    /// # Errors
+    ///
+    /// Always.
     pub fn of(_hosts: u8) -> Result<Network, Absence> {
-        Err(Absence::NotRun("networks of a case's own are made on Linux only".to_owned()))
+        Err(Absence::NotRun("a case's own network can be made on Linux only".to_owned()))
     }
 
-    /// The hosts.
+    /// Returns the hosts.
     pub fn hosts(&self) -> &[Arc<Host>] {
         match self.0 {}
     }
 }
 
 impl Host {
-    /// Where clients find it.
+    /// Returns the address at which clients find the host.
     pub fn clients(&self) -> Ipv4Addr {
         match self.0 {}
     }
 
-    /// Where its peers find it.
+    /// Returns the address at which its peers find the host.
     pub fn peers(&self) -> Ipv4Addr {
         match self.0 {}
     }
 
-    /// Pulls the cable to its peers.
+    /// Cuts the connection to its peers.
     pub fn cut_off(&self) -> io::Result<()> {
         match self.0 {}
     }
 
-    /// Plugs it in again.
+    /// Restores the connection to its peers.
     pub fn reconnect(&self) -> io::Result<()> {
         match self.0 {}
     }

@@ -1,32 +1,32 @@
-//! Which processes another has forked, and how they are.
+//! The child processes of a process, and the state of a process.
 
 use std::io;
 
 use rustix::process::Pid;
 
-/// What a process does, in one letter, as `ps` says it.
+/// The state of a process, as the letter that `ps` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(char);
 
 impl State {
-    /// Gone, or a zombie.
+    /// It has ended, or is a zombie.
     pub(super) fn is_dead(self) -> bool {
         matches!(self.0, 'Z' | 'X')
     }
 
-    /// Stopped by a signal.
+    /// It is stopped by a signal.
     pub(super) fn is_stopped(self) -> bool {
         self.0 == 'T'
     }
 }
 
-/// The children of a process.
+/// Returns the children of a process.
 pub(super) fn children(of: Pid) -> io::Result<Vec<Pid>> {
     let kin = all()?.into_iter().filter(|process| process.parent == of.as_raw_nonzero().get());
     Ok(kin.filter_map(|process| Pid::from_raw(process.id)).collect())
 }
 
-/// What a process does; dead if there is none.
+/// Returns the state of a process; dead if there is none.
 pub(super) fn state(of: Pid) -> io::Result<State> {
     Ok(one(of)?.map_or(State('X'), |process| process.state))
 }
@@ -51,13 +51,13 @@ fn all() -> io::Result<Vec<Entry>> {
 #[cfg(target_os = "linux")]
 fn one(id: Pid) -> io::Result<Option<Entry>> {
     let id = id.as_raw_nonzero().get();
-    // Whatever can't be read has ended: it is there for everybody to read.
+    // A file that can't be read belongs to a process that has ended: every user may read it.
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return Ok(None) };
-    // Its name is in parentheses, and may hold some.
+    // The process's name is in parentheses, and may contain some.
     let mut fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
     let (state, parent) = (fields.next(), fields.next());
     let entry = || Some(Entry { id, parent: parent?.parse().ok()?, state: State(state?.chars().next()?) });
-    let unknown = || io::Error::other(format!("/proc/{id}/stat makes no sense: {stat}"));
+    let unknown = || io::Error::other(format!("/proc/{id}/stat has an unknown form: {stat}"));
     entry().map(Some).ok_or_else(unknown)
 }
 

@@ -1,23 +1,23 @@
 //! Real servers for the suite and the benchmarks, and real processes that hold locks on them.
 //!
-//! A server comes from the first of these that there is:
+//! A server comes from the first of these sources that has one:
 //!
-//! 1. what the environment names: a URL (`LOCK_TEST_REDIS=redis://…`), which is somebody else's server and never hurt,
-//!    or a container image (`LOCK_TEST_REDIS=docker:redis:7.4`);
+//! 1. what the environment names: a URL (`LOCK_TEST_REDIS=redis://…`), which is a server of other people and is never
+//!    stopped or configured, or a container image (`LOCK_TEST_REDIS=docker:redis:7.4`);
 //! 2. a program on the `PATH` (`redis-server`, `valkey-server`), started in a temporary folder on a free loopback port;
-//! 3. for some, a program of another system in a folder, started likewise under chroot;
-//! 4. for some, a container of the product's official image: with the feature `docker`, where a Docker daemon answers
+//! 3. for some products, a program of another system in a folder, started in the same way under chroot;
+//! 4. for some products, a container of the official image: with the feature `docker`, where a Docker daemon answers
 //!    and has the image.
 //!
-//! What is not there is an [`Absence`]: cases that need it are *not run*, unless `LOCK_TEST_REQUIRE=redis,…` names
-//! it: then they fail. Only an [`Owned`] server, started here from a program, can be killed, stopped and paused, so a
-//! case that needs this takes an `Owned`.
+//! What is missing is an [`Absence`]: cases that need it are *not run*. If `LOCK_TEST_REQUIRE=redis,…` names it, they
+//! fail. Only an [`Owned`] server, which was started here from a program, can be killed, stopped and paused, so a case
+//! that needs this takes an `Owned`.
 //!
-//! Calls block, for a fraction of a second as a rule; asynchronous cases that need their thread meanwhile call them in
-//! `spawn_blocking`. No program outlives the process that started it, however that ends (on Unix; elsewhere none is
-//! started at all, and servers come from URLs or containers). A container does, if that process is killed.
+//! Calls block, usually for a fraction of a second. Asynchronous cases that need their thread meanwhile call them in
+//! `spawn_blocking`. No program outlives the process that started it, however that process ends (on Unix; elsewhere no
+//! program is started, and servers come from URLs or containers). A container outlives that process if it is killed.
 //!
-//! A further product is one file with a [`Product`], and one entry in [`catalogue`].
+//! A further product needs one file with a [`Product`], and one entry in [`catalogue`].
 
 pub mod catalogue;
 #[cfg(feature = "certificates")]
@@ -102,24 +102,32 @@ pub use zookeeper::{Ensemble, ZooKeeper};
 
 /// A running server.
 ///
-/// Displayed, it says in one line what it is and where it comes from, never a password.
+/// Its `Display` says in one line what it is and where it comes from, never a password.
 #[derive(Debug)]
 pub enum Server {
-    /// Somebody else's, from a URL in the environment.
+    /// A server of other people, from a URL in the environment.
     Given(Given),
     /// Started here.
     Owned(Box<Owned>),
-    /// Started here in a container. It is treated as somebody else's.
+    /// Started here in a container. It is treated like a server of other people.
     Contained(Box<Contained>),
 }
 
 impl Server {
-    /// The one that the environment names, else one started with default settings.
+    /// Returns the server that the environment names, otherwise starts one with default settings.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if there is none.
     pub fn find(product: &'static dyn Product) -> Result<Server, Absence> {
         Server::find_or_start(product, &Settings::default())
     }
 
-    /// The one that the environment names, else one started with these settings.
+    /// Returns the server that the environment names, otherwise starts one with these settings.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if there is none.
     pub fn find_or_start(product: &'static dyn Product, settings: &Settings) -> Result<Server, Absence> {
         match value(product) {
             Some(value) => Server::named(product, &value, settings),
@@ -127,7 +135,7 @@ impl Server {
         }
     }
 
-    /// The one of the environment variable's value. It is wanted: that it isn't there is a failure.
+    /// Returns the server that the environment variable names. It is required: if it is missing, that is a failure.
     fn named(product: &'static dyn Product, value: &str, settings: &Settings) -> Result<Server, Absence> {
         let variable = product.listing().variable;
         let wrong = |why| Absence::Failure(format!("{variable} names a container image, but {why}"));
@@ -141,7 +149,7 @@ impl Server {
         }
     }
 
-    /// One started here: from a program, or from an image if there is none.
+    /// Starts a server from a program, or from an image if there is no program.
     fn start(product: &'static dyn Product, settings: &Settings) -> Result<Server, Absence> {
         let required = Requirement::from_env()?;
         let lack = match Owned::from_program(product, settings) {
@@ -158,7 +166,7 @@ impl Server {
         Err(required.judge(product.listing(), lack))
     }
 
-    /// Where clients connect. It may hold a password.
+    /// Returns the URL at which clients connect. It may contain a password.
     pub fn url(&self) -> &str {
         match self {
             Server::Given(given) => &given.url,
@@ -167,7 +175,7 @@ impl Server {
         }
     }
 
-    /// The server if it was started here from a program, and so may be hurt.
+    /// Returns the server if it was started here from a program, so that cases may kill and stop it.
     pub fn owned(&self) -> Option<&Owned> {
         match self {
             Server::Given(_) | Server::Contained(_) => None,
@@ -175,7 +183,7 @@ impl Server {
         }
     }
 
-    /// What the product calls itself, and its version.
+    /// Returns the product's name and version, as the server tells them.
     pub fn version(&self) -> &str {
         match self {
             Server::Given(given) => &given.version,
@@ -184,7 +192,7 @@ impl Server {
         }
     }
 
-    /// Where it comes from.
+    /// Returns where it comes from.
     pub fn source(&self) -> Source {
         match self {
             Server::Given(given) => given.source.clone(),
@@ -232,12 +240,12 @@ impl fmt::Display for Source {
     }
 }
 
-/// What the product's environment variable says, if it says anything.
+/// Returns the value of the product's environment variable, if it has one.
 fn value(product: &dyn Product) -> Option<String> {
     std::env::var(product.listing().variable).ok().filter(|value| !value.is_empty())
 }
 
-/// Somebody else's server.
+/// A server of other people.
 pub struct Given {
     url: String,
     version: String,
@@ -245,7 +253,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// The server of that URL, which the product's environment variable holds; it must answer.
+    /// Returns the server of that URL, which is the value of the product's environment variable. It must answer.
     fn new(product: &dyn Product, url: &str) -> Result<Given, Absence> {
         let variable = product.listing().variable;
         match product.greet(url) {
@@ -260,7 +268,7 @@ impl Given {
 }
 
 impl fmt::Debug for Given {
-    /// Without the URL, which may hold a password.
+    /// Leaves out the URL, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Given")
             .field("version", &self.version)

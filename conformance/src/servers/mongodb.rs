@@ -18,7 +18,7 @@ use super::product::{Place, Product};
 pub use set::ReplicaSet;
 use wire::Document;
 
-/// A replica set with one member, which has all that a set has but other members.
+/// A replica set with one member, which has everything that a set has, except other members.
 #[derive(Debug)]
 pub struct MongoDb;
 
@@ -26,9 +26,9 @@ pub struct MongoDb;
 #[derive(Debug)]
 pub struct StandaloneMongoDb;
 
-/// The set's name.
+/// The replica set's name.
 const SET: &str = "locks";
-/// How long an election may take: the old primary has to be missed first.
+/// How long an election may take. The members have to notice first that the old primary is missing.
 const ELECTION: Duration = Duration::from_secs(30);
 /// How long a server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ impl Product for MongoDb {
         greet(url)
     }
 
-    /// A set of one elects itself.
+    /// Makes a set of this server. A set of one elects itself.
     fn started(&self, place: &Place) -> io::Result<()> {
         let mut stream = connect_for(&own_url(place), ELECTION)?;
         let deadline = Instant::now() + ELECTION;
@@ -112,16 +112,17 @@ impl Product for StandaloneMongoDb {
     }
 }
 
-/// Both keep a journal, which locks ask to be written before each answer: there is no server without persistence.
+/// Returns the command that both kinds of servers share. Both keep a journal, which locks require to be written before
+/// each answer, so there is no server without persistence.
 fn command(program: &Executable, place: &Place, settings: &Settings) -> Command {
     let mut command = program.command();
     command.args(["--port", &place.port.to_string(), "--bind_ip", "127.0.0.1"]);
     command.arg("--dbpath").arg(data(place)).arg("--unixSocketPrefix").arg(&place.folder);
     command.args(["--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64"]);
-    // Fail points, with which cases make a server refuse what it would not refuse by itself.
+    // For fail points, with which cases make a server refuse what it would not refuse by itself.
     command.args(["--setParameter", "enableTestCommands=1"]);
     command.args(["--setParameter", "diagnosticDataCollectionEnabled=false"]);
-    // What is to be forgotten goes within a second or two, instead of a minute.
+    // Expired documents are removed within a second or two, instead of a minute.
     command.args(["--setParameter", "ttlMonitorSleepSecs=1"]);
     command.args(&settings.args);
     if let Some(libraries) = libraries(program.path()) {
@@ -130,7 +131,7 @@ fn command(program: &Executable, place: &Place, settings: &Settings) -> Command 
     command
 }
 
-/// The libraries that were installed beside the program, before those that the system has.
+/// Returns the path of libraries that were installed beside the program, followed by the system's own.
 fn libraries(program: &Path) -> Option<OsString> {
     let beside = program.parent()?.parent()?.join("lib");
     if !beside.join("libcrypto.so.1.1").exists() {
@@ -149,7 +150,8 @@ fn socket(place: &Place) -> PathBuf {
     place.folder.join(format!("mongodb-{}.sock", place.port))
 }
 
-/// Its socket stands in its folder: nobody else serves it. Not a URL of MongoDB's: only we read it.
+/// The socket is in the server's folder, so no other server can answer there. MongoDB has no such URL; only this module
+/// reads it.
 fn own_url(place: &Place) -> String {
     format!("unix://{}", socket(place).display())
 }
@@ -166,12 +168,12 @@ fn connect(url: &str) -> io::Result<Box<dyn Stream>> {
     connect_for(url, PATIENCE)
 }
 
-/// A connection whose answers may take as long as `patience`.
+/// Opens a connection whose answers may take as long as `patience`.
 fn connect_for(url: &str, patience: Duration) -> io::Result<Box<dyn Stream>> {
     if let Some(path) = url.strip_prefix("unix://") {
         return connect_to_socket(Path::new(path), patience);
     }
-    let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("no URL of MongoDB's"))?;
+    let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("this is not a URL for MongoDB"))?;
     let hosts = rest.split(['/', '?']).next().unwrap_or(rest);
     let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
     let mut refused = io::Error::other("the URL names no host");
@@ -216,7 +218,8 @@ fn time(url: &str) -> io::Result<SystemTime> {
     Ok(UNIX_EPOCH + Duration::from_millis(millis))
 }
 
-/// Makes a replica set of the servers at these ports. Its elections are quick, so that cases with a failover are.
+/// Makes a replica set of the servers at these ports. Its elections are quick, so that cases with a failover are quick,
+/// too.
 fn initiate(stream: &mut impl Stream, ports: &[u16]) -> io::Result<()> {
     let members = ports
         .iter()
@@ -229,7 +232,7 @@ fn initiate(stream: &mut impl Stream, ports: &[u16]) -> io::Result<()> {
         .with("members", Document::list(members))
         .with("settings", settings);
     match wire::ask(stream, Document::default().with("replSetInitiate", config)) {
-        // It is one already, and still reads what it was.
+        // It is a replica set already, and still reads its old configuration.
         Err(e) if e.to_string().contains("(23)") => Ok(()),
         answer => answer.map(drop),
     }

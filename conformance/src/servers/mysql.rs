@@ -1,4 +1,4 @@
-//! MySQL, and MariaDB, which speaks alike but is made and set differently.
+//! MySQL, and MariaDB, which has the same protocol but is set up and configured differently.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use super::owned::{Persistence, Settings};
 use super::product::{Place, Product};
 use super::{sql, template};
 
-/// The user, who may do all and needs no password on this machine.
+/// The user, which has all rights and needs no password on this machine.
 const USER: &str = "lock";
 /// The database that the URL names.
 const DATABASE: &str = "locks";
@@ -76,7 +76,7 @@ impl Product for MySql {
         format!("mysql://{USER}@localhost/{DATABASE}?ssl-mode=disabled&socket={folder}/mysql.sock")
     }
 
-    /// As root: another user would need a password, and may do too little.
+    /// Connects as root: another user would need a password, and would have too few rights.
     fn image(&self, settings: &Settings) -> Option<Image> {
         let (name, environment): (_, &[_]) = match self {
             MySql::MySql => {
@@ -104,7 +104,7 @@ impl Product for MySql {
 }
 
 impl MySql {
-    /// Makes the data folder, and has these statements done in it.
+    /// Makes the data folder, and runs these statements in it.
     fn initialize(&self, program: &Executable, data: &Path, statements: &Path) -> io::Result<()> {
         let mut command = match self {
             MySql::MySql => {
@@ -120,15 +120,15 @@ impl MySql {
                 command
             }
         };
-        // It is copied before anybody relies on it: nothing has to reach the disk.
+        // The folder is copied before any server relies on it, so nothing has to reach the disk.
         command.args(self.storage()).arg("--innodb-flush-method=nosync");
-        // Two that run at a time would take each other's files in /tmp.
+        // Two servers that run at a time would take each other's files in /tmp.
         let temporary = data.parent().unwrap_or(data).display();
         command.arg(format!("--datadir={}", data.display())).arg(format!("--tmpdir={temporary}"));
         template::run(command.current_dir("/"))
     }
 
-    /// The same when the folder is made and when it is served: small, so that a copy costs little.
+    /// The same options for making the folder and for serving it. The files are small, so that a copy costs little.
     fn storage(&self) -> &'static [&'static str] {
         match self {
             MySql::MySql => &[
@@ -147,7 +147,7 @@ impl MySql {
     }
 }
 
-/// What is set alike wherever it runs.
+/// Returns the options that are the same wherever it runs.
 fn arguments(settings: &Settings) -> Vec<String> {
     let persistence: &[&str] = match settings.persistence {
         Persistence::EveryWrite => &["--innodb-flush-log-at-trx-commit=1"],
@@ -158,16 +158,16 @@ fn arguments(settings: &Settings) -> Vec<String> {
     set.map(|&argument| argument.to_owned()).chain(settings.args.iter().cloned()).collect()
 }
 
-/// The user comes twice: `%` is everywhere but `localhost`, which stands for the socket.
+/// Creates the user twice: `%` stands for every host except `localhost`, which stands for the socket.
 fn first_statements() -> String {
     let user = |host| {
         format!("CREATE USER '{USER}'@'{host}';\nGRANT ALL ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;\n")
     };
-    // They are done by a server that has not read its users yet.
+    // A server runs these before it has read its users.
     format!("FLUSH PRIVILEGES;\nCREATE DATABASE {DATABASE};\n{}{}", user("%"), user("localhost"))
 }
 
-/// `mariadb 10.11.19`, from what the server calls its version.
+/// Returns `mariadb 10.11.19`, from what the server calls its version.
 fn name(version: &str) -> String {
     let product = if version.contains("MariaDB") { "mariadb" } else { "mysql" };
     format!("{product} {}", version.split('-').next().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! A server that was started here, and so may be hurt.
+//! A server that was started here, and so can be killed, stopped and restarted.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -42,7 +42,7 @@ pub enum Clock {
     /// The machine's.
     #[default]
     Machines,
-    /// One of its own, which starts as the machine's and can be [set](Owned::step_clock).
+    /// A clock of its own, which starts with the machine's time and can be [set](Owned::step_clock).
     Own,
 }
 
@@ -55,10 +55,10 @@ pub struct Settings {
     pub clock: Clock,
     /// Further arguments of the program.
     pub args: Vec<String>,
-    /// On which host it runs, if it isn't this one.
+    /// The host on which it runs, if it isn't this one.
     pub host: Option<Arc<Host>>,
-    /// Files that it finds in its data folder, by their names: certificates and their keys, for example. Only the
-    /// server and we can read them.
+    /// Files in its data folder, by their names: certificates and their keys, for example. Only the server and this
+    /// process can read them.
     pub files: Vec<(String, Vec<u8>)>,
 }
 
@@ -69,20 +69,23 @@ pub struct Owned {
     program: Executable,
     settings: Settings,
     place: Place,
-    /// Also while it is down.
+    /// Kept also while the server is down.
     _port: Port,
     url: String,
     version: String,
     clock: Option<WallClock>,
-    // Before the folder: it is dropped first.
+    // Declared before the folder, so that it is dropped first.
     process: Mutex<Option<Family>>,
     folder: Folder,
 }
 
 impl Owned {
-    /// Starts one of its own, and waits until it answers.
+    /// Starts a server, and waits until it answers.
     ///
-    /// Absent too if the environment names a server: that is the one to be tested, and not ours to hurt.
+    /// # Errors
+    ///
+    /// The reason if there is no program, or if it does not start. Also if the environment names a server: that server
+    /// is the one to be tested, and the suite must not stop it.
     pub fn start(product: &'static dyn Product, settings: &Settings) -> Result<Owned, Absence> {
         let listing = product.listing();
         let required = Requirement::from_env()?;
@@ -93,7 +96,7 @@ impl Owned {
         Owned::from_program(product, settings).map_err(|lack| required.judge(listing, lack))
     }
 
-    /// The same, whatever the environment names or requires.
+    /// Starts a server, whatever the environment names or requires.
     pub(super) fn from_program(product: &'static dyn Product, settings: &Settings) -> Result<Owned, Lack> {
         let listing = product.listing();
         let Some(found) = listing.find(&std::env::var_os("PATH").unwrap_or_default()) else {
@@ -137,81 +140,91 @@ impl Owned {
                         folder,
                     });
                 }
-                // Somebody else was faster.
+                // Another process was faster to take the port.
                 Err(_) if TcpStream::connect((place.address, place.port)).is_ok() => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Where clients connect.
+    /// Returns the URL at which clients connect.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where nobody but this server answers.
+    /// Returns the URL at which no other server can answer.
     pub(super) fn own_url(&self) -> String {
         self.product.own_url(&self.place)
     }
 
-    /// Where clients find it, as `host:port`.
+    /// Returns where clients find it, as `host:port`.
     pub fn address(&self) -> String {
         format!("{}:{}", self.place.address, self.place.port)
     }
 
-    /// Its port there.
+    /// Returns its port at that address.
     pub fn port(&self) -> u16 {
         self.place.port
     }
 
-    /// Its Unix socket, where it has one.
+    /// Returns its Unix socket, if it has one.
     pub fn socket(&self) -> Option<PathBuf> {
         self.product.socket(&self.place)
     }
 
-    /// The folder with everything that it writes.
+    /// Returns the folder with everything that it writes.
     pub fn folder(&self) -> &Path {
         &self.place.folder
     }
 
-    /// The folder with its data, and with [files](Settings::files) for it.
+    /// Returns the folder with its data, and with [files](Settings::files) for it.
     pub fn data(&self) -> PathBuf {
         self.product.data(&self.place)
     }
 
-    /// The program that was started.
+    /// Returns the program that was started.
     pub fn program(&self) -> &Executable {
         &self.program
     }
 
-    /// What it calls itself, and its version.
+    /// Returns the product's name and version, as the server tells them.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The id of its process; `None` if it is down.
+    /// Returns the id of its process; `None` if it is down.
     pub fn process_id(&self) -> Option<u32> {
         self.process().as_ref().map(Family::id)
     }
 
-    /// Kills it (-9); returns once it is dead.
+    /// Kills it (-9), and waits until it is dead.
+    ///
+    /// # Errors
+    ///
+    /// If it is down.
     pub fn kill(&self) -> io::Result<()> {
         let process = self.process().take().ok_or_else(is_down)?;
         process.kill()
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Asks it to end, and waits until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// If it is down, or does not end in time.
     pub fn stop(&self) -> io::Result<()> {
         let process = self.process().take().ok_or_else(is_down)?;
         process.stop(self.product.farewell(), LIMIT).map(drop)
     }
 
-    /// Starts it again on the same port with the same settings, killing it first if it runs; returns once it answers.
+    /// Starts it again on the same port with the same settings, and waits until it answers. Kills it first if it runs.
     ///
-    /// `Data::Kept` is an error where nothing was written.
+    /// # Errors
+    ///
+    /// If it does not start, or for `Data::Kept` if it was started without persistence.
     pub fn restart(&self, data: Data) -> io::Result<()> {
         let mut running = self.process();
-        // Dropped, that is killed and reaped, before its successor needs the port.
+        // Dropping it kills and reaps the old process before the new one needs the port.
         *running = None;
         match (data, self.settings.persistence) {
             (Data::Kept, Persistence::EveryWrite) => {}
@@ -229,17 +242,29 @@ impl Owned {
         Ok(())
     }
 
-    /// Stops it in its tracks (SIGSTOP): connections stay open, nothing is answered. Returns once it stands still.
+    /// Stops it (SIGSTOP), and waits until it is stopped: connections stay open, and nothing is answered.
+    ///
+    /// # Errors
+    ///
+    /// If it is down.
     pub fn pause(&self) -> io::Result<()> {
         self.process().as_ref().ok_or_else(is_down)?.pause()
     }
 
-    /// Lets it go on (SIGCONT).
+    /// Lets it continue (SIGCONT).
+    ///
+    /// # Errors
+    ///
+    /// If it is down.
     pub fn resume(&self) -> io::Result<()> {
         self.process().as_ref().ok_or_else(is_down)?.resume()
     }
 
-    /// Sets its clock, from what that says now. An error unless the server, which must run, tells the new time.
+    /// Sets its clock, relative to the time that it shows. The server must run.
+    ///
+    /// # Errors
+    ///
+    /// If its clock is the machine's, or if the server does not tell the new time afterwards.
     pub fn step_clock(&self, step: Step) -> io::Result<()> {
         let clock = self.clock.as_ref().ok_or_else(|| io::Error::other("its clock is the machine's"))?;
         let ask = || self.product.time(&self.product.own_url(&self.place));
@@ -251,7 +276,7 @@ impl Owned {
             Step::Forward(ahead) => before + ahead,
             Step::Back(back) => before - back,
         };
-        // Between the two answers no more can have passed than here.
+        // Not more time can have passed between the two answers than here.
         let latest = earliest + asked.elapsed();
         if (earliest - ROUNDING..=latest + ROUNDING).contains(&after) {
             return Ok(());
@@ -268,7 +293,7 @@ fn is_down() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the server is down")
 }
 
-/// Makes the folder what the server needs before its first start.
+/// Prepares the folder for the server's first start.
 fn prepare(
     product: &'static dyn Product,
     program: &Executable,
@@ -336,7 +361,7 @@ fn spawn(
     }
 }
 
-/// The last lines of what a program said, in one.
+/// Returns the last lines of what a program printed, in one line.
 pub(super) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(4)..].join(" | ")

@@ -1,4 +1,4 @@
-//! PgBouncer before a PostgreSQL that was started here: its clients share connections, one transaction at a time.
+//! PgBouncer in front of a PostgreSQL that was started here. Its clients share connections, one transaction at a time.
 
 use std::fs;
 use std::io;
@@ -19,15 +19,20 @@ use super::sql;
 /// PgBouncer, one process that pools by transaction.
 #[derive(Debug)]
 pub struct PgBouncer {
-    /// The server's Unix socket, as its own parameters have it.
+    /// The server's Unix socket, in PgBouncer's own parameters.
     server: String,
 }
 
 impl PgBouncer {
-    /// Starts one before this PostgreSQL. The `args` are lines for the end of its file of settings.
+    /// Starts PgBouncer in front of this PostgreSQL. The `args` are lines for the end of its configuration file.
+    ///
+    /// # Errors
+    ///
+    /// If it is missing or does not start.
     pub fn before(postgres: &Owned, settings: &Settings) -> Result<Owned, Absence> {
         let server = format!("host={} port={}", postgres.folder().display(), postgres.port());
-        // All that starts servers takes products that live as long as the process; one for a test is not much.
+        // A server is started with a product that lives as long as the process. One product for each test is not much
+        // to leak.
         Owned::start(Box::leak(Box::new(PgBouncer { server })), settings)
     }
 
@@ -35,7 +40,7 @@ impl PgBouncer {
         let Place { folder, port, .. } = place;
         let folder = folder.display();
         let further = settings.args.join("\n");
-        // Parameters that clients send and it can't keep apart are an error unless they are named here.
+        // PgBouncer refuses parameters of clients that it can't keep apart, unless they are named here.
         format!(
             "[databases]\n\
              {DATABASE} = {server} dbname={DATABASE}\n\
@@ -87,7 +92,7 @@ impl Product for PgBouncer {
         format!("postgres://{USER}@localhost:{port}/{DATABASE}?host={folder}")
     }
 
-    /// At its own console, which is a database of this name.
+    /// Asks at PgBouncer's own console, which is a database of this name.
     fn greet(&self, url: &str) -> io::Result<String> {
         let version: String = sql::ask(async {
             let console = url.parse::<PgConnectOptions>()?.database("pgbouncer");

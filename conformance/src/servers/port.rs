@@ -5,25 +5,30 @@ use std::hash::BuildHasher;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 
-/// A TCP port on which nobody listens, and which no other test on this machine is given for as long as this is kept:
-/// while a server is not up yet, or down, its port is as free as any other.
+/// A TCP port on which no process listens, and which no other test on this machine gets as long as this is kept.
+/// Without this, the port of a server that is not up yet, or is down, would be free for other tests.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// Says so to other processes, and ends with this one. No server that we start wants datagrams.
+    /// Reserves the number for other processes to see, until this process ends. No server that is started here needs
+    /// UDP.
     _taken: UdpSocket,
 }
 
 impl Port {
-    /// One below those that systems give to outgoing connections (from 32768 on): a client that keeps connecting to a
-    /// server that is down would else be given that server's port one day, and meet itself.
+    /// Takes a port below those that systems give to outgoing connections (from 32768 on). Otherwise a client that
+    /// keeps connecting to a server that is down could be given that server's port, and connect to itself.
+    ///
+    /// # Errors
+    ///
+    /// If no port is free between 10000 and 30000.
     pub fn free() -> io::Result<Port> {
         let random = || 10_000 + (RandomState::new().hash_one(std::process::id()) % 20_000) as u16;
         let port = std::iter::repeat_with(random).take(1000).find_map(Port::take);
         port.ok_or_else(|| io::Error::new(io::ErrorKind::AddrInUse, "no free port between 10000 and 30000"))
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(&self) -> u16 {
         self.number
     }
@@ -43,7 +48,7 @@ mod tests {
     #[test]
     fn a_port_is_given_once() {
         let port = Port::free().expect("there are thousands");
-        assert!(Port::take(port.number()).is_none(), "though nobody listens there yet");
+        assert!(Port::take(port.number()).is_none(), "although no process listens there yet");
         let number = port.number();
         drop(port);
         assert!(Port::take(number).is_some());

@@ -13,7 +13,7 @@ use super::owned::{Persistence, Settings};
 use super::product::{Farewell, Place, Product};
 use super::{sql, template};
 
-/// The superuser, who needs no password on this machine.
+/// The superuser, which needs no password on this machine.
 pub(super) const USER: &str = "lock";
 /// The database that the URL names.
 pub(super) const DATABASE: &str = "locks";
@@ -23,7 +23,7 @@ pub(super) const DATABASE: &str = "locks";
 pub enum Postgres {
     /// The one that is installed here.
     Installed,
-    /// The newest that Debian has.
+    /// The newest one that Debian has.
     Unstable,
 }
 
@@ -56,13 +56,13 @@ impl Product for Postgres {
         let mut command = program.command();
         command.arg("-D").arg(self.data(place)).arg("-k").arg(&place.folder);
         command.args(["-h", "127.0.0.1", "-p", &place.port.to_string()]).current_dir(&place.folder);
-        // In files of the data folder: what is in the system's shared memory would outlive a killed server.
+        // Uses files in the data folder: the system's shared memory would outlive a killed server.
         command.args(["-c", "dynamic_shared_memory_type=mmap"]).args(arguments(settings));
         command
     }
 
-    /// The segment by which a server sees whether another runs on its data is in the system's shared memory nonetheless.
-    /// Removed now, it lasts as long as its processes, however they end.
+    /// Removes the segment in the system's shared memory by which a server sees whether another one runs on its data. A
+    /// segment that is removed now lasts as long as its processes, however they end.
     fn started(&self, place: &Place) -> io::Result<()> {
         let written = fs::read_to_string(self.data(place).join("postmaster.pid"))?;
         // Its 7th line has the key and the id, where there is such a segment.
@@ -70,7 +70,7 @@ impl Product for Postgres {
         id.map_or(Ok(()), |id| template::run(Command::new("ipcrm").args(["-m", id])))
     }
 
-    /// Fast: SIGTERM would wait for the clients to go.
+    /// The fast shutdown: SIGTERM would wait for the clients to disconnect.
     fn farewell(&self) -> Farewell {
         Farewell::Interrupt
     }
@@ -117,7 +117,7 @@ impl Product for Postgres {
     }
 }
 
-/// What is set alike wherever it runs.
+/// Returns the options that are the same wherever it runs.
 fn arguments(settings: &Settings) -> Vec<String> {
     let persistence: &[&str] = match settings.persistence {
         Persistence::EveryWrite => &["fsync=on", "synchronous_commit=on"],
@@ -128,7 +128,7 @@ fn arguments(settings: &Settings) -> Vec<String> {
     set.chain(settings.args.iter().cloned()).collect()
 }
 
-/// Calls the first database by the name that the URL has. Without a server: a database made beside it would double what
+/// Renames the first database to the name that the URL has. Runs without a server. A second database would double what
 /// is copied.
 fn name_database(program: &Executable, data: &Path) -> io::Result<()> {
     let statement = data.join("rename.sql");

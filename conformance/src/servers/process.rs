@@ -1,4 +1,4 @@
-//! A child process that can be hurt, and that does not outlive the one that started it.
+//! A child process that can be killed and stopped, and that does not outlive the process that started it.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -23,8 +23,8 @@ pub enum Ended {
 
 /// A child process, the leader of its own process group.
 ///
-/// It is reaped only when it is dropped: until then its id can't become another process's, so that no signal ever goes
-/// astray. Dropping kills the whole group.
+/// It is reaped only when it is dropped. Until then its id can't become another process's id, so no signal reaches a
+/// wrong process. Dropping it kills the whole group.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -33,6 +33,10 @@ pub struct Process {
 
 impl Process {
     /// Starts a program that does not outlive this one.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be started.
     pub fn spawn(command: &mut Command) -> io::Result<Process> {
         let (child, last_will) = spawn(command)?;
         Ok(Process { child, _last_will: last_will })
@@ -49,30 +53,42 @@ impl Process {
         &mut self.child
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills it alone (-9), and waits until it is dead.
+    /// Kills this process alone (-9), and waits until it is dead.
+    ///
+    /// # Errors
+    ///
+    /// If the signal can't be sent.
     pub fn kill(&self) -> io::Result<()> {
         kill_process(self.pid(), Signal::KILL)?;
         self.await_state(WaitIdOptions::EXITED)?;
         Ok(())
     }
 
-    /// Asks it to end (SIGTERM), and waits for that until `limit`.
+    /// Asks it to end (SIGTERM), and waits for that for at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// If it has not ended by then.
     pub fn terminate(&self, limit: Duration) -> io::Result<Ended> {
         self.ask_to_end(Signal::TERM, limit)
     }
 
-    /// The same by another signal.
+    /// Asks it to end with another signal.
     pub(super) fn ask_to_end(&self, by: Signal, limit: Duration) -> io::Result<Ended> {
         kill_process(self.pid(), by)?;
         self.wait(limit)?.ok_or_else(|| io::Error::other(format!("process {} ignores {by:?}", self.id())))
     }
 
-    /// Stops it (SIGSTOP), and waits until it stands still. An error if it has ended.
+    /// Stops it (SIGSTOP), and waits until it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// If it has ended.
     pub fn pause(&self) -> io::Result<()> {
         kill_process(self.pid(), Signal::STOP)?;
         let state = self.await_state(WaitIdOptions::EXITED | WaitIdOptions::STOPPED)?;
@@ -82,12 +98,20 @@ impl Process {
         }
     }
 
-    /// Lets it go on (SIGCONT).
+    /// Lets it continue (SIGCONT).
+    ///
+    /// # Errors
+    ///
+    /// If the signal can't be sent.
     pub fn resume(&self) -> io::Result<()> {
         Ok(kill_process(self.pid(), Signal::CONT)?)
     }
 
-    /// How it ended; `None` if it runs.
+    /// Returns how it ended; `None` if it runs.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not tell.
     pub fn ended(&self) -> io::Result<Option<Ended>> {
         let state = self.await_state(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
         Ok(state.and_then(|state| {
@@ -96,7 +120,11 @@ impl Process {
         }))
     }
 
-    /// Waits until it has ended; `None` if it runs on at the `limit`.
+    /// Waits until it has ended; `None` if it still runs after `limit`.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not tell.
     pub fn wait(&self, limit: Duration) -> io::Result<Option<Ended>> {
         let deadline = Instant::now() + limit;
         loop {
@@ -108,7 +136,7 @@ impl Process {
         }
     }
 
-    /// Looks with NOWAIT: looking must not reap.
+    /// Waits with NOWAIT, because this must not reap the process.
     fn await_state(&self, what: WaitIdOptions) -> io::Result<Option<WaitIdStatus>> {
         loop {
             match waitid(WaitId::Pid(self.pid()), what | WaitIdOptions::NOWAIT) {
@@ -137,23 +165,24 @@ fn spawn(command: &mut Command) -> io::Result<(Child, LastWill)> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Neither can fail in a way that something could be done about.
+        // Nothing can be done about an error of either.
         let _ = kill_process_group(self.pid(), Signal::KILL);
         let _ = self.child.wait();
     }
 }
 
-/// What is to be done if this process ends without having cleaned up: killed, aborted, or with the server in a static,
-/// which is never dropped.
+/// What is to be done if this process ends without having cleaned up: because it was killed, because it aborted, or
+/// because the server is in a static, which is never dropped.
 ///
-/// A shell of its own waits at the end of a pipe that only this process holds open.
+/// A shell waits at the end of a pipe that only this process holds open, and runs the action when the pipe is closed.
 #[derive(Debug)]
 pub(super) struct LastWill {
     shell: Child,
 }
 
 impl LastWill {
-    /// The process, its group, and the children that it has in other groups. Stopped, it gets no more of them.
+    /// Kills the process, its group, and the children that it has in other groups. It is stopped first, so that it
+    /// starts no more of them.
     fn kill_all(child: &Child) -> io::Result<LastWill> {
         let action = "{
             kill -s STOP $1
@@ -165,21 +194,21 @@ impl LastWill {
     }
 
     pub(super) fn remove(folder: &Path) -> io::Result<LastWill> {
-        // A server that is being killed at the same moment may still put something into it.
+        // A server that is being killed at the same moment may still write into the folder.
         LastWill::new("rm -rf -- \"$1\" || { sleep 1; rm -rf -- \"$1\"; }", folder.as_ref())
     }
 
     fn new(action: &str, on: &OsStr) -> io::Result<LastWill> {
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(format!("read -r withdrawn || {action}")).arg("last-will").arg(on);
-        // A group of its own: Ctrl-C at a terminal must not end it first.
+        // The shell has its own group, so that Ctrl-C at a terminal does not end it first.
         shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(LastWill { shell: shell.spawn()? })
     }
 }
 
 impl Drop for LastWill {
-    /// Withdraws it.
+    /// Withdraws the order.
     fn drop(&mut self) {
         if let Some(mut pipe) = self.shell.stdin.take() {
             let _ = pipe.write_all(b"withdrawn\n");

@@ -1,4 +1,5 @@
-//! Where there is no Unix, no process is started: servers come from URLs, and cases with holders are not run.
+//! Replaces processes where there is no Unix. No process is started: servers come from URLs, and cases with holders are
+//! not run.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +15,7 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// There is none.
+/// A child process, which cannot exist here.
 #[derive(Debug)]
 pub enum Process {}
 

@@ -1,4 +1,4 @@
-//! What the harness has to know of one product.
+//! What the harness has to know about one product.
 
 use std::fmt;
 use std::io;
@@ -12,67 +12,82 @@ use super::executable::{Account, Executable};
 use super::image::Image;
 use super::owned::Settings;
 
-/// A product that can serve locks: how to start it, and how to tell that it serves.
+/// A product that can serve locks: how to start it, and how to see that it serves.
 pub trait Product: fmt::Debug + Send + Sync + 'static {
-    /// Its entry in the catalogue.
+    /// Returns its entry in the catalogue.
     fn listing(&self) -> &'static Listing;
 
-    /// Who runs it.
+    /// Returns which account runs it.
     fn account(&self) -> Account {
         Account::Ours
     }
 
-    /// The folder with its data, from where relative paths in its arguments lead.
+    /// Returns the folder with its data, to which relative paths in its arguments refer.
     fn data(&self, place: &Place) -> PathBuf {
         place.folder.clone()
     }
 
-    /// Makes of a fresh folder what the server needs before its first start.
+    /// Prepares a new folder for the server's first start.
+    ///
+    /// # Errors
+    ///
+    /// If the folder can't be prepared.
     fn prepare(&self, _program: &Executable, _place: &Place, _settings: &Settings) -> io::Result<()> {
         Ok(())
     }
 
-    /// The command that starts the server there, in the foreground. What it prints is kept as its log.
+    /// Returns the command that starts the server there, in the foreground. Its output is kept as its log.
     fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command;
 
-    /// What is to be done each time once it serves.
+    /// Does what has to be done each time when the server serves.
+    ///
+    /// # Errors
+    ///
+    /// If that fails.
     fn started(&self, _place: &Place) -> io::Result<()> {
         Ok(())
     }
 
-    /// How it is asked to end.
+    /// Returns how the server is asked to end.
     fn farewell(&self) -> Farewell {
         Farewell::Terminate
     }
 
-    /// Where clients connect to a server that was started there.
+    /// Returns the URL of a server that was started there, for clients.
     fn url(&self, place: &Place) -> String;
 
-    /// Its Unix socket, where it has one.
+    /// Returns its Unix socket, if it has one.
     fn socket(&self, _place: &Place) -> Option<PathBuf> {
         None
     }
 
-    /// A URL at which nobody but the server started there can answer: not another that took the port first.
+    /// Returns a URL at which no server can answer except the one that was started there, even if another one took the
+    /// port first.
     fn own_url(&self, place: &Place) -> String;
 
-    /// How such a server is started from a container image, where there is an official one.
+    /// Returns how such a server is started from a container image, if there is an official one.
     fn image(&self, _settings: &Settings) -> Option<Image> {
         None
     }
 
-    /// Asks the server for a sign of life, for a second at most; tells its name and version (`redis 7.0.15`).
+    /// Asks the server whether it answers, for a second at most. Returns its name and version (`redis 7.0.15`).
     ///
-    /// The error never shows a password.
+    /// # Errors
+    ///
+    /// If it does not answer. The error never shows a password.
     fn greet(&self, url: &str) -> io::Result<String>;
 
-    /// What the clock by which it ends leases says: how a case is certain that it was set.
+    /// Returns the time of the clock by which the server ends leases. A case checks with it that the clock was set.
+    ///
+    /// # Errors
+    ///
+    /// If the server can't be asked for its time.
     fn time(&self, _url: &str) -> io::Result<SystemTime> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "it can't be asked for its time"))
     }
 }
 
-/// The signal by which a server ends at once and in order.
+/// The signal that makes a server end at once and in good order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Farewell {
     /// SIGTERM.
@@ -86,8 +101,8 @@ pub enum Farewell {
 pub struct Place {
     /// The folder with everything that it writes.
     pub folder: PathBuf,
-    /// Where clients find it: 127.0.0.1, if it isn't on a host of its own.
+    /// Where clients find it: 127.0.0.1, unless it is on a host of its own.
     pub address: Ipv4Addr,
-    /// Its port there.
+    /// Its port at that address.
     pub port: u16,
 }

@@ -1,6 +1,6 @@
-//! What the suite ran on and what it could not run, noted for the summary of `cargo xtask test`.
+//! Records what the suite ran on and what it could not run, for the summary of `cargo xtask test`.
 //!
-//! Test programs are many processes whose output is mostly swallowed; each appends its lines to one file.
+//! There are many test programs, and most of their output is not shown. Each of them appends its lines to one file.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -8,37 +8,38 @@ use std::io::Write;
 use super::Source;
 use super::catalogue::RECORD;
 
-/// Notes the server that cases ran on.
+/// Records the server that cases ran on.
 pub(super) fn ran_on(version: &str, source: &Source) {
     note("server", &format!("{version}, {source}"));
 }
 
-/// Notes what is not there. Whatever is not run for this reason needs no line of its own then.
+/// Records what is missing. What is not run for this reason then needs no line of its own.
 pub(super) fn absent(name: &str, why: &str) {
     note("absent", &format!("{name}: {why}"));
 }
 
-/// Notes what could not be run, and why.
+/// Records what could not be run, and why.
 pub fn not_run(what: &str, why: &str) {
     note("not run", &format!("{what}: {why}"));
 }
 
-/// Notes a case whose lateness the machine excuses, and why.
+/// Records a case whose lateness is excused by the machine, and why.
 pub(crate) fn excused(what: &str, why: &str) {
     note("excused", &format!("{what}: {why}"));
 }
 
-/// Notes a case that has shown nothing and is asked again, and why.
+/// Records a case that has shown nothing and is run again, and why.
 pub(crate) fn void(what: &str, why: &str) {
     note("void", &format!("{what}: {why}"));
 }
 
-/// Notes a case that failed, and why.
+/// Records a case that failed, and why.
 pub(crate) fn failed(what: &str, why: &str) {
     note("failed", &format!("{what}: {why}"));
 }
 
-/// One line in one write, so that lines of several processes don't mix. Best effort: a summary fails no case.
+/// Writes one line in one write, so that lines of several processes don't mix. Ignores errors: a summary must fail no
+/// case.
 fn note(kind: &str, text: &str) {
     let Some(file) = std::env::var_os(RECORD) else { return };
     let line = format!("{kind}\t{}\n", text.replace('\n', " "));

@@ -1,4 +1,4 @@
-//! Redis, and Valkey, which speaks and is started alike.
+//! Redis, and Valkey, which has the same protocol and the same options.
 
 use std::io;
 use std::path::PathBuf;
@@ -36,12 +36,12 @@ impl Product for Redis {
         Some(socket(place))
     }
 
-    /// A Redis whose port is taken ends before it serves its socket.
+    /// The socket is enough: a Redis whose port is taken ends before it serves its socket.
     fn own_url(&self, place: &Place) -> String {
         format!("redis+unix://{}", socket(place).display())
     }
 
-    /// An image of Valkey is started alike.
+    /// An image of Valkey is started in the same way.
     fn image(&self, settings: &Settings) -> Option<Image> {
         let arguments = persistence(settings).iter().map(|&argument| argument.to_owned());
         Some(Image {
@@ -75,10 +75,10 @@ fn socket(place: &Place) -> PathBuf {
     place.folder.join("redis.sock")
 }
 
-/// Waits for an answer for a second at most.
+/// Connects, and waits for an answer for a second at most.
 fn connect(url: &str) -> redis::RedisResult<redis::Connection> {
     let limit = Duration::from_secs(1);
-    // Parameters are the backend's, not the server's.
+    // The parameters are for the backend, not for the server.
     let server = url.split('?').next().unwrap_or(url);
     let connection = redis::Client::open(server)?.get_connection_with_timeout(limit)?;
     connection.set_read_timeout(Some(limit))?;
@@ -88,18 +88,19 @@ fn connect(url: &str) -> redis::RedisResult<redis::Connection> {
 
 fn greet(url: &str) -> redis::RedisResult<String> {
     let mut connection = connect(url)?;
-    // Refused while the server still loads its data.
+    // The server refuses this while it still loads its data.
     match redis::cmd("PING").exec(&mut connection) {
-        // It answers; whether whoever uses it may, is their business.
+        // It answers. Whether the user of the URL has the rights is not checked here.
         Err(e) if e.code() == Some("NOAUTH") => {}
         answer => answer?,
     }
-    // A user may lack the right to INFO.
+    // The user may lack the right to INFO.
     let info: String = redis::cmd("INFO").arg("server").query(&mut connection).unwrap_or_default();
     Ok(version(&info))
 }
 
-/// Reads name and version from the answer to INFO. Valkey also states the version of Redis that it is like.
+/// Reads the name and the version from the answer to INFO. Valkey also states the version of Redis that it corresponds
+/// to.
 fn version(info: &str) -> String {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     match (field("valkey_version"), field("redis_version")) {

@@ -1,4 +1,4 @@
-//! What follows when a server is not there.
+//! What happens when a server is missing.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,16 +8,16 @@ use super::catalogue::Listing;
 use super::record;
 use crate::interop;
 
-/// The environment variable that names the servers, clients of other libraries and abilities of the machine that must be
-/// there, separated by commas.
+/// The environment variable that names the servers, the clients of other libraries and the abilities of the machine
+/// that must be there, separated by commas.
 const REQUIRE: &str = "LOCK_TEST_REQUIRE";
 
-/// Why something that a case needs is not there.
+/// Why something that a case needs is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// It needn't be: the cases that need it are reported as *not run*, with this reason.
+    /// It is not required: the cases that need it are reported as *not run*, with this reason.
     NotRun(String),
-    /// It must be: the run fails.
+    /// It is required: the run fails.
     Failure(String),
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Absence {
 }
 
 impl Absence {
-    /// The reason for *not run*.
+    /// Returns the reason for *not run*.
     ///
     /// # Panics
     ///
@@ -49,9 +49,9 @@ impl std::error::Error for Absence {}
 /// Why a source gives no server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lack {
-    /// It has none: the next one may.
+    /// It has none. The next source may have one.
     Nothing(String),
-    /// It has one, and that fails.
+    /// It has one, which fails.
     Failure(String),
 }
 
@@ -63,19 +63,27 @@ impl fmt::Display for Lack {
     }
 }
 
-/// What must be there: `LOCK_TEST_REQUIRE=redis,…`.
+/// What is required: `LOCK_TEST_REQUIRE=redis,…`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
     names: BTreeSet<&'static str>,
 }
 
 impl Requirement {
-    /// What the environment requires.
+    /// Reads what the environment requires.
+    ///
+    /// # Errors
+    ///
+    /// If it requires a name that is not known.
     pub fn from_env() -> Result<Requirement, Absence> {
         Requirement::parse(&std::env::var(REQUIRE).unwrap_or_default())
     }
 
-    /// Reads names separated by commas. One that is not known is a failure: misspelt, it would require nothing.
+    /// Reads names separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// If a name is not known: a misspelt name would require nothing.
     pub fn parse(list: &str) -> Result<Requirement, Absence> {
         let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
         let names = names.map(|name| match known().find(|known| *known == name) {
@@ -88,7 +96,7 @@ impl Requirement {
         Ok(Requirement { names: names.collect::<Result<_, _>>()? })
     }
 
-    /// What it means that what has this name is not there: a reason for *not run*, or a failure.
+    /// Returns what follows from the absence of `name`: a reason for *not run*, or a failure.
     pub fn absent(&self, name: &str, why: &str) -> Absence {
         let absence = self.judge_name(name, why);
         if let Absence::NotRun(why) = &absence {
@@ -104,7 +112,7 @@ impl Requirement {
         }
     }
 
-    /// What it means that the last source gave no server.
+    /// Returns what follows if the last source has no server.
     pub(super) fn judge(&self, listing: &Listing, lack: Lack) -> Absence {
         match lack {
             Lack::Nothing(why) => self.absent(listing.name, &why),
@@ -113,7 +121,7 @@ impl Requirement {
     }
 }
 
-/// Every name that there is.
+/// Returns all known names.
 fn known() -> impl Iterator<Item = &'static str> {
     let servers = catalogue::ALL.iter().map(|listing| listing.name);
     let clients = interop::catalogue::ALL.iter().map(|listing| listing.name);

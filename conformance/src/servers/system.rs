@@ -1,4 +1,4 @@
-//! Another system in a folder, whose programs are run under chroot.
+//! Another system in a folder. Its programs are run under chroot.
 
 use std::fs;
 use std::io;
@@ -9,8 +9,8 @@ use super::user::{self, User};
 
 /// A folder with a system.
 ///
-/// Inside, its own path leads to its root: a path of one of its files is the same file inside and outside, so that
-/// whatever is told to its programs needs no translation.
+/// Inside the system, the folder's own path leads to the system's root. So a path of one of its files means the same
+/// file inside and outside, and paths need no translation for its programs.
 #[derive(Clone, Debug)]
 pub(super) struct System {
     root: PathBuf,
@@ -27,7 +27,8 @@ impl System {
         Ok(System { root })
     }
 
-    /// A command that runs one of its programs. What a `chroot` starts is still our child, by the same id.
+    /// Returns a command that runs one of its programs. The process that `chroot` starts is still our child, with the
+    /// same id.
     pub(super) fn command(&self, user: Option<&User>, program: &Path) -> Command {
         let mut command = Command::new("chroot");
         command.args(user.map(|user| format!("--userspec={user}")));
@@ -35,7 +36,7 @@ impl System {
         command
     }
 
-    /// Where one of its programs, found below `folder`, is to itself: a link may have led there.
+    /// Returns the path inside of a program that was found below `folder`, which may be a link to the system.
     pub(super) fn own(&self, folder: &Path, program: &Path) -> PathBuf {
         program.strip_prefix(folder).map_or_else(|_| program.to_owned(), |below| self.root.join(below))
     }
@@ -45,8 +46,8 @@ impl System {
     }
 }
 
-/// Makes the path of `root` lead to `root` inside, for every user. What is the same path outside may be for its owner
-/// alone, as a home is.
+/// Makes the path of `root` lead to `root` inside the system, for every user. Outside, folders on that path may be
+/// closed to other users, as a home is.
 fn lead_to_itself(root: &Path) -> io::Result<()> {
     let inside = root.join(root.strip_prefix("/").unwrap_or(root));
     if !inside.exists() {
@@ -110,6 +111,6 @@ mod tests {
             assert_eq!(mode & 0o111, 0o111, "{} is closed: {mode:o}", folder.display());
         }
         let of_home = fs::metadata(home.path()).unwrap().permissions().mode();
-        assert_eq!(of_home & 0o077, 0, "what lies outside stays as it was: {of_home:o}");
+        assert_eq!(of_home & 0o077, 0, "what is outside stays as it was: {of_home:o}");
     }
 }

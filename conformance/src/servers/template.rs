@@ -1,4 +1,4 @@
-//! Data folders that take long to make: made once by this process, then copied.
+//! Data folders that take long to make. This process makes each once, and then copies it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,16 +10,16 @@ use super::executable::Executable;
 use super::folder::Folder;
 use super::process::Process;
 
-/// The folders that were made, by the server's program. They are never dropped: last wills remove them.
+/// The folders that were made, by the server's program. They are never dropped; their last wills remove them.
 static MADE: Mutex<BTreeMap<PathBuf, Folder>> = Mutex::new(BTreeMap::new());
 
-/// Makes `data`, which is not there yet, what `make` makes of such a path.
+/// Makes `data`, which does not exist yet, as a copy of what `make` makes at such a path.
 pub(super) fn copy(
     program: &Executable,
     data: &Path,
     make: impl FnOnce(&Path) -> io::Result<()>,
 ) -> io::Result<()> {
-    // Locked while it is made: others wait for it.
+    // Locked while the folder is made, so that other threads wait for it.
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     if !made.contains_key(program.path()) {
         let folder = Folder::new_in(&program.temporary())?;
@@ -28,13 +28,13 @@ pub(super) fn copy(
         made.insert(program.path().to_owned(), folder);
     }
     let folder = made.get(program.path()).expect("it is there, or was put there just now");
-    // With owners, modes and times, as servers are particular about them.
+    // Copies owners, modes and times, because servers check them.
     run(Command::new("cp").arg("-a").arg(original(folder)).arg(data))
 }
 
-/// Runs a command that prepares a server, to its end; the error ends with what it said.
+/// Runs a command that prepares a server, to its end. The error ends with the command's output.
 pub(super) fn run(command: &mut Command) -> io::Result<()> {
-    // One that outlived a killed test would compute for ever over a folder that is gone.
+    // A command that outlived a killed test would run on without end over a folder that is gone.
     let output = Process::output(command)?;
     if output.status.success() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Servers that are one only together: each answers when enough of the others do.
+//! Servers that work only together: each answers when enough of the others do.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -13,32 +13,32 @@ use super::requirement::Absence;
 /// How long a cluster may take to agree.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Three with the same settings, on this host.
+/// Returns the settings for three servers on this host.
 pub(super) fn here(settings: &Settings) -> [Settings; 3] {
     std::array::from_fn(|_| settings.clone())
 }
 
-/// Three with the same settings, each on a host of its own.
+/// Returns the settings for three servers, each on a host of its own.
 pub(super) fn on(network: &Network, settings: &Settings) -> [Settings; 3] {
     std::array::from_fn(|n| Settings { host: Some(network.hosts()[n].clone()), ..settings.clone() })
 }
 
-/// Where the others find one with these settings.
+/// Returns the address at which the others find a server with these settings.
 pub(super) fn peers(settings: &Settings) -> Ipv4Addr {
     settings.host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.peers())
 }
 
-/// Starts them at once: each is waited for until it answers.
+/// Starts them at the same time, and waits until each of them answers.
 pub(super) fn start(product: &'static dyn Product, settings: &[Settings]) -> Result<Vec<Owned>, Absence> {
     thread::scope(|scope| {
         let start = |settings| scope.spawn(move || Owned::start(product, settings));
         let starting: Vec<_> = settings.iter().map(start).collect();
-        // A panic of theirs is a panic here.
+        // A panic of one of these threads is a panic here.
         starting.into_iter().map(|started| started.join().expect("the start has panicked")).collect()
     })
 }
 
-/// The one of which this is true, as soon as it is true of just one.
+/// Returns the one member for which `is` returns true, as soon as there is exactly one.
 pub(super) fn one(members: &[Owned], what: &str, is: impl Fn(&Owned) -> bool) -> io::Result<usize> {
     let mut found = None;
     until(|| {
@@ -49,7 +49,7 @@ pub(super) fn one(members: &[Owned], what: &str, is: impl Fn(&Owned) -> bool) ->
     found.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, format!("no {what} within {LIMIT:?}")))
 }
 
-/// Waits until this is true of all.
+/// Waits until `is` returns true for all of them.
 pub(super) fn all(members: &[Owned], is: impl Fn(&Owned) -> bool) -> io::Result<()> {
     match until(|| members.iter().all(|member| runs(member) && is(member))) {
         true => Ok(()),

@@ -1,11 +1,11 @@
-//! The user who runs servers that refuse to run as root.
+//! The user for servers that refuse to run as root.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Another user than ours.
+/// Another user than that of this process.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(unix), expect(dead_code, reason = "there is no other user"))]
 pub(super) struct User {
@@ -15,7 +15,7 @@ pub(super) struct User {
 
 #[cfg(unix)]
 impl User {
-    /// `nobody`, if we are root.
+    /// Returns the system's user `nobody`, if this process runs as root.
     pub(super) fn unprivileged() -> io::Result<Option<User>> {
         if !is_root() {
             return Ok(None);
@@ -23,26 +23,26 @@ impl User {
         Ok(Some(User { user: id("-u")?, group: id("-g")? }))
     }
 
-    /// Lets it run a command, as a process that is still our child.
+    /// Makes a command run as this user. The process is still our child.
     pub(super) fn runs(&self, command: &mut Command) {
         use std::os::unix::process::CommandExt;
         command.uid(self.user).gid(self.group);
     }
 
-    /// Makes it the owner of a file or a folder.
+    /// Makes this user the owner of a file or a folder.
     pub(super) fn owns(&self, path: &Path) -> io::Result<()> {
         std::os::unix::fs::chown(path, Some(self.user), Some(self.group))
     }
 }
 
 impl fmt::Display for User {
-    /// As `chroot` takes it.
+    /// In the form that `chroot` takes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.user, self.group)
     }
 }
 
-/// Whether we are root.
+/// Returns whether this process runs as root.
 #[cfg(unix)]
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -53,12 +53,14 @@ pub(super) fn is_root() -> bool {
     false
 }
 
-/// What `id` says of nobody.
+/// Returns what `id` says of the user `nobody`.
 #[cfg(unix)]
 fn id(what: &str) -> io::Result<u32> {
     let output = Command::new("id").args([what, "nobody"]).output()?;
     let number = String::from_utf8_lossy(&output.stdout).trim().parse();
-    number.map_err(|_| io::Error::new(io::ErrorKind::Unsupported, "we are root, and there is no user nobody"))
+    number.map_err(|_| {
+        io::Error::new(io::ErrorKind::Unsupported, "the tests run as root, and there is no user nobody")
+    })
 }
 
 #[cfg(not(unix))]

@@ -15,7 +15,7 @@ use super::owned::Settings;
 use super::product::{Place, Product};
 pub use ensemble::Ensemble;
 
-/// A standalone server. Its clock is nobody's to set: sessions end by Java's monotonic one. [Arguments](Settings::args)
+/// A standalone server. Its clock cannot be set: sessions end by Java's monotonic clock. [Arguments](Settings::args)
 /// are lines of its configuration.
 #[derive(Debug)]
 pub struct ZooKeeper;
@@ -41,7 +41,7 @@ impl Product for ZooKeeper {
         let mut command = program.command();
         command.current_dir(&place.folder).arg("start-foreground").arg(configuration(place));
         command.env("JMXDISABLE", "true").env("ZOOPIDFILE", place.folder.join("pid"));
-        // It is one of several on the machine, and soon gone again.
+        // It is one of several on the machine, and does not run for long.
         command.env("JVMFLAGS", FLAGS).env("ZOO_LOG_DIR", &place.folder);
         command
     }
@@ -50,7 +50,7 @@ impl Product for ZooKeeper {
         format!("zk://{}:{}?{TICK}", place.address, place.port)
     }
 
-    /// It serves no socket; but it tells in which folder it runs.
+    /// It serves no socket, but it tells in which folder it runs.
     fn own_url(&self, place: &Place) -> String {
         format!("zk://{}:{}{}?{TICK}", place.address, place.port, place.folder.display())
     }
@@ -68,9 +68,9 @@ impl Product for ZooKeeper {
 }
 
 const CONFIGURATION: &str = "zoo.cfg";
-/// What clients have to know of its configuration.
+/// The part of its configuration that clients have to know.
 const TICK: &str = "tick=100ms";
-/// Containers that are empty go within a second or two, instead of a minute.
+/// Empty containers are removed within a second or two, instead of a minute.
 const FLAGS: &str = "-Xmx192m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto \
                      -Dznode.container.checkIntervalMs=1000 -Dznode.container.maxPerMinute=100000000";
 
@@ -78,7 +78,7 @@ fn configuration(place: &Place) -> PathBuf {
     place.folder.join(CONFIGURATION)
 }
 
-/// Short ticks, so that sessions can be short; every write is synced, as by default.
+/// Ticks are short, so that sessions can be short. Every write is synced, as by default.
 fn lines(place: &Place, settings: &Settings) -> String {
     let data = ZooKeeper.data(place);
     let mut lines = format!(
@@ -95,20 +95,21 @@ fn lines(place: &Place, settings: &Settings) -> String {
     lines
 }
 
-/// Whether the server there runs in that folder.
+/// Returns whether the server at `hosts` runs in that folder.
 fn is_in(hosts: &str, folder: &str) -> io::Result<bool> {
     Ok(ask(hosts, "envi")?.lines().any(|line| line.strip_prefix("user.dir=") == Some(folder)))
 }
 
-/// The hosts of a URL, and the path behind them.
+/// Returns the hosts of a URL, and the path behind them.
 fn parts(url: &str) -> io::Result<(&str, &str)> {
-    let (_, rest) = url.split_once("://").ok_or_else(|| io::Error::other("no URL of ZooKeeper's"))?;
+    let (_, rest) =
+        url.split_once("://").ok_or_else(|| io::Error::other("this is not a URL for ZooKeeper"))?;
     let rest = rest.split('?').next().unwrap_or(rest);
     let (hosts, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     Ok((hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts), path))
 }
 
-/// What the first of the hosts that can be reached answers to a word of four letters.
+/// Returns the answer to a four-letter command, from the first of the hosts that can be reached.
 fn ask(hosts: &str, word: &str) -> io::Result<String> {
     let mut refused = io::Error::other("the URL names no host");
     for host in hosts.split(',') {

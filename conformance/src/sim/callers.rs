@@ -1,4 +1,5 @@
-//! What callers do: ask, hold, write, give back, and go away in the middle of it.
+//! The callers: each asks for a lock, holds it, writes to the resource, and releases the lock. A caller may go away at
+//! any time: it then drops its future before the answer.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
@@ -16,7 +17,7 @@ use super::site::Site;
 use super::tally::micros;
 use super::timeline::Machine;
 
-/// Somebody who wants locks again and again.
+/// A task that asks for locks again and again.
 pub(super) struct Caller {
     pub(super) site: Rc<Site>,
     pub(super) client: Client,
@@ -24,12 +25,12 @@ pub(super) struct Caller {
     pub(super) dice: RefCell<Dice>,
 }
 
-/// One call, from its question to its end.
+/// One call: from the request for the lock to the end of the hold.
 struct Section<'a> {
     caller: &'a Caller,
     call: CallId,
     stage: Cell<Stage>,
-    /// Up to when the guard was certain when it last was.
+    /// The guard's deadline, as read when the guard was last seen to be held.
     deadline: Cell<Option<Instant>>,
     plan: Plan,
 }
@@ -38,13 +39,13 @@ struct Section<'a> {
 enum Stage {
     Asking,
     Holding,
-    /// Told, or let go: what the guard says means nothing any more.
+    /// The caller was told of the loss, or let the guard go. What the guard says no longer counts.
     Over,
 }
 
 impl Caller {
-    /// Does the sections that are left, one after the other, and revokes locks in between. What is begun is done,
-    /// whatever becomes of it.
+    /// Runs the sections that are left, one after the other, and revokes locks in between. A section is counted when it
+    /// begins, however it ends.
     pub(super) async fn work(self, left: Rc<Cell<usize>>) {
         while left.get() > 0 {
             let think = self.pause(0, 30_000);
@@ -79,13 +80,13 @@ impl Caller {
         }
     }
 
-    /// Takes a lock from whoever has it, if the server answers.
+    /// Revokes a lock from its current holder, if the server says who that is.
     async fn revoke(&self, plan: Plan, when: When) {
         let call = self.site.next_call();
         let lock = self.lock(call, &plan);
         self.site.log.write(What::Revokes { call, client: self.machine, lock: plan.lock, when });
         if let Ok(Some(holder)) = lock.inspect().await.map(|inspection| inspection.holder) {
-            // What came of it is the server's to say.
+            // The server's side of the log shows whether the revoke succeeded.
             drop(lock.revoke(&holder.owner, when).await);
         }
     }
@@ -112,7 +113,7 @@ impl Caller {
         Duration::from_micros(self.dice.borrow_mut().within(least, most))
     }
 
-    /// What `future` answers, unless this caller goes away before.
+    /// Returns the output of `future`, or nothing if this caller goes away before it is there.
     async fn unless_gone<T>(&self, after: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
         match after {
             Some(after) => self.client.clock().timeout(after, future).await,
@@ -147,7 +148,7 @@ impl Section<'_> {
             self.hold(guard).await;
             self.let_go(guard, Parting::Run);
         });
-        // Some go away in the middle of their work.
+        // Some callers go away in the middle of their work.
         let leaves = self.plan.leaves_after.map(|after| after + self.plan.holds / 2);
         let outcome = self.caller.unless_gone(leaves, work).await;
         match (outcome, self.stage.get()) {
@@ -157,7 +158,8 @@ impl Section<'_> {
         }
     }
 
-    /// Holds, looks, and writes, until it has had enough or is told that the lock is lost.
+    /// Holds the lock, looks at the guard and writes, until the planned time is over. A caller that is told of a loss
+    /// stops at once, unless its plan makes it `deaf`.
     async fn hold(&self, guard: &Guard) {
         let (site, machine, lock) = (&self.caller.site, self.caller.machine, self.plan.lock);
         let clock = self.caller.client.clock();
@@ -201,7 +203,7 @@ impl Section<'_> {
         }
     }
 
-    /// Renews by hand, if it is to.
+    /// Asks for a renewal, if the plan says so.
     async fn renew(&self, guard: &Guard) {
         let Some(ByHand { after, ttl }) = self.plan.renews else { return };
         self.caller.client.clock().sleep(after).await;
@@ -248,7 +250,7 @@ impl Section<'_> {
     }
 }
 
-/// Work under `run` that is dropped: because the lock is lost, or because its caller went away.
+/// Logs the end of work under `run` that is dropped, because the lock is lost or because its caller went away.
 struct Dropped<'a> {
     section: &'a Section<'a>,
     guard: &'a Guard,
@@ -266,7 +268,8 @@ impl Drop for Dropped<'_> {
     }
 }
 
-/// Whether its lease had ended before anybody could use it. That it is lost for another reason may be the latest news.
+/// Returns whether the lease had ended before the caller could use its guard. A guard that is lost for another reason
+/// is not late.
 async fn is_late(guard: &Guard) -> bool {
     let cause = tokio::select! {
         biased;

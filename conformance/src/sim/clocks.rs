@@ -1,4 +1,4 @@
-//! Clocks that disagree: each machine's starts somewhere, and runs a little too fast or too slow.
+//! Clocks that disagree: each machine's clock has a start value of its own, and runs a little too fast or too slow.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::dice::Dice;
 use super::faults::Climate;
 use super::timeline::{Machine, Micros, Timeline};
 
-/// The core counts on 1 % between two clocks: half of it for each.
+/// The core allows for 1 % of drift between two clocks: half of it for each. In millionths.
 const WORST_RATE: u64 = 5_000;
 const MILLION: u64 = 1_000_000;
 
-/// How a clock runs.
+/// How a clock relates to simulated time.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
-    /// What it says when the history begins, in microseconds.
+    /// What the clock says when the history begins, in microseconds.
     offset: u64,
-    /// How many of its microseconds go into a second.
+    /// How many microseconds the clock counts in a second of simulated time.
     rate: u64,
 }
 
@@ -30,12 +30,12 @@ impl Pace {
         Pace { offset: dice.within(offsets.0, offsets.1), rate }
     }
 
-    /// What it says, in nanoseconds.
+    /// Returns what the clock says, in nanoseconds.
     fn nanos(self, now: Micros) -> u64 {
         self.offset * 1000 + now * self.rate / 1000
     }
 
-    /// How long to wait until it has gone on by this much: never too short.
+    /// Returns how long to wait until the clock has gone on by this much, rounded up.
     fn lasts(self, nanos: u128) -> Micros {
         let micros = (nanos * 1000).div_ceil(u128::from(self.rate));
         u64::try_from(micros).unwrap_or(u64::MAX).max(1)
@@ -66,26 +66,27 @@ impl Time for ClientClock {
     }
 }
 
-/// A server's clock, which somebody may set.
+/// A server's clock, which faults may set.
 #[derive(Debug)]
 pub(super) struct ServersClock {
     timeline: Timeline,
     pace: Pace,
-    /// By how much it was set in all, in microseconds.
+    /// By how much it was set in all, forward and back, in microseconds.
     set_by: AtomicI64,
-    /// And how much of that back.
+    /// By how much it was set back in all, in microseconds.
     set_back: AtomicU64,
 }
 
 impl ServersClock {
-    /// Those of all servers, which stand anywhere, unless tokens depend on how far they are apart: where data is lost.
+    /// Creates the clocks of all servers. They may stand any time apart, except where servers lose data: there, tokens
+    /// depend on how far apart the clocks are, and the clocks stand close together.
     pub(super) fn of_all(
         timeline: &Timeline,
         servers: usize,
         climate: Climate,
         dice: &mut Dice,
     ) -> Vec<ServersClock> {
-        // Somewhere behind the year 2001: far enough from zero to be set back.
+        // From the year 2001 on: far enough from zero to be set back.
         let (first, last) = (MILLION * 1_000_000_000, MILLION * 2_000_000_000);
         let together = dice.within(first, last);
         let apart = match climate {
@@ -112,12 +113,12 @@ impl ServersClock {
         self.set_back.fetch_add(by.min(0).unsigned_abs(), Ordering::Relaxed);
     }
 
-    /// By how much longer leases may have lasted in all.
+    /// Returns by how much the clock was set back in all: leases may have lasted that much longer.
     pub(super) fn set_back(&self) -> Micros {
         self.set_back.load(Ordering::Relaxed)
     }
 
-    /// When it will say `at`, if nobody sets it.
+    /// Returns when the clock will say `at`, if it is not set meanwhile.
     pub(super) fn when(&self, at: ServerTime) -> Micros {
         let left = at.since(self.now());
         self.timeline.now() + self.pace.lasts(left.as_nanos())

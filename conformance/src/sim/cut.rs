@@ -1,7 +1,7 @@
-//! What servers were made to end before its time: whose it was, and for how long its holder may go on believing in it.
+//! What faults made servers end early: whose lease it was, and until when its holder may still rely on it.
 //!
-//! Of several servers one that was made to end a lease hurts only a holder that needs it: one to which the others that have
-//! not been touched are no majority.
+//! With several servers, an early end on one of them matters only to a holder that needs this server: one that has no
+//! majority among the servers that were not touched.
 
 use std::collections::BTreeSet;
 
@@ -13,17 +13,18 @@ use super::server::World;
 use super::tally::micros;
 use super::timeline::Micros;
 
-/// What servers have ended, or may end, before its time.
+/// What servers have ended early, or may end early.
 #[derive(Debug, Default)]
 pub(super) struct Cuts {
     cut: Vec<Claimed>,
-    /// What servers have lost that must not give it to others for as long as it would have lasted.
+    /// What servers have forgotten. Such a server must not grant the lock to another client for as long as the lease
+    /// would have lasted.
     forgotten: Vec<Claimed>,
-    /// Calls of which it is written down.
+    /// Calls whose early end is in the log as `Shortened`, and not yet as `Restored`.
     shortened: BTreeSet<CallId>,
 }
 
-/// What a server had of a call, and until when its holder may count on that.
+/// What a server had granted to a call, and until when its holder may rely on that.
 #[derive(Clone, Copy, Debug)]
 struct Claimed {
     lock: LockId,
@@ -35,13 +36,14 @@ struct Claimed {
 }
 
 impl<S: Family> World<S> {
-    /// A server may end this early. A holder believes in no more than it asked for, whatever the server has.
+    /// Records that a server may end this early. A holder relies on its lease for no longer than the longest ttl,
+    /// however much the server has left.
     pub(super) fn is_cut(&self, lock: LockId, part: Part) {
         let mut claimed = self.claimed(lock, part);
         {
             let mut state = self.state();
             claimed.until = state.cuts.until(claimed);
-            // What was written down of it before is of another grant, or ends sooner.
+            // What the log says about this call so far is about another grant, or ends sooner.
             state.cuts.shortened.remove(&part.call);
             state.cuts.cut.push(claimed);
         }
@@ -58,7 +60,7 @@ impl<S: Family> World<S> {
         Claimed { lock, place, call, grant, token, until }
     }
 
-    /// Writes down whose holds may end early from now on, and whose do no longer.
+    /// Logs which calls' holds may end early from now on, and which no longer may.
     pub(super) fn judge_cuts(&self) {
         if self.state().cuts.cut.is_empty() {
             return;
@@ -69,7 +71,7 @@ impl<S: Family> World<S> {
         {
             let mut state = self.state();
             let cuts = &mut state.cuts;
-            // The newest first: it reaches furthest.
+            // The newest first: its end is the furthest away.
             let before: Vec<Claimed> = cuts.cut.iter().rev().copied().collect();
             cuts.drop_what_is_over(now, &parts);
             for claimed in before {
@@ -89,7 +91,8 @@ impl<S: Family> World<S> {
         }
     }
 
-    /// What this call was granted may end early; and so may what it was granted who was deprived of it.
+    /// Logs that this call's grant may end early. If the call had revoked the lock from a holder, that holder's grant
+    /// may end early, too, and so on.
     fn is_shortened(&self, holder: Holder, until: Micros) {
         let mut next = Some(holder);
         while let Some(Holder { call, token }) = next {
@@ -98,7 +101,7 @@ impl<S: Family> World<S> {
         }
     }
 
-    /// What the servers have of a lock. Whom they have is written down.
+    /// Returns what the servers have granted of a lock, and logs changes of its holders.
     pub(super) fn parts(&self, lock: LockId) -> Vec<Part> {
         self.look(lock);
         let now = self.now();
@@ -107,7 +110,7 @@ impl<S: Family> World<S> {
 }
 
 impl Cuts {
-    /// What a server has prolonged since is as good as before.
+    /// Drops what is over, and what a server has prolonged since to at least the same end.
     fn drop_what_is_over(&mut self, now: Micros, parts: &[Vec<Part>]) {
         let lasts = |cut: &Claimed| {
             let same = |part: &&Part| (part.place, part.call, part.grant) == (cut.place, cut.call, cut.grant);
@@ -118,14 +121,15 @@ impl Cuts {
         self.forgotten.retain(|forgotten| now <= forgotten.until);
     }
 
-    /// Until when a holder may count on what is cut now, and may have been before.
+    /// Returns until when a holder may rely on what is cut now, which may have been cut before.
     fn until(&self, claimed: Claimed) -> Micros {
         let same =
             |cut: &&Claimed| (cut.place, cut.call, cut.grant) == (claimed.place, claimed.call, claimed.grant);
         self.cut.iter().filter(same).map(|cut| cut.until).fold(claimed.until, Micros::max)
     }
 
-    /// Whether the servers that have this call's lock, and were not made to end it, are no majority.
+    /// Returns whether the servers that have granted the lock to this call, and were not made to end it early, are no
+    /// majority.
     fn is_hurt(&self, claimed: Claimed, parts: &[Vec<Part>], servers: usize) -> bool {
         let of = |claims: &[Claimed]| -> BTreeSet<usize> {
             let same = |other: &&Claimed| (other.call, other.grant) == (claimed.call, claimed.grant);

@@ -1,4 +1,4 @@
-//! Dice as a client's source of randomness.
+//! A client's source of randomness, which the history's seed determines.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use lock_core::RandomSource;
 
 pub(super) use crate::dice::Dice;
 
-/// Throws dice for a client.
+/// The source of randomness of one client.
 pub(super) struct Seeded(Mutex<Dice>);
 
 impl Seeded {

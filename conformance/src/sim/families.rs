@@ -1,4 +1,4 @@
-//! What the simulation has to know of each family of servers.
+//! What the simulation needs to know of each family of servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,116 +18,116 @@ use super::dice::Dice;
 use super::faults::{Guard, Loss};
 use super::log::{CallId, LockId};
 
-/// Who holds a lock, as the server has it.
+/// The holder of a lock, as the server has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub(super) call: CallId,
     pub(super) token: u64,
 }
 
-/// What one server has of a call that holds a lock, or may be about to hold it.
+/// What one server has granted to a call that holds a lock, or may be about to hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// Which server.
     pub(super) place: usize,
     pub(super) call: CallId,
-    /// Which of the call's grants it is of, as far as servers tell them apart.
+    /// The call's grant that it belongs to, as far as servers tell grants apart.
     pub(super) grant: u64,
-    /// The highest that the call may have been granted with it.
+    /// The highest token that the call may have been granted with it.
     pub(super) token: u64,
     /// How much of its lease is left, by that server's clock.
     pub(super) left: Duration,
 }
 
-/// What a request does, as far as the checker asks.
+/// What a request does, as far as the checker needs to know.
 #[derive(Clone, Debug)]
 pub(super) enum Deed {
-    /// An attempt of this owner, which belongs to this call, in this session.
+    /// An attempt by this owner, which belongs to this call, in this session.
     Attempt { lock: LockId, owner: OwnerBytes, call: CallId, session: Option<SessionId> },
     /// A release by this owner.
     Release { lock: LockId, owner: OwnerBytes },
-    /// The holder is deprived of the lock.
+    /// A revoke of the lock from its holder.
     Revoke { lock: LockId, when: When },
-    /// Keeps what there is, and says so.
+    /// A renewal or a heartbeat: it keeps what there is, and its answer says so.
     Proof,
-    /// Looks who holds the lock.
+    /// A look at who holds the lock.
     Look { lock: LockId },
-    /// Ends a session.
+    /// The end of a session.
     Close,
-    /// Nothing by which a holder could change.
+    /// A request that can't change a holder.
     Nothing,
 }
 
 /// A server that can be simulated.
 pub(super) trait Family: Server + Sized {
-    /// Whether it promises anything to those who set its clock.
+    /// Whether it promises anything if its clock is set.
     const STEPS: bool;
 
-    /// Whether those who wait have places at the server.
+    /// Whether waiters have places at the server.
     const KEEPS_PLACES: bool = false;
 
-    /// How many servers there are in a history. Each has its own clock.
+    /// Returns how many servers a history has. Each has its own clock.
     fn servers(_dice: &mut Dice) -> usize {
         1
     }
 
-    /// Whether a server that has lost its data may grant what others hold.
+    /// Whether a server that has lost its data may grant locks that others hold.
     const FORGETTING_ENDS_LEASES: bool = true;
 
-    /// Servers that begin now, by the clock of each.
+    /// Creates the servers, which begin now, each by its own clock.
     fn begin(now: &[ServerTime]) -> Self;
 
-    /// A driver at this end of a wire to so many servers, on the current runtime.
+    /// Creates a driver at this end of a wire to `servers` servers, on the current runtime.
     fn driver(wire: Arc<dyn Wire<Self>>, servers: usize, context: Context) -> Result<impl Driver>;
 
-    /// Which server a request is for.
+    /// Returns which server a request is for.
     fn place(_request: &Self::Request) -> usize {
         0
     }
 
-    /// What a request does.
+    /// Returns what a request does.
     fn deed(request: &Self::Request) -> Deed;
 
-    /// Whether it guards against what it has forgotten, where it can.
+    /// Sets whether servers guard against what they may have forgotten, in a family where they can.
     fn forgets_by(&mut self, _guard: Guard) {}
 
-    /// Ends the lease of a lock, wherever it is kept.
+    /// Ends the lease of a lock, on whichever servers keep it.
     fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, Self::Push)>;
 
-    /// One of the servers loses its data.
+    /// Makes one of the servers lose its data.
     fn forget(&mut self, _place: usize, _loss: Loss, now: &[ServerTime]) {
         *self = Self::begin(now);
     }
 
-    /// Ends a session, where there are any.
+    /// Returns the request that ends a session, in a family that has sessions.
     fn end_session(session: SessionId) -> Option<Self::Request>;
 
-    /// Who holds the lock now.
+    /// Returns the current holder of the lock.
     fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder>;
 
-    /// Who holds it on any of the servers, and may be about to be its holder.
+    /// Returns what each server has granted of the lock: to its holder, or to a call that may be about to hold it.
     fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part>;
 
-    /// Who has a place behind the holder.
+    /// Returns the calls that have a place behind the holder.
     fn waiting(&mut self, now: &[ServerTime], key: Key) -> Vec<CallId>;
 
-    /// Whether this is an answer by which a client believes that it has a lock.
+    /// Returns whether a client that gets this answer may conclude that it has a lock.
     fn is_grant(answer: &Self::Answer) -> bool;
 
-    /// For how long a server that answers this has no vote.
+    /// Returns how long a server that answers this has no vote.
     fn sits_out(_answer: &Self::Answer) -> Option<Duration> {
         None
     }
 
-    /// Whether this says when the holder's lease ends, and not when to try again.
+    /// Returns whether `busy` says when the holder's lease ends, and not when to try again.
     fn shows_a_lease(busy: &Busy) -> bool {
         busy.free_in.is_some()
     }
 
-    /// Whether a revoke was done.
+    /// Returns whether a revoke was done.
     fn has_revoked(answer: &Self::Answer) -> bool;
 
-    /// Whether one server of several has given up what it had.
+    /// Returns whether one server of several has released what it had.
     fn has_released(_answer: &Self::Answer) -> bool {
         false
     }
@@ -185,7 +185,7 @@ impl Family for LeaseServer {
 }
 
 impl Family for QueueServer {
-    /// A session server measures time by itself: nobody sets that clock.
+    /// A session server measures time by itself: no fault sets that clock.
     const STEPS: bool = false;
     const KEEPS_PLACES: bool = true;
 
@@ -241,7 +241,7 @@ impl Family for QueueServer {
     }
 }
 
-/// A server of one process that is asked past the network.
+/// A single server that can be asked directly, without the network.
 trait Inspected: Server {
     type Shown;
 
@@ -270,16 +270,16 @@ impl Inspected for QueueServer {
     }
 }
 
-/// Who looks past the network: real clients are counted from one.
+/// The simulation itself, when it asks a server directly: real clients are counted from one.
 pub(super) const NOBODY: ClientId = ClientId(0);
 
-/// Which lock a key belongs to. There are no others.
+/// Returns the lock that a key belongs to. There are no other keys.
 fn lock(key: &Key) -> Option<LockId> {
     NAMES.iter().position(|name| **name == **key)
 }
 
 fn attempt(key: &Key, owner: lock_core::Owner, label: &str, session: Option<SessionId>) -> Deed {
-    // Each call has its number for a label.
+    // The label of a call is its number.
     match (lock(key), label.parse()) {
         (Some(lock), Ok(call)) => Deed::Attempt { lock, owner: shown(owner), call, session },
         _ => Deed::Nothing,

@@ -1,22 +1,22 @@
-//! What goes wrong in a history, and when.
+//! The faults of a history: what goes wrong, and when.
 
 use super::dice::Dice;
 use super::log::LockId;
 use super::timeline::Micros;
 use super::{CLIENTS, TTL};
 
-/// Something that goes wrong, once.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What.
+    /// What goes wrong.
     pub kind: Kind,
-    /// From when, in microseconds.
+    /// When it begins, in microseconds.
     pub begins: u64,
-    /// Until when.
+    /// When it ends, in microseconds.
     pub ends: u64,
 }
 
-/// What can go wrong. Clients, servers and locks are counted from zero.
+/// The kinds of faults. Clients, servers and locks are counted from zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Every other message is lost.
@@ -27,25 +27,26 @@ pub enum Kind {
     Doubling,
     /// All messages from and to one client are lost.
     Partition(usize),
-    /// One client stands still, in most cases for longer than its lease: its clock goes on.
+    /// One client stands still, in most cases for longer than its lease. Its clock goes on.
     Pause(usize),
     /// One client's process is killed, and another one takes its place.
     Death(usize),
     /// One client's renewals and heartbeats don't arrive.
     ProofsLost(usize),
-    /// Grants and the answers to renewals and heartbeats come to one client late, most of them not too late to count.
+    /// Grants, and the answers to renewals and heartbeats, reach one client late; most of them still count.
     ProofsLate(usize),
-    /// One more grant, or answer to a renewal or a heartbeat, comes to one client, late; then it hears and says nothing.
+    /// One client gets one more grant, or answer to a renewal or a heartbeat, and gets it late. After that, all
+    /// messages from and to it are lost.
     LastWord(usize),
-    /// A server stands still: its clock goes on.
+    /// A server stands still. Its clock goes on.
     ServerPause(usize),
     /// All messages from and to one server are lost.
     ServerCut(usize),
-    /// The server ends the lease of one lock; in the queue family, the session that has it.
+    /// The server ends the lease of one lock; in the queue family, the session that holds it.
     LeaseEnd(LockId),
     /// The server ends the session in which one client last asked for a lock.
     SessionEnd(usize),
-    /// Somebody sets a server's clock, by so many microseconds.
+    /// A server's clock is set, by this many microseconds.
     Step(usize, i64),
     /// A server loses its data.
     Wipe(usize, Loss),
@@ -54,35 +55,35 @@ pub enum Kind {
 /// What a server forgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// It starts again without its data.
+    /// The server restarts without its data.
     Everything,
-    /// It starts again with an older state of it.
+    /// The server restarts with an older state of its data.
     Latest,
-    /// It goes on, and has none.
+    /// The server goes on, and has no data any more.
     Flushed,
 }
 
 /// What a server that may have forgotten locks does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
-    /// It grants nothing until nobody can hold what it has forgotten.
+    /// It grants nothing until every lease that it may have forgotten has ended.
     SitsOut,
     /// It goes on granting.
     None,
 }
 
-/// What may go wrong with the server in a history. What ends leases early is judged apart, lock by lock; and tokens
-/// are promised to rise over a loss of the data, or over a clock that is set back, but not over both.
+/// What may go wrong with the servers in a history. Faults that end leases early are judged separately, lock by lock.
+/// Tokens are promised to rise across a loss of the data, or across a clock that is set back, but not across both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Climate {
-    /// Its clock and its data stay.
+    /// The servers' clocks and data stay.
     Mild,
-    /// Somebody sets its clock.
+    /// A server's clock is set.
     Steps,
-    /// It loses its data.
+    /// A server loses its data.
     Wipes,
-    /// Requests come twice and late all the time, and leases are ended under them: what a token of several servers
-    /// has to withstand.
+    /// Requests arrive twice and late all the time, and leases are ended meanwhile: the tokens of several servers must
+    /// withstand that.
     Storm,
 }
 
@@ -90,7 +91,7 @@ pub(super) enum Climate {
 const EARLY: Micros = 200_000;
 
 impl Fault {
-    /// The same, of those that leave the network alone.
+    /// Draws a fault as `throw` does, but one that leaves the network alone.
     pub(super) fn throw_beside_the_network(
         dice: &mut Dice,
         servers: usize,
@@ -105,7 +106,7 @@ impl Fault {
         }
     }
 
-    /// One of those that the promises of so many servers cover, and which concern so many locks.
+    /// Draws a fault that the promises of this many servers cover, and that concerns this many locks.
     pub(super) fn throw(dice: &mut Dice, servers: usize, locks: usize, climate: Climate) -> Fault {
         let ttl = TTL.as_micros() as Micros;
         let begins = dice.within(0, EARLY);
@@ -136,7 +137,7 @@ impl Fault {
 }
 
 impl Kind {
-    /// Whether messages are lost or late by it.
+    /// Returns whether it makes messages late or lost.
     pub(super) fn is_of_the_network(self) -> bool {
         match self {
             Kind::Loss | Kind::Delay | Kind::Partition(_) | Kind::ServerCut(_) => true,
@@ -148,7 +149,7 @@ impl Kind {
 }
 
 impl Fault {
-    /// What goes wrong besides in a storm.
+    /// Returns the additional faults of a storm.
     pub(super) fn storm(dice: &mut Dice, locks: usize) -> Vec<Fault> {
         let ttl = TTL.as_micros() as Micros;
         let always = [Kind::Delay, Kind::Doubling].map(|kind| Fault { kind, begins: 0, ends: ttl * 4 });
@@ -162,7 +163,7 @@ impl Fault {
 }
 
 impl Fault {
-    /// What goes wrong besides where one of several servers after the other loses its data.
+    /// Returns the additional faults of a history in which several servers lose their data, one after the other.
     pub(super) fn losses(dice: &mut Dice, servers: usize) -> Vec<Fault> {
         let ttl = TTL.as_micros() as Micros;
         let loss = |_| {

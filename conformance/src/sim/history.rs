@@ -1,4 +1,4 @@
-//! One history: a seed, four clients, forty sections, some faults.
+//! One history: a seed, four clients, forty sections, and some faults.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,41 +28,41 @@ use super::timeline::{Machine, Timeline};
 use super::wakes::Telling;
 use super::{CLIENTS, MACHINES, NAMES};
 
-/// Callers in each process: they meet at its gates.
+/// How many callers each process has. Those that want the same lock queue at the process's local gate.
 const CALLERS: usize = 2;
-/// How often each caller wants a lock.
+/// How many sections each caller runs.
 const SECTIONS: usize = 5;
-/// How long a client that is shut down may take to clean up, on a network that works.
+/// The time limit of a client's shutdown, on a network that works.
 const SHUTDOWN: Duration = Duration::from_secs(30);
 
-/// Which kind of server is simulated, or how many.
+/// The kind of servers that a history simulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyName {
     /// Compare-and-set with a lease per lock.
     Lease,
-    /// A queue per lock, kept by sessions.
+    /// A queue per lock, whose places belong to sessions.
     Queue,
     /// Compare-and-set with a lease per lock on several servers, of which a majority decides.
     Redlock,
 }
 
-/// What happened in a history, and what is to be said of it.
+/// One history: what happened in it, and the checker's verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
-    /// What decided everything.
+    /// The seed, which determines everything else.
     pub seed: u64,
-    /// On which server it took place.
+    /// The kind of servers.
     pub family: FamilyName,
-    /// Everything that happened.
+    /// Everything that happened, in order.
     pub log: Vec<Entry>,
-    /// What happened how often, of what is worth a test.
+    /// Counts of the events that a run of histories has to contain.
     pub tally: Tally,
-    /// What the checker says.
+    /// The checker's verdict.
     pub verdict: Verdict,
 }
 
 impl History {
-    /// How much time passed until the last client was shut down.
+    /// Returns the simulated time at which the last client was shut down.
     pub(super) fn lasted(&self) -> Duration {
         let last = self.log.iter().rfind(|entry| !matches!(entry.what, What::Remains { .. }));
         Duration::from_micros(last.map_or(0, |entry| entry.at))
@@ -74,12 +74,12 @@ pub fn play(family: FamilyName, seed: u64) -> History {
     play_by(family, seed, Script::Chance)
 }
 
-/// What is left to chance in a history.
+/// What decides which faults a history has.
 #[derive(Clone, Copy)]
 pub(super) enum Script {
-    /// Everything.
+    /// The seed decides which faults there are, and when.
     Chance,
-    /// When things happen: what goes wrong is told, and nothing else does.
+    /// The story says which faults there are, and no others occur; the seed decides when.
     Told(&'static Story),
 }
 
@@ -92,7 +92,7 @@ pub(super) fn play_by(family: FamilyName, seed: u64, script: Script) -> History 
     }
 }
 
-/// Says which history it was if there is a panic in it.
+/// Prints how to play this history again if it panics.
 struct Playing {
     family: FamilyName,
     seed: u64,
@@ -102,7 +102,7 @@ impl Drop for Playing {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let Playing { family, seed } = self;
-            eprintln!("a panic; again: sim --histories 1 --seed {seed} --family {family} --trace");
+            eprintln!("panicked; replay: sim --histories 1 --seed {seed} --family {family} --trace");
         }
     }
 }
@@ -127,18 +127,18 @@ fn play_on<S: Family>(family: FamilyName, seed: u64, script: Script) -> History 
     History { seed, family, log, tally, verdict }
 }
 
-/// How a history came to its end.
+/// How a history ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Done,
-    /// Somebody waits for what will never happen.
+    /// A task waits for an event that will never happen.
     Stuck,
 }
 
-/// So many histories of a thousand leave waking to pushes.
+/// How many of a thousand histories rely on pushes alone to wake waiters.
 const BY_PUSHES: u64 = 150;
 
-/// Thrown apart, so that the others stay what they are.
+/// Draws what wakes waiters. It uses dice of its own, so that the seed's other draws stay the same.
 fn wakes(seed: u64, script: Script) -> WakesBy {
     match script {
         Script::Chance if Dice::new(!seed).chance(BY_PUSHES) => WakesBy::PushesAlone,
@@ -146,7 +146,7 @@ fn wakes(seed: u64, script: Script) -> WakesBy {
     }
 }
 
-/// All that takes part in a history.
+/// Everything that takes part in a history.
 struct Stage<S: Family> {
     timeline: Timeline,
     log: Log,
@@ -225,7 +225,7 @@ impl<S: Family> Stage<S> {
         }
         let work = async {
             while let Some(ended) = processes.join_next().await {
-                // A panic of a caller is one of the test's.
+                // A panic in a caller is a panic of the test.
                 if let Some((machine, left)) = ended.expect("callers don't panic") {
                     processes.spawn_local(self.clone().process(machine + CLIENTS, left));
                 }
@@ -243,7 +243,8 @@ impl<S: Family> Stage<S> {
         }
     }
 
-    /// Does what is left to do; or answers what is left when it is killed.
+    /// Runs the sections that are left to a process. If the process is killed first, returns the machine and what is
+    /// left then.
     async fn process(self: Rc<Self>, machine: Machine, left: Left) -> Option<(Machine, Left)> {
         let client = self.client(machine).await;
         let mut callers = JoinSet::new();
@@ -257,7 +258,7 @@ impl<S: Family> Stage<S> {
                 ended.expect("callers don't panic");
             }
             let left = client.shutdown(SHUTDOWN).await;
-            // A lease that has ended is heard of when the server is looked at.
+            // The log shows the end of a lease only when the server is looked at.
             self.world.locks().for_each(|lock| _ = self.world.look(lock));
             self.log.write(What::ShutDown { client: machine, left });
         };
@@ -293,7 +294,7 @@ impl<S: Family> Stage<S> {
         let connect = |context: lock_core::Context| async move {
             Ok(Telling::<S, _>::new(S::driver(wire, servers, context)?, wakes))
         };
-        options.open("memory", "simulated", connect).await.expect("connecting asks nobody")
+        options.open("memory", "simulated", connect).await.expect("connecting sends no request")
     }
 }
 

@@ -1,4 +1,4 @@
-//! What goes wrong, done: to the machines, to the servers, and to what they have granted.
+//! Applies faults to the machines, to the servers, and to what the servers have granted.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::timeline::Machine;
 use super::{CLIENTS, SERVER};
 
 impl<S: Family> World<S> {
-    /// Lets something go wrong when its time has come.
+    /// Schedules a fault.
     pub(super) fn plan(self: &Arc<Self>, fault: Fault) {
         let world = self.clone();
         let mut state = self.state();
@@ -25,7 +25,7 @@ impl<S: Family> World<S> {
     }
 
     fn begin(self: &Arc<Self>, fault: Fault) {
-        // Who took a killed process's place is left alone.
+        // A process that took a killed one's place is not killed, and no process is killed twice.
         if matches!(fault.kind, Kind::Death(machine) if machine >= CLIENTS || self.timeline.is_killed(machine))
         {
             return;
@@ -53,7 +53,7 @@ impl<S: Family> World<S> {
         self.state().faults.retain(|on| *on != fault);
         if let Kind::Partition(machine) | Kind::LastWord(machine) = fault.kind {
             self.state().silenced.retain(|silenced| *silenced != machine);
-            // What a connection notices when it is made again.
+            // A client notices the gap when it connects again.
             (0..self.clocks.len()).for_each(|server| self.push(server, machine, Pushed::Gap));
         }
         if let Kind::ServerCut(server) = fault.kind {
@@ -61,7 +61,7 @@ impl<S: Family> World<S> {
         }
     }
 
-    /// A clock that is set forward ends leases early, or may.
+    /// Sets a server's clock. A clock that is set forward ends leases early, or may.
     fn step(self: &Arc<Self>, server: usize, by: i64) {
         let parts: Vec<_> =
             self.locks().flat_map(|lock| self.parts(lock).into_iter().map(move |p| (lock, p))).collect();
@@ -92,7 +92,7 @@ impl<S: Family> World<S> {
         self.count_if(ended > 0, Occurrence::SessionEndedHolding);
     }
 
-    /// Its connections end with its data.
+    /// Makes a server lose its data. Its connections end, too.
     fn wipe(self: &Arc<Self>, server: usize, loss: Loss) {
         let hurt = match S::FORGETTING_ENDS_LEASES {
             true => self.interfere(|all, now| {
@@ -113,7 +113,7 @@ impl<S: Family> World<S> {
         (0..SERVER).for_each(|machine| self.push(server, machine, Pushed::Gap));
     }
 
-    /// Does something to the servers past the network, and answers how many lost a lock by that.
+    /// Changes the servers directly, without the network, and returns how many grants were lost by that.
     fn interfere(
         self: &Arc<Self>,
         deed: impl FnOnce(&mut S, &[ServerTime]) -> Vec<(ClientId, S::Push)>,
@@ -128,7 +128,7 @@ impl<S: Family> World<S> {
         ended
     }
 
-    /// Calls this with each part that the servers have no longer, and answers how many those are.
+    /// Calls `then` with each part that the servers no longer have, and returns how many those are.
     fn for_each_lost(&self, before: Vec<Vec<Part>>, then: impl Fn(LockId, Part)) -> usize {
         let mut lost = 0;
         for (lock, before) in before.into_iter().enumerate() {

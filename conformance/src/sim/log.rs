@@ -1,4 +1,4 @@
-//! What happened, in the order in which it did: the callers' side and the server's, and the faults.
+//! The log of a history: what callers and servers did, and which faults there were, in the order of time.
 
 mod details;
 
@@ -12,109 +12,110 @@ pub use self::details::{Fate, Parting, Rules, Terms, Wait, WakesBy, Why};
 use super::faults::Fault;
 use super::timeline::{Micros, Timeline};
 
-/// A call, counted from zero: one that wants a lock, or one that takes it from its holder.
+/// The number of a call, from zero. A call asks for a lock, or revokes one.
 pub type CallId = usize;
 
-/// A lock, counted from zero.
+/// The number of a lock, from zero.
 pub type LockId = usize;
 
-/// Something that happened.
+/// An entry of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// When, in microseconds of a time that no machine can read.
+    /// When it happened, in microseconds of simulated time, which no machine can read.
     pub at: u64,
-    /// What.
+    /// What happened.
     pub what: What,
 }
 
-/// What can happen.
+/// The kinds of entries.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// The history begins.
     Opens(Rules),
     /// A caller asks for a lock.
     Asked {
-        /// Which call this is.
+        /// The number of this call.
         call: CallId,
-        /// Whose.
+        /// Which client.
         client: usize,
-        /// For which lock.
+        /// Which lock.
         lock: LockId,
-        /// On what terms.
+        /// The terms.
         terms: Terms,
-        /// How long it waits for it.
+        /// How long the call waits for the lock.
         waits: Wait,
     },
-    /// It has a guard.
+    /// A call has its guard.
     Granted {
         /// Which call.
         call: CallId,
         /// The guard's token.
         token: u64,
-        /// Whether its lease had ended by then.
+        /// Whether its lease had already ended.
         late: bool,
     },
-    /// It gets none.
+    /// A call gets no guard.
     NotGranted {
         /// Which call.
         call: CallId,
-        /// What it was told.
+        /// The reason that it was given.
         why: Why,
     },
     /// A guard that was looked at says that it is held.
     Held {
-        /// Which call's.
+        /// Which call.
         call: CallId,
-        /// For how long it is certain, by its own clock.
+        /// How long the guard is certain to be held, by its client's clock, in microseconds.
         left: u64,
     },
-    /// A guard's holder asks for a renewal.
+    /// A holder asks for a renewal.
     Renews {
-        /// Which call's.
+        /// Which call.
         call: CallId,
     },
-    /// And has it.
+    /// The renewal has succeeded.
     Renewed {
-        /// Which call's.
+        /// Which call.
         call: CallId,
     },
-    /// A guard's holder is told that the lock is lost.
+    /// A holder is told that its lock is lost.
     Told {
-        /// Which call's.
+        /// Which call.
         call: CallId,
-        /// Why, where it was said.
+        /// The cause, if the holder was told one.
         cause: Option<Cause>,
-        /// How long after the guard's own deadline, not counting the time in which its machine stood still.
+        /// How long after the guard's own deadline, in microseconds, not counting the time in which its machine stood
+        /// still.
         late: u64,
-        /// How long before it.
+        /// How long before that deadline, in microseconds.
         left: u64,
     },
-    /// The holder parts with its guard.
+    /// A holder gives up its guard.
     LetGo {
-        /// Which call's.
+        /// Which call.
         call: CallId,
         /// How.
         parting: Parting,
-        /// For how long it was certain then, by its own clock.
+        /// How long the guard was certain to be held then, by its client's clock, in microseconds.
         left: u64,
     },
-    /// The release is answered.
+    /// A release is answered.
     Ended {
-        /// Which call's.
+        /// Which call.
         call: CallId,
-        /// With what.
+        /// The answer.
         ending: Ending,
     },
-    /// The caller goes away before that.
+    /// A caller goes away before its release is answered.
     Left {
-        /// Which call's.
+        /// Which call.
         call: CallId,
     },
     /// A write arrives at the fenced resource.
     Wrote {
-        /// Whose.
+        /// Which call.
         call: CallId,
-        /// With which token.
+        /// The token of the write.
         token: u64,
         /// Whether the resource took it.
         accepted: bool,
@@ -126,110 +127,110 @@ pub enum What {
         /// Which lock.
         lock: LockId,
     },
-    /// A process knows that it has lost it, and gives it up.
+    /// A process knows that it has lost a lock, and gives it up.
     ClaimLost {
         /// Which client.
         client: usize,
         /// Which lock.
         lock: LockId,
     },
-    /// A process knows that it no longer has it: its release was answered, or its lease has ended.
+    /// A process knows that it no longer has a lock: its release was answered, or its lease has ended.
     ClaimEnds {
         /// Which client.
         client: usize,
         /// Which lock.
         lock: LockId,
     },
-    /// A caller takes a lock from its holder.
+    /// A caller revokes a lock from its holder.
     Revokes {
-        /// Which call this is.
+        /// The number of this call.
         call: CallId,
-        /// Whose.
+        /// Which client.
         client: usize,
         /// Which lock.
         lock: LockId,
-        /// When it is to become free.
+        /// When the lock is to become free.
         when: When,
     },
-    /// The server has another holder than before.
+    /// The holder of a lock at the server has changed.
     Holder {
-        /// Of which lock.
+        /// Which lock.
         lock: LockId,
-        /// Which call's; nobody's, if none.
+        /// The new holder; none if the lock is free.
         call: Option<CallId>,
     },
-    /// On some of several servers the lock is these calls'.
+    /// The set of calls that have a lock on any of several servers has changed.
     Parts {
         /// Which lock.
         lock: LockId,
-        /// Whose it is anywhere.
+        /// The calls that have it on at least one server.
         calls: Vec<CallId>,
     },
-    /// The server keeps places for these calls, the holder's included.
+    /// The set of calls that have a place in a lock's queue, the holder included, has changed.
     Places {
-        /// In the queue of which lock.
+        /// Which lock.
         lock: LockId,
-        /// In no order that says anything.
+        /// The calls. Their order has no meaning.
         calls: Vec<CallId>,
     },
-    /// The server ended, or may end, what it had granted before its time.
+    /// The server ended a grant early, or may end it early.
     Shortened {
-        /// Which call's.
+        /// Which call.
         call: CallId,
-        /// Granted with this token.
+        /// The highest token that the grant may have.
         token: u64,
-        /// When it would have ended by itself, at the latest.
+        /// When it would have ended by itself, at the latest, in microseconds.
         until: u64,
     },
-    /// What was to end before its time is kept for as long as its holder may believe in it.
+    /// A grant that was to end early is kept for as long as its holder may rely on it.
     Restored {
-        /// Which call's.
+        /// Which call.
         call: CallId,
     },
-    /// A message between a client and a server did not come as it should.
+    /// A message between a client and a server was lost, late or doubled, or came to a server without a vote.
     Missed {
         /// Which client.
         client: usize,
         /// Which server.
         server: usize,
-        /// What became of it.
+        /// What happened to it.
         fate: Fate,
     },
     /// A release arrives at the server.
     ReleaseArrived {
-        /// Which call's, if any of its attempts has arrived before.
+        /// The call that it belongs to, if an attempt of that call has arrived before.
         of: Option<CallId>,
-        /// Who held the lock right before.
+        /// The holder right before it.
         before: Option<CallId>,
-        /// Who holds it right after.
+        /// The holder right after it.
         after: Option<CallId>,
     },
-    /// That release gave back what a revoke had left in its owner's place.
+    /// The release that is logged next gave back what a revoke had left in the place of the revoked holder.
     GivenBack {
-        /// Whose.
+        /// The revoked holder's call.
         call: CallId,
     },
     /// A fault begins.
     Begins(Fault),
     /// A fault is over.
     Over(Fault),
-    /// A client was shut down, which waits for its claims.
+    /// A client was shut down. The shutdown waits for the client's claims to end.
     ShutDown {
-        /// Which.
+        /// Which client.
         client: usize,
-        /// How many claims were left when the time was over.
+        /// How many claims were left when the time limit was over.
         left: usize,
     },
-    /// The servers are looked at when all clients are shut down and the last lease is over.
+    /// What is left on the servers when all clients are shut down and the last lease is over.
     Remains {
-        /// Of which lock.
+        /// Which lock.
         lock: LockId,
-        /// Whose places and leases are there.
+        /// The calls that still have a place or a lease.
         calls: Vec<CallId>,
     },
 }
 
-/// The log of a history. Cheap to clone; all clones are one.
+/// The log of a history. Cheap to clone; all clones share one log.
 #[derive(Clone, Debug)]
 pub(super) struct Log {
     timeline: Timeline,
@@ -252,7 +253,7 @@ impl Log {
 }
 
 impl What {
-    /// Whether it says something of this call.
+    /// Returns whether the entry says something about this call, or something that may matter to any call.
     pub(super) fn concerns(&self, wanted: CallId) -> bool {
         match self {
             What::Asked { call, .. }

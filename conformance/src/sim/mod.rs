@@ -1,8 +1,9 @@
-//! A simulation of the whole library but its sockets: the real core, with memory's drivers and servers or lock-redlock's
-//! protocol, on clocks that disagree and a network that loses, delays, doubles and reorders messages. One seed decides
-//! everything.
+//! A simulation of the whole library except its sockets. The real core runs with lock-memory's drivers and servers, or
+//! with lock-redlock's protocol, on clocks that disagree and on a network that loses, delays, doubles and reorders
+//! messages. One seed determines the whole run.
 //!
-//! [`play`] plays one history and [`check()`]s it; [`play_many`] sums up. The command is
+//! [`play`] plays one history (one simulated run) and checks it with [`check()`]; [`play_many`] plays many and sums up
+//! the results. The command is
 //! `cargo run --release -p lock-conformance --features sim -- sim --histories 100000`.
 
 mod callers;
@@ -38,17 +39,19 @@ pub use report::{Report, family_of, play_many};
 pub use stories::{STORIES, Story, Telling, tell};
 pub use tally::{Occurrence, Tally};
 
-/// Processes, at any time.
+/// How many client processes run at any time.
 const CLIENTS: usize = 4;
-/// One for each process, one for each that takes the place of one that was killed, and the servers', which are the last.
+/// How many machines there are: one for each process, one for each process that replaces a killed one, and then one for
+/// each server.
 const MACHINES: usize = SERVER + MOST_SERVERS;
-/// The first server's.
+/// The machine of the first server.
 const SERVER: usize = 2 * CLIENTS;
-/// A majority decides of so many, in the family that has several.
+/// How many servers there are at most, in the family in which a majority of several servers decides.
 const MOST_SERVERS: usize = 5;
-/// The locks of a history, of which it has one at least.
+/// The names of the locks. A history uses at least the first one.
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// For how long one is granted, and what all faults are measured by. Some ask for less, some for more.
+/// The ttl that most callers ask for; the durations of faults are derived from it. Some callers ask for a shorter ttl,
+/// some for a longer one.
 const TTL: Duration = Duration::from_millis(600);
-/// For no longer than this.
+/// The longest ttl that a caller asks for.
 const LONGEST_TTL: Duration = Duration::from_secs(1);

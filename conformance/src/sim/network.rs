@@ -1,4 +1,5 @@
-//! The network between the servers and their clients: messages are lost, late, doubled, and overtake each other.
+//! The network between the servers and their clients. It loses, delays and doubles messages, and messages overtake each
+//! other.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,39 +17,40 @@ use super::tally::Occurrence;
 use super::timeline::{Machine, Micros};
 use super::{SERVER, TTL};
 
-/// Who waits for an answer. Shared by both copies of a doubled request: the first answer counts.
+/// The request that an answer belongs to. Both copies of a doubled request share it: the first answer counts.
 pub(super) type Answered<S> = Arc<Mutex<Question<<S as Server>::Answer>>>;
 
-/// A question that may have been answered.
+/// A request that may have been answered already.
 pub(super) struct Question<A> {
     asked: Micros,
     asker: Option<oneshot::Sender<Reply<A>>>,
 }
 
-/// What a message is to the network.
+/// The kinds of messages that the network treats differently.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cargo {
     /// A renewal or a heartbeat.
     Proof,
-    /// An answer to one of those, or a grant: what a client believes from.
+    /// The answer to a renewal or a heartbeat, or a grant: a client computes its deadline from it.
     Proven,
-    /// What is said once, without a question or an answer.
+    /// A message that is sent once, and is neither a request that expects an answer nor an answer.
     News,
     Other,
 }
 
-/// An answer this much later than its question must not be counted from.
+/// An answer that arrives this much later than its question, or more, counts as late: a client must not count its
+/// deadline from the arrival.
 const LATE_PROOF: Micros = 20_000;
-/// How long a message takes at most, unless it is late.
+/// The longest time that a message takes, unless it is late.
 pub(super) const IN_TIME: Micros = 1_500;
 
 impl<S: Family> World<S> {
-    /// One client's end of the network.
+    /// Returns one client's end of the network.
     pub(super) fn end(self: &Arc<Self>, machine: Machine) -> Arc<dyn Wire<S>> {
         Arc::new(End { world: self.clone(), machine })
     }
 
-    /// When each copy of a message arrives that is sent now, between a server and a machine.
+    /// Returns when each copy of a message arrives that is sent now between a server and a machine.
     fn travel(
         &self,
         (server, machine): (usize, Machine),
@@ -71,7 +73,7 @@ impl<S: Family> World<S> {
         arrives.into_iter().flatten()
     }
 
-    /// Writes down what the checker has to know of a message that does not come as it should.
+    /// Logs what the checker has to know of a message that is lost, late or doubled.
     fn misses(&self, (server, client): (usize, Machine), cargo: Cargo, arrives: [Option<Micros>; 2]) {
         let tells = |fate| self.log.write(What::Missed { client, server, fate });
         match arrives[0] {
@@ -113,7 +115,7 @@ impl<S: Family> World<S> {
             self.timeline.at(at, Some(to), move || {
                 let mut question = answered.lock().unwrap_or_else(PoisonError::into_inner);
                 let late = world.timeline.now() - question.asked > LATE_PROOF;
-                // Nobody may be waiting any more.
+                // The client may have stopped waiting.
                 let heard = question.asker.take().is_some_and(|asker| asker.send(reply).is_ok());
                 if proven && late && heard {
                     world.state().tally.count(Occurrence::LateProof);
@@ -165,7 +167,7 @@ impl<S: Server> State<S> {
         cargo == Cargo::Proven && self.is_on(Kind::LastWord(machine))
     }
 
-    /// How long each copy takes.
+    /// Returns how long each copy of a message takes.
     fn delays(&mut self, machine: Machine, cargo: Cargo) -> [Option<Micros>; 2] {
         let ttl = TTL.as_micros() as Micros;
         let tidy = self.wakes == WakesBy::PushesAlone;
@@ -186,7 +188,7 @@ impl<S: Server> State<S> {
     }
 }
 
-/// One client's end.
+/// One client's end of the network.
 struct End<S: Server> {
     world: Arc<World<S>>,
     machine: Machine,

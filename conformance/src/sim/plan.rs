@@ -1,4 +1,4 @@
-//! What a caller is going to do, thrown before it does it.
+//! The plan of a section, drawn before it begins.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::log::{LockId, Parting, Terms};
 use super::timeline::{Machine, Micros};
 use super::{LONGEST_TTL, TTL};
 
-/// One section: which lock, on what terms, and what becomes of it.
+/// The plan of one section: which lock, on what terms, and how the caller behaves.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) lock: LockId,
@@ -18,14 +18,14 @@ pub(super) struct Plan {
     pub(super) way: Way,
     /// How long it waits for the lock.
     pub(super) wait: Option<Duration>,
-    /// After how long it goes away without an answer.
+    /// After how long the caller goes away without waiting for the answer.
     pub(super) leaves_after: Option<Duration>,
     pub(super) holds: Duration,
     pub(super) renews: Option<ByHand>,
-    /// What happens to it as soon as it has the lock.
+    /// The fault that hits the caller as soon as it has the lock.
     pub(super) ambush: Option<Ambush>,
     pub(super) parting: Parting,
-    /// Goes on writing after it was told that the lock is lost.
+    /// Whether the caller goes on writing after it was told that the lock is lost.
     pub(super) deaf: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Way {
     Try,
     Acquire,
     Run,
-    /// Takes the lock from whoever has it, and wants it for nobody.
+    /// Revokes the lock from its holder, without asking for it.
     Revoke(When),
 }
 
@@ -45,7 +45,7 @@ pub(super) struct ByHand {
     pub(super) ttl: Duration,
 }
 
-/// A fault at the worst moment: somebody has just been told that the lock is its own.
+/// A fault at the worst moment: right after a caller was granted a lock.
 #[derive(Clone, Copy)]
 pub(super) enum Ambush {
     Pause,
@@ -55,10 +55,10 @@ pub(super) enum Ambush {
     LeaseEnd,
 }
 
-/// What callers are like.
+/// How callers behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temper {
-    /// They do whatever the library allows, and something happens to them.
+    /// They do everything that the library allows, and faults hit them right after a grant.
     Wild,
     /// They acquire, write for a while without looking at their guards, and release.
     Plain,
@@ -156,7 +156,7 @@ impl Ambush {
         }
     }
 
-    /// What it does to the holder of `lock` on this machine.
+    /// Returns the fault that hits the holder of `lock` on this machine.
     pub(super) fn fault(self, dice: &mut Dice, now: Micros, machine: Machine, lock: LockId) -> Fault {
         let ttl = TTL.as_micros() as Micros;
         let (kind, after, lasts) = match self {

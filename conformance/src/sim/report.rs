@@ -1,4 +1,4 @@
-//! Many histories, and what they amount to.
+//! Sums up many histories.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,34 +7,36 @@ use super::check::{Invariant, Verdict};
 use super::history::{FamilyName, History, play};
 use super::tally::{Occurrence, Tally};
 
-/// How many violations of a history are shown.
+/// How many violations of a history are printed.
 const SHOWN: usize = 5;
 
-/// What a number of histories amount to.
+/// The summary of a number of histories.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// How many there were.
+    /// How many histories there were.
     pub histories: u64,
-    /// Of which families.
+    /// The families that were played.
     families: Vec<FamilyName>,
     /// Calls that were granted a lock.
     pub grants: u64,
-    /// In the order of [`Invariant::ALL`].
+    /// How often each invariant could have been broken, in the order of [`Invariant::ALL`].
     pub opportunities: [u64; Invariant::ALL.len()],
-    /// In the same order.
+    /// How often each was broken, in the same order.
     pub violations: [u64; Invariant::ALL.len()],
-    /// How often each seemed broken, and was excused, in the same order.
+    /// How often each seemed broken and was excused, in the same order.
     pub excused: [u64; Invariant::ALL.len()],
-    /// How much time passed in the histories.
+    /// How much simulated time passed.
     pub simulated: Duration,
-    /// What happened how often.
+    /// How often each occurrence happened.
     pub tally: Tally,
-    /// The first history in which something was broken.
+    /// The first history in which a promise was broken.
     pub broken: Option<History>,
 }
 
-/// Plays as many histories, from this seed on, but none after one in which something was broken; the core's two
-/// families in turn, unless one is named.
+/// Plays `histories` histories with the seeds from `seed` on, and stops after the first one in which a promise was
+/// broken.
+///
+/// Plays the core's two families in turn, unless `family` names one.
 pub fn play_many(histories: u64, seed: u64, family: Option<FamilyName>) -> Report {
     let mut report = Report::default();
     for seed in (0..histories).map(|n| seed.wrapping_add(n)) {
@@ -46,7 +48,7 @@ pub fn play_many(histories: u64, seed: u64, family: Option<FamilyName>) -> Repor
     report
 }
 
-/// The one of the core's two families in which a seed is played, unless one is named.
+/// Returns which of the core's two families a seed is played in, unless one is named.
 pub fn family_of(seed: u64) -> FamilyName {
     match seed % 2 {
         0 => FamilyName::Lease,
@@ -55,7 +57,7 @@ pub fn family_of(seed: u64) -> FamilyName {
 }
 
 impl Report {
-    /// Counts one history more.
+    /// Adds a history.
     pub fn add(&mut self, history: History) {
         let Verdict { opportunities, violations, grants, excused } = &history.verdict;
         self.histories += 1;
@@ -77,12 +79,13 @@ impl Report {
         }
     }
 
-    /// Whether no promise was broken.
+    /// Returns whether no promise was broken.
     pub fn holds(&self) -> bool {
         self.broken.is_none()
     }
 
-    /// What could not have been broken, or did not happen: of that, these histories say nothing.
+    /// Returns the invariants that could not have been broken, and the occurrences that did not happen: these histories
+    /// did not test them.
     pub fn untested(&self) -> Vec<String> {
         let invariants = Invariant::ALL.into_iter().filter(|invariant| self.is_untested(*invariant));
         let occurrences = Occurrence::ALL.iter().filter(|what| self.lacks(**what));
@@ -97,7 +100,7 @@ impl Report {
         possible && self.opportunities[invariant as usize] == 0
     }
 
-    /// Promises that seemed broken more often than what excuses them can be blamed for.
+    /// Returns the invariants that were excused more often than can be explained by what excuses them.
     pub fn excessive(&self) -> Vec<String> {
         let excessive = Invariant::ALL.into_iter().filter(|invariant| self.is_excessive(*invariant));
         excessive.map(|invariant| invariant.to_string().trim().to_owned()).collect()
@@ -109,7 +112,7 @@ impl Report {
         excused > most.unwrap_or(0)
     }
 
-    /// Opportunities, violations and excuses.
+    /// Returns the numbers of opportunities, violations and excuses.
     fn counts(&self, invariant: Invariant) -> [u64; 3] {
         [self.opportunities, self.violations, self.excused].map(|counts| counts[invariant as usize])
     }
@@ -119,7 +122,7 @@ impl Report {
         possible && self.tally[what] == 0
     }
 
-    /// The same, with how fast it went.
+    /// Returns the report, followed by the speed of the run.
     pub fn within(&self, took: Duration) -> String {
         let rate = |n: u64| n as f64 / took.as_secs_f64();
         let (grants, histories) = (rate(self.grants), rate(self.histories));

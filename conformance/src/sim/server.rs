@@ -1,4 +1,4 @@
-//! The servers, as the simulation has them: what arrives there, and whom they have.
+//! The simulated servers: what arrives there, and which holders they have.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,30 +38,30 @@ pub(super) struct State<S: Server> {
     pub(super) dice: Dice,
     /// By machine.
     pub(super) inboxes: Vec<Option<Arc<Inbox<S::Push>>>>,
-    /// What goes wrong now.
+    /// The faults that last now.
     pub(super) faults: Vec<Fault>,
-    /// When the last of what is to go wrong will be over.
+    /// When the last scheduled fault will be over.
     pub(super) troubled_until: Micros,
-    /// Machines that have had their last word.
+    /// Machines that were cut off by a `LastWord` fault after their last message.
     pub(super) silenced: Vec<Machine>,
     pub(super) tally: Tally,
-    /// Which call an owner belongs to, from what has arrived.
+    /// By owner: the call that it belongs to, as learned from attempts that have arrived.
     calls: HashMap<OwnerBytes, CallId>,
-    /// In which session a call last asked.
+    /// By call: the session in which it last asked.
     pub(super) seats: HashMap<CallId, SessionId>,
     /// By machine: the session in which it last asked.
     pub(super) sessions: Vec<Option<SessionId>>,
-    /// By lock.
+    /// By lock: the holder.
     holders: Vec<Option<CallId>>,
-    /// By lock: who has it on any of several servers.
+    /// By lock: the calls that have it on any of several servers.
     parts: Vec<Vec<CallId>>,
-    /// By lock: who has a place in its queue.
+    /// By lock: the calls that have a place in its queue.
     places: Vec<Vec<CallId>>,
     pub(super) cuts: Cuts,
     pub(super) wakes: WakesBy,
-    /// From whom those who revoked a lock have what is left of its lease.
+    /// By call that has revoked a lock: the holder whose remaining lease it has.
     pub(super) deprived: HashMap<CallId, Holder>,
-    /// When the server looks next for what has run out.
+    /// When the server next looks for what has expired.
     bell: Option<Micros>,
 }
 
@@ -99,7 +99,7 @@ impl<S: Family> World<S> {
         Arc::new(World { timeline, log, clocks, keys, state: Mutex::new(state) })
     }
 
-    /// What has happened so often.
+    /// Returns how often each occurrence has happened.
     pub(super) fn tally(&self) -> Tally {
         self.state().tally
     }
@@ -135,7 +135,8 @@ impl<S: Family> World<S> {
         self.set_bell();
     }
 
-    /// Who holds the lock before this is done. Somebody's lease may have ended unnoticed.
+    /// Returns who held the lock right before this request. Looks at the server, because a lease may have ended without
+    /// an entry in the log.
     fn before(&self, from: Machine, deed: &Deed) -> Option<Holder> {
         match deed {
             Deed::Attempt { lock, owner, call, session } => {
@@ -163,7 +164,7 @@ impl<S: Family> World<S> {
             Deed::Release { lock, owner } => {
                 let of = self.state().calls.get(owner).copied();
                 let after = self.look(*lock).map(|holder| holder.call);
-                // Of several servers, the first that gives it up ends the hold.
+                // Of several servers, the first one that releases the lock ends the hold.
                 let after = after.filter(|after| !(of == Some(*after) && S::has_released(answer)));
                 let before = before.map(|holder| holder.call);
                 let gives_back = before != after && before != of && self.first_of(before) == of;
@@ -185,7 +186,8 @@ impl<S: Family> World<S> {
         }
     }
 
-    /// From whom this one has what it has, if it has revoked it, or from whom that one had it.
+    /// Returns the first holder in the chain of revokes that led to this call: each call of the chain has revoked the
+    /// lock from the one before it. A call that has revoked nothing is its own.
     fn first_of(&self, call: Option<CallId>) -> Option<CallId> {
         let deprived = &self.state().deprived;
         let next = |call: &CallId| deprived.get(call).map(|before| before.call);
@@ -209,12 +211,13 @@ impl<S: Family> World<S> {
 
     // ---- the server -------------------------------------------------------------------------------------------------
 
-    /// The time of each.
+    /// Returns the time of each server.
     pub(super) fn now(&self) -> Vec<ServerTime> {
         self.clocks.iter().map(ServersClock::now).collect()
     }
 
-    /// Looks at the servers, past the network, and writes down whom they have.
+    /// Looks at the servers directly, without the network. Logs which holder, parts and places they have if that has
+    /// changed, and returns the holder.
     pub(super) fn look(&self, lock: LockId) -> Option<Holder> {
         let now = self.now();
         let mut state = self.state();
@@ -244,19 +247,20 @@ impl<S: Family> World<S> {
         holder
     }
 
-    /// Whose leases and places there are.
+    /// Returns the calls that have leases or places.
     pub(super) fn remains(&self, lock: LockId) -> Vec<CallId> {
         let parts: BTreeSet<CallId> = self.parts(lock).into_iter().map(|part| part.call).collect();
         let waiting = self.state().server.waiting(&self.now(), self.keys[lock].clone());
         parts.into_iter().chain(waiting).collect()
     }
 
-    /// When nothing goes wrong any more. Faults that are planned come also when all callers are done.
+    /// Returns when the last fault is over. A scheduled fault occurs even after all callers are done.
     pub(super) fn troubled_until(&self) -> Micros {
         self.state().troubled_until.max(self.timeline.now())
     }
 
-    /// When all is over that was under way: messages have arrived, also the second time, and what they took has ended.
+    /// Returns when everything is over that was under way: all messages have arrived, second copies included, and the
+    /// leases that they took have ended.
     pub(super) fn last_deadline(&self) -> Micros {
         let set_back: u64 = self.clocks.iter().map(ServersClock::set_back).sum();
         let lasts = micros(TTL) + at_most(micros(LONGEST_TTL) + set_back);
@@ -281,7 +285,7 @@ impl<S: Family> World<S> {
         }
     }
 
-    /// Sees to it that the server looks when something runs out.
+    /// Schedules the server's next look for leases and sessions that have expired.
     pub(super) fn set_bell(self: &Arc<Self>) {
         let mut state = self.state();
         let Some(next) = state.server.next_expiry() else { return };
@@ -305,7 +309,7 @@ impl<S: Family> World<S> {
 }
 
 fn client_id(machine: Machine) -> ClientId {
-    // Zero is who looks at the server past the network.
+    // Zero is `NOBODY`: the simulation itself, which looks at the server directly.
     ClientId(machine as u64 + 1)
 }
 

@@ -18,14 +18,15 @@ pub(super) struct Site {
     pub(super) log: Log,
     /// How many locks there are.
     pub(super) locks: usize,
-    /// Of the callers.
+    /// How the callers behave.
     pub(super) temper: Temper,
-    /// Lets something go wrong when its time has come.
+    /// Schedules a fault.
     befall: Box<dyn Fn(Fault)>,
     calls: Cell<CallId>,
-    /// By lock: what it protects.
+    /// By lock: the resource that it protects.
     fences: Vec<Arc<Fence>>,
-    /// By machine and lock: its holders look at their guards when somebody is granted the lock.
+    /// By machine and lock: notifies holders that they must look at their guards, because another call was granted the
+    /// lock.
     looks: Vec<[Notify; NAMES.len()]>,
 }
 
@@ -57,7 +58,7 @@ impl Site {
         (self.befall)(fault);
     }
 
-    /// Who is granted a lock makes all others look at their guards: no overlap goes unseen.
+    /// Makes all holders of a lock look at their guards, because a call was granted it: no overlap stays unseen.
     pub(super) fn somebody_was_granted(&self, lock: LockId) {
         for (machine, looks) in self.looks.iter().enumerate() {
             // A machine that stands still looks when it goes on.
@@ -72,7 +73,7 @@ impl Site {
         self.looks[machine][lock].notified().await;
     }
 
-    /// A write that takes so long to the resource.
+    /// Sends a write that arrives at the resource after `takes` microseconds.
     pub(super) fn write(&self, lock: LockId, call: CallId, token: FencingToken, takes: u64) {
         let (fence, log) = (self.fences[lock].clone(), self.log.clone());
         self.timeline.at(self.timeline.now() + takes, None, move || {

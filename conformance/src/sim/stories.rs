@@ -1,8 +1,8 @@
-//! The documents' argument about Redlock: a few ways in which a lock with a lease is broken, each as many histories in
-//! which that goes wrong and nothing else, and how often it does harm.
+//! The argument about Redlock in the documents (docs/redlock.md): a few faults that break a lock with a lease. Each
+//! story plays many histories with one such fault and no other, and counts how often it does harm.
 //!
-//! Callers here never look at their guards: they write for as long as they meant to. What a resource that checks the
-//! token refuses, one that doesn't takes: the same histories show both.
+//! Callers here never look at their guards: they write for as long as planned. A resource that checks tokens refuses
+//! stale writes, and one that doesn't takes them; the same histories show both.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::{CLIENTS, NAMES, TTL};
 pub struct Story {
     /// What goes wrong.
     pub name: &'static str,
-    /// On which servers.
+    /// On which servers it is played.
     pub on: &'static str,
     family: FamilyName,
     pub(super) servers: usize,
@@ -28,26 +28,26 @@ pub struct Story {
     pub(super) faults: fn(&mut Dice) -> Vec<Fault>,
 }
 
-/// What came of the histories of a story.
+/// The results of the histories of a story.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Telling {
-    /// How many there were.
+    /// How many histories there were.
     pub histories: u64,
     /// Calls that were granted a lock.
     pub grants: u64,
     /// Histories in which two guards of one lock said at the same time that they hold it.
     pub with_two_holders: u64,
-    /// Histories in which a promise was broken: what the story is about does not excuse that.
+    /// Histories in which a promise was broken that the story's fault does not excuse.
     pub with_broken_promises: u64,
-    /// Histories in which a write came behind one of a newer holder: what a resource without tokens takes.
+    /// Histories in which a write arrived after one of a newer holder. A resource without tokens takes such a write.
     pub with_stale_writes: u64,
-    /// Such writes.
+    /// How many such writes there were.
     pub stale_writes: u64,
-    /// Those of them that a resource with tokens took.
+    /// How many of them a resource with tokens took.
     pub stale_writes_taken: u64,
 }
 
-/// All of them.
+/// All stories.
 pub static STORIES: [Story; 11] = [
     Story { name: "nothing", ..one(|_| Vec::new()) },
     Story { name: "nothing", ..five(|_| Vec::new()) },
@@ -96,7 +96,7 @@ const fn five(faults: fn(&mut Dice) -> Vec<Fault>) -> Story {
     Story { on: "five", family: FamilyName::Redlock, servers: 5, ..one(faults) }
 }
 
-/// Plays so many histories of a story, from this seed on.
+/// Plays `histories` histories of a story, with the seeds from `seed` on.
 pub fn tell(story: &'static Story, histories: u64, seed: u64) -> Telling {
     let mut telling = Telling::default();
     for seed in (0..histories).map(|n| seed.wrapping_add(n)) {
@@ -123,8 +123,9 @@ impl Telling {
     }
 }
 
-/// Writes that came behind one of a newer holder, and how many of them a resource with tokens took. Who is newer is what
-/// the servers say, in the order in which they had their holders: by their tokens none would ever be taken.
+/// Returns how many writes arrived after one of a newer holder, and how many of those a resource with tokens took.
+/// Which holder is newer follows from the order in which the servers had their holders. Tokens can't decide that here:
+/// by their order, no stale write would ever be taken.
 fn stale_writes(history: &History) -> (u64, u64) {
     let (mut locks, mut had, mut holds) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut newest = [0; NAMES.len()];
@@ -133,7 +134,8 @@ fn stale_writes(history: &History) -> (u64, u64) {
         match entry.what {
             What::Asked { call, lock, .. } => _ = locks.insert(call, lock),
             What::Holder { call: Some(call), .. } => _ = had.insert(call, nth),
-            // Where clocks are set during a grant, it may have ended on one server before the last of a majority gave it.
+            // If clocks are set during a grant, the grant may have ended on one server before the last server of a
+            // majority granted it.
             What::Granted { call, .. } => _ = holds.insert(call, had.get(&call).copied().unwrap_or(nth)),
             What::Wrote { call, accepted, .. } => {
                 let (since, newest) = (holds[&call], &mut newest[locks[&call]]);
@@ -147,9 +149,9 @@ fn stale_writes(history: &History) -> (u64, u64) {
     (stale, taken)
 }
 
-// ---- what goes wrong ------------------------------------------------------------------------------------------------
+// ---- the faults -----------------------------------------------------------------------------------------------------
 
-/// By when it does: no history is shorter.
+/// Single faults begin before this time: no history is shorter.
 const EARLY: Micros = 400_000;
 
 fn at(kind: Kind, begins: Micros, lasts: Micros) -> Fault {
@@ -166,7 +168,7 @@ fn pauses(dice: &mut Dice) -> Vec<Fault> {
         .collect()
 }
 
-/// By more than a lease.
+/// Sets clocks forward by more than a lease.
 fn set_forward(dice: &mut Dice, servers: usize) -> Vec<Fault> {
     let (begins, by) = (dice.within(0, EARLY), dice.within(ttls(1.0), ttls(3.0)) as i64);
     (0..servers).map(|server| at(Kind::Step(server, by), begins, 0)).collect()
@@ -176,7 +178,7 @@ fn restart(dice: &mut Dice) -> Vec<Fault> {
     vec![at(Kind::Wipe(0, Loss::Everything), dice.within(0, EARLY), 0)]
 }
 
-/// First the last two can't be reached, then the one in the middle forgets, then the first two can't be reached.
+/// First the last two servers can't be reached. Then the middle one loses data, and the first two can't be reached.
 fn change_of_majority(dice: &mut Dice) -> Vec<Fault> {
     let (then, lasts) = (dice.within(50_000, EARLY), ttls(5.0));
     let loss = if dice.chance(500) { Loss::Everything } else { Loss::Latest };
@@ -189,7 +191,7 @@ fn change_of_majority(dice: &mut Dice) -> Vec<Fault> {
     ]
 }
 
-/// Each long enough after the one before for that to have its vote again.
+/// Restarts each server long enough after the one before it, so that the earlier one has its vote again.
 fn rolling_restart(dice: &mut Dice) -> Vec<Fault> {
     let pause = ttls(2.0);
     (0..5)

@@ -1,4 +1,4 @@
-//! What happened how often: a fault that never hits, and an operation that nobody does, test nothing.
+//! How often each kind of event happened. A fault that never hits, or an operation that no caller does, tests nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::log::{CallId, Entry, Parting, Terms, What, Why};
 
 macro_rules! occurrences {
     ($($(#[doc = $doc:literal])* $name:ident, $words:literal;)*) => {
-        /// Something that has to happen in a run of histories, or the run says little.
+        /// An event that a run of histories has to contain; a run without it leaves something untested.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Occurrence {
             $($(#[doc = $doc])* $name,)*
@@ -38,17 +38,18 @@ occurrences! {
     Lost, "messages lost";
     /// A message arrived twice.
     Doubled, "messages doubled";
-    /// A message was late enough to be overtaken.
+    /// A message was so late that others could overtake it.
     Late, "messages late";
     /// A message was lost because its client was cut off.
     CutOff, "messages of clients cut off";
     /// A message was lost because one of several servers was cut off.
     ServerCutOff, "messages of servers cut off";
-    /// A renewal or a heartbeat was lost by a fault that is after those.
+    /// A renewal or a heartbeat was lost by a fault that hits only those.
     LostProof, "renewals and heartbeats lost";
-    /// A grant, or the answer to a renewal or a heartbeat, came 20 ms after its question or later, and was heard.
+    /// A grant, or the answer to a renewal or a heartbeat, arrived 20 ms after its question or later, while its client
+    /// still waited for it.
     LateProof, "grants and proofs heard late";
-    /// One of those came late, and was the last that its client heard.
+    /// A grant, or the answer to a renewal or a heartbeat, came late, and was the last message that its client heard.
     LastWord, "grants and proofs heard late and last";
     /// A client that held a lock was stopped.
     StoppedHolding, "clients stopped while they held";
@@ -56,23 +57,23 @@ occurrences! {
     KilledHolding, "processes killed while they held";
     /// A client's process was killed while it waited for a lock.
     KilledAsking, "processes killed while they asked";
-    /// The server was stopped while somebody held a lock.
+    /// The server was stopped while a client held a lock.
     ServerStopped, "servers stopped while somebody held";
-    /// The server's clock was set forward while somebody held a lock.
+    /// The server's clock was set forward while a client held a lock.
     SetForward, "server clocks set forward meanwhile";
-    /// The server's clock was set back while somebody held a lock.
+    /// The server's clock was set back while a client held a lock.
     SetBack, "server clocks set back meanwhile";
-    /// The server forgot everything while somebody held a lock.
+    /// The server lost its data while a client held a lock.
     Wiped, "servers wiped meanwhile";
     /// The server ended a lease before its time.
     LeaseEnded, "leases ended by force";
-    /// The server ended the session of somebody who held a lock.
+    /// The server ended the session of a client that held a lock.
     SessionEndedHolding, "sessions of holders ended by force";
-    /// The server ended the session of somebody who waited.
+    /// The server ended the session of a client that waited for a lock.
     SessionEndedWaiting, "sessions of waiters ended by force";
     /// A call asked again in another session.
     SessionMoved, "claims moved to another session";
-    /// A lock was revoked for when its holder's deadline comes.
+    /// A lock was revoked as of its holder's deadline.
     RevokedAtDeadline, "revokes at the holder's deadline";
     /// A lock was revoked at once.
     RevokedNow, "revokes at once";
@@ -84,7 +85,7 @@ occurrences! {
     ToldSession, "holders told that their session ended";
     /// A holder was told that its lease had ended.
     ToldExpired, "holders told that their lease ended";
-    /// A call that wanted the lock at once or not at all did not get it.
+    /// A call that doesn't wait for the lock did not get it.
     Refused, "tries refused";
     /// A call's wait ran out.
     WaitRanOut, "waits that ran out";
@@ -98,11 +99,11 @@ occurrences! {
     WorkCancelled, "work cancelled";
     /// A lease was renewed by hand.
     RenewedByHand, "renewals by hand";
-    /// A lease that nobody renews was held until its end.
+    /// A lease without renewals was held until its end.
     FixedLeaseEnded, "fixed leases held to their end";
     /// A lock was held as long as its terms allow.
     MaxHoldReached, "locks held for max_hold";
-    /// A lock was given back sooner than its terms allow.
+    /// A holder let its guard go before `min_hold` was over.
     MinHoldWaited, "locks given back before min_hold";
 }
 
@@ -115,7 +116,7 @@ impl Occurrence {
             | Occurrence::SessionEndedWaiting
             | Occurrence::SessionMoved
             | Occurrence::ToldSession => family == FamilyName::Queue,
-            // Nobody revokes what several servers keep.
+            // Revokes are not simulated on several servers.
             Occurrence::RevokedAtDeadline
             | Occurrence::RevokedNow
             | Occurrence::GivenBack
@@ -126,7 +127,7 @@ impl Occurrence {
     }
 }
 
-/// What happened how often.
+/// How often each [`Occurrence`] happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally([u64; KINDS]);
 
@@ -150,7 +151,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// A call as far as this file asks.
+/// What this file needs to know of a call.
 struct Call {
     client: usize,
     asked: u64,
@@ -164,7 +165,7 @@ impl Tally {
         self.0[what as usize] += 1;
     }
 
-    /// Counts what the log of a history says.
+    /// Counts the occurrences that the log of a history shows.
     pub(super) fn read(&mut self, log: &[Entry]) {
         let mut calls = BTreeMap::new();
         for entry in log {

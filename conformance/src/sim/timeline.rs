@@ -1,7 +1,7 @@
-//! Time as nobody in the simulation can read it: one line of events for all machines.
+//! Simulated time: one queue of events for all machines. No machine in the simulation can read it.
 //!
-//! The runtime says when everybody waits: right before its thread would go to sleep. Each time it does, the next event
-//! of the line happens. No timer of the runtime's is involved, so that nothing is rounded to its milliseconds.
+//! The runtime calls `Timeline::go_on` when all tasks wait, right before its thread would go to sleep. Each time, the
+//! next event happens. No timer of the runtime is involved, because the runtime rounds those to milliseconds.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -15,16 +15,16 @@ use tokio::sync::{Notify, oneshot};
 /// Microseconds since the history began.
 pub(super) type Micros = u64;
 
-/// Which machine: one per client.
+/// The number of a machine. Each client and each server has its own.
 pub(super) type Machine = usize;
 
-/// The line of events. Cheap to clone; all clones are one.
+/// The queue of events. Cheap to clone; all clones share one queue.
 #[derive(Clone)]
 pub(super) struct Timeline(Arc<Line>);
 
 struct Line {
     state: Mutex<State>,
-    /// By machine: its process was killed.
+    /// By machine: is notified when its process is killed.
     killed: Vec<Notify>,
 }
 
@@ -33,35 +33,35 @@ struct State {
     now: Micros,
     order: u64,
     due: BinaryHeap<Reverse<Due>>,
-    /// Until when each machine stands still; the past, if it doesn't.
+    /// By machine: until when it stands still; a time in the past if it runs.
     stopped: Vec<Micros>,
-    /// Nothing happens any more.
+    /// No further event happens.
     over: bool,
-    /// Who waits for that.
+    /// The task that waits for that.
     watcher: Option<Waker>,
 }
 
 struct Due {
     at: Micros,
-    /// When it would have happened on a machine that is not stopped.
+    /// When it would have happened if its machine were not stopped.
     meant: Micros,
-    /// Of what happens at the same time, the first to be asked for comes first.
+    /// Orders events of the same time: the one that was scheduled first happens first.
     order: u64,
     whose: Option<Machine>,
     event: Event,
 }
 
 enum Event {
-    /// Somebody's timer, unless it was dropped.
+    /// Completes a timer, unless that was dropped.
     Timer(oneshot::Sender<()>),
     Deed(Box<dyn FnOnce() + Send>),
 }
 
-/// No history takes longer, unless something hangs.
+/// The longest duration of a history: one that takes longer hangs.
 const LONGEST: Micros = 600_000_000;
-/// Nor has it more events.
+/// The largest number of events of a history: one that has more hangs.
 const MOST: u64 = 1_000_000;
-/// Until when a machine stands still whose process was killed.
+/// Until when a machine whose process was killed stands still.
 const FOR_EVER: Micros = Micros::MAX;
 
 impl Timeline {
@@ -75,12 +75,12 @@ impl Timeline {
         self.state().now
     }
 
-    /// Does `deed` at the time `at`; if it happens on a machine that is stopped then, as soon as that goes on.
+    /// Runs `deed` at the time `at`. If its machine is stopped then, runs it as soon as the machine goes on.
     pub(super) fn at(&self, at: Micros, whose: Option<Machine>, deed: impl FnOnce() + Send + 'static) {
         self.state().push(at, whose, Event::Deed(Box::new(deed)));
     }
 
-    /// A timer of this machine. Counts from now, polled or not.
+    /// Returns a timer of this machine. It counts from now, polled or not.
     pub(super) fn timer(&self, pause: Micros, whose: Machine) -> impl Future<Output = ()> + Send + use<> {
         let (ring, rung) = oneshot::channel();
         let mut state = self.state();
@@ -95,7 +95,7 @@ impl Timeline {
         }
     }
 
-    /// Stops a machine: its clock goes on, and nothing else.
+    /// Stops a machine: only its clock goes on.
     pub(super) fn stop(&self, machine: Machine, until: Micros) {
         let mut state = self.state();
         state.stopped[machine] = state.stopped[machine].max(until);
@@ -106,26 +106,26 @@ impl Timeline {
         state.stopped[machine] > state.now
     }
 
-    /// When this machine goes on, or now.
+    /// Returns when this machine goes on; now, if it is not stopped.
     pub(super) fn goes_on(&self, machine: Machine) -> Micros {
         let state = self.state();
         state.now.max(state.stopped[machine])
     }
 
-    /// Resolves at this time, by no machine's clock.
+    /// Resolves at this simulated time, which is no machine's clock.
     pub(super) fn comes(&self, at: Micros) -> impl Future<Output = ()> + use<> {
         let (ring, rung) = oneshot::channel();
         self.at(at, None, move || _ = ring.send(()));
         async move { _ = rung.await }
     }
 
-    /// For how long this machine has been running without a stop.
+    /// Returns how long this machine has been running without a stop.
     pub(super) fn awake_for(&self, machine: Machine) -> Micros {
         let state = self.state();
         state.now.saturating_sub(state.stopped[machine])
     }
 
-    /// Ends what runs on a machine: nothing happens there any more.
+    /// Kills the process of a machine: no further event happens there.
     pub(super) fn kill(&self, machine: Machine) {
         self.stop(machine, FOR_EVER);
         self.0.killed[machine].notify_one();
@@ -140,8 +140,8 @@ impl Timeline {
         self.0.killed[machine].notified().await;
     }
 
-    /// Resolves when nothing happens any more: then somebody waits in vain. Looked at after every event, so that the
-    /// thread doesn't go to sleep over one that wakes nobody.
+    /// Resolves when no further event happens: a task that still waits then waits in vain. The watcher is woken after
+    /// every event, so that the thread doesn't go to sleep after an event that wakes no task.
     pub(super) async fn over(&self) {
         poll_fn(|context| {
             let mut state = self.state();
@@ -151,13 +151,13 @@ impl Timeline {
         .await;
     }
 
-    /// Forgets what was still to happen: deeds keep what they are about, and that keeps the line.
+    /// Drops all scheduled events. They own objects that own this timeline, so it would never be freed otherwise.
     pub(super) fn forget(&self) {
         let due = std::mem::take(&mut self.state().due);
         drop(due);
     }
 
-    /// Lets the next thing happen.
+    /// Lets the next event happen. If there is none, the history is over.
     pub(super) fn go_on(&self) {
         match self.next() {
             Some(event) => event.happen(),
@@ -189,7 +189,7 @@ impl Timeline {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing happens under this lock that can panic.
+        // No code that runs under this lock can panic.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -205,7 +205,7 @@ impl State {
 impl Event {
     fn happen(self) {
         match self {
-            // Dropped meanwhile: nobody minds.
+            // If the timer was dropped meanwhile, there is nothing to do.
             Event::Timer(ring) => _ = ring.send(()),
             Event::Deed(deed) => deed(),
         }

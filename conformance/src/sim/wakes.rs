@@ -1,7 +1,7 @@
-//! Histories in which pushes alone wake those who wait: a wake-up that is lost shows there, because no look of the
-//! waiter's own makes up for it for seconds.
+//! Histories in which pushes alone wake waiters. A lost wake-up is visible in them, because the waiter's own next look,
+//! which would make up for it, is seconds away.
 //!
-//! The core looks again when the lease that it saw would end. Claims here don't say when that is.
+//! The core looks again when the lease that it saw would end. The claims here don't tell it when that is.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use lock_core::{Info, Name, Result};
 use super::families::Family;
 use super::log::WakesBy;
 
-/// A driver whose claims say when a lease ends, or don't.
+/// A driver whose claims tell the core when a lease ends, or hide it if pushes alone wake waiters.
 #[derive(Debug)]
 pub(super) struct Telling<S, D> {
     driver: D,
@@ -58,7 +58,7 @@ impl<S: Family, D: Driver> Driver for Telling<S, D> {
     }
 }
 
-/// A claim that does not say when the lease ends that it met.
+/// A claim that doesn't tell when the lease that it met ends.
 #[derive(Debug)]
 struct Silent {
     claim: Box<dyn Claim>,

@@ -1,5 +1,5 @@
-//! The drivers of other libraries' clients, and the cases that they are for, tested with each other: these have one
-//! another's locks, as they will have ours.
+//! Tests the drivers of other libraries' clients, and the cases that use them, with pairs of those clients. They use
+//! one another's locks here, as they use ours in the backends' tests.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use lock_conformance::servers::{self, Absence, Owned, Product, Settings};
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // A storm has the machine for itself.
+    // A storm has the machine to itself.
     arguments.test_threads = Some(1);
     libtest_mimic::run(&arguments, on_etcd().into_iter().chain(on_zookeeper()).collect()).exit();
 }
@@ -51,7 +51,7 @@ impl Case {
         Case { name: name.into(), kinds, play }
     }
 
-    /// On a server of its own.
+    /// Runs the case on a server of its own.
     fn run(&self, product: &'static dyn Product) -> Result<(), Absence> {
         self.kinds.into_iter().try_for_each(Foreign::find)?;
         let server = Owned::start(product, &Settings::default())?;
@@ -103,7 +103,7 @@ fn storm(url: &str, kinds: [Kind; 2]) -> Result<(), Absence> {
     })
 }
 
-/// The counter shows what a lock prevents: else the storm would prove nothing.
+/// Checks that the counter shows what a lock prevents. Otherwise the storm would prove nothing.
 fn miscount(url: &str, kinds: [Kind; 2]) -> Result<(), Absence> {
     block_on(async {
         let [mut one, mut other] = both(url, kinds).await?;
@@ -111,7 +111,7 @@ fn miscount(url: &str, kinds: [Kind; 2]) -> Result<(), Absence> {
         let file = counter.path();
         let (one, other) = tokio::join!(one.storm("one", file, STORM), other.storm("other", file, STORM));
         let number = counter.number().expect("a number");
-        assert!(number < one + other, "{number} after {one} turns and {other}: none were at once");
+        assert!(number < one + other, "{number} after {one} turns and {other}: none overlapped");
         Ok(())
     })
 }
@@ -129,13 +129,13 @@ fn kazoo_waits(url: &str, kinds: [Kind; 2]) -> Result<(), Absence> {
     })
 }
 
-/// Whoever has both on one lock is told so in README.
+/// The README tells this to users who have both clients on one lock.
 fn curator_does_not(url: &str, kinds: [Kind; 2]) -> Result<(), Absence> {
     block_on(async {
         let [mut curator, mut kazoo] = both(url, kinds).await?;
         kazoo.ask("a").await;
         kazoo.held().await;
-        assert_eq!(curator.attempt("a").await, Some(true), "it counts them now: let README say so");
+        assert_eq!(curator.attempt("a").await, Some(true), "it counts them now: update the README");
         Ok(())
     })
 }

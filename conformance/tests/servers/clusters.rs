@@ -1,4 +1,4 @@
-//! Servers that are one only together: they agree on a leader, and go on without the one that is lost.
+//! Servers that work only together: they agree on a leader, and continue without a lost one.
 
 use lock_conformance::servers::{Absence, Ensemble, EtcdCluster, Network, Owned, Settings};
 use std::io;
@@ -15,7 +15,7 @@ trait Cluster: Sized {
     fn become_whole(&self) -> io::Result<()>;
 }
 
-/// What such a cluster has under the same names.
+/// Implements the trait for a cluster that has methods of the same names.
 macro_rules! cluster {
     ($cluster:ty) => {
         impl Cluster for $cluster {
@@ -71,7 +71,7 @@ fn goes_on<C: Cluster>() -> Result<(), Stop> {
     Ok(())
 }
 
-/// Its peers hear of it no more, and its clients do.
+/// Cuts a leader off: its peers no longer reach it, but its clients do.
 fn is_cut_apart<C: Cluster>() -> Result<(), Stop> {
     let network = Network::of(3)?;
     let cluster = C::start_on(&network, &Settings::default())?;

@@ -1,4 +1,4 @@
-//! Servers in containers. Each part of a case is a process of its own, which has an environment of its own.
+//! Servers in containers. Each part of a case runs in a separate process, which has its own environment.
 
 use std::io::Read;
 use std::process::Command;
@@ -8,15 +8,17 @@ use lock_conformance::servers::{Server, Source};
 use crate::subjects::{self, Subject};
 use crate::{Failure, Stop};
 
-/// What the part begins its line with if there is no server.
+/// The beginning of the part's line if there is no server.
 const ABSENT: &str = "absent: ";
 
-/// The image that the environment names is started, serves, and is gone with what started it.
+/// Checks that the image that the environment names is started and serves, and is removed when the process that started
+/// it ends.
 pub(crate) fn contained(on: &'static dyn Subject) -> Result<(), Stop> {
     let image = on.image().expect("a case is made of a product with an image");
     let said = play(on, &format!("docker:{image}"), |_| {})?;
     if let Some(why) = said.strip_prefix(ABSENT) {
-        // It was asked for by name, and so is a failure for whoever asked; here it is a matter of the machine.
+        // The image was asked for by name, so its absence is a failure for the part. For this case it depends on the
+        // machine.
         let is_missing = ["no Docker daemon", "doesn't have the image", "without its feature"];
         let is_missing = is_missing.iter().any(|missing| why.contains(missing));
         return Err(if is_missing { Stop::NotRun(why.to_owned()) } else { Stop::Failed(why.into()) });
@@ -28,7 +30,7 @@ pub(crate) fn contained(on: &'static dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Without a program and without a daemon there is no server, and both are said, in one line.
+/// Checks that there is no server without a program and without a daemon, and that one line says both.
 pub(crate) fn neither(on: &'static dyn Subject) -> Result<(), Stop> {
     let said = play(on, "", |part| {
         part.env("PATH", "").env("DOCKER_HOST", "unix:///nowhere/docker.sock");
@@ -45,7 +47,7 @@ pub(crate) fn neither(on: &'static dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Plays the part `contained`, with that value in the product's variable; returns what it says.
+/// Plays the part `contained`, with that value in the product's variable. Returns what it prints.
 fn play(on: &dyn Subject, value: &str, prepare: impl FnOnce(&mut Command)) -> Result<String, Stop> {
     let mut command = subjects::command("contained", on)?;
     prepare(command.env(on.product().listing().variable, value));
@@ -56,9 +58,9 @@ fn play(on: &dyn Subject, value: &str, prepare: impl FnOnce(&mut Command)) -> Re
     Ok(said.trim_end().to_owned())
 }
 
-/// The part: finds the server, and uses it.
+/// Plays the part: finds the server, and uses it.
 pub(crate) fn part(on: &dyn Subject) {
-    // As a case may: in a runtime, whose thread must not wait for another.
+    // In a runtime, as a case may be; its thread must not wait for another runtime.
     let runtime = subjects::runtime().expect("a thread can wait");
     runtime.block_on(async {
         let server = match Server::find(on.product()) {

@@ -1,4 +1,4 @@
-//! A holder process can be hurt.
+//! A holder process can be killed and stopped.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(crate) fn holder() -> Result<(), Stop> {
     }
     let folder = tempfile::tempdir()?;
     let lock = folder.path().join("lock");
-    // Prints what it was told, then runs what stands behind the --.
+    // Prints its arguments, then runs what stands behind the `--`.
     fs::write(
         &lock,
         "#!/bin/sh\necho \"$@\"; while [ \"$1\" != -- ]; do shift; done; shift; \"$@\"; exit $?\n",
@@ -52,7 +52,7 @@ pub(crate) fn holder() -> Result<(), Stop> {
     assert_eq!(holder.process().ended()?, Some(Ended::Signal(9)));
     assert!(holder.process().pause().is_err(), "a dead process can't be stopped");
     while holder.line(Duration::ZERO).is_ok() {}
-    assert_eq!(holder.line(LIMIT)?, "tick", "not the process alone was killed");
+    assert_eq!(holder.line(LIMIT)?, "tick", "more than the process was killed");
 
     let file = folder.path().join("ticks");
     let ticking = format!("while :; do echo >> {}; sleep 0.01; done", file.display());
@@ -61,6 +61,6 @@ pub(crate) fn holder() -> Result<(), Stop> {
     drop(holder);
     fs::remove_file(&file)?;
     thread::sleep(Duration::from_millis(100));
-    assert!(!file.exists(), "what it ran outlives the holder that was dropped");
+    assert!(!file.exists(), "the command outlives the holder that was dropped");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A server starts, and can be hurt.
+//! A server starts, and can be killed, stopped and configured.
 
 use std::fs;
 use std::io::{self, Read};
@@ -53,7 +53,7 @@ pub(crate) fn files(on: &'static dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Also on a connection that was open before.
+/// Also checks a connection that was opened before.
 pub(crate) fn pause(on: &'static dyn Subject) -> Result<(), Stop> {
     let server = on.start()?;
     let mut session = on.connect(server.url())?;
@@ -69,7 +69,7 @@ pub(crate) fn pause(on: &'static dyn Subject) -> Result<(), Stop> {
         assert_eq!(silence, Err(RecvTimeoutError::Timeout), "a stopped server can't answer");
         server.resume()?;
         told.recv_timeout(LIMIT).expect("resumed, it answers");
-        let (back, answer) = asking.join().expect("it panics nowhere");
+        let (back, answer) = asking.join().expect("the thread does not panic");
         assert!(!answer?);
         session = back;
     }
@@ -83,7 +83,7 @@ pub(crate) fn kill_kept(on: &'static dyn Subject) -> Result<(), Stop> {
     server.kill()?;
     assert!(refuses(server.port()), "killed, it still listens");
     assert_eq!(server.process_id(), None);
-    assert!(server.kill().is_err() && server.pause().is_err(), "a dead server can't be hurt");
+    assert!(server.kill().is_err() && server.pause().is_err(), "a dead server can't be killed or paused");
     server.restart(Data::Kept)?;
     assert!(on.connect(server.url())?.stored()?);
     assert!(server.process_id().is_some() && server.process_id() != before.0 && server.port() == before.1);
@@ -115,14 +115,14 @@ pub(crate) fn stop_kept(on: &'static dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Whoever answers at its port.
+/// Checks that a server does not start at a taken port, whatever answers there.
 pub(crate) fn taken_port(on: &'static dyn Subject) -> Result<(), Stop> {
     let (server, other) = (on.start()?, on.start()?);
     server.kill()?;
-    // One of its kind, so that only asking at the port would find nothing wrong.
+    // Another server of the same product, so that a check that only asked at the port would find nothing wrong.
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, server.port()))?;
     let there = (Ipv4Addr::LOCALHOST, other.port());
-    // Ends with this program.
+    // The thread ends with this program.
     thread::spawn(move || {
         taken.incoming().try_for_each(|client| relay(&client?, &TcpStream::connect(there)?))
     });
@@ -131,7 +131,7 @@ pub(crate) fn taken_port(on: &'static dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Carries what two connections say to the other, on threads of its own.
+/// Carries the data of each connection to the other one, on new threads.
 fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     for (from, to) in [(one, other), (other, one)] {
         let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);

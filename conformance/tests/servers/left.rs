@@ -1,4 +1,4 @@
-//! Nothing is left of a server, whatever becomes of it and of the test.
+//! Nothing is left of a server, whatever happens to it and to the test.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -35,7 +35,8 @@ pub(crate) fn by_a_drop(on: &'static dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Running, and stopped with a connection: then no part of it can notice anything.
+/// Kills a test whose server runs, and one whose server is stopped with an open connection: then no part of the server
+/// can notice anything.
 pub(crate) fn by_the_killed(on: &'static dyn Subject) -> Result<(), Stop> {
     drop(on.start()?);
     abandoned("abandon", on)?;
@@ -76,13 +77,13 @@ pub(crate) fn in_shared_memory(on: &'static dyn Subject) -> Result<(), Stop> {
     let Ok(segments) = fs::read_to_string("/proc/sysvipc/shm") else {
         return Err(Stop::NotRun("shared memory can't be looked at here".to_owned()));
     };
-    // The fifth column is who made it.
+    // The fifth column is the process that made it.
     let of_the_server = |line: &&str| line.split_whitespace().nth(4) == Some(&id.to_string());
     assert_eq!(segments.lines().find(of_the_server), None);
     Ok(())
 }
 
-/// The files in memory that a process has mapped.
+/// Returns the files in memory that a process has mapped.
 fn shared_files(process: u32) -> Vec<PathBuf> {
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
     let paths = maps.lines().filter_map(|line| Some(&line[line.find("/dev/shm/")?..]));

@@ -1,4 +1,4 @@
-//! The servers that the suite runs on, tested themselves: each harm really happens, and nothing is left behind.
+//! Tests of the servers that the suite runs on: each fault really happens, and nothing is left behind.
 
 mod clusters;
 mod containers;
@@ -62,7 +62,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// What every server is asked for.
+/// The cases for every server.
 const CASES: [(&str, Case); 15] = [
     ("a_started_server_answers_at_its_url_and_its_socket", hurt::answers),
     ("two_servers_are_two", hurt::two_servers),
@@ -122,11 +122,11 @@ fn refuses(port: u16) -> bool {
     TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err()
 }
 
-/// The processes that work in a folder, though it be gone; none where that can't be seen.
+/// Returns the processes whose current folder is `folder`, even if it was removed; none where that can't be seen.
 fn processes_in(folder: &Path) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    // The name of a folder that is gone has a remark at its end.
+    // Linux adds a remark to the name of a folder that was removed.
     let folder = folder.display().to_string();
     let works_there = |id: &u32| {
         let there = std::fs::read_link(format!("/proc/{id}/cwd"));

@@ -1,4 +1,4 @@
-//! A pooler before PostgreSQL pools.
+//! A pooler in front of PostgreSQL shares connections.
 
 use lock_conformance::servers::{Owned, PgBouncer, Postgres, Settings};
 use sqlx::{Connection, PgConnection, Row};
@@ -13,7 +13,7 @@ pub(crate) fn shares() -> Result<(), Stop> {
         let mut one = PgConnection::connect(pooler.url()).await?;
         let mut other = PgConnection::connect(pooler.url()).await?;
         let behind = process(&mut one).await?;
-        assert_eq!(process(&mut other).await?, behind, "without a transaction they need but one");
+        assert_eq!(process(&mut other).await?, behind, "without a transaction they need only one");
         sqlx::raw_sql("BEGIN").execute(&mut one).await?;
         let taken = process(&mut one).await?;
         assert_ne!(process(&mut other).await?, taken, "a transaction has a connection for itself");
@@ -22,7 +22,7 @@ pub(crate) fn shares() -> Result<(), Stop> {
     Ok(shared?)
 }
 
-/// The server's process that answers.
+/// Returns the id of the server's process that answers.
 async fn process(client: &mut PgConnection) -> Result<i32, Failure> {
     // No prepared statement: the next transaction may meet another connection, which doesn't know it.
     let row = sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(client).await?;

@@ -1,4 +1,4 @@
-//! Each product, and how these cases talk with it.
+//! The products, and how these cases use them.
 
 use std::env;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use crate::{Failure, LIMIT, containers};
 /// The part that this program plays when a case starts it once more.
 pub(crate) const PART: &str = "LOCK_TEST_SERVERS_PART";
 
-/// It is shown nowhere.
+/// A password that must not be shown anywhere.
 pub(crate) const PASSWORD: &str = "secret";
 
 pub(crate) const REDIS: &dyn Subject = &OnRedis;
@@ -29,18 +29,18 @@ pub(crate) const ALL: &[&dyn Subject] =
 pub(crate) trait Subject: Sync {
     fn product(&self) -> &'static dyn Product;
 
-    /// Arguments that make [`Session::setting`] say 77.
+    /// Returns arguments that make [`Session::setting`] return 77.
     fn arguments(&self) -> &'static [&'static str];
 
-    /// What its log has when it ended because it was asked to.
+    /// Returns what its log contains when it ended because it was asked to.
     fn goodbye(&self) -> &'static str;
 
     fn connect(&self, url: &str) -> Result<Box<dyn Session>, Failure>;
 
-    /// A URL of the same server that has the [`PASSWORD`].
+    /// Returns a URL of the same server that contains the [`PASSWORD`].
     fn with_password(&self, url: &str) -> Result<String, Failure>;
 
-    /// The image from which it can be started in a container.
+    /// Returns the image from which it can be started in a container.
     fn image(&self) -> Option<&'static str> {
         self.product().image(&Settings::default()).map(|image| image.name)
     }
@@ -57,7 +57,7 @@ pub(crate) trait Session: Send {
     /// Stores something.
     fn store(&mut self) -> Result<(), Failure>;
 
-    /// Whether it is there.
+    /// Returns whether it is stored.
     fn stored(&mut self) -> Result<bool, Failure>;
 }
 
@@ -80,7 +80,7 @@ impl Subject for OnRedis {
         Ok(Box::new(redis::Client::open(url)?.get_connection_with_timeout(LIMIT)?))
     }
 
-    /// Redis takes any password of a user who needs none.
+    /// Redis takes any password for a user that needs none.
     fn with_password(&self, url: &str) -> Result<String, Failure> {
         Ok(url.replace("redis://", &format!("redis://default:{PASSWORD}@")))
     }
@@ -122,13 +122,13 @@ impl Subject for OnPostgres {
         Ok(Box::new(Sql { runtime, connection }))
     }
 
-    /// PostgreSQL doesn't ask for one.
+    /// PostgreSQL does not ask for a password.
     fn with_password(&self, url: &str) -> Result<String, Failure> {
         Ok(url.replace("lock@", &format!("lock:{PASSWORD}@")))
     }
 }
 
-/// A connection, with what drives it.
+/// A connection, with the runtime that drives it.
 struct Sql<C> {
     runtime: Runtime,
     connection: C,
@@ -208,7 +208,7 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// Starts this program once more, in another part, for this product.
+/// Starts this program once more, to play a part for this product.
 pub(crate) fn start(part: &str, subject: &dyn Subject, given: Option<&str>) -> io::Result<Child> {
     let mut command = command(part, subject)?;
     if let Some(url) = given {
@@ -217,17 +217,17 @@ pub(crate) fn start(part: &str, subject: &dyn Subject, given: Option<&str>) -> i
     command.spawn()
 }
 
-/// What starts it.
+/// Returns the command that starts it.
 pub(crate) fn command(part: &str, subject: &dyn Subject) -> io::Result<Command> {
     let listing = subject.product().listing();
     let mut command = Command::new(env::current_exe()?);
-    // What it finds is no server that cases ran on.
+    // A server that the part finds is not one that cases ran on.
     command.env_remove(catalogue::RECORD).env(PART, format!("{part} {}", listing.name));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).env_remove(listing.variable);
     Ok(command)
 }
 
-/// What this program does when a case has started it once more.
+/// Plays a part: what this program does when a case has started it once more.
 pub(crate) fn play(part: &str) {
     let (part, name) = part.split_once(' ').expect("a part, and a product");
     let subject = ALL.iter().find(|subject| subject.product().listing().name == name);
@@ -248,7 +248,7 @@ fn abandon(subject: &dyn Subject) {
     wait(&server);
 }
 
-/// The same; and the server stands still, with a connection.
+/// Does the same, but the server is stopped, with an open connection.
 fn abandon_paused(subject: &dyn Subject) {
     let server = subject.start().expect("the case has started one just now");
     let _session = subject.connect(server.url()).expect("it is up");
@@ -256,7 +256,8 @@ fn abandon_paused(subject: &dyn Subject) {
     wait(&server);
 }
 
-/// The same on PostgreSQL, one of whose processes is busy: it notices its parent's death only when it waits.
+/// Does the same on PostgreSQL, one of whose processes is busy. That process notices its parent's end only when it
+/// waits.
 fn abandon_at_work() {
     let server = Owned::start(&Postgres::Installed, &Settings::default()).expect("the case has started one");
     let runtime = runtime().expect("a thread can wait");
@@ -273,7 +274,7 @@ fn abandon_at_work() {
 
 fn wait(server: &Owned) {
     println!("{}\n{}", server.port(), server.folder().display());
-    // Ends with the case, if that forgets to kill it.
+    // Ends with the case, if the case forgets to kill it.
     let _ = io::stdin().read(&mut [0]);
 }
 

@@ -1,4 +1,4 @@
-//! The checker's own tests: it catches each promise that is broken, and leaves the rest alone.
+//! The checker's own tests: it reports each broken promise and nothing else.
 
 use std::time::Duration;
 
@@ -49,7 +49,8 @@ fn a_token_that_falls_is_caught() {
 
 #[test]
 fn two_that_hold_at_once_are_caught() {
-    // Its machine stands still when the other one is granted: it can't be told, and must not believe.
+    // Its machine stands still when the other call is granted the lock. It can't be told, and its guard must not say
+    // that it is held.
     let pause = Fault { kind: Kind::Pause(0), begins: 4_000, ends: 100_000 };
     let stale = vec![What::Begins(pause), granted(1, 8), held(0)];
     catches(Invariant::Exclusion, [asked_and_granted(), stale]);
@@ -80,7 +81,7 @@ fn a_process_that_was_killed_says_nothing() {
     let killed = Fault { kind: Kind::Death(0), begins: 4_000, ends: 4_000 };
     let ghost = vec![What::Begins(killed), granted(1, 8), held(0), told(50)];
     assert_eq!(violations([asked_and_granted(), ghost]), []);
-    // What it had sent before arrives.
+    // A write that it had sent before arrives.
     let stale = vec![What::Begins(killed), granted(1, 8), wrote(1, 8, true), wrote(0, 7, true)];
     catches(Invariant::FencedExclusion, [asked_and_granted(), stale]);
 }
@@ -119,7 +120,7 @@ fn a_refusal_without_a_holder_is_caught() {
         catches(Invariant::TruthfulRefusal, [alone, refused()]);
         let another = vec![asked(0, 0), holder(Some(1))];
         assert_eq!(violations([another, vec![holder(None)], refused()]), []);
-        // Nobody knows what became of a release that was not answered.
+        // A release that was not answered may not have ended the hold.
         let unanswered = vec![What::ClaimBegins { client: 0, lock: 0 }, asked(0, 0)];
         assert_eq!(violations([unanswered.clone(), refused()]), []);
         let elsewhere = vec![What::ClaimBegins { client: 1, lock: 0 }, asked(0, 0)];
@@ -167,11 +168,11 @@ fn a_lock_that_is_given_back_while_its_work_goes_on_is_caught() {
     catches(Invariant::LossInTime, [asked_and_granted(), revoked(9_000), given_back()]);
     assert_eq!(violations([asked_and_granted(), revoked(9_000), vec![let_go(0)], given_back()]), []);
     assert_eq!(violations([asked_and_granted(), revoked(500), given_back()]), [], "its lease is over");
-    assert_eq!(violations([asked_and_granted(), vec![let_go(0)], given_back()]), [], "unaware of it");
+    assert_eq!(violations([asked_and_granted(), vec![let_go(0)], given_back()]), [], "it was not told");
     let wiped = What::Shortened { call: 0, token: 7, until: 600_000 };
     let told = What::Told { call: 0, cause: Some(Cause::Gone), late: 0, left: 9_000 };
     let gone = vec![held(0), wiped, told];
-    assert_eq!(violations([asked_and_granted(), gone, given_back()]), [], "the server had it no more");
+    assert_eq!(violations([asked_and_granted(), gone, given_back()]), [], "the server no longer had it");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The checker's own tests: what excuses an overlap, and for how long; and what a loss and a release may say.
+//! The checker's own tests: what excuses an overlap, and for how long; and which causes and endings a loss and a
+//! release may report.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ fn lost(client: usize) -> What {
     What::Missed { client, server: 0, fate: Fate::Lost }
 }
 
-/// Call 0 holds, the server ends that at 10 ms, and call 1 is granted the lock at the time that is given.
+/// Call 0 holds the lock, the server ends its grant at 10 ms, and call 1 is granted the lock at `at` (in milliseconds).
 fn overlap(what: Vec<(u64, What)>, at: u64, token: u64) -> Vec<(u64, What)> {
     let begin = vec![(1, asked(0, 0)), (2, granted(0, 7)), (3, asked(1, 1))];
     let cut = vec![(10, shortened(0, token, 600))];
@@ -33,19 +34,19 @@ fn a_lease_that_was_ended_early_excuses_an_overlap_until_the_next_renewal() {
     assert_eq!(violations(vec![], 7, 100), 0);
     assert_eq!(check(&at(overlap(vec![], 100, 7))).excused[Invariant::Exclusion as usize], 1);
     assert_eq!(check(&at(overlap(vec![], 100, 7))).excused[Invariant::LossInTime as usize], 1);
-    // A third of the ttl later it was told.
+    // A third of the ttl later, its holder has been told.
     assert_eq!(violations(vec![], 7, 220), 2);
-    // Unless that renewal was lost, or there is none: then for as long as the lease would have lasted.
+    // If that renewal was lost, or there is none, the excuse lasts for as long as the lease would have lasted.
     assert_eq!(violations(vec![(150, lost(0))], 7, 220), 0);
     assert_eq!(violations(vec![(150, lost(0))], 7, 601), 2);
-    assert_eq!(violations(vec![(150, lost(1))], 7, 220), 2, "another client's");
-    // The server keeps it again for as long as its holder may believe in it.
+    assert_eq!(violations(vec![(150, lost(1))], 7, 220), 2, "the lost message is another client's");
+    // The server has it again for as long as its holder may rely on it.
     assert_eq!(violations(vec![(50, What::Restored { call: 0 })], 7, 100), 2);
-    // Another grant than the one that was ended.
+    // A grant other than the one that was ended.
     assert_eq!(violations(vec![], 6, 100), 2);
 }
 
-/// A proof that is younger than a third of the ttl is a renewal, too: it may be from before.
+/// A proof that is younger than a third of the ttl counts as a renewal, too. It may be from before the lease was ended.
 #[test]
 fn a_session_is_asked_again_a_ninth_of_the_ttl_later() {
     let queue = vec![(0, opens(FamilyName::Queue, 1, WakesBy::PushesAndLooks))];
@@ -55,7 +56,7 @@ fn a_session_is_asked_again_a_ninth_of_the_ttl_later() {
     assert_eq!(violations(290), 2);
 }
 
-/// The lease of its successor was ended, too, and an attempt that came twice gave it the lock again.
+/// The lease of the successor was ended, too, and an attempt that came twice gave the first holder the lock again.
 #[test]
 fn a_holder_that_has_it_again_is_alone_once_its_successor_is_told() {
     let begin = [overlap(vec![], 100, 7), vec![(101, holder(Some(1))), (102, shortened(1, 8, 600))]].concat();
@@ -82,10 +83,11 @@ fn a_wait_behind_another_caller_of_the_client_excuses_a_timeout_without_a_holder
     assert_eq!(excused(times_out(behind(0))), 1);
     catches_at(Invariant::TruthfulRefusal, times_out(behind(1)));
     let left = |at| vec![(at, What::NotGranted { call: 0, why: Why::Cancelled })];
-    // Its turn has come, and the server had time for an answer.
+    // The turn of the waiter has come: the server had no time for an answer in the first case, and had time in the
+    // second.
     assert_eq!(excused(times_out([behind(0), left(3_400)].concat())), 1);
     catches_at(Invariant::TruthfulRefusal, times_out([behind(0), left(3_000)].concat()));
-    // What the other one had asked for was not answered, and is undone first.
+    // The other call's attempt was not answered, and is undone first.
     assert_eq!(excused(times_out([behind(0), vec![(2_200, lost(0))], left(3_000)].concat())), 1);
     catches_at(
         Invariant::TruthfulRefusal,
@@ -125,13 +127,13 @@ fn excuses_beyond_their_share_are_told() {
     assert_eq!(report(100), ["I3  exclusion in time"]);
 }
 
-/// Nothing else is granted, and no call says so.
+/// No other call is granted the lock, so no other entry shows the loss.
 #[test]
 fn a_guard_that_is_never_told_is_caught() {
     let begin = || vec![(1, asked(0, 0)), (2, granted(0, 7)), (2, held(0))];
     catches_at(Invariant::LossInTime, [begin(), vec![(700, nothing())]].concat());
     leaves_alone([begin(), vec![(600, held(0)), (700, nothing()), (800, let_go(0))]].concat());
-    // One that stands still is told when it goes on.
+    // A client that stands still is told when it goes on.
     let pause = Fault { kind: Kind::Pause(0), begins: 3_000, ends: 900_000 };
     leaves_alone([begin(), vec![(3, What::Begins(pause)), (700, nothing())]].concat());
     catches_at(
@@ -203,7 +205,8 @@ fn a_refusal_for_trouble_without_trouble_is_caught() {
         catches_at(Invariant::TruthfulRefusal, [ask(), vec![(2_100, lost(1))], refused()].concat());
         catches_at(Invariant::TruthfulRefusal, [vec![(900, lost(0))], ask(), refused()].concat());
     }
-    // Of several servers a majority has to be out of reach, unless the call is too short for one that is silent.
+    // Of several servers, a majority has to be disturbed, unless the call is so short that one silent server explains
+    // the refusal.
     let opens = || vec![(0, opens(FamilyName::Redlock, 3, WakesBy::PushesAndLooks))];
     let missed = |server| vec![(2_100, What::Missed { client: 0, server, fate: Fate::Lost })];
     let refused = |at| vec![(at, What::NotGranted { call: 0, why: Why::Unavailable })];
@@ -222,10 +225,10 @@ fn a_release_that_is_said_to_be_too_late_and_was_not_is_caught() {
         assert_eq!(verdict.violations, []);
         verdict.excused[Invariant::HonestRelease as usize]
     };
-    // It was its own.
+    // The release ended its own hold.
     catches_at(Invariant::HonestRelease, [begin(), arrives(Some(0), None), expired()].concat());
     assert_eq!(excused([begin(), arrives(Some(0), None), vec![(2_004, lost(0))], expired()].concat()), 1);
-    // Nothing had ended it, and no release came.
+    // Nothing had ended the hold, and no release that ended it arrived.
     catches_at(Invariant::HonestRelease, [begin(), arrives(None, None), expired()].concat());
     catches_at(Invariant::HonestRelease, [begin(), expired()].concat());
     assert_eq!(excused([vec![(1_900, lost(0))], begin(), arrives(None, None), expired()].concat()), 1);

@@ -1,4 +1,4 @@
-//! Logs that are written by hand, for the checker's own tests.
+//! Logs written by hand, for the checker's own tests.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lock_conformance::sim::{
 };
 use lock_core::Ending;
 
-/// Two calls of two clients: the first has the lock, then the second.
+/// Two calls of two clients: the first has the lock, the second has asked for it.
 pub(crate) fn asked_and_granted() -> Vec<What> {
     vec![asked(0, 0), holder(Some(0)), granted(0, 7), asked(1, 1)]
 }
@@ -57,7 +57,7 @@ pub(crate) fn wrote(call: CallId, token: u64, accepted: bool) -> What {
     What::Wrote { call, token, accepted }
 }
 
-/// One millisecond apart.
+/// Makes a log of these entries, one millisecond apart.
 pub(crate) fn log(parts: impl IntoIterator<Item = Vec<What>>) -> Vec<Entry> {
     parts.into_iter().flatten().zip(1..).map(|(what, n)| Entry { at: n * 1000, what }).collect()
 }
@@ -66,29 +66,29 @@ pub(crate) fn violations(parts: impl IntoIterator<Item = Vec<What>>) -> Vec<Viol
     check(&log(parts)).violations
 }
 
-/// Exactly one, of this invariant.
+/// Asserts that there is exactly one violation, of this invariant.
 pub(crate) fn catches(invariant: Invariant, parts: impl IntoIterator<Item = Vec<What>>) {
     let found = violations(parts);
     assert!(matches!(&found[..], [one] if one.invariant == invariant), "{invariant}: {found:?}");
 }
 
-/// The same at the times that are given, in milliseconds.
+/// Makes a log of entries at the given times, in milliseconds.
 pub(crate) fn at(entries: impl IntoIterator<Item = (u64, What)>) -> Vec<Entry> {
     entries.into_iter().map(|(at, what)| Entry { at: at * 1000, what }).collect()
 }
 
-/// Exactly one violation, of this invariant, in what happens at these times.
+/// Asserts that there is exactly one violation, of this invariant, in what happens at these times.
 pub(crate) fn catches_at(invariant: Invariant, entries: impl IntoIterator<Item = (u64, What)>) {
     let found = check(&at(entries)).violations;
     assert!(matches!(&found[..], [one] if one.invariant == invariant), "{invariant}: {found:?}");
 }
 
-/// None.
+/// Asserts that there is no violation.
 pub(crate) fn leaves_alone(entries: impl IntoIterator<Item = (u64, What)>) {
     assert_eq!(check(&at(entries)).violations, []);
 }
 
-/// Time goes on.
+/// An entry that changes nothing: only time goes on.
 pub(crate) fn nothing() -> What {
     What::ClaimEnds { client: 7, lock: 2 }
 }

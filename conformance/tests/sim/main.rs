@@ -1,6 +1,7 @@
-//! The core under simulation: histories that hold, and one seed that makes one history.
+//! The core under simulation: histories in which all promises are kept, and one seed that always makes the same
+//! history.
 
-#![allow(clippy::unwrap_used, reason = "what fails here is the test")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod checker;
 mod excuses;
@@ -12,11 +13,11 @@ use std::time::{Duration, SystemTime};
 
 use lock_conformance::sim::{FamilyName, STORIES, What, family_of, play, play_many, tell};
 
-/// Split over both families.
+/// How many histories are played, split over both families.
 const HISTORIES: u64 = 2_000;
 const MANY_SERVERS: u64 = 200;
 
-/// Of each day; two days share none.
+/// How many seeds each day has. Two days share none.
 const SEEDS_A_DAY: u64 = 1_000_000;
 const HISTORIES_A_DAY: u64 = 1_000;
 const MANY_SERVERS_A_DAY: u64 = 100;
@@ -29,7 +30,7 @@ fn two_thousand_histories_hold() {
     assert_eq!(report.untested(), Vec::<String>::new(), "{report}");
 }
 
-/// Several servers ask for ten times the messages.
+/// Histories with several servers need ten times the messages.
 #[test]
 fn two_hundred_histories_of_a_majority_hold() {
     let report = play_many(MANY_SERVERS, 1, Some(FamilyName::Redlock));
@@ -38,13 +39,14 @@ fn two_hundred_histories_of_a_majority_hold() {
     assert_eq!(report.untested(), Vec::<String>::new(), "{report}");
 }
 
-/// The seeds above are always the same, and so is what they can find.
+/// The seeds above never change, so they always test the same. These change every day.
 #[test]
 fn histories_that_no_day_has_seen_before_hold() {
     let seed = today() * SEEDS_A_DAY;
     for (histories, family) in [(HISTORIES_A_DAY, None), (MANY_SERVERS_A_DAY, Some(FamilyName::Redlock))] {
         let named = family.map(|family| format!(" --family {family}")).unwrap_or_default();
-        // Past libtest, which shows what a test prints only when it fails: a hang is to be played again, too.
+        // Not through libtest's capture, which shows a test's output only when the test fails: a history that hangs has
+        // to be played again, too.
         let again = format!("today's histories: sim --histories {histories} --seed {seed}{named}\n");
         std::io::stderr().write_all(again.as_bytes()).unwrap();
         let report = play_many(histories, seed, family);
@@ -53,7 +55,7 @@ fn histories_that_no_day_has_seen_before_hold() {
     }
 }
 
-/// Days since 1970. `LOCK_TEST_DAY` plays another day's.
+/// Returns the days since 1970, or the day that `LOCK_TEST_DAY` names.
 fn today() -> u64 {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     match std::env::var("LOCK_TEST_DAY") {
@@ -62,8 +64,8 @@ fn today() -> u64 {
     }
 }
 
-/// With nothing but tokens between a lock that is broken and what it protects. Without the guard the servers that grant
-/// may have forgotten the last token, or never heard of it.
+/// Only tokens are between a broken lock and the resource that it protects. The story without the guard is left out:
+/// there, the servers that grant may have forgotten the last token, or never had it.
 #[test]
 fn no_story_makes_a_resource_with_tokens_take_a_stale_write() {
     for story in STORIES.iter().filter(|story| story.on != "five, no guard") {
@@ -72,8 +74,8 @@ fn no_story_makes_a_resource_with_tokens_take_a_stale_write() {
     }
 }
 
-/// Two hold the lock only where that is excused: of one clock of five, if the nodes that have granted the lock and whose
-/// clocks were not set are no majority.
+/// Two calls hold the lock only where that is excused. With one clock of five set, it is excused if the nodes that have
+/// granted the lock and whose clocks were not set are no majority.
 #[test]
 fn one_clock_of_five_breaks_no_promise_that_excludes_it() {
     let story = STORIES.iter().find(|story| story.name == "one of the clocks is set forward").unwrap();
@@ -88,7 +90,7 @@ fn one_seed_makes_one_history() {
         for seed in 0..if family == FamilyName::Redlock { 10 } else { 100 } {
             let (once, again) = (play(family, seed), play(family, seed));
             assert!(once == again, "seed {seed} in the {family} family plays differently the second time");
-            assert_ne!(once.log, play(family, seed + 1).log, "another seed is another history");
+            assert_ne!(once.log, play(family, seed + 1).log, "another seed makes another history");
         }
     }
 }

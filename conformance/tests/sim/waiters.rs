@@ -1,4 +1,4 @@
-//! The checker's own tests: who waits is served, in its turn and at once, and nothing is left behind.
+//! The checker's own tests: waiters are served in their turn and at once, and nothing is left behind.
 
 use lock_conformance::sim::{
     FamilyName, Fate, Fault, Invariant, Kind, Loss, Parting, Wait, WakesBy, What, Why,
@@ -24,7 +24,7 @@ fn who_waits_for_what_is_free_and_never_has_it_is_caught() {
     let ends = |at| vec![(at, nothing())];
     leaves_alone([begin(), ends(2_300)].concat());
     catches_at(Invariant::Liveness, [begin(), ends(2_400)].concat());
-    // It has it, it went away, or its time is over.
+    // The waiter has the lock, it went away, or its wait is over.
     leaves_alone(
         [begin(), vec![(2_300, granted(1, 8)), (2_301, held(1)), (2_302, let_go(1))], ends(9_000)].concat(),
     );
@@ -34,7 +34,7 @@ fn who_waits_for_what_is_free_and_never_has_it_is_caught() {
     let waits = Wait::For(std::time::Duration::from_secs(1));
     impatient[2].1 = What::Asked { call: 1, client: 1, lock: 0, terms: TERMS, waits };
     leaves_alone([impatient, ends(9_000)].concat());
-    // What went wrong gives it time until that is healed, and a lost word of the server's until the core looks by itself.
+    // A fault extends its time until the fault is over. A lost push extends it until the core looks by itself.
     leaves_alone([begin(), vec![(500, begins(Kind::Partition(1), 500, 2_000))], ends(4_300)].concat());
     catches_at(
         Invariant::Liveness,
@@ -43,7 +43,7 @@ fn who_waits_for_what_is_free_and_never_has_it_is_caught() {
     let unheard = || vec![(500, What::Missed { client: 1, server: 0, fate: Fate::NewsLost })];
     leaves_alone([begin(), unheard(), ends(7_800)].concat());
     catches_at(Invariant::Liveness, [begin(), unheard(), ends(8_000)].concat());
-    // A process that was killed keeps it for the rest of its lease.
+    // A process that was killed keeps the lock for the rest of its lease.
     let killed = || {
         let begin = vec![(1, asked(0, 0)), (2, granted(0, 7)), (3, asked(1, 1))];
         [begin, vec![(500, begins(Kind::Death(0), 500, 500))]].concat()
@@ -64,22 +64,23 @@ fn a_waiter_that_is_not_woken_is_caught() {
     leaves_alone([begin(1), frees(), ends(60)].concat());
     catches_at(Invariant::WokenUp, [begin(1), frees(), ends(62)].concat());
     leaves_alone([begin(1), frees(), vec![(60, holder(Some(1))), (60, granted(1, 8))], ends(500)].concat());
-    // Several servers may give it to none, once or twice.
+    // On several servers no candidate may win, once or twice.
     leaves_alone([begin(3), frees(), ends(300)].concat());
     catches_at(Invariant::WokenUp, [begin(3), frees(), ends(320)].concat());
-    // It is the waiter's, which does not know.
+    // The waiter has the lock at the server, and doesn't know it.
     catches_at(Invariant::WokenUp, [begin(1), frees(), vec![(12, holder(Some(1)))], ends(70)].concat());
     let twice = What::Missed { client: 1, server: 0, fate: Fate::Twice { until: 12_000 } };
     leaves_alone(
         [begin(1), vec![(4, twice.clone())], frees(), vec![(12, holder(Some(1)))], ends(70)].concat(),
     );
-    // One of the nodes is another's meanwhile: what has given it the majority came twice all the same.
+    // One of the nodes has granted the lock to another call meanwhile. Still, a request that came twice has given the
+    // waiter its majority.
     let another = vec![(12, holder(Some(1))), (20, What::Parts { lock: 0, calls: vec![1, 5] })];
     leaves_alone([begin(3), vec![(4, twice)], frees(), another, ends(400)].concat());
     // A lease that ends by itself is announced to no client, and a client that stood still has not heard of it.
     leaves_alone([begin(1), vec![(10, let_go(0)), (11, holder(None))], ends(70)].concat());
     leaves_alone([begin(1), vec![(4, begins(Kind::Pause(1), 4, 50))], frees(), ends(300)].concat());
-    // Where looks make up for it, the bound is another.
+    // Where waiters also look by themselves, another bound applies.
     let looks = vec![(1, asked(0, 0)), (1, holder(Some(0))), (2, granted(0, 7)), (3, asked(1, 1))];
     leaves_alone([looks, frees(), ends(500)].concat());
 }
@@ -92,12 +93,12 @@ fn what_is_left_of_a_client_that_is_done_is_caught() {
     catches_at(Invariant::NoOrphan, [begin(), vec![(2_010, shut_down(0))]].concat());
     leaves_alone([begin(), vec![(2_005, holder(None)), (2_010, shut_down(0))]].concat());
     leaves_alone([begin(), vec![(2_010, shut_down(1))]].concat());
-    // A place in the queue is one, too.
+    // A place in the queue counts, too.
     catches_at(Invariant::NoOrphan, vec![(1, asked(0, 0)), (2, places([1, 0])), (3, shut_down(0))]);
-    // What came twice may have taken it since.
+    // A message that came twice may have taken the lock since.
     let twice = What::Missed { client: 0, server: 0, fate: Fate::Twice { until: 2_005_000 } };
     leaves_alone([begin(), vec![(2_003, twice), (2_010, shut_down(0))]].concat());
-    // When all that is over, nothing is left, whatever went wrong.
+    // When all that is over, nothing may be left, whatever went wrong.
     let remains = |calls: &[usize]| What::Remains { lock: 0, calls: calls.to_vec() };
     leaves_alone([(1, begins(Kind::Wipe(0, Loss::Flushed), 1, 1)), (9_000, remains(&[]))]);
     catches_at(Invariant::NoOrphan, [begin(), vec![(9_000, remains(&[0]))]].concat());
@@ -112,16 +113,16 @@ fn who_is_served_before_its_turn_is_caught() {
     let next = |call| vec![(7, places([2, 1])), (7, holder(Some(call)))];
     leaves_alone([queued(), frees(), next(1)].concat());
     catches_at(Invariant::Order, [queued(), frees(), next(2)].concat());
-    // The one before it went away.
+    // The call before it went away.
     let gone = || {
         vec![(6, What::NotGranted { call: 1, why: Why::Cancelled }), (7, places([2])), (7, holder(Some(2)))]
     };
     leaves_alone([queued(), frees(), gone()].concat());
-    // It still waits: its place may not go, unless its session has ended.
+    // The call before it still waits: its place must not go, unless its session has ended.
     let lost = || vec![(7, places([2])), (7, holder(Some(2)))];
     catches_at(Invariant::Order, [queued(), frees(), lost()].concat());
     leaves_alone([queued(), vec![(6, begins(Kind::SessionEnd(1), 6, 6))], frees(), lost()].concat());
-    // Who revokes has the first place, and asked last.
+    // A call that revokes has the first place, although it asked last.
     let revokes =
         What::Revokes { call: 3, client: 3, lock: 0, when: lock_core::driver::When::HoldersDeadline };
     leaves_alone([queued(), vec![(6, revokes), (7, places([3, 1, 2])), (7, holder(Some(3)))]].concat());

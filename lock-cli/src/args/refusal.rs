@@ -1,4 +1,4 @@
-//! Arguments that start nothing: a mistake, or a wish for help.
+//! Arguments that start no command: a mistake, or a request for help.
 
 use std::env;
 
@@ -9,12 +9,12 @@ use super::Args;
 use crate::exit::{Exit, Failure};
 use crate::print;
 
-/// Why the arguments start nothing.
+/// Why the arguments start no command.
 #[derive(Debug)]
 pub(crate) struct Refusal(clap::Error);
 
 impl Refusal {
-    /// The same with a hint, where these arguments show what was meant.
+    /// Wraps clap's error. Adds a hint if the arguments show what was meant.
     pub(super) fn of(mut error: clap::Error, args: &[String]) -> Refusal {
         let hint = hint(&error, args);
         quote_no_url(&mut error);
@@ -24,7 +24,7 @@ impl Refusal {
         Refusal(error)
     }
 
-    /// Help goes to stdout, because it was asked for; complaints to stderr.
+    /// Prints help to stdout, because it was requested, and errors to stderr.
     pub(crate) fn show(&self) -> Result<Exit, Failure> {
         match self.0.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -43,12 +43,13 @@ impl Refusal {
     }
 }
 
-/// A URL may hold a password: none is quoted, wherever on the command line it stands.
+/// Removes every URL from the error, wherever it is on the command line: it may contain a password.
 fn quote_no_url(error: &mut clap::Error) {
     let urls: Vec<ContextKind> =
         error.context().filter(|(_, value)| is_url(&value.to_string())).map(|(kind, _)| kind).collect();
     if !urls.is_empty() {
-        // What parsed the value quotes it as well, and can't be taken out of the error.
+        // The value's parser quotes the value too, in a source that can't be removed from the error. So this makes a
+        // new error.
         let mut bare = clap::Error::new(error.kind()).with_cmd(&Args::command());
         for (kind, value) in error.context() {
             bare.insert(kind, value.clone());
@@ -64,12 +65,13 @@ fn is_url(word: &str) -> bool {
     word.contains("://")
 }
 
-/// What stands where a flag is expected is the server's URL; with `lock run`, the lock's name, or the command.
+/// Returns a hint if a word stands where a flag is expected. It may be the server's URL; with `lock run` also the
+/// lock's name or the command.
 fn hint(error: &clap::Error, args: &[String]) -> Option<String> {
     let word = error.get(ContextKind::InvalidArg).or_else(|| error.get(ContextKind::InvalidSubcommand));
     let Some(ContextValue::String(word)) = word else { return None };
     if is_url(word) && !word.starts_with('-') {
-        return Some("the server's URL goes behind `--on`: lock … --on URL".to_owned());
+        return Some("the server's URL goes after `--on`: lock … --on URL".to_owned());
     }
     let is_a_word = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
     let ["run", flags @ ..] = &args.iter().map(String::as_str).collect::<Vec<_>>()[..] else { return None };
@@ -81,17 +83,17 @@ fn hint(error: &clap::Error, args: &[String]) -> Option<String> {
         .take_while(|arg| **arg != "--")
         .any(|arg| *arg == "--name" || arg.starts_with("--name="));
     Some(match (has_name, flags.contains(&"--")) {
-        (true, _) => format!("the command goes behind `--`: lock run --name … -- {word} …"),
-        (false, true) => format!("the lock's name goes behind `--name`: lock run --name {word} -- …"),
+        (true, _) => format!("the command goes after `--`: lock run --name … -- {word} …"),
+        (false, true) => format!("the lock's name goes after `--name`: lock run --name {word} -- …"),
         (false, false) => {
-            "the lock's name goes behind `--name`, the command behind `--`: lock run --name NAME -- CMD"
+            "the lock's name goes after `--name`, the command after `--`: lock run --name NAME -- CMD"
                 .to_owned()
         }
     })
 }
 
 impl Args {
-    /// What the program was called with.
+    /// Parses the arguments of the program.
     pub(crate) fn read() -> Result<Args, Refusal> {
         <Args as clap::Parser>::try_parse().map_err(|error| {
             let args: Vec<String> =
@@ -123,13 +125,13 @@ mod tests {
             assert!(complaint(args).contains(hint), "{args:?}: {}", complaint(args));
         }
         for args in [&["run", "--nmae", "x", "--", "true"][..], &["status", "a", "b"], &["run"]] {
-            assert!(!complaint(args).contains("goes behind"), "{args:?}: {}", complaint(args));
+            assert!(!complaint(args).contains("goes after"), "{args:?}: {}", complaint(args));
         }
         let url = "redis://u:hunter2@h";
         for args in [&["check", url][..], &["run", url, "--", "true"], &["fly", url], &[url]] {
             assert!(!complaint(args).contains("hunter2"), "{args:?}: {}", complaint(args));
         }
-        assert!(complaint(&["check", url]).contains("goes behind `--on`"), "{}", complaint(&["check", url]));
+        assert!(complaint(&["check", url]).contains("goes after `--on`"), "{}", complaint(&["check", url]));
         assert!(!complaint(&["run", "--name", "n", "--wait", url]).contains("hunter2"));
         assert!(!complaint(&["run", "--name", "n", &format!("--onn={url}")]).contains("hunter2"));
     }

@@ -1,4 +1,4 @@
-//! What `lock run` is called with.
+//! The arguments of `lock run`.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -18,15 +18,17 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) server: Server,
 
-    /// How long the lock outlives us if we vanish; renewed every third of it; 30s by default
+    /// How long the lock stays held if this program dies without releasing it; it is renewed every third of that time;
+    /// 30s by default
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) ttl: Option<Duration>,
 
-    /// How long to wait for the lock and the server; by default without end for the lock, and not for the server
+    /// How long to wait for the server and the lock; by default there is no limit for the lock, and no wait for the
+    /// server
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "no_wait")]
     wait: Option<Duration>,
 
-    /// Give up at once if somebody else holds the lock
+    /// Give up at once if another client holds the lock
     #[arg(long)]
     no_wait: bool,
 
@@ -34,25 +36,25 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) max_hold: Option<Duration>,
 
-    /// The shortest time that the lock is held, so that machines whose clocks differ don't run the same job twice; it is
-    /// waited for when the command has ended
+    /// The shortest time for which the lock is held, so that machines whose clocks differ don't run the same job twice;
+    /// if the command ends earlier, lock keeps it until the time is over
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) min_hold: Option<Duration>,
 
-    /// How long before it is killed the command gets SIGTERM when the lock is about to be lost, or --max-hold is over; a
-    /// third of the ttl at most
+    /// How long before SIGKILL the command gets SIGTERM, when the lock is about to be lost or --max-hold is over; at
+    /// most a third of the ttl
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "5s")]
     pub(crate) kill_grace: Duration,
 
-    /// The exit status if somebody else held the lock
+    /// The exit status if another client held the lock
     #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
     pub(crate) conflict_exit_code: u8,
 
-    /// What others are shown of the holder; by default user@host, pid and command
+    /// How the holder is shown to other clients; by default user@host, pid and command
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 
-    /// Say on stderr on which server the lock is waited for and acquired
+    /// Print to stderr on which server lock waits for the lock and acquires it
     #[arg(short, long)]
     pub(crate) verbose: bool,
 
@@ -64,36 +66,40 @@ pub(crate) struct Run {
 const HELP: &str = "\
 Exit status: the command's own, or
   128+n  signal n ended the command, or the wait
-  124    --max-hold was over and the command was ended, whatever its own end
-  75     not acquired: somebody else held the lock (or -E)
-  74     the lock was lost while the command ran, whatever the command's own end
-  69     the server can't be reached, or refuses
-  64     bad usage, name, duration or URL; a lock that is held around this very command
-  71     the operating system refused what lock itself needs
+  124    --max-hold was over and the command was ended, whatever its own status
+  75     not acquired: another client held the lock (-E sets another status)
+  74     the lock was lost while the command ran, whatever the command's own status
+  69     the server can't be reached or refuses the request
+  64     bad usage, name, duration or URL; or this lock is held around this command already
+  71     the operating system refused something that lock itself needs
   126    the command can't be executed
   127    the command is not found
 
 The command runs in a process group of its own. Signals are passed on to it. If the lease can't be renewed, the group
-gets SIGTERM a while before it ends (--kill-grace) and SIGKILL just before. If the lock is broken (lock break), SIGTERM
-comes when this holder is told (within a second where the server pushes, at its next renewal on MySQL, SQLite and a
-standalone MongoDB) and SIGKILL just before the lease ends; if another client has it, or the server forgot it, SIGKILL
-comes at once. When the command ends, what it leaves running in its group is killed, and the lock released. On Linux that
-includes daemons, whatever their group and session are.
+gets SIGTERM some time before the lease ends (--kill-grace), and SIGKILL shortly before it ends. If the lock is broken
+(lock break), the group gets SIGTERM when this holder is told: within a second if the server pushes notifications, at
+the next renewal on MySQL, SQLite and a standalone MongoDB. It gets SIGKILL shortly before the lease ends. If another
+client has the lock, or the server has lost it, the group gets SIGKILL at once. When the command ends, the processes
+that it leaves running in its group are killed, and the lock is released. On Linux that includes daemons, whatever their
+group and session are.
 
-A second process of lock, the watcher, kills the command just before the lease ends even if lock itself is stopped or
-swapped out, and at once if lock is killed. Ctrl-Z stops the command and lock, so nobody renews: continue it before
-the lease ends, or it is lost. Nothing kills the command in time if the watcher doesn't run either, as on a machine
-that was asleep, nor its daemons if the watcher is killed while lock is stopped: let the resource check LOCK_TOKEN, which
-rises with every holder.
+A second process of lock, the watcher, kills the command shortly before the lease ends even if lock itself is stopped or
+swapped out, and at once if lock is killed. Ctrl-Z stops the command and lock, so the lease is not renewed: continue
+them before the lease ends, or the lock is lost. The command is not killed in time if the watcher doesn't run either, as
+on a machine that was asleep; its daemons are not killed in time if the watcher is killed while lock is stopped. For
+these cases, let the resource check LOCK_TOKEN, which rises with every holder.
 
---max-hold counts from the grant: the command has all of it, and its grace behind it. The lock is kept until the command
-has ended. A signal that comes while --min-hold is waited for doesn't cut that short: the lock is given back when it is
-over, and the exit status is 128+n. A second one ends lock at once, and leaves the lock to its ttl; what comes within a
-second of the first is the same one. Behind --min-hold the exit status is the command's: a signal that comes with the
-release only limits how long the server is waited for, to 2 s. SIGUSR1 and SIGUSR2 are for the command alone.
+--max-hold counts from the grant: the command may use all of it, and has its grace after it. The lock is kept until the
+command has ended.
 
-LOCK_HELD names the locks that are held around the command, each by its server's address and, where the server says
-which it is, by that, one a line: a lock that it names is not waited for.
+A signal that comes while lock waits for --min-hold doesn't shorten the wait: the lock is released when the time is
+over, and the exit status is 128+n. A second signal ends lock at once, and the lock stays until its ttl is over. A
+signal within a second of the first counts as the same signal. After --min-hold the exit status is the command's: a
+signal that comes during the release only limits how long lock waits for the server, to 2 s. SIGUSR1 and SIGUSR2 do not
+count as such signals: they are for the command alone.
+
+LOCK_HELD lists the locks that are held around the command, one on each line: each lock by its server's address and, if
+the server has an identity, also by that. If a lock is in this list, lock refuses it and doesn't wait for it.
 
 Examples:
   lock run --name nightly-report -- ./report.sh
@@ -102,12 +108,12 @@ Examples:
   lock run --name migrate --wait 5m --ttl 10s -- sh -c 'echo \"token $LOCK_TOKEN\"; ./migrate'
   lock run --name hourly --no-wait -E 0 --min-hold 1m -- ./hourly.sh";
 
-/// How long a call is prepared to wait.
+/// How long a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// For the lock without end.
+    /// Without limit for the lock.
     ForEver,
-    /// For the server and the lock together.
+    /// For at most this time, for the server and the lock together.
     AtMost(Duration),
     /// Not at all.
     No,

@@ -1,4 +1,4 @@
-//! Which server: `--on`, `--on-file`, `$LOCK_URL`, or a file of one's own.
+//! Which server the locks are on: `--on`, `--on-file`, `$LOCK_URL`, or the user's own file.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use onelock::{Client, Options};
 
 use crate::exit::{Exit, Failure};
 
-/// Where the server's URL is looked for when the call doesn't name one.
+/// The variable with the server's URL if the call doesn't name one.
 const URL_VARIABLE: &str = "LOCK_URL";
 
-/// The server.
+/// The arguments that name the server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Server {
-    /// A file whose first line is the server's URL: neither `ps` nor the environment shows it
+    /// A file whose first line is the server's URL, which then shows neither in `ps` nor in the environment
     #[arg(long, value_name = "PATH")]
     on_file: Option<PathBuf>,
 
@@ -22,34 +22,37 @@ pub(crate) struct Server {
     /// mysql://user@host/database, mariadb://…, mongodb://host/database, etcd://a,b,c, zk://a,b,c/chroot, or
     /// sqlite:///path/of/file
     ///
-    /// With TLS: rediss://, valkeys://, redlocks://, etcds://, zks://; the others by a parameter of their own. Other
-    /// names of the same: redis+unix://, valkey+unix://, postgresql://, mongodb+srv://. It shows in `ps`: a URL with a
-    /// password belongs into $LOCK_URL or a file. Without any of the three the server is a SQLite file in your state
-    /// folder.
+    /// With TLS: rediss://, valkeys://, redlocks://, etcds://, zks://; the other servers have a parameter for it. Other
+    /// names for the same servers: redis+unix://, valkey+unix://, postgresql://, mongodb+srv://. `ps` shows this
+    /// argument: put a URL with a password into $LOCK_URL or a file (--on-file). Without --on, --on-file and $LOCK_URL,
+    /// the locks are in a SQLite file in your state folder.
     #[arg(long, value_name = "URL", conflicts_with = "on_file")]
     on: Option<String>,
 
-    /// An error if no server is named, in the place of the SQLite file in your state folder
+    /// Fail if no server is named, instead of using the SQLite file in your state folder
     #[arg(long)]
     require_server: bool,
 }
 
 impl Server {
-    /// The server's URL. The folder of a file of one's own is made if it is missing; a server that is asked for is not.
+    /// Returns the server's URL. If it is the user's own file, creates its folder if necessary. Creates no other
+    /// folder.
     pub(crate) fn url(&self) -> Result<String, Failure> {
         if let Some(url) = self.named()? {
             return Ok(url);
         }
         let folder = own_folder()?;
         make(&folder).map_err(|e| {
-            let what =
-                format!("{} can't be made for the locks of this user: {e}; give --on URL", folder.display());
+            let what = format!(
+                "the folder {} for this user's locks can't be created: {e}; give --on URL",
+                folder.display()
+            );
             Failure::new(Exit::Unavailable, what)
         })?;
         own_file(&folder)
     }
 
-    /// What it needs once. Nothing is asked of it, and nothing is made.
+    /// Returns what the server needs once. Sends nothing to it, and creates nothing.
     pub(crate) fn schema(&self) -> Result<String, Failure> {
         let url = self.named()?.map_or_else(|| own_file(&own_folder()?), Ok)?;
         Ok(onelock::schema(&url)?)
@@ -64,7 +67,9 @@ impl Server {
         match &url {
             Some(url) => refuse_memory(url)?,
             None if self.require_server => {
-                let what = format!("--require-server, and no server: give --on URL, or set ${URL_VARIABLE}");
+                let what = format!(
+                    "--require-server is given, but no server: give --on URL, or set ${URL_VARIABLE}"
+                );
                 return Err(Failure::new(Exit::Usage, what));
             }
             None => {}
@@ -72,14 +77,14 @@ impl Server {
         Ok(url)
     }
 
-    /// A client of it, for a call that looks once.
+    /// Opens a client of the server, for a call that looks once.
     pub(crate) async fn open(&self, options: Options) -> Result<Client, Failure> {
         Ok(onelock::connect_with(&self.url()?, options).await?)
     }
 }
 
-/// A variable that is set and names no server is a mistake, a secret that is missing for one: locks in a file of this
-/// machine's are not what was meant.
+/// Returns the URL in the environment. A variable that is set but empty is an error, because a secret may be missing:
+/// then a file on this machine is not what the user wants.
 fn of_environment(variable: Option<OsString>) -> Result<Option<String>, Failure> {
     let Some(url) = variable else { return Ok(None) };
     match url.into_string() {
@@ -87,25 +92,25 @@ fn of_environment(variable: Option<OsString>) -> Result<Option<String>, Failure>
         Ok(_) => Err(Failure::new(
             Exit::Usage,
             format!(
-                "${URL_VARIABLE} is set, but empty: give it the server's URL, or unset it for locks in a file of this \
-                 machine's"
+                "${URL_VARIABLE} is set, but empty: set it to the server's URL, or unset it to keep the locks in a file \
+                 on this machine"
             ),
         )),
-        // Not shown: it may hold a password.
+        // The value is not shown, because it may contain a password.
         Err(_) => Err(Failure::new(Exit::Usage, format!("${URL_VARIABLE} is not UTF-8"))),
     }
 }
 
-/// The locks of `memory://` are those of one process, which nothing but this call is in.
+/// Refuses `memory://`, whose locks exist in one process only: no other process would see them.
 fn refuse_memory(url: &str) -> Result<(), Failure> {
-    // What is no URL is told of when it is opened.
+    // A malformed URL becomes an error when it is opened.
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     match scheme {
         "memory" | "memory+queue" => Err(Failure::new(
             Exit::Usage,
             format!(
-                "{scheme}:// holds locks of one process, and this one is alone in it: they would protect nothing; for \
-                 the processes of one machine give sqlite:///path/of/file"
+                "{scheme}:// keeps locks within one process, so this lock would exclude no other process; for the \
+                 processes of one machine give sqlite:///path/of/file"
             ),
         )),
         _ => Ok(()),
@@ -118,15 +123,18 @@ fn first_line(path: &Path) -> Result<String, Failure> {
         .map_err(|e| Failure::new(Exit::Usage, format!("{path_shown} can't be read: {e}")))?;
     match text.lines().next().map(str::trim) {
         Some(url) if !url.is_empty() => Ok(url.to_owned()),
-        _ => Err(Failure::new(Exit::Usage, format!("the first line of {path_shown} is no URL: it is empty"))),
+        _ => Err(Failure::new(
+            Exit::Usage,
+            format!("the first line of {path_shown} is empty; it must be the server's URL"),
+        )),
     }
 }
 
-/// Where the file of this user on this machine is.
+/// Returns the folder of this user's own file on this machine.
 fn own_folder() -> Result<PathBuf, Failure> {
     state_folder().ok_or_else(|| {
         let what = format!(
-            "no server: give --on URL, or set ${URL_VARIABLE} (redis://localhost, for one); \
+            "no server is named: give --on URL, or set ${URL_VARIABLE} (for example redis://localhost); \
              there is no home folder for a SQLite file either"
         );
         Failure::new(Exit::Usage, what)
@@ -141,12 +149,13 @@ fn own_file(folder: &Path) -> Result<String, Failure> {
     }
 }
 
-/// What a URL needs escaped in a path.
+/// Escapes the characters of a path that have a meaning in a URL.
 fn escaped(path: &str) -> String {
     path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
-/// For what a program keeps between its runs (XDG Base Directory Specification: a relative path there counts as none).
+/// The folder for a program's data that must survive the program (XDG Base Directory Specification; a relative path
+/// there does not count).
 #[cfg(not(any(windows, target_os = "macos")))]
 fn state_folder() -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
@@ -165,7 +174,7 @@ fn state_folder() -> Option<PathBuf> {
     Some(PathBuf::from(env::var_os("LOCALAPPDATA")?).join("onelock"))
 }
 
-/// For nobody else: who may write the file may take the locks.
+/// Creates the folder for this user alone: a user that can write the file can take the locks.
 fn make(folder: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

@@ -1,4 +1,4 @@
-//! What is particular to an operating system: the command's process, and the signals that we get.
+//! What depends on the operating system: the command's process, and the signals that this program gets.
 
 #[cfg(unix)]
 mod unix;
@@ -10,15 +10,15 @@ mod other;
 #[cfg(not(unix))]
 pub(crate) use other::{Deadline, Process, Signals, inner_call, outlive_full_files};
 
-/// What a process does that we have to know of.
+/// What happened to the command's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It has ended, and is to be buried.
+    /// It has ended, and `bury` has to be called.
     Ended,
-    /// It was killed because the last deadline it was given has come, and is to be buried.
-    #[cfg_attr(not(unix), expect(dead_code, reason = "deadlines are not watched there"))]
+    /// It was killed at the last deadline that it was given, and `bury` has to be called.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "no watcher keeps deadlines there"))]
     Killed,
-    /// It was stopped from the terminal; by the time that this is told we have been stopped like it, and continued.
-    #[cfg_attr(not(unix), expect(dead_code, reason = "nothing is stopped there"))]
+    /// It was stopped from the terminal. When this event is reported, this program was stopped too, and continued.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "commands are not stopped there"))]
     Stopped,
 }

@@ -1,5 +1,6 @@
-//! Where there are neither process groups nor signals, as on Windows: the command is one process, which shares our
-//! console and gets its Ctrl-C from there. It can't be asked to end, only killed; what it has started is not.
+//! Systems without process groups and signals, such as Windows. The command is one process, which shares the console
+//! and gets its Ctrl-C from there. It can't be asked to end, only killed, and the processes that it has started are not
+//! killed.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +16,7 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// Nobody watches it.
+    /// No watcher keeps the command's deadlines.
     pub(crate) const KEEPS_TO_DEADLINES: bool = false;
 
     /// Starts `command` with `variables` added to the environment.
@@ -32,7 +33,7 @@ impl Process {
         child.map(Process).map_err(|e| Failure::of_exec(&command[0], &e))
     }
 
-    /// Resolves when the process has ended. Cancel safe.
+    /// Waits until the process has ended. Cancel safe.
     pub(crate) async fn event(&mut self) -> Result<Event, Failure> {
         self.0.wait().await?;
         Ok(Event::Ended)
@@ -42,24 +43,24 @@ impl Process {
 
     pub(crate) fn go_on(&self) {}
 
-    /// The console has told the command.
+    /// Does nothing: the console sends Ctrl-C to the command itself.
     pub(crate) fn forward(&self, _signal: Signal) {}
 
     pub(crate) fn terminate(&self) {}
 
     pub(crate) fn kill(&mut self) {
-        // Fails if it has ended already.
+        // Fails if the command has ended already.
         let _: io::Result<()> = self.0.start_kill();
     }
 
-    /// After [`Event::Ended`]: how the process ended.
+    /// After [`Event::Ended`]: returns how the process ended.
     pub(crate) fn bury(&mut self) -> io::Result<Exit> {
         let status = self.0.try_wait()?.and_then(|status| status.code());
         Ok(status.map_or(Exit::System, Exit::Status))
     }
 }
 
-/// Nobody watches it here: only this process itself ends the command.
+/// A deadline without effect: here only this process itself ends the command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline;
 
@@ -68,18 +69,18 @@ impl Deadline {
         Deadline
     }
 
-    /// Never: it is not kept here.
+    /// Never resolves: no deadline is kept here.
     pub(crate) async fn reached(self) {
         std::future::pending().await
     }
 }
 
-/// There are no inner calls here.
+/// Returns `None`: there are no inner calls here.
 pub(crate) fn inner_call(_args: impl Iterator<Item = OsString>) -> Option<Result<Exit, Failure>> {
     None
 }
 
-/// No signal tells of them here.
+/// Does nothing: here no signal reports a full file.
 pub(crate) fn outlive_full_files() {}
 
 /// Ctrl-C.
@@ -87,7 +88,7 @@ pub(crate) fn outlive_full_files() {}
 pub(crate) struct Signal;
 
 impl Signal {
-    /// As Unix counts, so that the exit status is the same.
+    /// The number that it has on Unix, so that the exit status is the same.
     pub(crate) fn number(self) -> i32 {
         2
     }
@@ -97,7 +98,7 @@ impl Signal {
     }
 }
 
-/// Ctrl-C, which from now on doesn't end this process.
+/// Receives Ctrl-C. From now on it does not end this process.
 #[derive(Debug)]
 pub(crate) struct Signals(());
 
@@ -106,11 +107,11 @@ impl Signals {
         Ok(Signals(()))
     }
 
-    /// Cancel safe.
+    /// Waits for the next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
         match tokio::signal::ctrl_c().await {
             Ok(()) => Signal,
-            // No console: nobody can press it.
+            // There is no console, and so no Ctrl-C.
             Err(_) => std::future::pending().await,
         }
     }

@@ -1,4 +1,4 @@
-//! `LOCK_HELD`: the locks that are held around a command, so that none of them waits for itself.
+//! `LOCK_HELD`: the locks that are held around a command, so that the command does not wait for itself.
 
 use std::env;
 
@@ -8,10 +8,10 @@ use crate::exit::{Exit, Failure};
 
 const VARIABLE: &str = "LOCK_HELD";
 
-/// A lock as every call of this program knows it.
+/// A lock, as every call of this program identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Backend, the server's address, and the name there.
+    /// The backend, the server's address, and the full name there.
     by_address: String,
     name: Name,
 }
@@ -25,14 +25,15 @@ impl Place {
         Ok(Place { by_address, name: name.clone() })
     }
 
-    /// A line by the server's address, which a restart doesn't change, and one by what the server says which it is, by
-    /// whatever address. While the lock was waited for, another may have taken the server's place.
+    /// Returns the lock's lines: one by the server's address, which stays the same after a restart, and one by the
+    /// server's identity if it has one, which is the same for every address. The identity is read anew, because another
+    /// server may have taken over while the call waited.
     fn lines(&self, client: &Client) -> impl Iterator<Item = String> {
         [self.by_address.clone()].into_iter().chain(client.info().place(&self.name))
     }
 }
 
-/// Refuses a lock that is held around this very call.
+/// Refuses a lock that is held around this call already.
 pub(super) fn refuse_nested(place: &Place, client: &Client) -> Result<(), Failure> {
     let (around, name) = (around(), &place.name);
     match place.lines(client).any(|line| around.lines().any(|held| held == line)) {
@@ -40,14 +41,14 @@ pub(super) fn refuse_nested(place: &Place, client: &Client) -> Result<(), Failur
         true => Err(Failure::new(
             Exit::Usage,
             format!(
-                "{name:?} is held around this command already, which would wait for itself; \
+                "{name:?} is held around this command already, so the command would wait for itself; \
                  if it outlives that lock, unset {VARIABLE}"
             ),
         )),
     }
 }
 
-/// What the command finds in its environment.
+/// Returns the variable that the command gets.
 pub(super) fn variable(place: &Place, client: &Client) -> (&'static str, String) {
     let lines: Vec<String> = around().lines().map(str::to_owned).chain(place.lines(client)).collect();
     (VARIABLE, lines.join("\n"))

@@ -1,4 +1,4 @@
-//! What people see while the lock is waited for.
+//! What users see while the program waits for the lock.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal};
@@ -8,18 +8,19 @@ use onelock::{Clock, Entry, Guard, Lock};
 
 use crate::print;
 
-/// A line that is gone again sooner is not read.
+/// The wait before the first line. A line that disappears sooner can't be read.
 const FIRST: Duration = Duration::from_millis(300);
 const EACH: Duration = Duration::from_secs(1);
 
-/// Who is told what.
+/// How much a user is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// Nothing: what doesn't go to a terminal may become mail.
+    /// Nothing: stderr is no terminal, and output may be sent as mail.
     Nothing,
-    /// A log, once: what is waited for, and on which server.
+    /// One line for a log: which lock is waited for, on which server.
     Once,
-    /// A person at a terminal: that, and a last line that changes: who holds the lock, since when, and until when.
+    /// For a user at a terminal: that line, and below it a line that changes: who holds the lock, for how long, and
+    /// until when.
     Live,
 }
 
@@ -32,7 +33,7 @@ impl Notice {
         }
     }
 
-    /// What `acquire` answers. While it doesn't, people are told.
+    /// Waits for `acquire` and returns its outcome. Meanwhile tells the user.
     pub(super) async fn while_waiting(
         self,
         acquire: impl Future<Output = onelock::Result<Guard>>,
@@ -63,7 +64,7 @@ impl Notice {
     }
 }
 
-/// What stands in the last line of the terminal.
+/// What the last line of the terminal shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Nothing,
@@ -91,7 +92,7 @@ async fn show<T>(lock: &Lock, clock: &Clock, shown: &Cell<Shown>) -> T {
     }
 }
 
-/// What changes stands first: the rest may be longer than the line.
+/// Describes the holder. The changing parts come first, because the line may be too short for the rest.
 fn in_short(holder: &Entry) -> String {
     let since = holder.since.map_or(String::new(), |since| format!(" for {} s", since.as_secs()));
     let left = holder.expires_in.map_or(String::new(), |left| format!(", ends in {} s", left.as_secs()));
@@ -99,13 +100,13 @@ fn in_short(holder: &Entry) -> String {
     format!("held{since}{left}, by {who}")
 }
 
-/// In the place of the line before. One that is longer than the terminal is wide would leave its beginnings behind.
+/// Replaces the line before. Cut to the terminal's width: a longer line would wrap, and its first part would stay.
 fn line(text: &str) {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width()).collect();
     print::for_people(&format!("\r{text}\x1b[K"));
 }
 
-/// How many characters fit into a line.
+/// Returns how many characters fit into a line.
 fn width() -> usize {
     #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(io::stderr()) {

@@ -1,4 +1,4 @@
-//! Reaching the server: at once or not at all, or for as long as one waits.
+//! Connects to the server: one try, or tries until the wait is over.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use onelock::{Client, Clock, Instant, Options};
 
 use crate::exit::{Exit, Failure};
 
-/// Between two tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(250);
-/// However short the wait is, the server has this long for its first answer.
+/// The server has at least this long for its first answer, however short the wait is.
 const FIRST_ANSWER: Duration = Duration::from_millis(100);
 
-/// Opens the server: at once or not at all, or until `give_up`.
+/// Opens a client of the server: with one try, or with tries until `give_up`.
 pub(super) async fn reach(
     url: &str,
     options: &Options,
@@ -28,7 +28,7 @@ pub(super) async fn reach(
             None => "it does not answer".to_owned(),
         };
         if clock.now() + PAUSE >= give_up {
-            let what = format!("the server was not reachable within the wait: {error}");
+            let what = format!("the server could not be reached within the wait: {error}");
             return Err(Failure::new(Exit::Unavailable, what));
         }
         clock.sleep(PAUSE).await;

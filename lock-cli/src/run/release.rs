@@ -1,4 +1,4 @@
-//! Giving the lock back when the command has ended.
+//! Releases the lock when the command has ended.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,30 +9,30 @@ use super::LAST_REQUESTS;
 use crate::os::Signals;
 use crate::print;
 
-/// One that comes sooner may be the same signal, told twice: the end of a session tells of itself by the shell and by the
-/// terminal, and service managers send SIGHUP right behind SIGTERM.
+/// A second signal counts only after this time. One that comes sooner may be the same signal, sent twice: at the end of
+/// a session both the shell and the terminal send it, and service managers send SIGHUP right after SIGTERM.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What became of the release.
+/// The outcome of the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Release {
-    /// The lock was held until then.
+    /// The lock was held until its release.
     InTime,
-    /// It was not, or the server could not be asked whether it was.
+    /// The lock was lost before, or the server could not be asked whether it was.
     TooLate,
-    /// This signal came while the lock was only kept for its shortest time, be it that it was given back at the end of
-    /// that, or that a second one left it to its lease.
+    /// This signal came while the lock was only kept for its shortest time. The lock was released at the end of that
+    /// time, or a second signal has left it to its lease.
     Signalled(i32),
 }
 
-/// Gives the lock back, which the core does no sooner than `kept_until`.
+/// Releases the lock. The core does so no sooner than `kept_until`.
 ///
-/// A signal means that this call is no longer wanted, and not that the name should be free: the next holder may be the
-/// very run that the shortest time keeps out. So the first one is remembered, and the lock given back in time. A second
-/// one ends the wait.
+/// A signal means that this call is no longer wanted. It does not mean that the name should become free: the next
+/// holder may be the very run that the shortest time keeps out. So the first signal is remembered, and the lock is
+/// still released at the proper time. A second signal ends the wait.
 ///
-/// When the shortest time is over, a signal changes nothing for a server that answers. One that doesn't has a moment for
-/// it from then on: without a signal a release takes until the lease ends.
+/// When the shortest time is over, a signal changes nothing if the server answers. If the server does not answer, the
+/// signal limits the wait for it to a short time; without a signal, a release may take until the lease ends.
 pub(super) async fn release(
     guard: Guard,
     kept_until: Option<Instant>,
@@ -66,8 +66,8 @@ pub(super) async fn release(
                     None => {
                         first = Some((now, signal.number()));
                         print::note(format!(
-                            "{name:?} is kept for {left:.1?} more (--min-hold) and given back then; \
-                             a second signal, after {SECOND:?}, leaves it to its ttl"
+                            "{name:?} is kept for {left:.1?} more (--min-hold) and then released; \
+                             a second signal, after {SECOND:?}, ends lock at once and leaves the lock to its ttl"
                         ));
                     }
                 }

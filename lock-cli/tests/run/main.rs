@@ -1,4 +1,4 @@
-//! The program as its users see it: statuses, output, signals, and what it leaves on a real server.
+//! The program as its users see it: exit statuses, output, signals, and what it leaves on a real server.
 
 #![allow(
     clippy::unwrap_used,

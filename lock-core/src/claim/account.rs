@@ -1,5 +1,6 @@
-//! What is told of a claim's life, so that the events of each add up: who asks is answered once, what is granted ends
-//! once, and a loss is told before that, once. Also where the life is cut short, by its runtime's end or by a panic.
+//! Reports the events of a claim's life so that they add up: each request is answered once, each grant ends once, and a
+//! loss is reported before that end, once. This also holds if the life is cut short by the end of its runtime or by a
+//! panic.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;
 
-/// The account of one claim. Dropped, it tells what has not been told.
+/// The record of what was reported of one claim. When dropped, it reports what is missing.
 pub(super) struct Account {
     shared: Arc<Shared>,
     name: Name,
@@ -22,13 +23,13 @@ pub(super) struct Account {
     stage: Stage,
 }
 
-/// What was told last, but for what can be told any number of times.
+/// The last event that was reported, except those that may be reported any number of times.
 #[derive(Clone, Copy)]
 enum Stage {
     NotAsked,
     Asked,
     Granted {
-        /// When what was granted was asked for.
+        /// When the attempt that was granted was sent.
         since: Instant,
     },
     Lost {
@@ -52,14 +53,14 @@ impl Account {
         self.tell(&Event::NotGranted { name: &self.name, why, waited: self.since(self.began) });
     }
 
-    /// What was asked for at `since` is granted.
+    /// Reports the grant of the attempt that was sent at `since`.
     pub(super) fn granted(&mut self, token: FencingToken, since: Instant) {
         self.stage = Stage::Granted { since };
         let waited = self.since(self.began);
         self.tell(&Event::Granted { name: &self.name, owner: self.owner, token, waited });
     }
 
-    /// What is lost stays lost: a second cause is not told.
+    /// Reports a loss. What is lost stays lost: a second cause is not reported.
     pub(super) fn lost(&mut self, cause: Cause) {
         if let Stage::Granted { since } = self.stage {
             self.stage = Stage::Lost { since };
@@ -88,7 +89,7 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         if self.shared.process.is_another() {
-            return; // a fork's copy: the life goes on in the parent
+            return; // in a fork: the claim lives on in the parent process
         }
         match self.stage {
             Stage::NotAsked | Stage::Closed => {}

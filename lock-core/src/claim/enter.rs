@@ -1,4 +1,4 @@
-//! Entering: attempt, listen, attempt, wait, until the lock is granted or nobody wants it any more.
+//! Entering: attempt, listen, attempt, wait, until the lock is granted or the caller stops waiting.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use crate::events::Refusal;
 use crate::gate::{STAND_BACK, Turn};
 
 impl Life {
-    /// Waiters queue in front of the server; one who only looks asks it at once, because only the server knows.
+    /// Waits for this claim's turn. Waiters queue in front of the server. A claim that does not wait asks the server at
+    /// once, because only the server knows whether the lock is free.
     pub(super) async fn take_turn(&mut self, caller: &mut oneshot::Sender<Answer>) -> Result<Option<Turn>> {
         if self.waits == Waits::No {
             return Ok(None);
@@ -27,7 +28,7 @@ impl Life {
         }
     }
 
-    /// Attempts until granted, refused, out of time, or nobody waits for the answer.
+    /// Attempts until the lock is granted or refused, the time is over, or no caller waits for the answer.
     pub(super) async fn enter(
         &mut self,
         caller: &mut oneshot::Sender<Answer>,
@@ -46,8 +47,8 @@ impl Life {
                         turn.inspect(|turn| turn.granted());
                         return Ok(Ok(self.held(grant.token, asked, until, lease)));
                     }
-                    // Not a lock to build on; but ours, so that the next attempt prolongs it, and leaving releases it.
-                    // A release in between could arrive late, and free what the next attempt was granted.
+                    // Too late to rely on. But the lock is ours: the next attempt prolongs it, and leaving releases it.
+                    // A release in between could arrive late and free what the next attempt was granted.
                     self.listening = Listening::NotYet;
                     let e = self.at("acquire", too_slow());
                     if self.waits == Waits::No {
@@ -64,7 +65,7 @@ impl Life {
                         return Ok(Err(Refused(busy.holder)));
                     }
                     if self.listen().await {
-                        continue; // look, listen, look again: a release in between would go unnoticed
+                        continue; // attempt again at once: a release before the listening would go unnoticed
                     }
                     self.pause(busy.free_in)
                 }
@@ -105,7 +106,7 @@ impl Life {
         outcome.map_err(|e| self.at("acquire", e))
     }
 
-    /// Listens if it doesn't yet. Whether it just began to.
+    /// Listens, if it doesn't yet. Returns whether it has just begun to.
     async fn listen(&mut self) -> bool {
         if self.listening != Listening::NotYet {
             return false;
@@ -118,8 +119,8 @@ impl Life {
         self.listening == Listening::Yes
     }
 
-    /// Lets others have the turns that they are owed. A wake-up ends each; a silence means that nobody wants them, or
-    /// that one takes its time: the next look tells.
+    /// Lets other clients have the turns that they are owed. A wake-up ends each turn. Silence means that no client
+    /// wants the next turn, or that one takes longer: the next attempt shows which.
     async fn stand_back(&mut self, owed: &mut u32, caller: &mut oneshot::Sender<Answer>) -> Result<()> {
         if *owed > 0 {
             self.listen().await;
@@ -130,7 +131,7 @@ impl Life {
         Ok(())
     }
 
-    /// How long to wait for a wake-up before the next look.
+    /// Returns how long to wait for a wake-up before the next attempt.
     fn pause(&self, free_in: Option<Duration>) -> Duration {
         let random = &self.shared.random;
         let pushed = self.listening == Listening::Yes && self.shared.driver.info().wakes == Wakes::Pushed;
@@ -141,7 +142,7 @@ impl Life {
         free_in.map_or(look, |free_in| look.min(backoff::after_lease(free_in, random)))
     }
 
-    /// Waits for a wake-up, or for `pause`. Whether it was woken.
+    /// Waits for a wake-up, or for `pause`. Returns whether a wake-up came.
     async fn wait(&mut self, pause: Duration, caller: &mut oneshot::Sender<Answer>) -> Result<bool> {
         let clock = &self.shared.clock;
         tokio::select! {
@@ -153,7 +154,7 @@ impl Life {
         }
     }
 
-    /// A caller that gets no guard. Nobody may be listening any more.
+    /// Answers a caller that gets no guard. The caller may have gone.
     pub(super) fn answer_no(&mut self, caller: oneshot::Sender<Answer>, answer: Answer) {
         let why = match &answer {
             Ok(_) => Refusal::Busy,
@@ -172,7 +173,7 @@ fn too_slow() -> Error {
     )
 }
 
-/// Nobody hears this.
+/// The error for a caller that has gone: no caller reads it.
 fn gone() -> Error {
     Error::unavailable(Done::No, "the caller went away")
 }

@@ -1,4 +1,5 @@
-//! Holding: renew in time, tell a loss before anybody else can hold, until the guard gives the lock back or goes.
+//! Holding: renew in time and tell a loss before another owner can hold, until the guard releases the lock or is
+//! dropped.
 
 mod keep;
 
@@ -23,25 +24,26 @@ use keep::Kept;
 pub(super) struct Held {
     token: FencingToken,
     pub(super) since: Instant,
-    /// Until when the lock is certain.
+    /// The deadline: until when the lock is certain.
     pub(super) until: Instant,
     /// The longest lease that the server has granted.
     lease: Duration,
     renew_at: Option<Instant>,
-    /// When the server is to be asked whether it is still held, though nothing has to be renewed yet.
+    /// When to ask the server whether the lock is still held, although nothing has to be renewed yet.
     look_at: Option<Instant>,
-    /// When the server is to be asked to tell of a revoke; nothing once it does, or can't.
+    /// When to ask the server to announce revokes; `None` once it does, or if it can't.
     watch_at: Option<Instant>,
-    /// When `max_hold` ends it.
+    /// When `max_hold` ends the hold.
     end: Option<Instant>,
     failures: u32,
-    /// A renewal of our own that came to nothing, and when that was known.
+    /// The error of a renewal that the claim made by itself, and when the error was known.
     failed: Option<(Instant, Error)>,
     state: watch::Sender<State>,
 }
 
 impl Held {
-    /// There is proof of the lock up to `until`. An older one may reach further: the server never shortens.
+    /// Records a proof that the lock is held up to `until`. An older proof may reach further: the server never
+    /// shortens.
     fn reaches(&mut self, until: Instant) {
         let state = Held::state(until.max(self.until), self.end);
         self.until = state.until;
@@ -56,19 +58,20 @@ impl Held {
         }
     }
 
-    /// Tells its guards and everybody else, unless they have been told.
+    /// Tells the loss to the guards and to all receivers of events, unless they have been told.
     fn lose(&self, cause: Cause, account: &mut Account) {
         self.state.send_modify(|state| _ = state.lost.get_or_insert(cause));
         account.lost(cause);
     }
 
-    /// What the server has just said, or not said, to a renewal of our own that was under way when this one was `asked`
-    /// for: an answer that is not asked for again, since a caller's time is not that of two calls.
+    /// Returns the error of a renewal of the claim's own that was still under way at `asked`. It also answers the
+    /// renewal that was asked for by hand at that time: the caller's patience is that of one call, and not of two.
     fn answered_since(&mut self, asked: Instant) -> Option<Error> {
         self.failed.take().filter(|(at, _)| asked <= *at).map(|(_, error)| error)
     }
 
-    /// The server says that it may stand differently. A fixed lease is looked at, not prolonged.
+    /// Notes that the state on the server may have changed. A fixed lease is not prolonged for that: the server is only
+    /// asked whether it is held.
     fn may_have_changed(&mut self, now: Instant) {
         match &mut self.renew_at {
             Some(at) => *at = now,
@@ -76,52 +79,52 @@ impl Held {
         }
     }
 
-    /// When the server is to be asked next, or the lease is over.
+    /// Returns when to ask the server next, or the deadline if that comes first.
     fn next(&self) -> Instant {
         [self.renew_at, self.look_at].into_iter().flatten().fold(self.until, Instant::min)
     }
 
-    /// What it is to be asked now. A renewal looks, too.
+    /// Returns what to ask the server now. A renewal also shows whether the lock is still held.
     fn due(&self, now: Instant, ttl: Duration) -> Option<Ask> {
         let is_due = |at: &Instant| *at <= now;
         let renewal = self.renew_at.filter(is_due).map(|_| Ask::Keep(ttl));
         renewal.or(self.look_at.filter(is_due).map(|_| Ask::Look))
     }
 
-    /// What it means if `until` comes.
+    /// Returns why the lock is lost when `until` is reached.
     fn at_end(&self) -> Cause {
         self.state.borrow().at_end
     }
 }
 
-/// What was handed over.
+/// What was handed over to a guard.
 pub(super) struct Given {
     pub(super) held: Held,
-    /// What its guard asks for. Closed when that is gone.
+    /// What the guard asks for. Closed when the guard is gone.
     pub(super) orders: mpsc::UnboundedReceiver<Command>,
-    /// Whether a user has had the guard, and not only a caller that went away, or that got not all of several locks.
+    /// Whether a user has had the guard. It does not count if the caller went away, or got only some of several locks.
     handed_over: Arc<AtomicBool>,
 }
 
-/// What the server is asked of a lock that is held.
+/// What the server is asked about a held lock.
 #[derive(Clone, Copy)]
 enum Ask {
-    /// To keep it for so much more.
+    /// To keep it for this long from now.
     Keep(Duration),
-    /// Whether it still is.
+    /// Whether it is still held.
     Look,
 }
 
-/// How holding came to its end.
+/// How holding ended.
 pub(super) struct Ended {
     /// Why the lock was lost, if it was.
     pub(super) lost: Option<Cause>,
-    /// Who waits for the release.
+    /// The caller that waits for the release.
     pub(super) asker: Option<oneshot::Sender<Ending>>,
 }
 
 impl Life {
-    /// What was granted at `since`, certain until `until`.
+    /// Returns a hold that was granted to the attempt of `since`, and is certain until `until`.
     pub(super) fn held(
         &self,
         token: FencingToken,
@@ -138,7 +141,7 @@ impl Life {
         Held { token, since, until, lease, renew_at, look_at, watch_at, end, failures, failed, state }
     }
 
-    /// Hands over the guard. If the `caller` has gone, the channel is closed, and says so.
+    /// Hands over the guard. If the `caller` has gone, the guard's channel is closed, which says so.
     pub(super) fn hand_over(&mut self, held: Held, caller: Option<oneshot::Sender<Answer>>) -> Given {
         self.account.granted(held.token, held.since);
         let (commands, orders) = mpsc::unbounded_channel();
@@ -151,7 +154,7 @@ impl Life {
         Given { held, orders, handed_over }
     }
 
-    /// Keeps the lock until its guard gives it back or goes, or it is lost.
+    /// Keeps the lock until its guard releases it or is dropped, or until it is lost.
     pub(super) async fn hold(&mut self, given: &mut Given, turn: &mut Option<Turn>) -> Ended {
         loop {
             let Given { held, orders, handed_over } = &mut *given;
@@ -167,9 +170,10 @@ impl Life {
                 Kept::Stopped(Some(Command::Release(asker))) => Some(asker),
                 Kept::Stopped(None) => None,
                 Kept::Lost(cause @ (Cause::Revoked | Cause::Session)) => {
-                    // The next task of this process may queue for it already.
+                    // From now on the next task of this process may queue for it.
                     drop(turn.take());
-                    // By then the server has ended it: releasing it before would be to grant it while its work goes on.
+                    // By then the server has ended the lease. A release before that would let the lock be granted while
+                    // the guard's work goes on.
                     let over = held.until + (lasting(held.lease) - held.lease) + self.patience;
                     let asker = self.outlast(orders, cause, over).await;
                     return Ended { lost: Some(cause), asker };
@@ -184,8 +188,9 @@ impl Life {
         }
     }
 
-    /// What renewed it has ended in a panic. Its guard is told, whose work may go on: as after a revoke, and until what is
-    /// certain of the lease is over, since this claim can't ask any more. Who asks for the release, if the guard does.
+    /// Tells the guard the loss after a panic, because nothing renews the lock any more. The guard's work may go on: as
+    /// after a revoke, waits until the guard goes, at most until the certain part of the lease is over. This claim
+    /// can't ask the server any more. Returns the caller that waits for the release, if there is one.
     pub(super) async fn forsake(&mut self, given: &mut Given) -> Option<oneshot::Sender<Ending>> {
         let Given { held, orders, .. } = given;
         let cause = self.is_lost(held).unwrap_or(Cause::RuntimeEnded);
@@ -193,9 +198,10 @@ impl Life {
         self.outlast(orders, cause, held.until).await
     }
 
-    /// No other claim has what was revoked until its deadline, and so does what is left in a session that was given up.
-    /// If the guard goes before it is `over`, so has the work that it protected, and the release that follows makes the
-    /// name free. Who asks for it, if the guard does.
+    /// Waits until the guard goes, at most until `over`. Until its deadline no other claim gets what was revoked, nor
+    /// what is left in a session that was given up. If the guard goes before `over`, the work that it protected has
+    /// ended, and the release that follows frees the name. Returns the caller that waits for the release, if there is
+    /// one.
     async fn outlast(
         &mut self,
         orders: &mut mpsc::UnboundedReceiver<Command>,
@@ -219,7 +225,8 @@ impl Life {
         }
     }
 
-    /// A lock that is to be held for a while at least goes on without its guard, once a user has had that.
+    /// Keeps the lock without its guard until `least` has passed since the grant. Only called if a user has had the
+    /// guard.
     async fn linger(&mut self, held: &mut Held, least: Duration) -> Option<Cause> {
         let clock = self.shared.clock.clone();
         match self.keep(held, clock.sleep_until(held.since + least)).await {
@@ -229,10 +236,11 @@ impl Life {
     }
 }
 
-/// How long a lock is held before its holder asks to be told of a revoke: most are given back sooner, and cost nothing.
+/// How long a lock is held before its claim asks the server to announce revokes. Most locks are released sooner and
+/// cost nothing.
 const WATCHED_AFTER: Duration = Duration::from_millis(200);
 
-/// A lease of which this much is certain.
+/// Returns the length of a lease of which `certain` remains after the margin.
 fn lasting(certain: Duration) -> Duration {
     certain.saturating_add(certain / 50).saturating_add(Duration::from_millis(4))
 }

@@ -1,4 +1,4 @@
-//! Leaving: release until the server has answered, and once more after whatever may still be on its way.
+//! Leaving: release until the server has answered, and once more after everything that may still be on its way.
 
 use super::hold::{Ended, Held};
 use super::{Life, Residue};
@@ -10,7 +10,7 @@ use crate::gate::Turn;
 use crate::guard::Ending;
 
 impl Life {
-    /// Gives the lock back; the next task of this process has its turn as soon as that is done or the lease has ended.
+    /// Releases the lock. The next task of this process gets its turn when that is done, or when the lease has ended.
     pub(super) async fn leave(&mut self, held: Held, ended: Ended, mut turn: Option<Turn>) {
         let last_request = held.until.max(self.now() + self.patience);
         let outcome = self.release(last_request, |now| drop(turn.take_if(|_| now >= held.until))).await;
@@ -29,7 +29,7 @@ impl Life {
         self.settle().await;
     }
 
-    /// Takes back whatever an entry that came to nothing left behind, or may yet leave.
+    /// Takes back what an entry that failed has left behind, or may still leave behind.
     pub(super) async fn withdraw(&mut self) {
         if self.residue == Residue::Nothing {
             return;
@@ -38,8 +38,8 @@ impl Life {
         self.settle().await;
     }
 
-    /// An attempt of unknown outcome can take effect until its patience has ended: the release after that is the one
-    /// that counts.
+    /// Releases once more after an attempt of unknown outcome. Such an attempt can take effect until its patience has
+    /// ended: only a release after that is certain to undo it.
     async fn settle(&mut self) {
         if let Residue::UntilThen(at) = self.residue {
             self.shared.clock.sleep_until(at).await;
@@ -47,9 +47,9 @@ impl Life {
         }
     }
 
-    /// Releases until the server answers, or nothing can be left of what was sent until `last_request`: one ttl later, of
-    /// the longest that was asked for, where leases belong to locks. Where they belong to sessions, a place in the queue
-    /// would stay as long as the session: there only an answer ends it.
+    /// Releases until the server answers, or until nothing can be left of what was sent until `last_request`. Where
+    /// leases belong to locks, that is one ttl later, of the longest ttl that was asked for. Where leases belong to
+    /// sessions, a place in the queue would stay as long as the session: there only an answer ends the loop.
     async fn release(&mut self, last_request: Instant, mut failed: impl FnMut(Instant)) -> Option<Release> {
         let over =
             (self.shared.driver.info().lease == Lease::Lock).then_some(last_request + self.longest_ttl);

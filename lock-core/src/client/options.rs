@@ -1,4 +1,4 @@
-//! How a client is opened.
+//! The options of a client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::keeper::Keeper;
 use crate::owner::Label;
 use crate::random::Random;
 
-/// No server answers sooner.
+/// No server answers in less time.
 const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 
-/// How a client is opened. Backends take it beside their own options.
+/// The options of a client. Backends take it in addition to their own options.
 #[derive(Clone)]
 pub struct Options {
     pub(super) clock: Clock,
@@ -29,9 +29,9 @@ pub struct Options {
 /// Where a client's claims and connections live.
 #[derive(Clone, Copy, Debug)]
 enum Home {
-    /// On the runtime that opens it.
+    /// On the runtime that opens the client.
     Caller,
-    /// On a thread of its own.
+    /// On a thread of the client's own.
     Dedicated,
 }
 
@@ -49,52 +49,65 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Gives the client a thread with a runtime of its own. Leases then survive a stalled application executor, and the
-    /// last handle to be dropped waits (a second at most) for pending releases.
+    /// Gives the client a thread with a runtime of its own. Leases then survive a stalled application executor.
+    ///
+    /// The last handle of the client (a client, lock or guard) that is dropped waits, a second at most, for pending
+    /// releases.
     #[must_use]
     pub fn dedicated(mut self) -> Self {
         self.home = Home::Dedicated;
         self
     }
 
-    /// What others are shown of this client's holders; by default `user@host pid 4711 program`.
+    /// Sets what others are shown of this client's holders. By default `user@host pid 4711 program`.
     #[must_use]
     pub fn label(mut self, label: &str) -> Self {
         self.label = Some(Label::new(label));
         self
     }
 
-    /// How long one request may take, 1 ms at least (else opening is `Invalid`): by default a third of the lock's ttl
-    /// within 100 ms and 5 s. `?patience=` in a URL.
+    /// Sets how long one request may take; also `?patience=` in a URL. By default a third of the lock's ttl, within 100
+    /// ms and 5 s.
+    ///
+    /// It must be at least 1 ms, otherwise opening the client is `Invalid`.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
         self
     }
 
-    /// Tells `observer` every event, at once and on the client's runtime: it must not block.
+    /// Calls `observer` with every event, at once and on the client's runtime: it must not block.
     #[must_use]
     pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
     }
 
-    /// Another clock, for simulations.
+    /// Sets another clock, for simulations.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Another source of randomness, for simulations.
+    /// Sets another source of randomness, for simulations.
     #[must_use]
     pub fn random(mut self, random: Random) -> Self {
         self.random = random;
         self
     }
 
-    /// Opens a client of the driver that `connect` answers, on the client's own runtime. For backends: it is where
-    /// their connections have to live. An error names the `backend`, and the `server` as people know it.
+    /// Opens a client of the driver that `connect` returns. Meant for backends.
+    ///
+    /// `connect` runs on the client's own runtime, where the driver's connections have to live. Errors name the
+    /// `backend`, and the `server` as people know it.
+    ///
+    /// # Errors
+    ///
+    /// - [`Invalid`](crate::ErrorKind::Invalid): the patience is less than 1 ms; or the client is not dedicated and
+    ///   there is no tokio runtime here.
+    /// - [`Rejected`](crate::ErrorKind::Rejected): the thread of a dedicated client could not be started.
+    /// - Any error of `connect`.
     pub async fn open<D: Driver, F>(
         self,
         backend: &'static str,
@@ -106,7 +119,7 @@ impl Options {
     {
         if self.patience.is_some_and(|patience| patience < LEAST_PATIENCE) {
             return Err(Error::invalid(format!(
-                "a patience is {LEAST_PATIENCE:?} at least: a request needs time for its answer"
+                "the patience must be at least {LEAST_PATIENCE:?}: a request needs time for its answer"
             )));
         }
         let keeper = match self.home {
@@ -115,8 +128,8 @@ impl Options {
         };
         let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
         let context = Context { clock: self.clock.clone(), random: self.random.clone(), patience };
-        // Boxed: a driver's own futures nest deeply, and a program that can open several would not compile (the
-        // compiler's limit is on the depth of types).
+        // Boxed: a driver's own futures nest deeply, and a program that can open several backends would not compile
+        // without the box (the compiler limits the depth of types).
         let connecting = Box::pin(connect(context));
         let driver = keeper.run(connecting).await.map_err(|e| e.at(backend, server, "connect", None))?;
         Ok(Client::start(Arc::new(driver), self, keeper))

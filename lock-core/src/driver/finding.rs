@@ -1,69 +1,70 @@
-//! What `check` answers, and what it says of a server's clock: the question that every backend on a server has.
+//! The answers of `check`, and the finding about a server's clock, which every backend with a server needs.
 
 use std::time::Duration;
 
 /// One answer of a check.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What was looked at: `reachable`, `rights`, `persistence`, …
+    /// What was checked: `reachable`, `rights`, `persistence`, …
     pub subject: &'static str,
-    /// How it stands.
+    /// The result.
     pub level: Level,
-    /// In words, with what to do where something is to be done.
+    /// The result in words, with what to do if something has to be done.
     pub message: String,
 }
 
 impl Finding {
-    /// What was found about `subject`.
+    /// Makes a finding about `subject`.
     pub fn new(subject: &'static str, level: Level, message: impl Into<String>) -> Finding {
         Finding { subject, level, message: message.into() }
     }
 }
 
-/// How a finding stands.
+/// The result of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// As it should be.
+    /// In order.
     Good,
-    /// It works, with a limit that the message names.
+    /// Works, with a limit that the message names.
     Warning,
     /// Locks will not work.
     Bad,
-    /// The server would not say.
+    /// The server does not say.
     Unknown,
 }
 
-/// How far a server's clock has gone ahead of ours. What it shows doesn't matter, how it goes does: leases end by it.
+/// By how much more time has passed on a server's clock than on ours. Leases end by the rate of that clock; the time
+/// that it shows does not matter.
 ///
-/// The default is that of a server which was only just met.
+/// The default stands for a server of which there has been one answer only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drift {
-    /// Within this long.
+    /// For how long the server's clock was observed, on our clock.
     pub over: Duration,
-    /// In microseconds; negative if it has fallen behind.
+    /// The difference in microseconds; negative if the server's clock has fallen behind.
     pub micros: i64,
 }
 
-/// Within less than this, round trips would be taken for drift.
+/// The shortest observation. In a shorter one, round trips would be taken for drift.
 const SHORTEST_LOOK: Duration = Duration::from_secs(10);
 const A_ROUND_TRIP: Duration = Duration::from_millis(50);
 
 impl Drift {
-    /// What `check` says of the server's clock: `Warning` if it has gone off by more than 1 % and 50 ms, `Unknown` before
-    /// it has been watched for 10 s.
+    /// Makes the finding about the server's clock: `Warning` if it has drifted by more than 1 % and 50 ms, `Unknown`
+    /// before it has been observed for 10 s.
     pub fn finding(self) -> Finding {
         let Drift { over, micros } = self;
         if over < SHORTEST_LOOK {
-            let young = "this connection is too young to tell how the server's clock goes";
+            let young = "this connection is too new to tell how fast the server's clock runs";
             return Finding::new("clock", Level::Unknown, young);
         }
         let off = Duration::from_micros(micros.unsigned_abs());
-        let direction = if micros < 0 { "behind" } else { "ahead" };
-        let message = format!("the server's clock has gone {off:?} {direction} of ours within {over:?}");
+        let direction = if micros < 0 { "behind" } else { "ahead of" };
+        let message = format!("the server's clock has drifted {off:?} {direction} ours within {over:?}");
         if off <= over / 100 + A_ROUND_TRIP {
             return Finding::new("clock", Level::Good, message);
         }
-        let why = "it is set while locks are held, or goes too fast or too slow; leases are off by as much";
+        let why = "it is set while locks are held, or it runs too fast or too slow; leases are off by the same time";
         Finding::new("clock", Level::Warning, format!("{message}: {why}"))
     }
 }
@@ -86,8 +87,8 @@ mod tests {
     #[test]
     fn a_clock_that_went_off_is_told_by_how_much() {
         let behind = Drift { over: Duration::from_secs(60), micros: -2_000_000 }.finding();
-        assert!(behind.message.contains("has gone 2s behind of ours within 60s: "), "{}", behind.message);
+        assert!(behind.message.contains("has drifted 2s behind ours within 60s: "), "{}", behind.message);
         let ahead = Drift { over: Duration::from_secs(60), micros: 2_000_000 }.finding();
-        assert!(ahead.message.contains("has gone 2s ahead of ours within 60s: "), "{}", ahead.message);
+        assert!(ahead.message.contains("has drifted 2s ahead of ours within 60s: "), "{}", ahead.message);
     }
 }

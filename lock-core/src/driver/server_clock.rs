@@ -1,4 +1,4 @@
-//! The server's clock, as its answers tell it: the deadline that an attempt carries is made of that.
+//! The server's clock, estimated from its answers. The deadline that an attempt carries is computed from it.
 
 use std::time::Duration;
 
@@ -6,17 +6,19 @@ use super::Drift;
 use crate::call::Call;
 use crate::clock::Instant;
 
-/// What is known of a server's clock. Of one server: what another server's clock says is nothing to it, and where a
-/// connection may lead to another server, each connection has one of these.
+/// What is known of one server's clock.
 ///
-/// The server's times are microseconds since whatever it counts from.
+/// It is worthless for another server. Where a connection may lead to another server, each connection has its own
+/// `ServerClock`.
+///
+/// The server's times are microseconds, counted from an origin that the server chooses.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerClock {
     first: Reading,
     last: Reading,
 }
 
-/// What the server said, and the moment after its answer.
+/// The time that the server told, and the local moment after its answer.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     told: i64,
@@ -24,45 +26,47 @@ struct Reading {
 }
 
 impl ServerClock {
-    /// A server whose first answer, which was here at `heard`, told this time.
+    /// Starts with the server's first answer, which told the time `told` and arrived at `heard`.
     pub fn new(told: i64, heard: Instant) -> ServerClock {
         let reading = Reading { told, heard };
         ServerClock { first: reading, last: reading }
     }
 
-    /// Takes note of the time that an answer told which was here at `heard`: the moment *after* it, and not the one
-    /// before its question. Then the server's clock stands where [`at`](Self::at) takes it to stand, or further. Of two
-    /// answers that come at the same time the later one counts, in whichever order they are noted.
+    /// Records the time `told` of an answer that arrived at `heard`.
+    ///
+    /// `heard` is the moment *after* the answer, and not the one before the question. The server's clock then shows
+    /// what [`at`](Self::at) returns, or a later time. Of two answers that arrived at the same moment, the one that was
+    /// recorded later counts.
     pub fn hear(&mut self, told: i64, heard: Instant) {
         if heard >= self.last.heard {
             self.last = Reading { told, heard };
         }
     }
 
-    /// What the server's clock shows at a moment of ours, or somewhat less: of a moment before the last answer, what
-    /// that told.
+    /// Returns what the server's clock shows at `moment`, or somewhat less. For a moment before the last answer,
+    /// returns what that answer told.
     ///
-    /// The two clocks may go at rates that differ by 1 %, so the older that answer, the further behind is this.
+    /// The rates of the two clocks may differ by 1 %. The older the last answer is, the further the result is behind.
     pub fn at(&self, moment: Instant) -> i64 {
         let Reading { told, heard } = self.last;
         let passed = moment.since(heard);
         told.saturating_add(micros(passed - passed / 100))
     }
 
-    /// The end of the call by the server's clock, or a moment before it: what comes later is refused.
+    /// Returns the end of the call in the server's time, or a moment before it. The server refuses what arrives later.
     ///
-    /// Too early costs one more round trip, because the refusal tells the time. Too late would let an attempt take the
-    /// lock when its caller has gone.
+    /// A result that is too early costs one more round trip, because the refusal tells the time. A result that is too
+    /// late would let an attempt take the lock after its caller has gone.
     pub fn deadline(&self, call: &Call) -> i64 {
         let Reading { told, heard } = self.last;
         match call.ends() > heard {
             true => self.at(call.ends()),
-            // It was over before the server told this.
+            // The call was over before the server told this time.
             false => told.saturating_sub(1),
         }
     }
 
-    /// How the server's clock has gone since its first answer.
+    /// Returns how far the server's clock has drifted since its first answer.
     pub fn drift(&self) -> Drift {
         let over = self.last.heard.since(self.first.heard);
         Drift { over, micros: self.last.told.saturating_sub(self.first.told).saturating_sub(micros(over)) }
@@ -84,10 +88,10 @@ mod tests {
     const SECOND: i64 = 1_000_000;
     const HOUR: Duration = Duration::from_secs(3600);
     const PATIENCE: Duration = Duration::from_secs(5);
-    /// The server's time when ours begins.
+    /// The server's time when our clock begins.
     const TOLD: i64 = 1_700_000_000 * SECOND;
 
-    /// Ours, in milliseconds.
+    /// Our clock, in milliseconds.
     #[derive(Clone, Debug, Default)]
     struct Ours(Arc<AtomicU64>);
 
@@ -120,11 +124,11 @@ mod tests {
             let call = ours.call();
             let deadline = server.deadline(&call);
             let passes = i64::try_from((idle + PATIENCE).as_micros()).unwrap();
-            // What the server's clock shows when the call is over: ours went 1 % faster than it, as fast, or slower.
+            // What the server's clock shows when the call is over: our clock ran 1 % faster, as fast, or 1 % slower.
             for ends in [passes - passes / 100, passes, passes + passes / 100] {
-                assert!(deadline <= TOLD + ends, "{idle:?}: {} us too late", deadline - TOLD - ends);
+                assert!(deadline <= TOLD + ends, "idle for {idle:?}: {} us too late", deadline - TOLD - ends);
             }
-            assert_eq!(deadline, TOLD + passes - passes / 100, "and not earlier than need be");
+            assert_eq!(deadline, TOLD + passes - passes / 100, "not earlier than necessary");
         }
     }
 
@@ -146,7 +150,7 @@ mod tests {
         let mut server = ServerClock::new(TOLD, ours.now());
         let before = ours.now();
         ours.passes(PATIENCE);
-        // Set back meanwhile.
+        // The server's clock was set back in between.
         server.hear(TOLD - 60 * SECOND, ours.now());
         server.hear(TOLD, before);
         assert_eq!(server.deadline(&ours.call()), TOLD - 60 * SECOND + 4_950_000);
@@ -154,7 +158,7 @@ mod tests {
         assert_eq!(
             server.deadline(&ours.call()),
             TOLD + 4_950_000,
-            "in the same moment: the one noted later"
+            "of two answers at the same moment, the one recorded later counts"
         );
     }
 
@@ -164,7 +168,7 @@ mod tests {
         let mut server = ServerClock::new(TOLD, ours.now());
         assert_eq!(server.drift(), Drift::default());
         ours.passes(HOUR);
-        assert_eq!(server.drift(), Drift::default(), "it was not asked");
+        assert_eq!(server.drift(), Drift::default(), "the server was not asked in between");
         server.hear(TOLD + 3601 * SECOND, ours.now());
         assert_eq!(server.drift(), Drift { over: HOUR, micros: SECOND });
         ours.passes(HOUR);

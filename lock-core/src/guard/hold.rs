@@ -1,4 +1,4 @@
-//! A hold: what every guard of one acquisition shares. Everything here reads what the claim says, and the clock.
+//! A hold: what all guards of one acquisition share. It reads only the clock and what the claim reports.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,23 +22,24 @@ use crate::owner::Owner;
 use crate::reentrant::Registration;
 use crate::token::FencingToken;
 
-/// A held lock. The last guard to let go of it releases it.
+/// A held lock. The last guard that drops it releases the lock.
 pub(crate) struct Hold {
     pub(super) name: Name,
     pub(super) owner: Owner,
     pub(super) token: FencingToken,
     pub(super) shared: Arc<Shared>,
-    /// What a renewal asks for that nobody asked for by hand; nothing for a fixed lease.
+    /// The ttl of a renewal that the caller did not ask for; `None` for a fixed lease.
     renewal: Option<Duration>,
-    /// The answer to a renewal that nobody waits for.
+    /// The answer to a renewal that no caller waits for.
     prolonging: Mutex<Option<oneshot::Receiver<Result<Duration>>>>,
     state: watch::Receiver<State>,
     commands: mpsc::UnboundedSender<Command>,
     handed_over: Arc<AtomicBool>,
     errand: Arc<Errand>,
-    /// How its owner finds it again.
+    /// Lets a reentrant owner find this hold again.
     registration: OnceLock<Registration>,
-    // Last, so that a dedicated client's last guard has told its claim to leave before it waits for that.
+    // Last field, dropped last: a dedicated client's last guard first tells its claim to leave, and then waits for
+    // that.
     pub(super) keeper: Arc<Keeper>,
 }
 
@@ -46,12 +47,12 @@ pub(crate) struct Hold {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     pub(crate) until: Instant,
-    /// Why it is lost when `until` comes.
+    /// Why the lock is lost when `until` is reached.
     pub(crate) at_end: Cause,
     pub(crate) lost: Option<Cause>,
 }
 
-/// What a guard asks of the claim. The end of the channel asks for a release.
+/// What a guard asks of the claim. Closing the channel asks for a release.
 #[derive(Debug)]
 pub(crate) enum Command {
     Renew { ttl: Duration, asked: Instant, reply: oneshot::Sender<Result<Duration>> },
@@ -84,13 +85,13 @@ impl Hold {
         }
     }
 
-    /// From now on its owner finds it again.
+    /// Registers the hold with its reentrant owner, which can find it from now on.
     pub(crate) fn register(&self, registration: Registration) {
-        // A hold is registered once, by whoever entered first.
+        // A hold is registered once, by the task that entered first.
         let _: Result<(), Registration> = self.registration.set(registration);
     }
 
-    /// A user has it.
+    /// Marks that a user has a guard of this hold.
     pub(super) fn is_handed_over(&self) {
         self.handed_over.store(true, Ordering::Release);
     }
@@ -141,7 +142,7 @@ impl Hold {
         }
         let (reply, answer) = oneshot::channel();
         let asked = self.shared.clock.now();
-        // Also where it is lost: its claim tells what its guard is told.
+        // Sent for a lost lock too: the claim has to report the loss that its guard is told.
         let sent = self.commands.send(Command::Renew { ttl, asked, reply });
         if sent.is_err() || self.loss().is_some() {
             return Err(lost());
@@ -149,8 +150,8 @@ impl Hold {
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// One of several guards goes: the others have a whole lease before them. Nobody waits for the answer, and guards
-    /// that go faster than it comes don't ask again.
+    /// Renews for the other guards when one of several guards goes, so that they have a whole lease before them. No
+    /// caller waits for the answer. While it has not come, further guards that go don't ask again.
     pub(super) fn prolong(&self) {
         let Some(ttl) = self.renewal else { return };
         let mut prolonging = self.prolonging.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,19 +159,20 @@ impl Hold {
             return;
         }
         let (reply, answer) = oneshot::channel();
-        // If nobody takes it, the lock is lost already.
+        // If sending fails, the lock is lost already.
         let asked = self.shared.clock.now();
         *prolonging = self.commands.send(Command::Renew { ttl, asked, reply }).is_ok().then_some(answer);
     }
 
-    /// The same, awaited. An answer that does not come leaves the lease as it was.
+    /// Does the same as [`prolong`](Self::prolong) and waits for the answer. If no answer comes, the lease stays as it
+    /// was.
     pub(super) async fn prolonged(&self) {
         if let Some(ttl) = self.renewal {
             self.renew(ttl).await.ok();
         }
     }
 
-    /// What a guard that goes now, and leaves others, is told.
+    /// Returns the ending for a guard that goes while others remain.
     pub(super) fn standing(&self) -> Ending {
         match self.loss() {
             None => Ending::Released,
@@ -178,13 +180,13 @@ impl Hold {
         }
     }
 
-    /// The last guard goes.
+    /// Releases the lock for the last guard.
     pub(super) async fn release(self) -> Ending {
         if self.keeper.is_inherited() {
             return Ending::Expired;
         }
         let (reply, answer) = oneshot::channel();
-        // If nobody takes it, the lock was lost before: then its sender is gone, and the answer says so.
+        // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
         let ask = || drop(self.commands.send(Command::Release(reply)));
         let answer = self.errand.answer(self.keeper.caller(), ask, answer);
         let ending = pin!(async {
@@ -193,7 +195,7 @@ impl Hold {
                 let until = self.state.borrow().until;
                 match self.shared.clock.until(until, &mut answer).await {
                     Some(ending) => return ending.unwrap_or(Ending::Expired),
-                    // Renewed meanwhile: a `min_hold` is waited for.
+                    // Renewed in between, while a `min_hold` is waited for.
                     None if self.state.borrow().until > until => {}
                     None => return Ending::Expired,
                 }
@@ -202,7 +204,7 @@ impl Hold {
         self.keeper.within(ending).await
     }
 
-    /// Why the lock is lost, if it is.
+    /// Returns why the lock is lost, if it is.
     pub(crate) fn loss(&self) -> Option<Cause> {
         let State { until, at_end, lost } = *self.state.borrow();
         lost.or_else(|| (until <= self.shared.clock.now()).then_some(at_end))

@@ -1,12 +1,13 @@
-//! Work that is dropped when the lock that it needs is lost.
+//! Runs work that is dropped when the lock that it needs is lost.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Poll, ready};
 
-/// Runs `work` until `lost` resolves; asks `held` before every poll of it, so that a process which did not run is not
-/// resumed in the middle of what it may no longer do, and after its end, so that `Ok` means that the lock was held
-/// until then.
+/// Runs `work` until `lost` resolves.
+///
+/// Calls `held` before every poll of `work`, so that a process that did not run for a while does not resume work that
+/// it may no longer do. Calls it again after the end of `work`, so that `Ok` means that the lock was held until then.
 pub(crate) async fn protect<T, L>(
     lost: impl Future<Output = L>,
     held: impl Fn() -> Result<(), L>,

@@ -1,4 +1,4 @@
-//! The terms of a lock in the making.
+//! The builder of a lock and its terms.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::name::Name;
 use crate::owner::Label;
 use crate::reentrant::Reentrant;
 
-/// The terms of a lock in the making.
+/// Builds a [`Lock`]: a name and its terms.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct LockBuilder {
@@ -41,59 +41,74 @@ impl LockBuilder {
         }
     }
 
-    /// How long the lock is kept without a renewal: 30 s by default, or the nearest to that which the backend takes;
-    /// renewed every third of it.
+    /// Sets how long the lock is kept without a renewal. By default 30 s, or the time nearest to that which the backend
+    /// allows.
+    ///
+    /// The lock is renewed every third of the ttl.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long [`Lock::acquire`] waits: without end by default, as it does if this is more than a clock can hold.
+    /// Sets how long [`Lock::acquire`] waits. By default it waits without a limit.
+    ///
+    /// A wait of more than a hundred years is the same as no limit.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Never renews: the lock ends one ttl after the grant, whatever its holder does.
+    /// Never renews the lock by itself: it ends one ttl after the grant, unless [`Guard::renew`](crate::Guard::renew)
+    /// prolongs it.
     pub fn fixed_lease(mut self) -> Self {
         self.renewed = false;
         self
     }
 
-    /// The longest time that the lock is held, renewals included; then it is lost with
+    /// Sets the longest time for which the lock is held, renewals included. Then the lock is lost with
     /// [`Cause::MaxHold`](crate::Cause::MaxHold).
     pub fn max_hold(mut self, most: Duration) -> Self {
         self.max_hold = Some(most);
         self
     }
 
-    /// The shortest time that the lock is held, so that a client that does the same work by another clock, which is a
-    /// little behind, finds it taken.
+    /// Sets the shortest time for which the lock is held.
     ///
-    /// An earlier release waits, and so do [`Guard::release`](crate::Guard::release), [`Lock::run`] and
-    /// [`Lock::try_run`], which answer when the lock is given back. Where the guard or their future is dropped, that
-    /// happens in the background, if the runtime goes on: else, as after a crash, the server frees the lock one ttl after
-    /// the last renewal.
+    /// It is meant for several clients that do the same work at the same time by their own clocks: a client whose clock
+    /// is a little behind then still finds the lock held.
+    ///
+    /// An earlier release waits for this time. So do [`Guard::release`](crate::Guard::release), [`Lock::run`] and
+    /// [`Lock::try_run`], which return when the lock has been given back. If the guard or their future is dropped, the
+    /// release happens in the background, provided that the runtime goes on. Otherwise the server frees the lock one
+    /// ttl after the last renewal, as after a crash.
     pub fn min_hold(mut self, least: Duration) -> Self {
         self.min_hold = Some(least);
         self
     }
 
-    /// What others are shown of the holder; by default the client's label.
+    /// Sets what others are shown of the holder. By default the client's label.
     pub fn label(mut self, label: &str) -> Self {
         self.label = Some(Label::new(label));
         self
     }
 
-    /// Lets whoever has `owner` enter a lock again that `owner` holds, without waiting for itself and without asking the
-    /// server. See [`Reentrant`].
+    /// Lets every holder of a clone of `owner` enter this lock again while `owner` holds it, without waiting for itself
+    /// and without asking the server. See [`Reentrant`].
     pub fn reentrant(mut self, owner: &Reentrant) -> Self {
         self.reentrant = Some(owner.clone());
         self
     }
 
-    /// The lock. `Invalid` for a name or a ttl that the backend can't take, for a `max_hold` of zero or below `min_hold`,
-    /// and for a `min_hold` that a fixed lease does not last for: on a server that keeps sessions, for about half of its ttl.
+    /// Builds the lock.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid)
+    ///
+    /// - for a name or a ttl that the backend does not allow,
+    /// - for a `max_hold` of zero or below `min_hold`,
+    /// - for a `min_hold` for which a fixed lease does not last. On a server that keeps sessions, a fixed lease counts
+    ///   for about half of its ttl.
     pub fn build(self) -> Result<Lock> {
         let Client { shared, keeper } = self.client;
         let invalid = |e: Error| shared.at("build", None, e);
@@ -118,8 +133,8 @@ impl LockBuilder {
             && least >= lasts
         {
             return Err(invalid(Error::invalid(format!(
-                "min_hold ({least:?}) is not less than what a fixed lease of {ttl:?} lasts for certain ({lasts:?}): ask for a \
-                 longer ttl, or have it renewed"
+                "min_hold ({least:?}) must be less than the time for which a fixed lease of {ttl:?} certainly lasts ({lasts:?}): ask \
+                 for a longer ttl, or let the lock be renewed"
             ))));
         }
         let label = self.label.unwrap_or_else(|| shared.label.clone());
@@ -137,8 +152,8 @@ impl LockBuilder {
     }
 }
 
-/// How long a fixed lease lasts for certain. A session may have been proven half of the ttl before it is granted in: so
-/// long the backends take a proof for good.
+/// Returns for how long a fixed lease certainly lasts. In a session the last proof may be half of the ttl old when the
+/// lock is granted: the backends accept a proof for that long.
 fn lasts(ttl: Duration, lease: Lease) -> Duration {
     match lease {
         Lease::Lock => certain(ttl, Duration::ZERO),
@@ -146,5 +161,5 @@ fn lasts(ttl: Duration, lease: Lease) -> Duration {
     }
 }
 
-/// A wait that no clock need measure.
+/// A wait of this length counts as a wait without a limit.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

@@ -1,4 +1,4 @@
-//! What a caller is told whose wait ran out behind another caller of its client, which had seen the lock held before.
+//! What a caller is told if its wait ran out behind another caller of its client that had seen the lock held before.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ async fn who_waits_behind_a_quiet_contender_is_told_that_the_lock_is_held() {
     assert!(error.to_string().contains("deploy@web-3"), "{error}");
 }
 
-/// Votes that are split, or a release of which no word came: that is contention, too, though no holder is to be named.
+/// Votes that are split, or a release without a notification: that is contention too, although there is no holder to
+/// name.
 #[tokio::test(start_paused = true)]
 async fn who_waits_behind_a_contender_and_no_holder_is_told_so() {
     let error = told_behind_a_quiet_contender(Shown::NoHolder).await;
@@ -29,7 +30,8 @@ async fn who_waits_behind_a_quiet_contender_is_told_that_the_server_is_silent() 
     assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
 }
 
-/// The server had no time for an answer, but it had one for the caller before (found by simulation, seed 20781142305).
+/// The server had no time to answer this caller, but it had answered the caller before it (found by simulation, seed
+/// 20781142305).
 #[tokio::test(start_paused = true)]
 async fn whose_turn_comes_as_its_wait_ends_is_told_who_holds_it() {
     let Quiet { script, client, contender } = quiet_contender().await;
@@ -41,11 +43,11 @@ async fn whose_turn_comes_as_its_wait_ends_is_told_who_holds_it() {
     let asked = script.times_of("attempt").len();
     contender.abort();
     let error = behind.await.unwrap();
-    assert_eq!(script.times_of("attempt").len(), asked + 1, "its turn came");
+    assert_eq!(script.times_of("attempt").len(), asked + 1, "it got its turn");
     assert!(error.to_string().contains("deploy@web-3"), "{error}");
 }
 
-/// An answer that was long on its way tells what was before this caller came (found by simulation, seed 1008962).
+/// An answer that was long on its way describes the time before this caller came (found by simulation, seed 1008962).
 #[tokio::test(start_paused = true)]
 async fn an_old_answer_shows_no_holder_to_who_came_later() {
     let script = Script::new([(ms(100), busy().1)], [held(TTL)], [released()]);
@@ -67,7 +69,7 @@ fn theirs() -> lock_core::driver::Entry {
     entry("deploy@web-3", ms(60_000), ms(20_000))
 }
 
-/// A contender that has looked ten milliseconds ago, and asks nothing for the next two hundred.
+/// A contender whose last attempt was ten milliseconds ago, and that asks nothing for the next two hundred.
 struct Quiet {
     script: Arc<Script>,
     client: Client,
@@ -79,7 +81,7 @@ async fn quiet_contender() -> Quiet {
     let client = client(&script).await;
     let front = lock(&client);
     let contender = tokio::spawn(async move { front.acquire().await });
-    // By then it looks four times a second.
+    // By then it attempts four times a second.
     pass(ms(4_000)).await;
     let looks = script.times_of("attempt").len();
     while script.times_of("attempt").len() == looks {
@@ -95,7 +97,7 @@ async fn told_behind_a_quiet_contender(shown: Shown) -> Error {
     let looks = script.times_of("attempt").len();
     let behind = client.lock("n").ttl(TTL).wait(ms(150)).build().unwrap();
     let error = behind.acquire().await.map(drop).unwrap_err();
-    assert_eq!(script.times_of("attempt").len(), looks, "the contender looked meanwhile");
+    assert_eq!(script.times_of("attempt").len(), looks, "the contender asked again in between");
     contender.abort();
     error
 }

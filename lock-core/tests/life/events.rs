@@ -1,4 +1,4 @@
-//! What is told of a claim's life adds up, and no observer can harm it: nor can a panic of the driver.
+//! The events of a claim's life add up. Neither an observer nor a panic of the driver can harm it.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,12 +8,12 @@ use lock_core::{Cause, Client, Ending, ErrorKind, Event, Options};
 use crate::scripted::{Script, busy, client_with, granted, held, ms, pass, released, unknown};
 use crate::{PATIENCE, TTL, acquired, lock, lost};
 
-/// What was told, in words.
+/// The events that were reported, as words.
 #[derive(Clone, Debug, Default)]
 struct Told(Arc<Mutex<Vec<(u64, String)>>>);
 
 impl Told {
-    /// A client that writes down when what is told of a lock's life.
+    /// Makes a client that records the events of a lock's life, and when they were reported.
     async fn client(&self, script: &Arc<Script>) -> Client {
         let (told, started) = (self.0.clone(), crate::scripted::now());
         let options = Options::default().observer(move |event| {
@@ -63,7 +63,7 @@ async fn so_is_one_that_is_told_to_who_renews_releases_or_drops_its_guard() {
         }
         assert_eq!(client.shutdown(TTL).await, 0);
         assert_eq!(told.words(), EXPIRED, "{what}");
-        assert!(script.times_of("renew").is_empty(), "{what}: what is lost is not renewed");
+        assert!(script.times_of("renew").is_empty(), "{what}: a lost lock is not renewed");
     }
 }
 
@@ -79,7 +79,7 @@ async fn a_loss_is_an_event_when_its_guard_is_told_and_not_when_the_server_answe
     assert_eq!(client.shutdown(TTL).await, 0);
     assert_eq!(told.words(), EXPIRED);
     let when = told.0.lock().unwrap()[2].0;
-    assert!(when <= at, "told after {when} ms, its guard after {at} ms");
+    assert!(when <= at, "the event came after {when} ms, the guard was told after {at} ms");
 }
 
 #[test]
@@ -131,7 +131,7 @@ async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
         match lock(&client).acquire().await {
             Err(error) => {
                 assert!(call == "attempt" && error.may_have_been_done(), "{call}: {error:?}");
-                // It may hold an address with a password.
+                // The message may hold an address with a password.
                 assert!(!error.to_string().contains("the driver's bug"), "{error}");
             }
             Ok(guard) if call == "renew" => assert_eq!(lost(&guard).await, Cause::RuntimeEnded),
@@ -139,7 +139,10 @@ async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
         }
         assert_eq!(client.shutdown(TTL * 2).await, 0);
         let releases = script.times_of("release");
-        assert!(releases.len() >= 2, "{call}: at once, and after what may be on its way: {releases:?}");
+        assert!(
+            releases.len() >= 2,
+            "{call}: at once, and after an attempt that may be on its way: {releases:?}"
+        );
         assert!(
             releases[1] - releases[0] <= u64::try_from(PATIENCE.as_millis()).unwrap() + 1,
             "{releases:?}"
@@ -148,7 +151,7 @@ async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
     }
 }
 
-/// Where the holder's work can't be dropped, as in a blocking section.
+/// The holder's work can't be dropped, as in a blocking section.
 #[tokio::test(start_paused = true)]
 async fn what_a_panic_took_from_a_guard_is_given_back_when_that_goes_or_at_its_deadline() {
     for call in ["renew", "watch"] {
@@ -163,14 +166,18 @@ async fn what_a_panic_took_from_a_guard_is_given_back_when_that_goes_or_at_its_d
             script.panics_in(call);
             assert_eq!(lost(&guard).await, Cause::RuntimeEnded);
             pass(PATIENCE + ms(200)).await;
-            assert_eq!(script.times_of("release"), [], "{call}: its work may go on");
+            assert_eq!(script.times_of("release"), [], "{call}: the holder's work may go on");
             assert_eq!(guard.renew(TTL).await.unwrap_err().kind(), ErrorKind::Lost);
             let gone = u64::try_from(client.clock().now().since_origin().as_millis()).unwrap();
             match guard_goes {
                 "dropped" => drop(guard),
                 "released" => {
                     assert_eq!(guard.release().await, Ending::Expired);
-                    assert_eq!(script.times_of("release").len(), 1, "{call}: it is free when that is said");
+                    assert_eq!(
+                        script.times_of("release").len(),
+                        1,
+                        "{call}: the lock is free when `release` returns"
+                    );
                 }
                 _ => {
                     pass(TTL).await;

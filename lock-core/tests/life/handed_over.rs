@@ -1,4 +1,5 @@
-//! `min_hold` counts for a lock that its caller had: one that is granted to a caller who has gone is given back at once.
+//! `min_hold` counts for a lock whose caller had the guard. A lock that is granted after its caller has gone is
+//! released at once.
 
 use std::sync::Arc;
 

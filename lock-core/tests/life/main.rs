@@ -1,5 +1,5 @@
 //! The life of a claim on a virtual clock, against a server that answers as the test says: every outcome that a real
-//! server shows once in a while, at its exact time.
+//! server shows only rarely, at its exact time.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,7 +34,7 @@ async fn acquired(client: &Client) -> Guard {
     lock(client).acquire().await.unwrap()
 }
 
-/// Bounded: a virtual clock goes on for ever where nothing else happens.
+/// With a time limit: a virtual clock goes on for ever if nothing else happens.
 async fn lost(guard: &Guard) -> Cause {
     Clock::system().timeout(TTL * 20, guard.lost()).await.expect("the loss is told")
 }
@@ -46,7 +46,7 @@ async fn an_attempt_of_unknown_outcome_is_released_at_once_and_after_its_patienc
     let error = lock(&client).try_acquire().await.unwrap_err();
     assert!(error.may_have_been_done(), "{error:?}");
     assert_eq!(client.shutdown(TTL * 2).await, 0);
-    // The attempt began at 0: what arrives later than its patience is refused by the server.
+    // The attempt began at 0. The server refuses what arrives after its patience.
     assert_eq!(script.times_of("release"), [500, 1000]);
 }
 
@@ -89,7 +89,7 @@ async fn it_looks_listens_and_looks_again_at_once() {
     let script = Script::new([busy(), granted(TTL)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let guard = acquired(&client).await;
-    // A release between the first look and the listening would go unnoticed until the next poll.
+    // A release between the first attempt and the listening would go unnoticed until the next poll.
     assert_eq!(script.times_of("attempt"), [0, 1]);
     assert!(guard.is_held());
 }
@@ -115,7 +115,7 @@ async fn validity_counts_from_before_the_call_less_a_margin() {
     assert_eq!(guard.valid_for(), TTL - TTL / 100 - ms(2) - ms(100));
 }
 
-/// A session was proven 100 s ago, of 300 s: for all of these the client's clock may have run slow.
+/// A session of 300 s was proven 100 s ago. The client's clock may have run slow for all 300 s.
 #[tokio::test(start_paused = true)]
 async fn the_margin_is_of_the_whole_lease_and_not_of_what_is_left_of_it() {
     let (whole, age) = (Duration::from_secs(300), Duration::from_secs(100));
@@ -151,9 +151,9 @@ async fn renewals_that_fail_are_repeated_until_the_deadline_and_then_it_is_lost(
     assert_eq!(lost(&guard).await, Cause::Expired);
     let renewals = script.times_of("renew");
     assert!(renewals.len() >= 4, "{renewals:?}");
-    // Told at the deadline: not before it, and never after.
+    // Told at the deadline, neither before nor after.
     assert!(guard.valid_for().is_zero());
-    pass(ms(60)).await; // the last renewal, which nobody waits for, comes to its end
+    pass(ms(60)).await; // the last renewal, for which no caller waits, comes to its end
     let released = script.times_of("release");
     assert!(released[0] >= until.as_millis() as u64 && released[0] <= 2970 + 51, "{released:?}");
 }
@@ -167,21 +167,21 @@ async fn one_answered_renewal_is_enough() {
     assert!(guard.is_held());
 }
 
-/// A caller's patience is that of one call, not of the one before it as well.
+/// A caller's patience is that of one call. It does not have to wait for the call before it as well.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_by_hand_takes_the_failure_of_the_one_under_way_for_its_answer() {
     let script = Script::new([granted(TTL)], [unknown(ms(300)), held(TTL)], [released()]);
     let client = client(&script).await;
     let guard = acquired(&client).await;
-    // The guard's own begins after a third of the lease, or a tenth of that sooner.
+    // The guard's own renewal begins after a third of the lease, or up to a tenth of that sooner.
     while script.times_of("renew").is_empty() {
         pass(ms(1)).await;
     }
     pass(ms(100)).await;
     let asked = client.clock().now();
     assert!(guard.renew(TTL).await.unwrap_err().is_transient());
-    assert!(client.clock().now().since(asked) <= ms(200), "it waited for a call of its own");
-    guard.renew(TTL).await.expect("what failed before this was asked for is no answer to it");
+    assert!(client.clock().now().since(asked) <= ms(200), "it waited for another call");
+    guard.renew(TTL).await.expect("a failure before this renewal was asked for is not its answer");
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,12 +193,12 @@ async fn a_renewal_that_hangs_does_not_delay_the_news() {
     assert_eq!(lost(&guard).await, Cause::Expired);
     assert!(client.clock().now() <= until + ms(1), "told at {:?}, due at {until:?}", client.clock().now());
     pass(ms(70_000)).await;
-    assert!(!guard.is_held(), "a late answer revives nothing");
-    assert_eq!(script.times_of("release").len(), 1, "and what may be left is released");
+    assert!(!guard.is_held(), "a late answer does not make it held again");
+    assert_eq!(script.times_of("release").len(), 1, "what may be left on the server is released");
     assert_eq!(guard.release().await, Ending::Expired);
 }
 
-/// The process stood still while a renewal was under way: what its guard has said once stays said.
+/// The process stood still while a renewal was under way. What its guard has said stays true.
 #[tokio::test(start_paused = true)]
 async fn a_guard_that_was_not_held_for_a_moment_is_lost() {
     let script = Script::new([granted(TTL)], [(ms(50), held(TTL * 10).1)], [released()]);
@@ -209,7 +209,7 @@ async fn a_guard_that_was_not_held_for_a_moment_is_lost() {
         script.jump(TTL);
         assert!(!guard.is_held());
     });
-    assert_eq!(renewed.unwrap_err().kind(), ErrorKind::Lost, "though the server has prolonged it");
+    assert_eq!(renewed.unwrap_err().kind(), ErrorKind::Lost, "although the server has prolonged it");
     assert_eq!(lost(&guard).await, Cause::Expired);
     pass(ms(200)).await;
     assert!(!guard.is_held());
@@ -231,7 +231,7 @@ async fn a_shorter_proof_does_not_replace_a_longer_one() {
     assert!(guard.valid_for() + passed + ms(1) >= certain, "{:?} after {passed:?}", guard.valid_for());
 }
 
-/// A server whose clock was set back counts the hour that it lives again as left.
+/// A server whose clock was set back by an hour counts that hour as left.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_beyond_what_was_asked_for_is_not_believed() {
     let hour = Duration::from_secs(3600);
@@ -270,7 +270,7 @@ async fn a_release_waits_for_a_dead_server_until_the_lease_has_ended_and_goes_on
     pass(ms(500)).await;
     script.releases.lock().unwrap().clear();
     script.releases.lock().unwrap().push_back(released());
-    assert_eq!(client.shutdown(PATIENCE * 3).await, 0, "answered at last");
+    assert_eq!(client.shutdown(PATIENCE * 3).await, 0, "the release was answered in the end");
 }
 
 #[tokio::test(start_paused = true)]
@@ -301,7 +301,8 @@ async fn a_fixed_lease_is_looked_at_but_not_prolonged() {
     assert_eq!(script.times_of("renew").len(), 1);
 }
 
-/// The server may have more for it: its clock was set back, a session lives on, a repeated attempt prolonged it.
+/// The server may have a longer lease for it: its clock was set back, a session lives on, or a repeated attempt
+/// prolonged it.
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_ends_at_its_time_whatever_the_server_has() {
     let script = Script::new([busy(), busy(), granted(TTL * 2)], [held(TTL)], [released()]);
@@ -338,7 +339,7 @@ async fn min_hold_goes_on_renewing() {
     assert!(script.times_of("renew").len() >= 4);
 }
 
-/// A caller that comes back from `run` leaves nothing to a runtime that may end.
+/// When `run` returns, nothing is left to a runtime that may end.
 #[tokio::test(start_paused = true)]
 async fn run_answers_when_min_hold_is_over_and_the_lock_given_back() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
@@ -372,7 +373,7 @@ async fn a_fixed_lease_that_ends_before_min_hold_is_invalid() {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_session_that_was_proven_a_while_ago_min_hold_may_ask_for_less() {
-    // Half of it is left when it is granted.
+    // Half of the ttl is left when the lock is granted.
     let script = Script::new([granted_of_old(TTL / 2, TTL / 2)], [held(TTL)], [released()]);
     script.lease.set(Lease::Session).unwrap();
     let client = client(&script).await;
@@ -383,7 +384,7 @@ async fn of_a_session_that_was_proven_a_while_ago_min_hold_may_ask_for_less() {
     assert_eq!(script.times_of("release"), [1467], "it is held for so long");
 }
 
-/// As of a session, whose last proof is a little old when a renewal asks: a holder that stands still for half of the ttl
+/// As of a session whose last proof is a little old when a renewal asks. A holder that stands still for half of the ttl
 /// keeps the lock.
 #[tokio::test(start_paused = true)]
 async fn more_than_half_of_the_ttl_is_certain_though_no_renewal_is_worth_all_of_it() {
@@ -410,7 +411,7 @@ async fn a_wait_that_runs_out_tells_contention_from_trouble() {
     assert!(error.to_string().contains("no answer"), "{error}");
 }
 
-/// The script's server shows no holder to who inspects: the answer to an attempt has to be enough.
+/// The script's server shows no holder to an inspection: the answer to an attempt has to be enough.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {
     let there = busy_with("deploy@web-3", ms(60_000), ms(20_000));
@@ -419,7 +420,7 @@ async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {
     let lock = |wait| client.lock("n").ttl(TTL).wait(wait).build().unwrap();
     for (wait, shown) in [
         (ms(0), "held by deploy@web-3 for 60 s, lease ends in 20 s"),
-        // Looked at half a second ago, since nothing has happened.
+        // The last attempt was half a second ago, because nothing has happened.
         (ms(700), "held by deploy@web-3 for 60 s, lease ends in 19 s"),
     ] {
         let (lock, began) = (lock(wait), scripted::now());
@@ -427,7 +428,7 @@ async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {
         assert!(error.to_string().contains(shown), "{wait:?}: {error}");
         assert!(began.elapsed() <= wait + ms(2), "{wait:?}: nothing else was asked: {:?}", began.elapsed());
     }
-    // Who waits behind another task of this process goes by what that one saw.
+    // A caller that waits behind another task of this process is told what that task saw.
     let (front, behind) = (lock(ms(500)), lock(ms(300)));
     let (_, behind) = tokio::join!(front.acquire(), behind.acquire());
     assert!(behind.unwrap_err().to_string().contains("deploy@web-3"));
@@ -439,7 +440,7 @@ async fn an_acquire_that_is_put_aside_keeps_its_place_and_takes_nothing() {
     let client = client(&script).await;
     let (aside, behind) = (lock(&client), lock(&client));
     let mut aside = Box::pin(aside.acquire());
-    // In front of the queue when its caller turns to something else.
+    // It is in front of the queue when its caller turns to something else.
     assert!(Clock::system().timeout(ms(4), &mut aside).await.is_none());
     let behind = tokio::spawn(async move { behind.acquire().await });
     let asked = script.times_of("attempt").len();
@@ -461,7 +462,7 @@ async fn a_server_slower_than_the_lease_is_trouble_and_not_waited_for_in_vain() 
         assert!(error.to_string().contains("a longer ttl"), "{error}");
     }
     assert_eq!(client.shutdown(ms(1000)).await, 0);
-    assert_eq!(script.times_of("release").len(), 2, "each claim gives back what it may have");
+    assert_eq!(script.times_of("release").len(), 2, "each claim releases what it may have");
 }
 
 #[tokio::test(start_paused = true)]
@@ -494,7 +495,7 @@ async fn protect_looks_at_the_clock_after_the_work_too() {
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost, "it was not held until the work was done");
 }
 
-/// At whatever moment of the watch's rounds it comes.
+/// The suspend comes at every phase of the watch's rounds.
 #[test]
 fn a_suspend_is_noticed_in_every_phase_of_the_watch() {
     for phase in (0..3000).step_by(30) {
@@ -522,13 +523,13 @@ async fn a_suspend_is_noticed_within_a_tenth_of_the_ttl() {
     let guard = acquired(&client).await;
     pass(ms(100)).await;
     script.jump(TTL * 2);
-    assert!(!guard.is_held(), "right at the next call");
+    assert!(!guard.is_held(), "the first call after the suspend is right");
     let asked = client.clock().now();
     assert_eq!(lost(&guard).await, Cause::Expired);
     assert!(client.clock().now().since(asked) <= TTL / 5, "{:?}", client.clock().now().since(asked));
 }
 
-/// The seams hold: with clock and randomness in hand, a run can be repeated to the letter.
+/// With clock and randomness under control, a run can be repeated exactly.
 #[test]
 fn same_seed_same_trace() {
     let run = || {

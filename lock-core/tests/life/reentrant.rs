@@ -36,7 +36,7 @@ async fn who_shuts_down_lets_its_holders_enter_again() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
     let (client, owner) = (client(&script).await, Reentrant::new());
     let outer = entered(&client, &owner).await;
-    assert_eq!(client.shutdown(ms(10)).await, 1, "one is held");
+    assert_eq!(client.shutdown(ms(10)).await, 1, "one lock is held");
     let inner = entered(&client, &owner).await;
     assert_eq!(
         lock(&client, &Reentrant::new()).acquire().await.unwrap_err().kind(),

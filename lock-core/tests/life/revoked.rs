@@ -1,4 +1,4 @@
-//! A lock that is revoked: when its holder is told, and when it gives back what is left.
+//! A lock that is revoked: when its holder is told, and when the holder gives back what is left.
 
 use lock_core::driver::{Renewal, Watched};
 use lock_core::{Cause, Client, Ending, ErrorKind};
@@ -28,12 +28,12 @@ async fn a_lock_that_is_held_for_a_moment_is_watched_once_and_looked_at() {
     let guard = acquired(&client).await;
     pass(ms(500)).await;
     assert_eq!(script.times_of("watch"), [200]);
-    // A revoke before that was not told.
+    // A revoke before that was not announced.
     assert_eq!((script.times_of("renew 1ms"), script.times_of("renew").len()), (vec![210], 1));
-    assert!(guard.is_held(), "without word from the server it hears with its next renewal");
+    assert!(guard.is_held(), "without a notification it learns of the revoke from its next renewal");
     script.change.notify_one();
     assert_eq!(lost(&guard).await, Cause::Revoked);
-    assert!(client.clock().now().since_origin() < ms(510), "told when the server told");
+    assert!(client.clock().now().since_origin() < ms(510), "told as soon as the server announced it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +61,7 @@ async fn a_look_that_fails_is_repeated_until_it_is_answered() {
     for (renewed, told) in [(true, false), (false, false), (false, true)] {
         let lost_at_last = [unknown(ms(50)), unknown(ms(50)), (ms(1), Ok(Renewal::Lost(Cause::Revoked)))];
         let script = Script::new([busy(), busy(), granted(TTL)], lost_at_last, [released()]);
-        // Told by the server; or else the watch begins too late for that.
+        // The server announces the revoke; or the watch begins too late for that.
         let watched = if told { Watched::SinceTheGrant } else { Watched::FromNowOn };
         script.watches.lock().unwrap().push_back((ms(10), Ok(watched)));
         let client = client(&script).await;
@@ -89,7 +89,7 @@ async fn a_look_that_is_answered_is_not_repeated() {
     assert_eq!(script.times_of("renew").len(), 2);
 }
 
-/// The process did not run for a moment: then it hears of the change when it is about to ask for the watch.
+/// The process did not run for a moment. It learns of the change when it is about to ask for the watch.
 #[tokio::test(start_paused = true)]
 async fn what_the_server_tells_while_the_watch_is_due_is_looked_at() {
     for watch in [(ms(1), Ok(Watched::SinceTheGrant)), unknown(ms(50))] {
@@ -152,7 +152,7 @@ async fn what_was_revoked_is_given_back_when_its_guard_goes_and_not_when_that_is
         let guard = acquired(&client).await;
         assert_eq!(lost(&guard).await, cause);
         pass(ms(200)).await;
-        assert_eq!(script.times_of("release"), [], "its work may go on");
+        assert_eq!(script.times_of("release"), [], "the holder's work may go on");
         assert_eq!(guard.renew(TTL).await.unwrap_err().kind(), ErrorKind::Lost);
         match drops {
             true => drop(guard),
@@ -170,7 +170,7 @@ async fn what_was_revoked_from_a_guard_that_stays_is_given_back_by_nobody_before
     let guard = acquired(&client).await;
     pass(ms(500)).await;
     assert_eq!(lost(&guard).await, Cause::Revoked);
-    // Renewed once, at 1 s at the latest and 900 ms at the earliest.
+    // Renewed once, between 900 ms and 1 s.
     pass(TTL * 3).await;
     let releases = script.times_of("release");
     let renewed = script.times_of("renew")[0];

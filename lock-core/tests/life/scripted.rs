@@ -1,4 +1,4 @@
-//! A driver that answers as a test's script says, on a virtual clock, and writes down what it was asked and when.
+//! A driver that answers as a test's script says, on a virtual clock, and records what it was asked and when.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ pub(crate) fn granted(valid_for: Duration) -> Step<Attempt> {
     (ms(1), Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO })))
 }
 
-/// What is left of a lease that was proven so long before.
+/// A grant with what is left of a lease that was proven `age` before.
 pub(crate) fn granted_of_old(valid_for: Duration, age: Duration) -> Step<Attempt> {
     let token = FencingToken::new(7).expect("seven");
     (ms(1), Ok(Attempt::Granted(Grant { token, valid_for, age })))
@@ -38,7 +38,7 @@ pub(crate) fn busy() -> Step<Attempt> {
     (ms(1), Ok(Attempt::Busy(Busy::default())))
 }
 
-/// An answer that shows who holds it: `label`, for so long already.
+/// An answer that shows the holder: `label`, which has held for `since`.
 pub(crate) fn busy_with(label: &str, since: Duration, expires_in: Duration) -> Step<Attempt> {
     let holder = entry(label, since, expires_in);
     let busy = Busy { queued: false, free_in: Some(expires_in), holder: Some(holder.into()) };
@@ -72,7 +72,7 @@ pub(crate) fn unknown<T>(patience: Duration) -> Step<T> {
     (patience, Err(Error::unavailable(Done::Unknown, "no answer")))
 }
 
-/// What the server shows to who inspects.
+/// What the server shows to an inspection.
 #[derive(Debug, Default)]
 pub(crate) enum Shown {
     Holder(Entry),
@@ -87,22 +87,22 @@ pub(crate) struct Script {
     pub(crate) attempts: Mutex<VecDeque<Step<Attempt>>>,
     pub(crate) renewals: Mutex<VecDeque<Step<Renewal>>>,
     pub(crate) releases: Mutex<VecDeque<Step<Release>>>,
-    /// What the server says to who wants to be told of a revoke; nothing if it can't tell.
+    /// The answers to `watch`; if there are none, the server can't announce revokes.
     pub(crate) watches: Mutex<VecDeque<Step<Watched>>>,
     pub(crate) change: Notify,
-    /// What it says to who would listen; nothing if it agrees at once.
+    /// The answers to `listen`; if there are none, the server agrees at once.
     pub(crate) listens: Mutex<VecDeque<Step<()>>>,
-    /// What it says to who revokes; nothing if the holder is not known.
+    /// The answers to `revoke`; if there are none, the holder is not known.
     pub(crate) revokes: Mutex<VecDeque<Step<Revoked>>>,
-    /// What it says to who prepares it; nothing if there is nothing to do.
+    /// The answers to `init`; if there are none, there is nothing to do.
     pub(crate) inits: Mutex<VecDeque<Step<String>>>,
-    /// What it shows to who inspects.
+    /// What an inspection shows.
     pub(crate) shown: Mutex<Shown>,
-    /// What leases belong to: to each lock, unless the test says otherwise before it opens its client.
+    /// What leases belong to: to each lock, unless the test sets this before it opens its client.
     pub(crate) lease: OnceLock<Lease>,
     /// By how much the client's clock is ahead of its timers, in milliseconds.
     jumped: Arc<AtomicU64>,
-    /// The next call of this kind is the driver's last.
+    /// The next call of this kind panics.
     panics: Mutex<Option<&'static str>>,
     log: Mutex<Vec<(Duration, String)>>,
 }
@@ -121,18 +121,18 @@ impl Script {
         })
     }
 
-    /// When each call of this kind began, in milliseconds since the test's beginning.
+    /// Returns when each call of this kind began, in milliseconds since the test's beginning.
     pub(crate) fn times_of(&self, call: &str) -> Vec<u64> {
         let log = self.log.lock().expect("no panic under it");
         log.iter().filter(|(_, what)| what.starts_with(call)).map(|(at, _)| at.as_millis() as u64).collect()
     }
 
-    /// The machine slept: the clock has gone on, the timers haven't.
+    /// Simulates a suspend: the clock has gone on, the timers haven't.
     pub(crate) fn jump(&self, by: Duration) {
         self.jumped.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// The next call of this kind panics.
+    /// Makes the next call of this kind panic.
     pub(crate) fn panics_in(&self, call: &'static str) {
         *self.panics.lock().expect("no panic under it") = Some(call);
     }
@@ -174,7 +174,7 @@ pub(crate) struct Scripted {
     clock: Clock,
 }
 
-/// A client of the script on a virtual clock that stands at zero.
+/// Opens a client of the script on a virtual clock that shows zero.
 pub(crate) async fn client(script: &Arc<Script>) -> Client {
     client_with(script, Options::default()).await
 }
@@ -269,7 +269,7 @@ impl Claim for ScriptedClaim {
 
     async fn watch(&mut self) -> Result<Watched> {
         if self.script.watches.lock().expect("no panic under it").is_empty() {
-            return Err(Error::unsupported("it can't tell"));
+            return Err(Error::unsupported("it can't announce revokes"));
         }
         self.script.step(&self.clock, "watch".into(), &self.script.watches).await
     }
@@ -312,7 +312,7 @@ pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// The same bytes at every run (splitmix64).
+/// The same bytes in every run (splitmix64).
 struct Seeded(AtomicU64);
 
 impl RandomSource for Seeded {

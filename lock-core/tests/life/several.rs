@@ -1,4 +1,5 @@
-//! Several locks as one, each on a server of its own: what becomes of those that were had when another one was not.
+//! Several locks as one, each on a server of its own: what becomes of the locks that were acquired when another one was
+//! not.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ fn both(first: LockBuilder, second: LockBuilder) -> MultiLock {
     MultiLock::new([first.build().unwrap(), second.build().unwrap()]).unwrap()
 }
 
-/// Bounded: a virtual clock goes on for ever where nothing else happens.
+/// With a time limit: a virtual clock goes on for ever if nothing else happens.
 async fn acquired(locks: &MultiLock) -> Option<Result<MultiGuard>> {
     Clock::system().timeout(TTL * 10, locks.acquire()).await
 }
@@ -56,7 +57,7 @@ async fn who_gets_all_keeps_each_for_its_shortest_hold() {
     }
 }
 
-/// The first one's lease is over before the second one's server has answered.
+/// The first lock's lease is over before the second lock's server has answered.
 #[tokio::test(start_paused = true)]
 async fn a_first_lock_that_is_always_lost_does_not_outlast_the_wait() {
     for wait in [ms(0), ms(500)] {
@@ -77,10 +78,10 @@ async fn who_waits_without_end_asks_less_and_less_often() {
     let locks = both(a.lock("a").ttl(ms(20)).fixed_lease(), b.lock("b").ttl(TTL));
     assert!(acquired(&locks).await.is_none());
     let attempts = script.times_of("attempt");
-    assert!((30..=70).contains(&attempts.len()), "one a second at last: {} in 30 s", attempts.len());
+    assert!((30..=70).contains(&attempts.len()), "one a second in the end: {} in 30 s", attempts.len());
 }
 
-/// Of these two the second one's server confirms nothing, and the other one's everything.
+/// Two locks: the server of the second confirms nothing, the server of the first confirms everything.
 async fn one_of_two_at_risk(fixed: bool) -> (Client, MultiGuard) {
     let (_, a) = server(granted(TTL)).await;
     let script = Script::new([granted(TTL)], [unknown(ms(100))], [released()]);

@@ -1,5 +1,5 @@
-//! What each event holds, and that the events of a claim's life fit together: who asks is answered once, and what was
-//! granted ends once.
+//! What each event holds, and that the events of a claim's life fit together: each request is answered once, and each
+//! grant ends once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::scripted::{self, Script, busy, client_with, granted, held, ms, pass, released, unknown};
 use crate::{TTL, acquired, lock, lost};
 
-/// An event, as its observer may keep it.
+/// An event in a form that its observer can keep.
 #[derive(Clone, Debug, PartialEq)]
 enum Told {
     Asked(String),
@@ -31,7 +31,7 @@ enum Told {
 use Told::{Asked, Ended, Granted, Jumped, Lost, NotGranted, Renewed, Trouble};
 
 impl Told {
-    /// Every field of every event: one that is added has to be looked at here.
+    /// Copies every field of every event. A new field has to be added here.
     fn of(event: &Event<'_>) -> Told {
         match *event {
             Event::Asked { name } => Asked(name.to_string()),
@@ -63,7 +63,7 @@ impl Told {
     }
 }
 
-/// What a client has told, and when, in milliseconds since the test's beginning.
+/// What a client has reported, and when, in milliseconds since the test's beginning.
 #[derive(Clone, Debug, Default)]
 struct Account(Arc<Mutex<Vec<(u64, Told)>>>);
 
@@ -81,7 +81,7 @@ impl Account {
         self.0.lock().unwrap().clone()
     }
 
-    /// Without when.
+    /// Returns the events without their times.
     fn words(&self) -> Vec<Told> {
         self.all().into_iter().map(|(_, told)| told).collect()
     }
@@ -105,10 +105,10 @@ async fn a_life_is_told_from_the_asking_to_the_end() {
     let renewed = script.times_of("renew")[0] + 3;
     let expected = [
         (10, Asked(n())),
-        // The first attempt took 1 ms, the one after it 4.
+        // The first attempt took 1 ms, the second one 4.
         (15, Granted(n(), owner, token, ms(5))),
         (renewed, Renewed(n(), ms(3))),
-        // Held since the attempt that was granted began, and until the release was answered.
+        // Held from the start of the attempt that was granted until the release was answered.
         (1517, Ended(n(), owner, Ending::Released, ms(1517 - 11))),
     ];
     assert_eq!(account.all(), expected);
@@ -144,13 +144,13 @@ async fn who_gets_no_lock_is_told_why_and_after_how_long() {
     }
 }
 
-/// A caller that waits for this lock.
+/// Spawns a caller that waits for this lock.
 fn waits(client: &Client, name: &str) -> JoinHandle<Result<Guard>> {
     let lock = client.lock(name).ttl(TTL).build().unwrap();
     tokio::spawn(async move { lock.acquire().await })
 }
 
-/// Behind another task of this process, which holds it.
+/// The caller waits behind another task of this process, which holds the lock.
 #[tokio::test(start_paused = true)]
 async fn who_waits_behind_its_neighbour_is_told_of_too() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
@@ -159,7 +159,7 @@ async fn who_waits_behind_its_neighbour_is_told_of_too() {
     let guard = acquired(&client).await;
     let behind = client.lock("n").ttl(TTL).wait(ms(50)).build().unwrap();
     behind.acquire().await.unwrap_err();
-    // Its server was asked for the first one only.
+    // The server was asked for the first caller only.
     assert_eq!(script.times_of("attempt"), [0]);
     let behind = &account.all()[2..];
     assert_eq!(behind, [(1, Asked(n())), (51, NotGranted(n(), Refusal::GivenUp, ms(50)))]);
@@ -201,7 +201,7 @@ async fn every_cause_of_a_loss_is_told_with_what_was_lost() {
         let mut words = account.all();
         words.retain(|(_, told)| matches!(told, Lost(..) | Ended(..)));
         let [(lost_at, loss), (ended_at, end)] = &words[..] else { panic!("{cause:?}: {words:?}") };
-        // It was asked for at 0.
+        // The lock was asked for at 0.
         assert_eq!((ms(*lost_at), loss), (told, &Lost(n(), owner, cause, told)));
         assert_eq!(end, &Ended(n(), owner, Ending::Expired, ms(*ended_at)), "{cause:?}");
     }
@@ -242,7 +242,7 @@ async fn a_jump_is_told_with_its_length() {
     let client = account.client(&script).await;
     let guard = client.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
     pass(ms(50)).await;
-    // Less than the lease: it is held still.
+    // Less than the lease: the lock is still held.
     script.jump(ms(1000));
     pass(TTL / 5).await;
     assert!(guard.is_held());
@@ -251,7 +251,7 @@ async fn a_jump_is_told_with_its_length() {
     assert_eq!(words, [Jumped(ms(1000))]);
 }
 
-/// Callers that come and go at every moment of a life, whatever the server does: what is told of each name adds up.
+/// Callers come and go at every moment of a life, whatever the server does. The events of each name add up.
 #[tokio::test(start_paused = true)]
 async fn who_asks_is_answered_once_and_what_is_granted_ends_once() {
     let mut seen = BTreeMap::new();
@@ -293,11 +293,11 @@ async fn who_asks_is_answered_once_and_what_is_granted_ends_once() {
         }
     }
     for kind in ["asked", "granted", "not granted", "lost", "ended"] {
-        assert!(seen[kind] > 1, "this has shown too little: {seen:?}");
+        assert!(seen[kind] > 1, "the test has covered too little: {seen:?}");
     }
 }
 
-/// What was told of one name, counted.
+/// Counts the events of one name.
 fn adds_up(name: &str, words: &[Told]) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     let mut held: Vec<(Owner, bool)> = Vec::new();
@@ -309,22 +309,25 @@ fn adds_up(name: &str, words: &[Told]) -> BTreeMap<&'static str, usize> {
                 "asked"
             }
             Granted(_, owner, ..) => {
-                waiting = waiting.checked_sub(1).expect("who was granted it has asked");
+                waiting = waiting.checked_sub(1).expect("a grant follows a request");
                 held.push((*owner, false));
                 "granted"
             }
             NotGranted(..) => {
-                waiting = waiting.checked_sub(1).expect("who was refused has asked");
+                waiting = waiting.checked_sub(1).expect("a refusal follows a request");
                 "not granted"
             }
             Lost(_, owner, ..) => {
                 let hold =
-                    held.iter_mut().find(|(holder, _)| holder == owner).expect("what is lost was granted");
+                    held.iter_mut().find(|(holder, _)| holder == owner).expect("a lost lock was granted");
                 assert!(!std::mem::replace(&mut hold.1, true), "{name}: lost twice: {words:?}");
                 "lost"
             }
             Ended(_, owner, ending, _) => {
-                let at = held.iter().position(|(holder, _)| holder == owner).expect("what ends was granted");
+                let at = held
+                    .iter()
+                    .position(|(holder, _)| holder == owner)
+                    .expect("a lock that ends was granted");
                 let (_, lost) = held.swap_remove(at);
                 assert!(!lost || *ending == Ending::Expired, "{name}: {words:?}");
                 "ended"

@@ -1,4 +1,4 @@
-//! A server that answers no more: what its holders are told, and for how long releases go on.
+//! A server that no longer answers: what its holders are told, and for how long releases go on.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use lock_core::{Client, Ending, ErrorKind, Guard, Reentrant};
 use crate::scripted::{Script, client, granted, ms, pass, unknown};
 use crate::{PATIENCE, TTL, acquired, lock, lost};
 
-/// Of a server that grants, and then answers nothing.
+/// A client of a server that grants, and then answers nothing.
 async fn dead_after_the_grant(lease: Lease) -> (Arc<Script>, Client) {
     let script = Script::new([granted(TTL)], [unknown(PATIENCE)], [unknown(PATIENCE)]);
     script.lease.set(lease).unwrap();
@@ -27,7 +27,7 @@ async fn who_renews_a_lost_lock_is_told_at_once() {
         let (_script, client) = dead_after_the_grant(lease).await;
         let guard = acquired(&client).await;
         lost(&guard).await;
-        // While its last renewal may still be answered, and behind that.
+        // While the last renewal may still be answered, and after that.
         told_of_the_loss(&client, &guard).await;
         pass(PATIENCE * 2).await;
         told_of_the_loss(&client, &guard).await;
@@ -40,7 +40,7 @@ async fn who_renews_a_lock_that_is_lost_meanwhile_is_told_when_that_is_known() {
         let (_script, client) = dead_after_the_grant(lease).await;
         let guard = acquired(&client).await;
         pass(guard.valid_for() - ms(10)).await;
-        // Behind a renewal of its own that is under way.
+        // Behind a renewal of the claim's own that is under way.
         let outcome = client.clock().timeout(PATIENCE, guard.renew(TTL)).await.expect("told");
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost, "{lease:?}");
     }
@@ -71,5 +71,5 @@ async fn what_a_longer_renewal_may_have_got_is_released_for_so_long() {
     let before = script.times_of("release").len();
     pass(TTL * 2).await;
     assert!(script.times_of("release").len() > before, "{:?}", script.times_of("release"));
-    assert_eq!(client.shutdown(TTL * 100).await, 0, "and no longer");
+    assert_eq!(client.shutdown(TTL * 100).await, 0, "the releases have ended by then");
 }

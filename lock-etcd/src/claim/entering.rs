@@ -1,4 +1,4 @@
-//! How a claim comes to a place in the queue.
+//! How a claim takes a place in the queue.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::transactions::{self, Entered, Found, Others, Standing};
 
 impl EtcdClaim {
-    /// Takes a place at the end of the queue. Who stands around it; nothing if that has to be tried anew.
+    /// Takes a place at the end of the queue. Returns the places around it, or `None` if the attempt has to start over.
     pub(super) async fn enter(&mut self, call: &Call, session: &Arc<Session>) -> Result<Option<Window>> {
         let lease = session.lease().id;
         match self.ask_to_enter(call, session, lease, transactions::enter(&self.own, lease)).await? {
@@ -37,7 +37,7 @@ impl EtcdClaim {
         self.foreign = Foreign::Sought(Search::new(&self.own.queue, others));
     }
 
-    /// Looks first, and takes a place if that is the lock.
+    /// Looks first, and takes a place only if the lock is free.
     pub(super) async fn enter_if_free(&mut self, call: &Call, session: &Arc<Session>) -> Result<Tried> {
         let lease = session.lease().id;
         let looked = self.cluster().txn(call, transactions::look_if_free(&self.own, lease)).await;
@@ -61,7 +61,8 @@ impl EtcdClaim {
         }
     }
 
-    /// What keeps who does not want to wait from a place: the own key, or who holds the lock. Nothing if it is free.
+    /// Returns why a claim that does not wait cannot take a place: its own key exists, or another client has the lock.
+    /// `None` if the lock is free.
     async fn is_in_the_way(&mut self, call: &Call, found: Found) -> Result<Option<Tried>> {
         if self.is_told_by_the_own_key(&found)? {
             return Ok(Some(Tried::Placed(None)));
@@ -76,7 +77,7 @@ impl EtcdClaim {
         Ok(Some(Tried::Busy(Busy { queued: false, free_in: None, holder })))
     }
 
-    /// Asks for a place. Nothing if the session's lease has ended.
+    /// Sends the transaction that takes a place. Returns `None` if the session's lease has ended.
     async fn ask_to_enter(
         &mut self,
         call: &Call,
@@ -84,14 +85,14 @@ impl EtcdClaim {
         lease: i64,
         txn: Txn,
     ) -> Result<Option<Entered>> {
-        // From here on it is on its way, whether or not its answer is waited for; so may an earlier one be.
+        // From here on the request may take effect, even if this future is dropped. So may an earlier one.
         let was_uncertain = self.uncertain.contains(&lease);
         if !was_uncertain {
             self.uncertain.push(lease);
         }
         let outcome = match self.cluster().txn(call, txn).await {
             Ok(answer) => transactions::entered(&answer, lease).map(Some)?,
-            // It was moved from, meanwhile, or has ended.
+            // The session has moved to another lease meanwhile, or this lease has ended.
             Err(Trouble::NoLease) => {
                 if session.lease().id == lease {
                     self.shared.end(session);
@@ -112,15 +113,16 @@ impl EtcdClaim {
         Ok(outcome)
     }
 
-    /// No attempt under this lease is on its way any more.
+    /// Notes that no attempt under this lease may take effect any more.
     fn is_answered(&mut self, lease: i64) {
         self.uncertain.retain(|uncertain| *uncertain != lease);
     }
 
-    /// Why no place was taken: whether the own key told. An error if this owner is to get nothing any more.
+    /// Returns whether the claim's own key is the reason why no place was taken. An error if this owner was already
+    /// released, so that it must not get the lock.
     fn is_told_by_the_own_key(&mut self, found: &Found) -> Result<bool> {
         if found.buried {
-            return Err(Error::unavailable(Done::No, "the attempt came after its release"));
+            return Err(Error::unavailable(Done::No, "the attempt reached the server after its own release"));
         }
         match &found.own {
             None => Ok(false),
@@ -135,7 +137,8 @@ impl EtcdClaim {
         }
     }
 
-    /// The own key is somebody else's by now: it was revoked, and stays so until its lease ends.
+    /// Takes another slot, because another owner now has the claim's key: the lock was revoked, and the key stays until
+    /// its lease ends.
     pub(super) fn take_another_slot(&mut self) {
         let slot = self.shared.slots.take(&self.request.name);
         let Request { name, owner, label, .. } = &self.request;
@@ -146,7 +149,7 @@ impl EtcdClaim {
     }
 }
 
-/// What came of an attempt that does not wait.
+/// The outcome of an attempt that does not wait.
 pub(super) enum Tried {
     Busy(Busy),
     Placed(Option<Window>),

@@ -1,4 +1,4 @@
-//! What is known of a lock that was granted: what heartbeats have shown of its key.
+//! What is known of a granted lock from the heartbeats.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::session::{Proof, Standings};
 use crate::transactions::{self, Standing};
 
 impl EtcdClaim {
-    /// What is known so far is not enough any more.
+    /// Notes that something may have changed: only a heartbeat that begins from now on counts.
     pub(super) fn doubts(&mut self) {
         if let (Some(seat), Some(held)) = (&self.seat, &mut self.held) {
             (held.news, held.doubted) = (seat.begun(), true);
@@ -25,7 +25,7 @@ impl EtcdClaim {
         }
     }
 
-    /// Why the key is not there any more: a revoke leaves word.
+    /// Returns why the key is gone: a revoke leaves a marker key.
     pub(super) async fn why_gone(&self, call: &Call, held: Held) -> Cause {
         let word = [self.own.word_of_a_revoke(held.standing.created)];
         let answer = self.cluster().txn(call, transactions::read(&word)).await;
@@ -36,39 +36,40 @@ impl EtcdClaim {
     }
 }
 
-/// What is known of a lock that was granted.
+/// What is known of a granted lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub(super) standing: Standing,
-    /// The last heartbeat that was begun before the latest news of this lock: its answer may not know of them.
+    /// The number of the last heartbeat that began before the latest news of this lock. Its answer may not include that
+    /// news.
     pub(super) news: u64,
-    /// Whether those news were that something has changed, and not the grant.
+    /// Whether the news is a possible change, and not the grant.
     pub(super) doubted: bool,
-    /// The last proof that was passed on.
+    /// The number of the last proof that was passed on.
     pub(super) told: u64,
 }
 
-/// What a proof says of a lock.
+/// What a proof says about a lock.
 pub(super) enum Verdict {
     Held {
         valid_for: Duration,
         age: Duration,
     },
-    /// For this reason, if the proof tells.
+    /// The lock is lost; the cause is given if the proof shows it.
     Lost(Option<Cause>),
-    /// It is too old to say.
+    /// The proof is too old to decide.
     Unknown,
 }
 
 impl Held {
-    /// What a proof says of the lock, `start` being the moment that counts.
+    /// Judges the lock by a proof. Validity counts from `start`.
     pub(super) fn judge(&self, proof: &Proof, key: &[u8], start: Instant) -> Verdict {
         if proof.state == Standings::Ended {
             return Verdict::Lost(Some(Cause::Session));
         }
         if proof.number > self.news {
             match proof.has.get(key) {
-                // Another place than the one that was granted is none.
+                // A key that was created again is not the place that was granted.
                 Some(seen) if seen.created != self.standing.created => return Verdict::Lost(None),
                 Some(seen) if seen.lease != proof.lease.id => return Verdict::Lost(Some(Cause::Revoked)),
                 Some(_) => {}

@@ -1,4 +1,4 @@
-//! A claim's end: its key goes, and what may yet take effect is kept from it.
+//! How a claim ends: it deletes its key, and defeats attempts that may still take effect.
 
 use etcd_client::Txn;
 use lock_core::driver::{Call, Release};
@@ -13,11 +13,11 @@ impl EtcdClaim {
     pub(super) async fn give_back(&mut self, call: &Call) -> Result<Release> {
         let mut rest = None;
         let mut leases = self.uncertain.clone();
-        // Each of these makes certain of one lease, and gives the key back as well.
+        // Each pass defeats the attempts under one lease, and also deletes the key.
         while let Some(lease) = leases.pop() {
             match self.cluster().txn(call, transactions::bury(&self.own, lease)).await {
                 Ok(answer) => rest = transactions::released(&answer)?.or(rest),
-                // No attempt can take effect under a lease that has ended.
+                // An attempt under an ended lease cannot take effect.
                 Err(Trouble::NoLease) => {
                     rest = self.delete(call, transactions::release(&self.own)).await?.or(rest);
                 }
@@ -39,8 +39,8 @@ impl EtcdClaim {
         })
     }
 
-    /// The server won't delete the key. It goes with its lease and not before, and others wait behind it: if that lasts for a
-    /// whole ttl, the session ends.
+    /// Handles a release that the server refuses. The key then stays until its lease ends, and other clients wait
+    /// behind it. If the server refuses for a whole ttl, the session is ended.
     pub(super) fn is_refused(&mut self, call: &Call, refused: Error) -> Result<Release> {
         let Some(seat) = &self.seat else { return Err(refused) };
         self.shared.fills_up(&seat.session);
@@ -54,16 +54,17 @@ impl EtcdClaim {
         Ok(Release::NotHeld)
     }
 
-    /// Deletes the own key. Who is left, if it was there.
+    /// Deletes the claim's own key. Returns the places that are left, or `None` if the key did not exist.
     async fn delete(&self, call: &Call, txn: Txn) -> Result<Option<Window>> {
         let answer = self.cluster().txn(call, txn).await?;
         transactions::released(&answer)
     }
 
-    /// Whether another client waits. A foreign one may, unseen.
+    /// Returns `Some(true)` if another client waits. A foreign client may wait unseen, so the answer is never
+    /// `Some(false)`.
     fn others(&self, rest: &Window) -> Option<bool> {
         let (queue, shared) = (&self.own.queue, &self.shared);
-        // One that was revoked is nobody's here, though its key is ours.
+        // A revoked place has our key, but no claim of this client owns it.
         let is_ours =
             |place: &Place| shared.layout.is_ours(queue, &place.key) && shared.has_lease(place.lease);
         rest.places.iter().any(|place| !is_ours(place)).then_some(true)

@@ -1,4 +1,4 @@
-//! What a place is worth: the lock, or a wait for who stands before it.
+//! What a place in the queue means: the claim has the lock, or it waits for the place before it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::session::Session;
 use crate::transactions::{self, Standing};
 
 impl EtcdClaim {
-    /// Looks where the own key is, and who stands before it. Nothing if it has gone.
+    /// Reads the claim's own key and the places before it. Returns `None` if the own key is gone.
     pub(super) async fn look(&mut self, call: &Call, place: Standing) -> Result<Option<Window>> {
         let answer = self.cluster().txn(call, transactions::look(&self.own, place.created)).await;
         let (own, around) = transactions::looked(&answer.map_err(|e| errors::half_done(e.into()))?)?;
@@ -38,7 +38,7 @@ impl EtcdClaim {
         }
     }
 
-    /// What the place is worth: the lock, or a wait.
+    /// Finds out whether the claim's place is the lock, or has to wait.
     pub(super) async fn stand(
         &mut self,
         call: &Call,
@@ -64,7 +64,7 @@ impl EtcdClaim {
                 let holder = is_first.then(|| Box::new(self.own.queue.entry(&before)));
                 return Ok(Round::Done(Attempt::Busy(Busy { queued: true, free_in: None, holder })));
             }
-            // Another one stands there than the last time: it is watched before the look that counts.
+            // The place before this one is not the watched one: watch it, and then look again.
             self.watch(call, before).await?;
             around = match self.look(call, place).await? {
                 Some(around) => around,
@@ -73,7 +73,7 @@ impl EtcdClaim {
         }
     }
 
-    /// A foreign client came between the look and the place of who does not want to wait.
+    /// Gives the place back: a foreign client took one between the look and this attempt, which does not wait.
     async fn is_overtaken(&mut self, call: &Call, before: Place, is_first: bool) -> Result<Round> {
         self.give_back(call).await?;
         let holder = is_first.then(|| Box::new(self.own.queue.entry(&before)));
@@ -81,7 +81,7 @@ impl EtcdClaim {
         Ok(Round::Done(Attempt::Busy(Busy { queued: false, free_in: None, holder })))
     }
 
-    /// Sees to it that the own key is on the session's present lease. Whether it is still there.
+    /// Puts the claim's own key on the session's current lease. Returns whether the key still exists.
     async fn settle(&mut self, call: &Call) -> Result<bool> {
         for _ in 0..ROUNDS {
             let (Some(seat), Some(place)) = (&self.seat, self.place) else { return Ok(false) };
@@ -91,7 +91,7 @@ impl EtcdClaim {
             }
             let mine = [(self.own.key.clone(), place)];
             let answer = match self.cluster().txn(call, transactions::move_to(lease.id, &mine)).await {
-                // It was moved from again.
+                // The session has moved to another lease again.
                 Err(Trouble::NoLease) => continue,
                 answer => answer?,
             };
@@ -103,10 +103,11 @@ impl EtcdClaim {
                 }
             }
         }
-        Err(Error::unavailable(Done::Unknown, "the cluster has one leader after another"))
+        Err(Error::unavailable(Done::Unknown, "the cluster's leader changed too often during the request"))
     }
 
-    /// Who stands right before the own place, and whether no other was seen before that: then it holds the lock.
+    /// Returns the place directly before the claim's own, and whether it is the only one seen before it: then it holds
+    /// the lock.
     async fn before(
         &mut self,
         call: &Call,
@@ -122,7 +123,7 @@ impl EtcdClaim {
         Ok(before.last().map(|nearest| (Place::clone(nearest), is_first)))
     }
 
-    /// The foreign places before the own one that are still there.
+    /// Returns the foreign places before the claim's own that still exist.
     async fn foreign_before(&mut self, call: &Call, place: Standing) -> Result<&[Place]> {
         let (cluster, queue) = (&self.shared.cluster, &self.own.queue);
         if let Foreign::Unknown = self.foreign {
@@ -144,8 +145,8 @@ impl EtcdClaim {
 
     async fn is_granted(&mut self, call: &Call, session: &Arc<Session>, place: Standing) -> Result<Round> {
         let token = u64::try_from(place.created).ok().and_then(FencingToken::new);
-        let token =
-            token.ok_or_else(|| Error::rejected("the server gave a key without a create revision"))?;
+        let token = token
+            .ok_or_else(|| Error::rejected("the server's answer has a key without a create revision"))?;
         let Some(seat) = &self.seat else { return Ok(Round::Anew) };
         let news = seat.holds();
         self.lost = None;
@@ -163,11 +164,11 @@ impl EtcdClaim {
         if !session.is_alive() {
             return Ok(Round::Anew);
         }
-        // A move may have begun while that was waited for: what is told is of the lease that the key is on.
+        // A move to another lease may have begun during the wait. The grant must be of the lease that the key is on.
         if !self.settle(call).await? {
             return Ok(Round::Anew);
         }
-        // A holder waits for nothing: a wake-up that it took would be none to anybody else.
+        // A holder does not wait, so it stops watching.
         (self.watching, self.listens, self.before) = (None, false, None);
         let proof = session.proof();
         let (valid_for, age) = (proof.ends().since(call.began()), call.began().since(proof.asked));
@@ -181,16 +182,16 @@ impl EtcdClaim {
     }
 }
 
-/// The same key, and the same place: keys are used again.
+/// Whether two places have the same key and are the same place: keys are used again.
 pub(super) fn is_same(a: &Place, b: &Place) -> bool {
     a.key == b.key && a.created == b.created
 }
 
-/// A key that no lease ends is no lock client's.
+/// Rejects a place whose key has no lease: no lock client writes such a key, and it never ends.
 pub(super) fn must_end(place: &Place) -> Result<()> {
     match place.lease {
         0 => Err(Error::rejected(format!(
-            "the key {} has no lease: no lock client has written it, and nobody else would ever get the lock; delete it",
+            "the key {} has no lease, so no lock client has written it, and it blocks the lock for ever; delete it by hand",
             place.key.escape_ascii(),
         ))),
         _ => Ok(()),

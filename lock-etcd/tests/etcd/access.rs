@@ -1,4 +1,4 @@
-//! Users with rights to some things only, and what stands in for a server.
+//! Users with limited rights, and a proxy in place of a server.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::server::{
 };
 use lock_conformance::timing::{released, still_held};
 
-/// A server that wants passwords, and a user whose role has this right; who administers it, and the user's URL.
+/// Turns authentication on. Returns an administrator's client, and the URL of a user whose role has this right.
 async fn restricted(server: &Server, right: Option<Permission>) -> (etcd_client::Client, String) {
     let mut raw = server.raw().await;
     raw.role_add("root").await.unwrap();
@@ -40,7 +40,7 @@ async fn found(client: &Client, subject: &str) -> Finding {
     findings.into_iter().find(|finding| finding.subject == subject).expect("one finding per question")
 }
 
-/// A grant and a keep-alive work without any right: they prove none.
+/// A lease grant and a keep-alive need no right, so they do not prove one.
 pub(crate) fn who_may_not_write_is_told_what_it_takes() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -78,7 +78,7 @@ pub(crate) fn a_right_to_the_prefix_is_enough() -> Result<(), String> {
     })
 }
 
-/// Heartbeats read nothing that nobody may.
+/// Heartbeats read only keys that the user may read.
 pub(crate) fn a_right_to_one_name_is_enough_for_it() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -128,7 +128,7 @@ pub(crate) fn who_we_are_may_stand_in_the_parameters() -> Result<(), String> {
     })
 }
 
-/// Every login is from before the change, and refused for it until it is made anew.
+/// A change of rights makes every login invalid until the client logs in again.
 pub(crate) fn rights_that_change_cost_no_lock() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -180,7 +180,7 @@ pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Res
                 .await
                 .unwrap();
         let mut first = claim(&client, "a", Duration::from_secs(5));
-        // The first lock is held for as long as its lease was granted for, at most.
+        // The first lock is held for one lease at most.
         let _: Result<_, _> = first.attempt().await;
         until("it is told", SOON, || async {
             let outcome = claim(&client, "b", LONG).attempt().await;
@@ -192,7 +192,7 @@ pub(crate) fn a_proxy_that_answers_keep_alives_by_itself_is_unsupported() -> Res
     })
 }
 
-/// Its key goes with its lease only, and that would live for as long as another lock of it.
+/// The key of a refused release stays until its lease ends, and another lock would keep that lease alive.
 pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -205,12 +205,12 @@ pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<()
         let reading = Permission::new(PermissionType::Read, "a").with_prefix();
         raw.role_grant_permission("locks", reading).await.unwrap();
         drop(refused);
-        // Refused for a ttl, and then until the lease ends.
+        // The release is refused for a ttl; then the session ends, and the key stays until the lease ends.
         until("its key is gone", ttl * 2 + SOON, || async { queue(&mut raw.clone(), "a").await.is_empty() })
             .await;
         assert!(!beside.is_held(), "it was in the same session");
         assert_eq!(beside.lost().await, Cause::Session);
-        // Who was in it comes to an end, too, after its end.
+        // The other locks of the ended session can be given back, too.
         raw.role_grant_permission("locks", readwrite("a").unwrap()).await.unwrap();
         drop((beside, late));
         assert_eq!(within("all is given back", ttl * 4, client.shutdown(ttl * 4)).await, 0);

@@ -27,7 +27,7 @@ impl Cluster {
         Cluster(Arc::new(blocking(start).await), None)
     }
 
-    /// On hosts of their own; why not, if that can't be.
+    /// Starts a cluster whose members have hosts of their own. An error says why this machine cannot do that.
     fn start_apart(args: &[&str]) -> Result<Cluster, String> {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let settings = Settings { args, ..Settings::default() };
@@ -54,13 +54,13 @@ impl Cluster {
         blocking(move || cluster.leader().expect("it has one")).await
     }
 
-    /// A client of one member only.
+    /// Opens a client that knows one member only.
     async fn client_of(&self, member: usize) -> Client {
         open(&format!("etcd://{}?election=500ms", self.0.members()[member].address())).await
     }
 }
 
-/// Another member leads than before.
+/// Makes another member the leader.
 pub(crate) async fn leader_moves(cluster: &Cluster) {
     let (asked, limit) = (Instant::now(), Duration::from_secs(20));
     let first = cluster.leader().await;
@@ -71,22 +71,22 @@ pub(crate) async fn leader_moves(cluster: &Cluster) {
         }
         let next = cluster.raw((before + 1) % 3).await.status().await.unwrap();
         let next = next.header().unwrap().member_id();
-        // Who follows may be too slow, and leaders change by themselves: it is the outcome that counts.
+        // The next leader may be too slow, and leaders also change by themselves, so only the outcome counts.
         let mut leader = cluster.raw(before).await;
         let moved = tokio::time::timeout(Duration::from_secs(2), leader.move_leader(next)).await;
         assert_in_time!(asked.elapsed() < limit, "the leader has not moved: {moved:?}");
     }
 }
 
-/// A leader that is cut off from its followers goes on answering keep-alives, until it has missed them for an election.
+/// A leader that is cut off from its followers still answers keep-alives, for as long as one election timeout.
 pub(crate) fn a_keep_alive_without_a_majority_does_not_count() -> Result<(), String> {
-    // An election lasts so long here that the whole lease lies within it.
+    // The election timeout is so long here that the whole lease lies within it.
     let cluster = Cluster::start_apart(&["--heartbeat-interval", "100", "--election-timeout", "4000"])?;
     run(async {
         let leader = cluster.leader().await;
         let network = cluster.1.clone().unwrap();
         let client = cluster.client_of(leader).await;
-        // The shortest that such servers grant: one and a half elections.
+        // The shortest ttl that such servers grant: one and a half elections.
         let ttl = Duration::from_secs(6);
         let mut raw = cluster.raw(leader).await;
         let lease = raw.lease_grant(60, None).await.unwrap().id();
@@ -94,7 +94,7 @@ pub(crate) fn a_keep_alive_without_a_majority_does_not_count() -> Result<(), Str
         tokio::time::sleep(ttl / 2).await;
         still_held(&guard);
         network.hosts()[leader].cut_off().unwrap();
-        // What was under way has been answered, or never will be.
+        // Requests that were under way have been answered by now, or never will be.
         tokio::time::sleep(Duration::from_millis(100)).await;
         let ends = Instant::now() + guard.valid_for();
         let (mut keeper, mut answers) = raw.lease_keep_alive(lease).await.unwrap();
@@ -115,7 +115,7 @@ pub(crate) fn a_new_term_moves_everything_to_a_fresh_lease() -> Result<(), Strin
     run(async {
         let cluster = Cluster::start().await;
         let (client, other, mut raw) = (cluster.client().await, cluster.client().await, cluster.raw(0).await);
-        // Heartbeats are seconds apart: whatever else is answered shows the term.
+        // Heartbeats are seconds apart, so the answer to another request shows the new term.
         let ttl = Duration::from_secs(9);
         let (mut holder, mut waiter) = (claim(&client, "a", ttl), claim(&other, "a", ttl));
         let grant = granted(&mut holder).await;
@@ -153,7 +153,7 @@ pub(crate) fn a_new_term_moves_everything_to_a_fresh_lease() -> Result<(), Strin
     })
 }
 
-/// More than one request moves.
+/// The keys need more than one request to move.
 pub(crate) fn one_lost_key_does_not_stop_a_batch_of_moves() -> Result<(), String> {
     run(async {
         let cluster = Cluster::start().await;
@@ -185,7 +185,8 @@ pub(crate) fn one_lost_key_does_not_stop_a_batch_of_moves() -> Result<(), String
     })
 }
 
-/// Clients go on while this is done to the cluster; one that holds a lock throughout loses nothing.
+/// Clients take turns while `hurt` is done to the cluster `times` times. A lock that is held throughout must not be
+/// lost.
 async fn under_load<F: Future<Output = ()>>(cluster: &Cluster, times: usize, hurt: impl Fn() -> F) {
     let mut contenders = Contenders::new(Duration::from_secs(5), Duration::from_secs(30));
     for n in 0..6 {
@@ -206,7 +207,7 @@ async fn under_load<F: Future<Output = ()>>(cluster: &Cluster, times: usize, hur
     released(Arc::into_inner(long).expect("its contender has ended")).await;
 }
 
-/// Attempts are under way while their session moves.
+/// Attempts are under way while their session moves to another lease.
 pub(crate) fn leaders_that_change_under_load_cost_no_exclusion() -> Result<(), String> {
     run(async {
         let cluster = Cluster::start().await;
@@ -217,7 +218,7 @@ pub(crate) fn leaders_that_change_under_load_cost_no_exclusion() -> Result<(), S
 pub(crate) fn a_killed_member_costs_no_lock() -> Result<(), String> {
     run(async {
         let cluster = Cluster::start().await;
-        // Twice the leader, and once the member that all clients ask first.
+        // Kills the leader twice, and once the member that all clients ask first.
         let next = AtomicUsize::new(0);
         under_load(&cluster, 3, || async {
             let gone = match next.fetch_add(1, Ordering::SeqCst) {
@@ -237,8 +238,7 @@ pub(crate) fn a_killed_member_costs_no_lock() -> Result<(), String> {
     })
 }
 
-/// It answers, and says that it knows no leader; or it does not answer. What it has seen last says nothing of what is
-/// held.
+/// The member answers that it has no leader, or does not answer. Its old data says nothing about held locks.
 pub(crate) fn a_member_that_is_cut_off_is_left() -> Result<(), String> {
     let cluster = Cluster::start_apart(&[])?;
     run(async {
@@ -246,9 +246,9 @@ pub(crate) fn a_member_that_is_cut_off_is_left() -> Result<(), String> {
         let (client, stays) = (cluster.client().await, cluster.client_of(0).await);
         let ttl = Duration::from_secs(6);
         let guard = client.lock("a").ttl(ttl).build().unwrap().acquire().await.unwrap();
-        // It has a session, as one that can be refused nothing but the lock.
+        // It has a session already, so that only the lock can be refused.
         granted(&mut claim(&stays, "its own", LONG)).await;
-        // The one that clients ask first.
+        // The member that clients ask first.
         network.hosts()[0].cut_off().unwrap();
         let (mut refused, end) = (0, Instant::now() + ttl * 2);
         while Instant::now() < end {

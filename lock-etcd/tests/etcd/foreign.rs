@@ -1,4 +1,4 @@
-//! Other clients of etcd's own lock recipe, and other keys.
+//! Foreign clients of etcd's own lock recipe, and keys of deeper names.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::server::{
     wait_for, within,
 };
 
-/// The server's own lock service writes what Go's `concurrency.Mutex` writes.
+/// The server's own lock service writes the same keys as Go's `concurrency.Mutex`.
 pub(crate) fn etcds_own_lock_and_ours_exclude_each_other() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -59,7 +59,7 @@ pub(crate) fn a_foreign_holder_can_be_revoked() -> Result<(), String> {
         raw.lock("foo", with_lease()).await.unwrap();
         let shown = holder(&client, "foo").await;
         let Revoked::FreeIn(left) = revoke(&client, "foo", When::HoldersDeadline).await else { panic!() };
-        // Who revoked it is its owner, and it is not revoked again and so kept for longer.
+        // The client that revoked it is its owner now. It cannot be revoked again, which would keep it for longer.
         assert_eq!(holder(&client, "foo").await.label.as_deref(), Some("an operator"));
         let again = revoke_from(&client, "foo", shown.owner, When::HoldersDeadline).await;
         assert_eq!(again, Revoked::NotHeld);
@@ -71,7 +71,7 @@ pub(crate) fn a_foreign_holder_can_be_revoked() -> Result<(), String> {
     })
 }
 
-/// More of them than one look shows, newer and older than the places between them.
+/// There are more keys of deeper names than one look reads, both older and newer than the places between them.
 pub(crate) fn deeper_names_are_other_names() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -102,7 +102,7 @@ pub(crate) fn deeper_names_are_other_names() -> Result<(), String> {
     })
 }
 
-/// Makes keys as others' deeper names have them, under one of these leases each.
+/// Writes keys as foreign clients of deeper names have them, each under one of these leases.
 async fn make_deeper(raw: &mut etcd_client::Client, name: &str, count: usize, leases: &[i64]) {
     let put = |n: usize| {
         let lease = leases.get(n % leases.len().max(1));
@@ -115,7 +115,7 @@ async fn make_deeper(raw: &mut etcd_client::Client, name: &str, count: usize, le
     }
 }
 
-/// As many sessions of other clients.
+/// Grants `count` leases, as sessions of other clients have them.
 async fn grant_leases(raw: &etcd_client::Client, count: usize) -> Vec<i64> {
     let granting = (0..16).map(|part| {
         let mut raw = raw.clone();
@@ -134,7 +134,7 @@ async fn grant_leases(raw: &etcd_client::Client, count: usize) -> Vec<i64> {
     leases
 }
 
-/// To look through all of them, a few at a time, takes longer than any caller is patient.
+/// Reading all keys, a few at a time, takes longer than any caller's patience.
 pub(crate) fn many_deeper_names_keep_nobody_waiting() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -157,7 +157,7 @@ pub(crate) fn many_deeper_names_keep_nobody_waiting() -> Result<(), String> {
     })
 }
 
-/// Its key stands at the head of the queue meanwhile: if each attempt began anew, no client would get the lock.
+/// Meanwhile the claim's key is at the head of the queue. If each attempt started over, no client would get the lock.
 pub(crate) fn a_search_that_was_cut_short_goes_on() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -168,7 +168,7 @@ pub(crate) fn a_search_that_was_cut_short_goes_on() -> Result<(), String> {
         let client = open(&server.through(proxy.address())).await;
         let mut first = claim(&client, "first", LONG);
         granted(&mut first).await;
-        // Ten requests one after the other, at least.
+        // The search needs at least ten requests, one after the other.
         proxy.delay(Way::ToServer, Duration::from_millis(50));
         let mut claim = claim_with(&client, "up", LONG, Duration::from_millis(300), Waits::Queued);
         let mut attempts = 1;
@@ -179,15 +179,15 @@ pub(crate) fn a_search_that_was_cut_short_goes_on() -> Result<(), String> {
                 Err(error) => assert!(error.is_transient(), "{error:?}"),
             }
             attempts += 1;
-            assert!(attempts < 20, "it begins anew each time");
+            assert!(attempts < 20, "the search starts over each time");
         }
-        assert!(attempts > 1, "it was found in one");
+        assert!(attempts > 1, "one attempt was enough");
     })
 }
 
-/// Go's mutex waits for deeper names, too: so it is a waiter's key that is there, by hand.
+/// Go's mutex waits for deeper names, too, so this test writes a foreign client's key by hand.
 pub(crate) fn a_foreign_place_is_found_among_many_deeper_names() -> Result<(), String> {
-    // Among places by the recipe, and among all keys, which are fewer than the leases then.
+    // With few leases, the recipe's keys are read; with more leases than keys, all keys are listed.
     for leases in [0, 600] {
         a_foreign_place_is_found(leases)?;
     }
@@ -200,7 +200,7 @@ fn a_foreign_place_is_found(leases: usize) -> Result<(), String> {
         let (client, mut raw) = (server.client().await, server.raw().await);
         let leases = grant_leases(&raw, leases).await;
         make_deeper(&mut raw, "foo", 40, &leases).await;
-        // Behind most of them: no look in passing shows it.
+        // The key sorts behind most of the others, so the transaction that takes a place does not show it.
         let behind = LeaseGrantOptions::new().with_id(0x7fff_0000_0000_0000);
         let lease = raw.lease_grant(60, Some(behind)).await.unwrap().id();
         let key = format!("foo/{lease:x}");
@@ -222,7 +222,7 @@ fn a_foreign_place_is_found(leases: usize) -> Result<(), String> {
         });
         raw.delete(key.as_str(), None).await.unwrap();
         let mut ours = within("we have it", Duration::from_secs(5), waiting).await.unwrap();
-        // One that came behind is none of ours to wait for, and waits for us.
+        // A foreign place that comes later is behind ours: we do not wait for it.
         raw.put(key.as_str(), "", with_lease()).await.unwrap();
         granted(&mut ours).await;
         assert_eq!(
@@ -233,9 +233,9 @@ fn a_foreign_place_is_found(leases: usize) -> Result<(), String> {
     })
 }
 
-/// What three of them hold is more than a client takes in one answer, and none of a lock's business.
+/// Three of the values are more than a client accepts in one answer. A lock does not need them.
 pub(crate) fn what_others_keys_hold_is_not_asked_for() -> Result<(), String> {
-    // Keys that are looked at in passing, and so many that they are listed, being fewer than the leases.
+    // Few keys, read by the transaction that takes a place; and many keys, listed because there are more leases.
     for (keys, leases) in [(0, 0), (40, 600)] {
         large_values_keep_nobody_out(keys, leases)?;
     }
@@ -246,7 +246,7 @@ fn large_values_keep_nobody_out(keys: usize, leases: usize) -> Result<(), String
     run(async {
         let server = Server::start();
         let (client, mut raw) = (server.client().await, server.raw().await);
-        // Its session lives on, and so would what is left behind in it.
+        // This lock keeps the session alive, and with it any key that is left behind.
         let mut beside = claim(&client, "beside", LONG);
         granted(&mut beside).await;
         let leases = grant_leases(&raw, leases).await;
@@ -274,7 +274,7 @@ pub(crate) fn a_key_without_a_lease_is_rejected() -> Result<(), String> {
         raw.put("foo/x", "", Some(PutOptions::new())).await.unwrap();
         for waits in [Waits::No, Waits::Queued] {
             let mut claim = claim_with(&client, "foo", LONG, PATIENCE, waits);
-            let error = claim.attempt().await.expect_err("nobody would ever get it");
+            let error = claim.attempt().await.expect_err("the lock would never become free");
             assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
             assert!(error.message().contains("foo/x"), "{error}");
             claim.release().await.unwrap();

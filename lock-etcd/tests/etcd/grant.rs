@@ -1,4 +1,4 @@
-//! Which keys and leases a lock takes, and how many requests.
+//! Which keys and leases a lock needs, and how many requests.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -25,12 +25,12 @@ pub(crate) fn a_free_name_takes_one_transaction_and_a_release_another() -> Resul
     run(async {
         let server = Server::start();
         let client = server.client().await;
-        // The session, with its first heartbeat, which reads.
+        // Opens the session, whose first heartbeat also reads.
         let mut first = claim(&client, "first", LONG);
         granted(&mut first).await;
         first.release().await.unwrap();
         until("it is proven", SOON, || async { transactions(&server).await == 3 }).await;
-        // Who does not want to wait looks first, so that a held name costs a read.
+        // A claim that does not wait looks first, so that a held name costs a read only.
         for (waits, each) in [(Waits::Queued, 2), (Waits::No, 3)] {
             let before = transactions(&server).await;
             for _ in 0..10 {
@@ -60,7 +60,7 @@ pub(crate) fn a_lock_is_a_key_of_its_name_and_its_token_the_create_revision() ->
     })
 }
 
-/// A key that was never there before costs its name's history; one that was is another version of it.
+/// A new key would lengthen the history of its name; a key that is used again only gets another version.
 pub(crate) fn keys_are_used_again() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -84,7 +84,7 @@ pub(crate) fn keys_are_used_again() -> Result<(), String> {
     })
 }
 
-/// As those of a client do that has left its keys behind, and whose session lives.
+/// The taken keys are like those of a client that has left its keys behind and whose session lives.
 pub(crate) fn keys_that_are_taken_are_passed_over_one_by_one() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -108,7 +108,7 @@ pub(crate) fn keys_that_are_taken_are_passed_over_one_by_one() -> Result<(), Str
                 let keys = queue(&mut raw, "a").await;
                 assert!(keys.len() == 3 && keys[2].key().ends_with(b"-2"), "{keys:?}");
             }
-            // Before its lease ends: a slot that was passed over is no other claim's either.
+            // The lease has not ended yet: a slot that one claim has passed over is not given to another claim either.
             let mut fourth = claim(&client, "a", LONG);
             assert!(crate::server::busy(&mut fourth).await.queued);
             raw.lease_revoke(lease).await.unwrap();
@@ -119,14 +119,15 @@ pub(crate) fn keys_that_are_taken_are_passed_over_one_by_one() -> Result<(), Str
     })
 }
 
-/// Each has a slot before it asks the server for anything: as many tasks of one client wait for one name.
+/// Each claim takes a slot before it sends a request. The claims are like as many tasks of one client that wait for one
+/// name.
 pub(crate) fn a_claim_costs_the_same_however_many_there_are() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = server.client().await;
         let began = Instant::now();
         let mut claims: Vec<_> = (0..5_000).map(|_| claim(&client, "a", LONG)).collect();
-        // Some in the middle are free again, and taken again.
+        // Frees some slots in the middle, and takes them again.
         claims.drain(1_000..4_000);
         claims.extend((0..5_000).map(|_| claim(&client, "a", LONG)));
         let took = began.elapsed();
@@ -157,7 +158,7 @@ pub(crate) fn a_lease_for_each_ttl_and_no_more() -> Result<(), String> {
         let client = server.client().await;
         let mut claims = Vec::new();
         for n in 0..20 {
-            // 29.5 s are 30 to a server that counts in seconds.
+            // The server counts whole seconds, so 29.5 s become 30 s.
             let ttl =
                 [Duration::from_secs(10), Duration::from_secs(30), Duration::from_millis(29_500)][n % 3];
             let mut claim = claim(&client, &format!("name {n}"), ttl);
@@ -225,7 +226,7 @@ pub(crate) fn ttls_have_their_bounds() -> Result<(), String> {
             let info = open(&url).await.info();
             assert_eq!(info.min_ttl, Duration::from_secs(least), "{url}");
             assert_eq!(info.max_ttl, Duration::from_secs(300));
-            assert!(info.clock.contains("15247"), "what is left is named");
+            assert!(info.clock.contains("15247"), "the known limitation is named");
         }
     })
 }

@@ -1,4 +1,4 @@
-//! Attempts that arrive after their release.
+//! Attempts that reach the server after their release.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::server::{
     LARGE, LONG, SOON, Server, all, busy, claim, claim_with, granted, keys_of, open, queue, run, until,
 };
 
-/// A client behind a proxy, with a session.
+/// Opens a client behind a proxy. The client has a session.
 async fn through(server: &Server) -> (Proxy, Client) {
     let proxy = Proxy::start(&server.0.address()).await.unwrap();
     let client = open(&server.through(proxy.address())).await;
@@ -22,7 +22,7 @@ async fn through(server: &Server) -> (Proxy, Client) {
     (proxy, client)
 }
 
-/// An attempt that hangs on its way; connections that are opened later work.
+/// Starts an attempt that the proxy holds back. Connections that are opened later work.
 async fn held_up(proxy: &Proxy, client: &Client, name: &str) -> Box<dyn Claim> {
     let held = proxy.count(Fault::Held(Way::ToServer));
     proxy.hold_open_ones(Way::ToServer);
@@ -33,7 +33,7 @@ async fn held_up(proxy: &Proxy, client: &Client, name: &str) -> Box<dyn Claim> {
     claim
 }
 
-/// Repeated as the core does: the first may go the way of the attempt.
+/// Releases as often as the core would: the proxy may hold the first release back, too.
 async fn release(claim: &mut Box<dyn Claim>) -> Release {
     loop {
         match claim.release().await {
@@ -43,13 +43,13 @@ async fn release(claim: &mut Box<dyn Claim>) -> Release {
     }
 }
 
-/// Rises with whatever asks to write, also if it is refused.
+/// Returns a number that rises with each write request, even a refused one.
 async fn raft_index(raw: &mut etcd_client::Client) -> u64 {
     raw.status().await.unwrap().raft_index()
 }
 
-/// What was held goes on, and reaches the server. Answers whether the server has carried it out: its caller has hung up
-/// behind it, so that not each is.
+/// Lets the held messages through. Returns whether the server has carried out the late attempt. It does not always: the
+/// client has closed the connection behind it.
 async fn delivered(proxy: &Proxy, raw: &mut etcd_client::Client) -> bool {
     let before = raft_index(raw).await;
     proxy.deliver_late(Way::ToServer).await;
@@ -69,7 +69,7 @@ pub(crate) fn a_late_attempt_finds_its_tombstone() -> Result<(), String> {
             assert_eq!(release(&mut late).await, Release::NotHeld);
             carried_out += u32::from(delivered(&proxy, &mut raw).await);
             let found = queue(&mut raw, &name).await;
-            assert!(found.is_empty(), "{name}: a ghost: {found:?}");
+            assert!(found.is_empty(), "{name}: the late attempt took a place: {found:?}");
         }
         println!("{carried_out} of 20 late attempts were carried out");
         if carried_out == 0 {
@@ -96,7 +96,7 @@ pub(crate) fn a_tombstone_lies_under_the_attempts_own_lease() -> Result<(), Stri
         assert_eq!(all(&mut raw, "a:lock~r/").await.len(), 1);
         delivered(&proxy, &mut raw).await;
         assert!(queue(&mut raw, "a").await.is_empty());
-        // A lease that has ended refuses by itself what is under it.
+        // If the lease has ended, the server itself refuses the attempt under it.
         let mut late = held_up(&proxy, &client, "b").await;
         raw.lease_revoke(lease).await.unwrap();
         assert_eq!(release(&mut late).await, Release::NotHeld);
@@ -119,7 +119,7 @@ pub(crate) fn a_slot_with_a_late_attempt_is_not_given_again() -> Result<(), Stri
         };
         let before = key(&mut raw).await;
         assert_eq!(key(&mut raw).await, before);
-        // Nobody has settled it: its runtime ended, perhaps.
+        // The attempt stays unsettled, as when its runtime has ended.
         drop(held_up(&proxy, &client, "a").await);
         let after = key(&mut raw).await;
         assert_ne!(after, before);
@@ -139,7 +139,7 @@ pub(crate) fn an_attempt_whose_answer_is_lost_is_undone() -> Result<(), String> 
         until("it was done", SOON, || async { queue(&mut raw.clone(), "a").await.len() == 1 }).await;
         match claim.release().await {
             Ok(answer) => assert!(matches!(answer, Release::Released { .. }), "{answer:?}"),
-            // Carried out though its answer was late, it has nothing to give up when it is repeated.
+            // The release was carried out but its answer came too late: when repeated, it has nothing to give up.
             Err(error) => {
                 assert!(error.is_transient(), "{error:?}");
                 release(&mut claim).await;
@@ -149,8 +149,8 @@ pub(crate) fn an_attempt_whose_answer_is_lost_is_undone() -> Result<(), String> 
     })
 }
 
-/// More came back than a client takes: that says nothing of what was done. Places of ours hold no such values; these are
-/// there so that one answer is too long.
+/// The answer is longer than the client accepts, which says nothing about what was done. Real places never have such
+/// large values; the test writes them to make one answer too long.
 pub(crate) fn an_attempt_whose_answer_cannot_be_read_is_undone() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -176,7 +176,7 @@ pub(crate) fn an_attempt_whose_answer_cannot_be_read_is_undone() -> Result<(), S
     })
 }
 
-/// As when a panic ends its life: no claim releases it, and the session has another lock to live for.
+/// As after a panic that ends the claim's life: no release comes, and another lock keeps the session alive.
 pub(crate) fn a_claim_that_was_cut_short_leaves_its_key_to_the_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -189,12 +189,16 @@ pub(crate) fn a_claim_that_was_cut_short_leaves_its_key_to_the_session() -> Resu
         assert!(busy(&mut waits).await.queued);
         drop((cut, waits));
         until("their keys are gone", SOON, || async { queue(&mut raw.clone(), "a").await.is_empty() }).await;
-        // One that may yet arrive finds a tombstone. Not each is carried out: its caller has hung up behind it.
+        // An attempt that may still arrive finds a tombstone. Not every one is carried out, because the client has
+        // closed the connection behind it.
         let mut landed = false;
         for n in 0..8 {
             let (name, buried) = (format!("c{n}"), format!("c{n}:lock~r/"));
             drop(held_up(&proxy, &client, &name).await);
-            until("it is buried", SOON, || async { all(&mut raw.clone(), &buried).await.len() == 1 }).await;
+            until("its tombstone is there", SOON, || async {
+                all(&mut raw.clone(), &buried).await.len() == 1
+            })
+            .await;
             landed = delivered(&proxy, &mut raw).await;
             assert!(queue(&mut raw, &name).await.is_empty());
             if landed {
@@ -208,7 +212,7 @@ pub(crate) fn a_claim_that_was_cut_short_leaves_its_key_to_the_session() -> Resu
     })
 }
 
-/// As when the driver panics in it: the core releases the claim all the same.
+/// As when the driver panics in the attempt: the core still releases the claim.
 pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -224,7 +228,7 @@ pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() 
         }
         release(&mut dropped).await;
         assert!(queue(&mut raw, "a").await.is_empty());
-        // One that has not arrived yet finds a tombstone.
+        // An attempt that has not arrived yet finds a tombstone.
         let held = proxy.count(Fault::Held(Way::ToServer));
         proxy.hold_open_ones(Way::ToServer);
         let mut dropped = claim(&client, "b", LONG);
@@ -235,6 +239,6 @@ pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() 
             () = there => {}
         }
         assert_eq!(release(&mut dropped).await, Release::NotHeld);
-        assert_eq!(all(&mut raw, "b:lock~r/").await.len(), 1, "it is buried");
+        assert_eq!(all(&mut raw, "b:lock~r/").await.len(), 1, "its tombstone is there");
     })
 }

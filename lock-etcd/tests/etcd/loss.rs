@@ -1,4 +1,4 @@
-//! Locks that go away under their holders.
+//! Locks that disappear while they are held.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use lock_etcd::etcd_client::PutOptions;
 
 use crate::server::{LONG, Server, busy, claim, granted, is_told, queue, run, told, wait_for, within};
 
-/// With heartbeats every twenty seconds, it is the watch that tells.
+/// Heartbeats come every twenty seconds, so only the watch can be this quick.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn a_deleted_key_is_told_at_once() -> Result<(), String> {
@@ -24,7 +24,7 @@ pub(crate) fn a_deleted_key_is_told_at_once() -> Result<(), String> {
     })
 }
 
-/// As a leader does that stood still.
+/// As a former leader may do that stood still.
 pub(crate) fn a_revoked_lease_is_told_at_once() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -60,7 +60,7 @@ pub(crate) fn who_waits_takes_a_new_place_when_its_own_has_gone() -> Result<(), 
     })
 }
 
-/// Its session lives, and another lock of it too; and a key that comes back is another one.
+/// The session lives, and so does another lock in it. A key that was deleted and written again is another place.
 pub(crate) fn a_proof_is_of_the_lock_and_not_of_the_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -73,7 +73,7 @@ pub(crate) fn a_proof_is_of_the_lock_and_not_of_the_session() -> Result<(), Stri
         let with_lease = PutOptions::new().with_lease(key.lease());
         raw.delete(key.key(), None).await.unwrap();
         raw.put(key.key(), key.value(), Some(with_lease)).await.unwrap();
-        // What was proven before may be told until there is a proof of later, and no longer.
+        // Until there is a later proof, an earlier one may be passed on, but for no longer than it is valid.
         let last = Instant::now() + ttl;
         let cause = loop {
             let asked = Instant::now();

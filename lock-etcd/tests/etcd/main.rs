@@ -1,4 +1,5 @@
-//! The rules that are particular to etcd, on real servers. What every backend promises is the conformance suite's.
+//! Rules that are specific to etcd, tested on real servers. The promises that all backends make are in the conformance
+//! suite.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -103,7 +104,7 @@ rules! {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Each has servers of its own, and some of them three.
+    // Each test has servers of its own, and some tests have three.
     arguments.test_threads.get_or_insert(3);
     libtest_mimic::run(&arguments, rules::on(&servers::Etcd, tests())).exit_code()
 }

@@ -1,4 +1,4 @@
-//! What a URL says of how a server is reached.
+//! What a URL says about reaching the server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Locks that are taken from their holders.
+//! Locks that are revoked.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(crate) fn a_revoked_key_is_on_a_lease_that_nobody_renews() -> Result<(), Str
         assert_ne!(after.lease(), before.lease());
         let terms = raw.lease_time_to_live(after.lease(), None).await.unwrap();
         assert!(terms.granted_ttl().unsigned_abs() >= ttl.as_secs());
-        assert_eq!(queue(&mut raw, "a").await.len(), 1, "until its end");
+        assert_eq!(queue(&mut raw, "a").await.len(), 1, "the key stays until its lease ends");
         until("it is free", left + Duration::from_secs(2), || async {
             let mut raw = raw.clone();
             queue(&mut raw, "a").await.is_empty()
@@ -60,9 +60,9 @@ pub(crate) fn a_release_ends_what_was_revoked_and_no_other_key() -> Result<(), S
             let release = holder.release().await.unwrap();
             assert!(matches!(release, Release::Released { .. }), "revoked {times} times: {release:?}");
             assert!(queue(&mut raw, "a").await.is_empty());
-            assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "once");
+            assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "a release frees it once");
         }
-        // What is made anew under the same key was never this owner's.
+        // A key that is deleted and written again does not belong to this owner.
         let mut holder = claim(&client, "a", LONG);
         granted(&mut holder).await;
         let key = queue(&mut raw, "a").await[0].key().to_vec();
@@ -73,7 +73,7 @@ pub(crate) fn a_release_ends_what_was_revoked_and_no_other_key() -> Result<(), S
     })
 }
 
-/// Its heartbeats come every twenty seconds: it is told by a watch.
+/// Heartbeats come every twenty seconds, so the holder is told by a watch.
 pub(crate) fn a_holder_is_told_that_it_was_revoked() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -90,7 +90,7 @@ pub(crate) fn a_holder_is_told_that_it_was_revoked() -> Result<(), String> {
     })
 }
 
-/// A move puts keys onto a fresh lease only where they are as they were last seen.
+/// A move puts a key onto a fresh lease only if the key is unchanged since it was last seen.
 pub(crate) fn what_was_revoked_is_not_moved_back() -> Result<(), String> {
     use crate::cluster::{Cluster, leader_moves};
 

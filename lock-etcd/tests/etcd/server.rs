@@ -1,4 +1,4 @@
-//! What the tests work with: servers, claims, and etcd-client itself.
+//! What the tests use: servers, claims, and an etcd-client of their own.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,15 @@ use lock_core::driver::{Attempt, Claim, Grant, Renewal, Waits};
 use lock_core::{Client, Name, Options};
 use lock_etcd::etcd_client::{self, GetOptions, KeyValue};
 
-/// How long the calls of a claim may take, unless the test says otherwise.
+/// The patience of a claim's calls, unless a test says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const LONG: Duration = Duration::from_secs(60);
-/// Until when comes what nobody has promised for sooner.
+/// A time limit for events without a promised time.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
-/// Of a value that a server takes; three are more than a client takes in one answer (4 MiB).
+/// The size of a value that a server accepts. Three such values are more than a client accepts in one answer (4 MiB).
 pub(crate) const LARGE: usize = 1_400_000;
 
-/// A server of the test's own.
+/// A server for one test.
 pub(crate) struct Server(pub(crate) Owned);
 
 impl Server {
@@ -42,12 +42,13 @@ impl Server {
         raw(&self.0.address()).await
     }
 
-    /// The server's URL, with another address.
+    /// Returns the server's URL with another address.
     pub(crate) fn through(&self, address: impl std::fmt::Display) -> String {
         self.0.url().replace(&self.0.address(), &address.to_string())
     }
 
-    /// A number of the server's own statistics, summed over all lines that begin like this and hold that.
+    /// Returns a number of the server's own statistics: the sum over all lines that begin with `name` and contain
+    /// `with`.
     pub(crate) async fn metric(&self, name: &str, with: &str) -> u64 {
         metric(&self.0.address(), name, with).await
     }
@@ -64,7 +65,7 @@ pub(crate) async fn metric(address: &str, name: &str, with: &str) -> u64 {
     let answer = String::from_utf8_lossy(&answer);
     let lines = answer.lines().filter(|line| line.starts_with(name) && line.contains(with));
     let numbers: Vec<f64> = lines.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
-    assert!(!numbers.is_empty(), "the server tells no {name} of {with}");
+    assert!(!numbers.is_empty(), "the server's statistics have no {name} with {with}");
     numbers.iter().sum::<f64>() as u64
 }
 
@@ -80,18 +81,18 @@ pub(crate) fn name(name: &str) -> Name {
     Name::new(name).unwrap()
 }
 
-/// The keys of a name's queue, the oldest first.
+/// Returns the keys of a name's queue, the oldest first.
 pub(crate) async fn queue(raw: &mut etcd_client::Client, name: &str) -> Vec<KeyValue> {
     all(raw, &format!("{name}/")).await
 }
 
-/// All keys that begin like this, the oldest first.
+/// Returns all keys that begin with `start`, the oldest first.
 pub(crate) async fn all(raw: &mut etcd_client::Client, start: &str) -> Vec<KeyValue> {
     let options = || Some(GetOptions::new().with_prefix());
     let mut found = loop {
         match raw.get(start, options()).await {
             Ok(mut answer) => break answer.take_kvs(),
-            // A read that waits for the leader is refused when there is another.
+            // A read that waits for the leader is refused when the leader changes.
             Err(error) => assert!(is_about_leaders(&error), "{error}"),
         }
     };
@@ -99,7 +100,7 @@ pub(crate) async fn all(raw: &mut etcd_client::Client, start: &str) -> Vec<KeyVa
     found
 }
 
-/// All keys that begin like this, without what they hold.
+/// Returns all keys that begin with `start`, without their values.
 pub(crate) async fn keys_of(raw: &mut etcd_client::Client, start: &[u8]) -> Vec<String> {
     let options = GetOptions::new().with_prefix().with_keys_only();
     let found = raw.get(start, Some(options)).await.unwrap();
@@ -139,7 +140,7 @@ pub(crate) async fn wait_for(claim: &mut Box<dyn Claim>) -> Grant {
     }
 }
 
-/// What has become of its lock, which is told in time.
+/// Returns why the lock was lost. Fails if the claim is not told within `limit`.
 pub(crate) async fn is_told(claim: &mut Box<dyn Claim>, limit: Duration) -> lock_core::Cause {
     let asked = Instant::now();
     let cause =
@@ -148,7 +149,7 @@ pub(crate) async fn is_told(claim: &mut Box<dyn Claim>, limit: Duration) -> lock
     cause
 }
 
-/// Waits for the claim to be woken, and asks what has become of its lock.
+/// Waits until the claim is woken and its lock is lost. Returns why, or `None` after `limit`.
 pub(crate) async fn told(claim: &mut Box<dyn Claim>, limit: Duration) -> Option<lock_core::Cause> {
     let end = Instant::now() + limit;
     while let Some(left) = end.checked_duration_since(Instant::now()) {

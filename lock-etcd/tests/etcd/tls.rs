@@ -8,7 +8,7 @@ use lock_core::{ErrorKind, Options};
 
 use crate::server::{LONG, PATIENCE, Server, claim, granted, open, run};
 
-/// Writes a root, and certificates of it with their keys for the server and for a client, into the folder.
+/// Writes into the folder a root certificate, and certificates with keys for the server and for a client.
 fn write_certificates(folder: &Path) {
     let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
     let root = Root::new("a root");

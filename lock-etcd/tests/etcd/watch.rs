@@ -26,7 +26,7 @@ async fn listens(claim: &mut Box<dyn Claim>) {
     assert!(busy(claim).await.queued);
 }
 
-/// From a revision that is past, a watch is told 90 ms late: and every revision is past while others write.
+/// A watch from a past revision is told 90 ms late, and while other clients write, every revision is in the past.
 pub(crate) fn a_hand_over_is_quick_while_others_write() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -52,7 +52,7 @@ pub(crate) fn a_hand_over_is_quick_while_others_write() -> Result<(), String> {
             });
             tokio::time::sleep(Duration::from_millis(5)).await;
             holder.release().await.unwrap();
-            // What is slow comes behind the write.
+            // Counts from here: the slow part comes after the write.
             let released = Instant::now();
             let (at, mut waiter) = waiting.await.unwrap();
             took.push(at.saturating_duration_since(released));
@@ -75,7 +75,7 @@ pub(crate) fn each_waiter_has_two_watches_and_leaves_none() -> Result<(), String
         until("the holder watches its key", SOON, || async { watchers(&server).await == 1 }).await;
         listens(&mut waiter).await;
         until("the waiter watches twice", SOON, || async { watchers(&server).await == 3 }).await;
-        // On a stream that is open already, too.
+        // The same holds on a stream that is open already.
         let mut another = claim(&other, "a", LONG);
         listens(&mut another).await;
         until("each of them", SOON, || async { watchers(&server).await == 5 }).await;
@@ -85,7 +85,7 @@ pub(crate) fn each_waiter_has_two_watches_and_leaves_none() -> Result<(), String
         granted(&mut waiter).await;
         until("it watches its own now", SOON, || async { watchers(&server).await == 1 }).await;
         waiter.release().await.unwrap();
-        until("nobody watches", SOON, || async { watchers(&server).await == 0 }).await;
+        until("no watch is left", SOON, || async { watchers(&server).await == 0 }).await;
     })
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn only_the_next_in_the_queue_is_woken() -> Result<(), String> {
         for claim in &mut claims[2..] {
             is_silent(claim).await;
         }
-        // One that gives up in the middle wakes who stood behind it, who then watches another.
+        // A waiter that gives up wakes the waiter behind it, which then watches another key.
         claims[3].release().await.unwrap();
         within("it is woken", Duration::from_secs(5), claims[4].changed()).await;
         assert!(busy(&mut claims[4]).await.queued);
@@ -120,7 +120,7 @@ pub(crate) fn only_the_next_in_the_queue_is_woken() -> Result<(), String> {
     })
 }
 
-/// As a session does whose heartbeats went to a leader that is none any more.
+/// As a session does after its heartbeats went to a former leader.
 pub(crate) fn a_move_is_nobody_elses_business() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -143,7 +143,7 @@ async fn is_silent(claim: &mut Box<dyn Claim>) {
     assert!(woken.is_err(), "nothing has changed for it");
 }
 
-/// What an own key's watch would begin with is compacted before it is made.
+/// The revision from which an own key is watched is compacted before the watch is made.
 pub(crate) fn a_compaction_costs_no_wake_up() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -160,10 +160,10 @@ pub(crate) fn a_compaction_costs_no_wake_up() -> Result<(), String> {
     })
 }
 
-/// A holder whose watch the server could not begin where its key was made, and who was woken for that: nobody knows what
-/// has happened since.
+/// Returns a holder whose watch could not begin at the revision of its key, because that was compacted. The holder was
+/// woken for that reason: what happened since is unknown.
 async fn compacted(server: &Server, client: &Client, raw: &mut etcd_client::Client) -> Box<dyn Claim> {
-    // The session's first proof may wake as well. It is the second transaction.
+    // Waits for the session's first proof, which may also wake the holder. It is the second transaction.
     let mut first = claim(client, "first", LONG);
     granted(&mut first).await;
     until("the session is proven", SOON, || async { transactions(server).await == 2 }).await;
@@ -171,7 +171,7 @@ async fn compacted(server: &Server, client: &Client, raw: &mut etcd_client::Clie
         let mut holder = claim(client, "a", LONG);
         granted(&mut holder).await;
         compact(raw).await;
-        // If the watch was there sooner, there is nothing to be told.
+        // If the watch was made before the compaction, the holder is not woken.
         if tokio::time::timeout(Duration::from_secs(1), holder.changed()).await.is_ok() {
             assert!(matches!(holder.renew(LONG).await.unwrap(), Renewal::Held { .. }));
             return holder;
@@ -181,7 +181,7 @@ async fn compacted(server: &Server, client: &Client, raw: &mut etcd_client::Clie
     void("each of 20 watches was there before its beginning was compacted");
 }
 
-/// Leaves the server with nothing but its newest revision, which is two later than it was.
+/// Compacts the server's history to its newest revision, after two more writes.
 async fn compact(raw: &mut etcd_client::Client) {
     raw.put("noise", "x", None).await.unwrap();
     let revision = raw.put("noise", "y", None).await.unwrap().header().unwrap().revision();
@@ -203,10 +203,10 @@ pub(crate) fn a_connection_that_breaks_costs_no_wake_up() -> Result<(), String> 
             });
             tokio::time::sleep(Duration::from_millis(100)).await;
             proxy.cut(Cut::Reset);
-            // Before there is another one, while it is made, and when it is there.
+            // The pause varies: before there is a new connection, while it is made, and after.
             tokio::time::sleep(Duration::from_millis(10 * n)).await;
             holder.release().await.unwrap();
-            // Sooner than the core looks by itself.
+            // Within less time than the core takes to look by itself.
             let guard = within("it has it", Duration::from_secs(2), waiting).await.unwrap();
             released(guard.unwrap()).await;
         }

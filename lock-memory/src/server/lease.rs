@@ -1,6 +1,6 @@
-//! Compare-and-set with a lease per lock: the shape of Redis, SQL rows and MongoDB.
+//! Compare-and-set with a lease per lock, as in Redis, SQL rows and MongoDB.
 //!
-//! While a client waits there is nothing of it here but, perhaps, the wish to be told of a release.
+//! While a client waits, the server knows nothing of it except, perhaps, that it listens for a release.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -15,31 +15,33 @@ mod messages;
 
 pub use messages::{Answer, Request, Told};
 
-/// How far the clock must stand beyond a token before that token may be forgotten: how far back the clock may fall
-/// without a token falling too.
+/// How far the clock must be beyond a token before the server may forget the token. It is also how far the clock may
+/// fall back without a token falling too.
 pub const TOKEN_MEMORY: Duration = Duration::from_secs(3600);
-/// How many old names each grant looks at. It adds one at most, so two keep the memory within twice what is needed.
+/// How many old names each grant looks at. A grant adds at most one name, so two looks keep the memory within twice
+/// what is needed.
 const LOOKED_AT: usize = 2;
 
-/// The server: every lock that is held, listened to, or whose token may not be forgotten yet.
+/// The server: every lock that is held, that a client listens to, or whose token may not be forgotten yet.
 #[derive(Debug, Default)]
 pub struct LeaseServer {
     locks: HashMap<Key, Lock>,
-    /// Clients that want to hear of revokes. Ordered, as all that is told.
+    /// Clients that asked to be told of revokes. Ordered, like everything that is told, so that one seed makes one
+    /// simulation.
     watchers: BTreeSet<ClientId>,
-    /// The key of every lock once, to be looked at in turn.
+    /// The key of every lock once, in the order in which they are looked at.
     round: VecDeque<Key>,
     writes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Lock {
-    /// The last one that was handed out; zero before the first.
+    /// The last token that was granted; zero before the first.
     token: u64,
     holder: Option<Holder>,
-    /// The last owner that the lock was taken from, and the deadline of the attempt that had got it.
+    /// The last owner from which the lock was revoked, and the deadline of the attempt that had got it.
     revoked: Option<(Owner, ServerTime)>,
-    /// With the serial of each client's last wish. Ordered, so that one seed makes one simulation.
+    /// With the serial of each client's last `Listen`. Ordered, so that one seed makes one simulation.
     listeners: BTreeMap<ClientId, u64>,
 }
 
@@ -49,9 +51,9 @@ struct Holder {
     label: Label,
     since: ServerTime,
     ends: ServerTime,
-    /// Of the last attempt that was granted. Each attempt of an owner has a later one.
+    /// The deadline of the last attempt that was granted. Each attempt of an owner has a later one.
     deadline: ServerTime,
-    /// Who held the lock before it was revoked, and may give it back before its time.
+    /// The owner from which the lock was revoked. It may release the lock before its deadline.
     stands_for: Option<Owner>,
 }
 
@@ -95,7 +97,7 @@ impl Server for LeaseServer {
         }
     }
 
-    /// Nobody is told when a lease ends by itself: a waiter knows the time from its failed attempt.
+    /// Tells no client when a lease ends by itself: a waiter knows the time from its failed attempt.
     fn expire(&mut self, _now: ServerTime) -> Vec<(ClientId, Told)> {
         Vec::new()
     }
@@ -115,7 +117,7 @@ impl Server for LeaseServer {
         self.writes
     }
 
-    /// Holders, and clients that listen.
+    /// Counts holders, and clients that listen.
     fn kept(&self, now: ServerTime) -> u64 {
         let kept = |lock: &Lock| usize::from(lock.held(now).is_some()) + lock.listeners.len();
         self.locks.values().map(kept).sum::<usize>() as u64
@@ -127,7 +129,7 @@ impl Server for LeaseServer {
 }
 
 impl LeaseServer {
-    /// How many names it remembers.
+    /// Returns how many names the server remembers.
     pub fn names(&self) -> usize {
         self.locks.len()
     }
@@ -141,13 +143,13 @@ impl LeaseServer {
             .revoked
             .is_some_and(|(owner, deadline)| owner == attempt.owner && attempt.deadline <= deadline)
         {
-            // The very attempt that had got the lock, once more: it must not undo the revoke.
+            // The same attempt that had got the lock arrives once more. It must not undo the revoke.
             return Answer::Refused;
         }
         match lock.held_mut(now) {
             Some(holder) if holder.owner != attempt.owner => Answer::Busy { left: holder.ends.since(now) },
             Some(holder) => {
-                // Asked before: the same grant, and never less than it had.
+                // The owner has asked before: the same grant, and never less time than it had.
                 let prolonged = holder.keep_until(attempt.ends);
                 holder.deadline = holder.deadline.max(attempt.deadline);
                 let left = holder.ends.since(now);
@@ -191,7 +193,7 @@ impl LeaseServer {
         };
         lock.holder = None;
         self.writes += 1;
-        // The client itself may listen too: it knows who waits in its own process.
+        // The releasing client itself may listen, too, but it knows the waiters of its own process.
         let others = lock.listeners.keys().any(|client| *client != from);
         Handled { answer: Answer::Released { others }, pushes: lock.wake(key) }
     }
@@ -212,7 +214,7 @@ impl LeaseServer {
         };
         let (ends, owner, deadline) = (held.ends, held.owner, held.deadline);
         let stands_for = match held.stands_for {
-            // Revoked once more: it is the one that held it who may believe in it, and is to be told.
+            // Revoked once more: the first holder is the one that may still rely on the lock and has to be told.
             Some(first) => first,
             None => {
                 lock.revoked = Some((owner, deadline));
@@ -225,7 +227,7 @@ impl LeaseServer {
         let revoked = match when {
             When::HoldersDeadline => {
                 let (deadline, stands_for) = (now, Some(stands_for));
-                // Its attempt is over: it was this request.
+                // The attempt is over: it was this request.
                 lock.holder = Some(Holder { owner: by, label, since: now, ends, deadline, stands_for });
                 Revoked::FreeIn(ends.since(now))
             }
@@ -238,7 +240,7 @@ impl LeaseServer {
         Handled { answer: Answer::Revoked(revoked), pushes }
     }
 
-    /// The lease ends.
+    /// Ends the lease.
     fn end(&mut self, now: ServerTime, key: &Key) -> Handled<Self> {
         let Some(lock) = self.locks.get_mut(key).filter(|lock| lock.held(now).is_some()) else {
             return Handled::quietly(Answer::NotHeld);
@@ -267,7 +269,7 @@ impl LeaseServer {
         })
     }
 
-    /// Looks at a few names in turn and forgets those that have nothing left to tell.
+    /// Looks at a few names in turn, and forgets those of which nothing has to be kept.
     fn forget(&mut self, now: ServerTime) {
         for _ in 0..LOOKED_AT.min(self.round.len()) {
             let Some(key) = self.round.pop_front() else { return };
@@ -281,7 +283,7 @@ impl LeaseServer {
 }
 
 impl Lock {
-    /// The holder, if its lease has not ended.
+    /// Returns the holder, if its lease has not ended.
     fn held(&self, now: ServerTime) -> Option<&Holder> {
         self.holder.as_ref().filter(|holder| holder.ends > now)
     }
@@ -290,7 +292,7 @@ impl Lock {
         self.holder.as_mut().filter(|holder| holder.ends > now)
     }
 
-    /// Whether it can be forgotten: the next token comes from the clock, and is higher.
+    /// Returns whether the lock can be forgotten: the next token then comes from the clock, and is higher.
     fn is_over(&self, now: ServerTime) -> bool {
         let forgettable = ServerTime::from_micros(self.token) + TOKEN_MEMORY;
         self.held(now).is_none() && self.listeners.is_empty() && now >= forgettable
@@ -302,12 +304,13 @@ impl Lock {
 }
 
 impl Holder {
-    /// Whether a release of this owner's ends it: it is its own, or stands in its place since it was revoked.
+    /// Returns whether a release of `owner` ends this hold: it is this owner's, or it has replaced this owner's since a
+    /// revoke.
     fn is_given_up_by(&self, owner: Owner) -> bool {
         self.owner == owner || self.stands_for == Some(owner)
     }
 
-    /// Moves the end of the lease to `ends`, but never forward in time. Whether it moved.
+    /// Moves the end of the lease to `ends`, but never to an earlier time. Returns whether it moved.
     fn keep_until(&mut self, ends: ServerTime) -> bool {
         let later = ends > self.ends;
         self.ends = self.ends.max(ends);

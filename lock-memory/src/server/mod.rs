@@ -1,5 +1,5 @@
-//! The servers: pure functions of their state, the time and a request. No clock, no randomness, no I/O in here, so
-//! that a simulation can delay, lose and double the messages around them, and set their clocks.
+//! The servers: pure functions of their state, the time and a request. There is no clock, no randomness and no I/O in
+//! here, so that a simulation can delay, lose and double the messages and set the servers' clocks.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ pub mod queue;
 /// A lock's key: the client's prefix and the lock's name.
 pub type Key = Arc<str>;
 
-/// Which client sent a message: what a connection is to a real server.
+/// The client that sent a message. It stands for what is a connection on a real server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// What a server does, and nothing else.
+/// What every server does.
 pub trait Server: Debug + Send + 'static {
     /// What it can be asked. A request may arrive late, twice, or never.
     type Request: Clone + Debug + Send + 'static;
@@ -30,32 +30,32 @@ pub trait Server: Debug + Send + 'static {
     /// Handles one request of `from` at the time `now`.
     fn handle(&mut self, now: ServerTime, from: ClientId, request: Self::Request) -> Handled<Self>;
 
-    /// Ends what has run out by `now`. Every request does this first, for what it concerns; only who is to be *told*
-    /// of an end needs somebody to call this.
+    /// Ends what has run out by `now`, and returns what clients are to be told. Every request does this first, for what
+    /// it concerns: the call is only needed to *tell* clients of an end.
     fn expire(&mut self, now: ServerTime) -> Vec<(ClientId, Self::Push)>;
 
-    /// When to call [`expire`](Self::expire) next. May be early.
+    /// Returns when to call [`expire`](Self::expire) next. May be too early.
     fn next_expiry(&self) -> Option<ServerTime>;
 
-    /// The connection of `client` is gone, and with it what belonged to the connection.
+    /// Removes the connection of `client`, and what belonged to that connection.
     fn hang_up(&mut self, client: ClientId);
 
-    /// How often requests have changed who holds, waits, or is refused, since the server began.
+    /// Returns how often requests have changed who holds, waits, or is refused, since the server began.
     fn writes(&self) -> u64;
 
-    /// How many things locks have left here at the time `now`, but for tokens.
+    /// Returns how many things locks have left on the server at the time `now`, without tokens.
     fn kept(&self, now: ServerTime) -> u64;
 
-    /// How many names it remembers for their tokens.
+    /// Returns how many names the server remembers for their tokens.
     fn tokens(&self) -> u64;
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub struct Handled<S: Server + ?Sized> {
-    /// For the client that asked.
+    /// The answer, for the client that asked.
     pub answer: S::Answer,
-    /// For whom it concerns.
+    /// Messages, each for a client that it concerns.
     pub pushes: Vec<(ClientId, S::Push)>,
 }
 
@@ -65,12 +65,12 @@ impl<S: Server + ?Sized> Handled<S> {
     }
 }
 
-/// An owner as `inspect` shows it and `revoke` takes it: 32 hex digits.
+/// Returns an owner as `inspect` shows it and `revoke` takes it: 32 hex digits.
 pub(crate) fn shown(owner: Owner) -> OwnerBytes {
     OwnerBytes::new(owner.to_string().into_bytes())
 }
 
-/// A token, of which no server here makes a zero.
+/// Returns a token. No server here makes a zero.
 pub(crate) fn token(number: u64) -> FencingToken {
     FencingToken::new(number).expect("tokens begin at one")
 }

@@ -1,6 +1,6 @@
-//! A queue per lock, and sessions that keep the places in it: the shape of etcd and ZooKeeper.
+//! A queue per lock, and sessions that keep the places in it, as in etcd and ZooKeeper.
 //!
-//! The first place holds the lock. A session keeps all that its client has; nothing of a session that ends remains.
+//! The first place holds the lock. A session keeps everything that its client has. When it ends, nothing of it remains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,17 +17,17 @@ mod places;
 pub use messages::{Answer, Claimed, Moved, Request, SessionId, Standing};
 use places::{Keeper, Place, Queues};
 
-/// The server: sessions, and the queues of the locks that somebody holds.
+/// The server: sessions, and the queues of the locks that are held.
 #[derive(Debug)]
 pub struct QueueServer {
-    /// Of the last place that was taken, or session that was opened: it numbers both.
+    /// The number of the last place that was taken, or session that was opened: one sequence numbers both.
     revision: u64,
     queues: Queues,
     /// Ordered, so that one seed makes one simulation.
     sessions: BTreeMap<SessionId, Session>,
-    /// Places of holders that were revoked, and when they end.
+    /// Places that stand for a revoked holder, and when they end.
     condemned: BTreeSet<(ServerTime, Claimed)>,
-    /// No session and nothing condemned ends before.
+    /// No session and no condemned place ends before this.
     next_expiry: Option<ServerTime>,
     writes: u64,
 }
@@ -41,16 +41,16 @@ struct Session {
     tombstones: BTreeMap<Claimed, Tombstone>,
 }
 
-/// What remains of an owner that is to get nothing any more.
+/// What remains of an owner whose attempts are to be refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tombstone {
     /// Attempts up to this one are refused.
     serial: u64,
-    /// The lock was taken from it.
+    /// The lock was revoked from this owner.
     revoked: bool,
 }
 
-/// What is to be pushed, and to whom.
+/// What is to be pushed, and to which client.
 type Pushes = Vec<(ClientId, Moved)>;
 
 impl Server for QueueServer {
@@ -93,7 +93,7 @@ impl Server for QueueServer {
         Handled { answer, pushes }
     }
 
-    /// Tells those who stood behind what ends, and those whose it was.
+    /// Tells the owners right behind what ends, and the owners of what ends.
     fn expire(&mut self, now: ServerTime) -> Pushes {
         let mut pushes = Vec::new();
         if self.next_expiry.is_none_or(|at| at > now) {
@@ -117,28 +117,28 @@ impl Server for QueueServer {
         self.next_expiry
     }
 
-    /// Sessions outlive connections: that is what they are for.
+    /// Does nothing: a session does not depend on a connection.
     fn hang_up(&mut self, _client: ClientId) {}
 
     fn writes(&self) -> u64 {
         self.writes
     }
 
-    /// Places, and tombstones. A session is its client's, not a lock's.
+    /// Counts places and tombstones. A session is its client's, not a lock's.
     fn kept(&self, _now: ServerTime) -> u64 {
         let tombstones = self.sessions.values().map(|session| session.tombstones.len());
         (self.queues.places() + tombstones.sum::<usize>()) as u64
     }
 
-    /// One number counts for all names.
+    /// None: one number counts for all names.
     fn tokens(&self) -> u64 {
         0
     }
 }
 
 impl QueueServer {
-    /// A server that begins at this time. Its tokens begin above it: where a process follows another one, so do they,
-    /// unless the clock was set back in between.
+    /// Creates a server that begins at this time. Its tokens begin above it. So the tokens of a later process are
+    /// higher than those of an earlier one, unless the clock was set back in between.
     pub fn new(began: ServerTime) -> QueueServer {
         QueueServer {
             revision: began.as_micros(),
@@ -188,7 +188,7 @@ impl QueueServer {
         if session.tombstones.get(&claimed).is_some_and(|tombstone| place.serial <= tombstone.serial) {
             return Answer::Refused;
         }
-        // It wants the lock anew: its release means that.
+        // The owner asks for the lock anew. From now on its release is for the new place.
         self.queues.disinherit(&claimed);
         match self.queues.ask_again(&claimed, place.serial) {
             Some(Standing::Holds(token)) => return Answer::Granted(token),
@@ -199,7 +199,7 @@ impl QueueServer {
         if !free && waits == Waits::No {
             return Answer::Busy { queued: false };
         }
-        // What was revoked was the place before.
+        // The revoke was of the previous place.
         if let Some(tombstone) = session.tombstones.get_mut(&claimed) {
             tombstone.revoked = false;
         }
@@ -211,7 +211,7 @@ impl QueueServer {
         if free { Answer::Granted(token) } else { Answer::Busy { queued: true } }
     }
 
-    /// Leaves a tombstone where attempts may still arrive.
+    /// Leaves a tombstone in the session, because attempts may still arrive: it refuses them.
     fn bury(&mut self, claimed: Claimed, serial: u64, session: Option<SessionId>) {
         if let Some(session) = session.and_then(|id| self.sessions.get_mut(&id)) {
             session.tombstones.entry(claimed).or_default().raise(serial);
@@ -271,7 +271,7 @@ impl QueueServer {
         Answer::Revoked(Revoked::FreeIn(ends.since(now)))
     }
 
-    /// The lease of the lock's holder ends: in this family, its session.
+    /// Ends the lease of the lock's holder: in this family, its session.
     fn end_holder(&mut self, key: &Key, pushes: &mut Pushes) -> Answer {
         match self.queues.first(key).map(Place::kept) {
             None => return Answer::NotHeld,
@@ -281,14 +281,15 @@ impl QueueServer {
         Answer::Done
     }
 
-    /// Removes what is left of a lock that was revoked.
+    /// Removes the place that stands for a revoked holder.
     fn remove_heir(&mut self, heir: Owner, key: &Key, pushes: &mut Pushes) -> bool {
         let claimed = (heir, key.clone());
         self.condemned.retain(|(_, condemned)| *condemned != claimed);
         self.remove(&claimed, pushes)
     }
 
-    /// Removes a place, if there is one, and tells whoever stood right behind it.
+    /// Removes a place, if there is one, and tells the owner of the place right behind it. Returns whether there was
+    /// one.
     fn remove(&mut self, claimed: &Claimed, pushes: &mut Pushes) -> bool {
         let Some((removed, behind)) = self.queues.remove(claimed) else { return false };
         if let Keeper::Session(id) = removed.kept_by
@@ -305,7 +306,7 @@ impl QueueServer {
         true
     }
 
-    // ---- all of them ------------------------------------------------------------------------------------------------
+    // ---- sessions and places ----------------------------------------------------------------------------------------
 
     fn next_revision(&mut self) -> u64 {
         self.revision += 1;
@@ -319,7 +320,7 @@ impl QueueServer {
     fn ends(&self, kept_by: Keeper) -> ServerTime {
         match kept_by {
             Keeper::Time(ends) => ends,
-            // A session takes its places with it.
+            // A session that is gone has no places any more.
             Keeper::Session(id) => {
                 self.sessions.get(&id).map_or(ServerTime::from_micros(0), |session| session.ends)
             }

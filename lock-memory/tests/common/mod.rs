@@ -1,4 +1,4 @@
-//! Words that the tests of both servers use.
+//! Helpers of the tests of both servers.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ pub(crate) const NOW: ServerTime = ServerTime::from_micros(1_700_000_000_000_000
 pub(crate) const A: ClientId = ClientId(1);
 pub(crate) const B: ClientId = ClientId(2);
 
-/// The n-th owner.
+/// Returns the n-th owner.
 pub(crate) fn owner(n: u64) -> Owner {
     Owner::mint(&Random::new(Fixed(n)))
 }
 
-/// As `Inspect` shows it.
+/// Returns the n-th owner as `Inspect` shows it.
 pub(crate) fn shown(n: u64) -> OwnerBytes {
     OwnerBytes::new(owner(n).to_string().into_bytes())
 }

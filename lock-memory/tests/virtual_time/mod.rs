@@ -1,11 +1,11 @@
-//! A clock that passes when nobody has anything else to do, however busy the machine is.
+//! A clock that advances only when no task has anything else to do, however busy the machine is.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use lock_core::{Clock, Instant, Time, Timer};
 
-/// Of tokio's paused clock. Any two of these tell the same time.
+/// Reads tokio's paused clock. All clocks of this type show the same time.
 #[derive(Debug)]
 struct Virtual;
 

@@ -1,4 +1,4 @@
-//! What the suite does with MongoDB: with a replica set of one, and with a standalone server.
+//! MongoDB as the conformance suite's backend: a replica set of one member, and a standalone server.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use tokio::runtime;
 pub(crate) struct MongoDb {
     pub(crate) product: &'static dyn Product,
     pub(crate) kind: &'static str,
-    /// Further environment in which this program, started once more, tests the same server.
+    /// Further environment variables with which this program, started once more, tests the same server.
     pub(crate) environment: &'static [(&'static str, &'static str)],
 }
 
@@ -36,8 +36,8 @@ impl Backend for MongoDb {
         self.environment.iter().map(|&(name, value)| (name, value.to_owned())).collect()
     }
 
-    /// A request is more than a thousand bytes. A network that brings one in a millisecond, or in two, has five thirds of
-    /// this for it; with 900 ms it is too late.
+    /// A request has more than a thousand bytes. A network that takes one or two milliseconds for each byte has five
+    /// thirds of this ttl for a request. With 900 ms, the request would be too late.
     fn ttl(&self) -> Duration {
         Duration::from_millis(1200)
     }
@@ -51,7 +51,7 @@ impl Backend for MongoDb {
         Ok(if address.contains(':') { address.to_owned() } else { format!("{address}:27017") })
     }
 
-    /// Of that server alone, whatever it says of where its set is.
+    /// Connects to that server alone, whatever addresses it reports for its set.
     async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client> {
         let (before, _, after) = split(url);
         lock_mongo::connect_with(&format!("{before}{address}{after}"), options).await
@@ -74,7 +74,7 @@ impl Backend for MongoDb {
         assert_eq!(forgot.modified_count, 1, "{name} was held");
     }
 
-    /// What clients send, as the server counts commands; what the storage engine has written to the collection.
+    /// Returns the server's count of the clients' commands, and the storage engine's count of writes to the collection.
     async fn counters(&self, url: &str) -> Counters {
         let status = admin(url, doc! { "serverStatus": 1 }).await;
         let calls = |command: &str| number(&status, &["metrics", "commands", command, "total"]);
@@ -82,7 +82,7 @@ impl Backend for MongoDb {
         let mut stats = locks(url).await.aggregate(stages).await.expect("statistics");
         assert!(
             stats.advance().await.expect("an answer"),
-            "a lock was granted before: there is a collection"
+            "a lock was granted before, so the collection exists"
         );
         let stats = stats.deserialize_current().expect("a document");
         let written = |what: &str| number(&stats, &["storageStats", "wiredTiger", "cursor", what]);
@@ -90,7 +90,7 @@ impl Backend for MongoDb {
         Counters { requests: ["findAndModify", "find", "update"].map(calls).iter().sum(), writes }
     }
 
-    /// Locks that are held or wait to be forgotten at once: what is left of the others is their token.
+    /// Counts documents of held locks, and those that refused attempts have left. The others only keep a token.
     async fn residue(&self, url: &str) -> u64 {
         let left = doc! { "$or": [{ "owner": { "$exists": true } }, { "token": { "$exists": false } }] };
         locks(url).await.count_documents(left).await.expect("a count")
@@ -100,7 +100,7 @@ impl Backend for MongoDb {
         locks(url).await.count_documents(doc! {}).await.expect("a count")
     }
 
-    /// Dates documents of free locks back: their tokens, and with them when they may go.
+    /// Ages the documents of free locks by `by`: their tokens, and the times when they may be deleted.
     async fn age(&self, url: &str, by: Duration) {
         let millis = i64::try_from(by.as_millis()).expect("not that old");
         let older = doc! {
@@ -111,7 +111,7 @@ impl Backend for MongoDb {
         locks(url).await.update_many(free, vec![doc! { "$set": older }]).await.expect("an update");
     }
 
-    /// Ends whatever runs, change streams among them, and cuts the connection of whoever asks next.
+    /// Ends all running operations, change streams included, and cuts the connection of the next `findAndModify`.
     async fn interrupt(&self, url: &str) {
         admin(url, doc! { "killAllSessions": [] }).await;
         let next = doc! { "failCommands": ["findAndModify"], "closeConnection": true };
@@ -119,11 +119,12 @@ impl Backend for MongoDb {
     }
 }
 
-/// One for each case and server, by the case's runtime. None is dropped while its runtime ends: the driver panics then.
+/// Returns one client for each case (by its runtime) and server. No client is dropped while its runtime ends: the
+/// `mongodb` crate would panic.
 async fn client(url: &str) -> mongodb::Client {
     type Clients = Mutex<HashMap<(runtime::Id, String), mongodb::Client>>;
     static CLIENTS: OnceLock<Clients> = OnceLock::new();
-    let clients = || CLIENTS.get_or_init(Clients::default).lock().expect("nobody panics under this lock");
+    let clients = || CLIENTS.get_or_init(Clients::default).lock().expect("nothing panics under this lock");
     let of = (runtime::Handle::current().id(), url.to_owned());
     let known = clients().get(&of).cloned();
     if let Some(client) = known {
@@ -141,7 +142,8 @@ async fn admin(url: &str, command: Document) -> Document {
     client(url).await.database("admin").run_command(command).await.expect("an answer")
 }
 
-/// The number at `path`. A statistic that has another name now would count nothing, and what is counted would pass.
+/// Returns the number at `path`. Panics if there is none: a statistic that was renamed would count nothing, and its
+/// test would pass.
 fn number(document: &Document, path: &[&str]) -> u64 {
     let (field, folders) = path.split_last().expect("a path");
     let folder = folders.iter().try_fold(document, |at, folder| at.get_document(folder).ok());
@@ -158,7 +160,7 @@ fn key(name: &Name) -> Bson {
     Bson::Binary(mongodb::bson::Binary { subtype: mongodb::bson::spec::BinarySubtype::Generic, bytes })
 }
 
-/// What stands before host and port, these, and what follows.
+/// Splits a URL into what comes before the hosts and ports, the hosts and ports, and what follows.
 fn split(url: &str) -> (&str, &str, &str) {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);

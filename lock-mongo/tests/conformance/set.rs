@@ -1,4 +1,4 @@
-//! MongoDB under the suite: a replica set of one.
+//! The conformance suite on MongoDB: a replica set of one member.
 
 mod backend;
 

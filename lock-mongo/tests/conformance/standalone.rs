@@ -1,4 +1,4 @@
-//! MongoDB under the suite: a standalone server.
+//! The conformance suite on MongoDB: a standalone server.
 
 mod backend;
 
@@ -10,7 +10,7 @@ use lock_conformance::{Verdict, not_run, run_on_server};
 
 use backend::MongoDb;
 
-/// Says to this program, started once more for a part of a case, that the server of the environment is a standalone one.
+/// Tells this program, started once more for a part of a case, that the environment's server is a standalone server.
 const STANDALONE: &str = "LOCK_TEST_MONGODB_STANDALONE";
 
 fn main() -> Verdict {

@@ -1,4 +1,4 @@
-//! Users with rights to some things only, and collections of other versions.
+//! Users with limited rights, and collections of other versions.
 
 use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
 use lock_core::driver::{Finding, Level};
@@ -10,7 +10,8 @@ use lock_mongo::mongodb::{
 
 use crate::server::{LONG, Server, claim, granted, open, run};
 
-/// A server that wants passwords, and a user with this role in the database of locks.
+/// Starts a server that asks for passwords. Returns it with the URL of a user that has these rights in the database of
+/// locks.
 async fn restricted(privileges: &[&str]) -> (Server, String) {
     let server = Server::start(&StandaloneMongoDb, &["--auth"]);
     let root = doc! { "createUser": "root", "pwd": "toor", "roles": ["root"] };

@@ -1,4 +1,4 @@
-//! What stands in the collection.
+//! The documents in the collection.
 
 use lock_conformance::servers::MongoDb;
 use lock_core::ErrorKind;
@@ -21,7 +21,7 @@ pub(crate) fn a_lock_is_a_document_under_its_bytes() {
         for name in &names {
             busy(&mut claim(&client, name, LONG)).await;
             let held = document(&locks, name).await.unwrap();
-            assert_eq!(held.get_str("label").unwrap(), "$owner", "a label is no expression");
+            assert_eq!(held.get_str("label").unwrap(), "$owner", "a label is not read as an expression");
             let fields: Vec<&String> = held.keys().collect();
             assert_eq!(fields, ["_id", "owner", "label", "token", "expires", "forget"]);
             let (Some(Bson::Binary(owner)), Some(Bson::Int64(_))) = (held.get("owner"), held.get("token"))
@@ -64,15 +64,15 @@ pub(crate) fn the_index_forgets_a_day_after_the_token() {
         let held = document(&locks, "a").await.unwrap();
         assert_eq!(forget(&held), i64::try_from(token / 1000).unwrap() + DAY);
 
-        // As a clock that was set back by ten days leaves it.
+        // As after the clock was set back by ten days.
         let ahead = i64::try_from(token).unwrap() + 10 * DAY * 1000;
         let free = doc! { "$set": { "token": ahead, "expires": DateTime::from_millis(0) } };
         locks.update_one(doc! { "_id": key("a") }, free).await.unwrap();
         let next = granted(&mut claim(&client, "a", LONG)).await.token.get();
-        assert_eq!(i64::try_from(next).unwrap(), ahead + 1, "it is followed");
+        assert_eq!(i64::try_from(next).unwrap(), ahead + 1, "the next token is higher by one");
         assert_eq!(forget(&document(&locks, "a").await.unwrap()), (ahead + 1) / 1000 + DAY);
 
-        // A lease that is longer than a day is not forgotten while it lasts.
+        // A document whose lease is longer than a day is not deleted while the lease lasts.
         let mut long = claim(&client, "b", LONG);
         granted(&mut long).await;
         long.renew(std::time::Duration::from_secs(3 * 24 * 3600)).await.unwrap();

@@ -1,4 +1,4 @@
-//! The resource's side of a token.
+//! The fence: how a resource checks tokens.
 
 use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
 use lock_core::FencingToken;
@@ -12,7 +12,7 @@ fn token(n: u64) -> FencingToken {
     FencingToken::new(n).unwrap()
 }
 
-/// Writes under the fence, in a transaction that is to be committed.
+/// Writes under the fence, in a transaction that the caller has to commit.
 async fn write(client: &Client, by: u64) -> (ClientSession, Result<(), FenceError>) {
     let app = client.database("app");
     let mut session = client.start_session().await.unwrap();
@@ -54,7 +54,7 @@ pub(crate) fn a_stale_token_writes_nothing() {
     });
 }
 
-/// The one that was first in the fence, stale as it is, has not committed yet when the other comes.
+/// The stale holder's transaction checks the fence first, and has not committed yet when the later holder's comes.
 pub(crate) fn of_two_transactions_at_the_same_time_one_is_aborted() {
     run(async {
         let (_server, client) = prepared().await;
@@ -74,7 +74,7 @@ pub(crate) fn of_two_transactions_at_the_same_time_one_is_aborted() {
     });
 }
 
-/// As the documentation says for standalone servers.
+/// Follows the documentation of `Fence` for standalone servers.
 pub(crate) fn one_document_can_be_its_own_fence() {
     run(async {
         let server = Server::start(&StandaloneMongoDb, &[]);

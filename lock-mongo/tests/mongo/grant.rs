@@ -1,4 +1,4 @@
-//! Who is granted what, when, and with which token.
+//! Which attempt is granted, when, and with which token.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::server::{
     LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, key, name, open, run, until,
 };
 
-/// A client behind a proxy, with everything done that is done for the first time.
+/// Opens a client behind a proxy, and takes and releases a first lock: the connections and the collection exist then.
 async fn through(server: &Server) -> (Proxy, Client) {
     let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
     let client = open(&server.through(proxy.address())).await;
@@ -23,7 +23,7 @@ async fn through(server: &Server) -> (Proxy, Client) {
     (proxy, client)
 }
 
-/// An attempt that hangs on its way; connections that are opened later work.
+/// Sends an attempt that hangs on its way to the server. Connections that are opened later work.
 async fn held_up(proxy: &Proxy, claim: &mut Box<dyn lock_core::driver::Claim>) {
     let held = proxy.count(Fault::Held(Way::ToServer));
     proxy.hold_open_ones(Way::ToServer);
@@ -33,7 +33,7 @@ async fn held_up(proxy: &Proxy, claim: &mut Box<dyn lock_core::driver::Claim>) {
     until("the attempt is on its way", Duration::from_secs(5), is_held).await;
 }
 
-/// A standalone server numbers nothing: the deadline is all there is.
+/// A standalone server does not number requests: only the deadline protects.
 pub(crate) fn a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing() {
     run(async {
         let server = Server::start(&StandaloneMongoDb, &["--setParameter", "ttlMonitorEnabled=false"]);
@@ -62,7 +62,7 @@ pub(crate) fn a_late_attempt_is_refused_by_its_number() {
         let server = Server::start_with(&MongoDb, &[], Clock::Own);
         let (proxy, client) = through(&server).await;
         let locks = server.locks().await;
-        // Somebody has had it before: a release finds the document.
+        // Another client has held the lock before, so that the release finds the document.
         granted(&mut claim(&open(server.0.url()).await, "a", Duration::from_millis(100))).await;
         let mut late = claim(&client, "a", LONG);
         held_up(&proxy, &mut late).await;
@@ -94,7 +94,7 @@ pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() {
     });
 }
 
-/// The first document of a name is made by an upsert, and two upserts at once collide.
+/// The first document of a name is created by an upsert, and two upserts at the same time collide.
 pub(crate) fn of_many_who_make_a_document_one_wins() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
@@ -112,7 +112,7 @@ pub(crate) fn of_many_who_make_a_document_one_wins() {
             let winners = outcomes.iter().filter(|outcome| matches!(outcome, Attempt::Granted(_))).count();
             assert_eq!(winners, 1, "{outcomes:?}");
         }
-        // Newer servers try again by themselves.
+        // Newer servers repeat the upsert by themselves, so the error is also injected.
         let key = doc! { "keyPattern": { "_id": 1 }, "keyValue": { "_id": "one more" } };
         let collision = doc! { "failCommands": ["findAndModify"], "errorCode": 11000, "errorExtraInfo": key };
         server
@@ -122,7 +122,7 @@ pub(crate) fn of_many_who_make_a_document_one_wins() {
     });
 }
 
-/// Nobody has taken the lock meanwhile; but somebody could have, and given it back.
+/// No other client has taken the lock meanwhile, but one could have taken and released it.
 pub(crate) fn a_lease_that_has_ended_is_not_brought_back() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
@@ -151,14 +151,14 @@ pub(crate) fn a_busy_look_is_not_in_the_oplog() {
         let before = entries().await;
         for _ in 0..20 {
             let holder = busy(&mut other).await.holder;
-            assert!(holder.is_some(), "the answer shows who it is");
+            assert!(holder.is_some(), "the answer shows the holder");
         }
         assert_eq!(entries().await, before);
     });
 }
 
-/// The driver sends a write again that it takes for undone. The server then answers what it kept of the first one: the
-/// document, without the time beside it.
+/// The `mongodb` crate repeats a write that it takes for not done. The server then answers with what it recorded for
+/// the first one: the document, without the server's time.
 pub(crate) fn an_answer_that_the_server_kept_is_understood() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
@@ -176,7 +176,7 @@ pub(crate) fn an_answer_that_the_server_kept_is_understood() {
         twice().await;
         let grant = granted(&mut claim).await;
         assert!(grant.valid_for > LONG / 2 && grant.valid_for <= LONG + PATIENCE, "{grant:?}");
-        assert_eq!(granted(&mut claim).await.token, grant.token, "once");
+        assert_eq!(granted(&mut claim).await.token, grant.token, "it is the same grant");
         twice().await;
         assert!(
             matches!(claim.renew(LONG).await.unwrap(), Renewal::Held { valid_for, .. } if valid_for > LONG / 2)
@@ -225,7 +225,10 @@ pub(crate) fn what_a_majority_has_not_acknowledged_is_unknown() {
         let error = claim.attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
         assert!(error.message().contains("majority"), "{error}");
-        assert!(document(&server.locks().await, "a").await.unwrap().get("owner").is_some(), "it was done");
+        assert!(
+            document(&server.locks().await, "a").await.unwrap().get("owner").is_some(),
+            "the attempt was carried out"
+        );
         assert_eq!(claim.release().await.unwrap(), Release::Released { others: Some(false) });
     });
 }

@@ -1,4 +1,4 @@
-//! Connections that are of no more use.
+//! Dead connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -15,16 +15,17 @@ use tokio::sync::watch;
 use crate::server::{LONG, Server, claim, claim_with, granted, open, run, until};
 use lock_conformance::timing::Returned;
 
-/// As when a firewall forgets all that it has let through: the driver's pool would hand out one after the other.
+/// As when a firewall forgets all connections: the `mongodb` crate's pool would hand out one dead connection after the
+/// other.
 pub(crate) fn connections_that_died_together_cost_one_patience() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.0.port())).await.unwrap();
         let client = open(&server.through(proxy.address())).await;
-        // Less than the driver takes to find out by itself; enough for a link to be made anew.
+        // Less than the `mongodb` crate needs to notice by itself; enough to open another link.
         let mut holder = claim_with(&client, "held", LONG, Duration::from_secs(3));
         granted(&mut holder).await;
-        // Many at once, so that the pool has many.
+        // Many requests at once, so that the pool opens many connections.
         proxy.delay(Way::ToClient, Duration::from_millis(200));
         let mut tasks = tokio::task::JoinSet::new();
         for n in 0..12 {
@@ -38,11 +39,11 @@ pub(crate) fn connections_that_died_together_cost_one_patience() {
         proxy.hold_open_ones(Way::ToClient);
         let error = holder.renew(LONG).await.expect_err("its connection is dead");
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
-        assert!(matches!(holder.renew(LONG).await.expect("on a new one"), Renewal::Held { .. }));
+        assert!(matches!(holder.renew(LONG).await.expect("it is on a new connection"), Renewal::Held { .. }));
     });
 }
 
-/// Its first call looks at the collection, and those of other tasks wait for that.
+/// A client's first call checks the collection, and the calls of other tasks wait for that.
 pub(crate) fn a_server_that_never_answered_costs_a_call_its_own_patience_and_few_connections() {
     run(async {
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -75,13 +76,13 @@ pub(crate) fn a_server_that_never_answered_costs_a_call_its_own_patience_and_few
             assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error}");
         }
         first.await.unwrap().expect_err("the server is silent");
-        // A link that has answered nothing is made anew, by one call at a time.
+        // A link that has answered nothing is replaced, by one call at a time.
         let connections = *connections.borrow();
         assert!(connections <= 20, "{connections} connections for 52 calls");
     });
 }
 
-/// An answer that comes when a call has just begun may be from before the network died.
+/// An answer that comes when a call has just begun may have been sent before the network died.
 pub(crate) fn an_answer_at_a_calls_beginning_keeps_no_dead_link() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
@@ -94,17 +95,17 @@ pub(crate) fn an_answer_at_a_calls_beginning_keeps_no_dead_link() {
         let renewal = tokio::spawn(async move { (holder.renew(LONG).await, holder) });
         let is_held = || async { proxy.count(Fault::Held(Way::ToServer)) > 0 };
         until("the renewal is on its way", Duration::from_secs(1), is_held).await;
-        // Its connection is the only one that is open: this one is answered on another, which dies after that.
+        // The renewal's connection is the only open one: this claim is answered on another, which dies after that.
         granted(&mut claim(&client, "another", LONG)).await;
         die();
         let (renewed, mut holder) = renewal.await.returned();
         let error = renewed.expect_err("its connection is dead");
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
-        assert!(matches!(holder.renew(LONG).await.expect("on a new one"), Renewal::Held { .. }));
+        assert!(matches!(holder.renew(LONG).await.expect("it is on a new connection"), Renewal::Held { .. }));
     });
 }
 
-/// Again and again, since it takes two threads that meet.
+/// Is tried many times, because the failure depends on the timing of two threads.
 pub(crate) fn a_program_that_drops_its_client_as_its_last_act_ends_in_silence() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     const WORKER: &str = "drops its client";
@@ -130,5 +131,5 @@ pub(crate) fn a_program_that_drops_its_client_as_its_last_act_ends_in_silence() 
             claim.release().await.unwrap();
         });
     }
-    assert_eq!(PANICS.load(Ordering::Relaxed), 0, "panics of the driver");
+    assert_eq!(PANICS.load(Ordering::Relaxed), 0, "panics of the `mongodb` crate");
 }

@@ -1,4 +1,4 @@
-//! What a URL says of how a server is reached, and of where in it the locks are.
+//! What a URL says about how a server is reached, and where in it the locks are.
 
 use std::time::Duration;
 
@@ -48,10 +48,13 @@ pub(crate) fn a_database_a_collection_and_a_prefix() {
         let jobs = raw.database("app").collection::<Document>("jobs");
         assert!(document(&jobs, "nightly:a").await.is_some());
         assert_eq!(jobs.count_documents(doc! {}).await.unwrap(), 1);
-        // The same lock by its whole name; in another collection or another database it is another.
+        // Without the prefix, the whole name is the same lock. In another collection or database it is another lock.
         busy(&mut claim(&open(&format!("{url}?collection=jobs")).await, "nightly:a", LONG)).await;
         granted(&mut claim(&open(&url).await, "nightly:a", LONG)).await;
         granted(&mut claim(&server.client().await, "nightly:a", LONG)).await;
-        assert!(document(&server.locks().await, "nightly:a").await.is_some(), "the default place");
+        assert!(
+            document(&server.locks().await, "nightly:a").await.is_some(),
+            "it is in the default collection"
+        );
     });
 }

@@ -1,4 +1,4 @@
-//! What the tests work with: servers, claims, and the driver itself.
+//! What the tests share: servers, claims, and documents.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use lock_mongo::mongodb::{self, Collection};
 /// How long the calls of a claim may take, unless the test says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A server of the test's own.
+/// A server that one test has for itself.
 pub(crate) struct Server(pub(crate) Owned);
 
 impl Server {
@@ -26,7 +26,7 @@ impl Server {
     pub(crate) fn start_with(product: &'static dyn Product, args: &[&str], clock: Clock) -> Server {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let settings = Settings { args, clock, ..Settings::default() };
-        Server(Owned::start(product, &settings).expect("another was started before"))
+        Server(Owned::start(product, &settings).expect("such a server was started before"))
     }
 
     pub(crate) async fn client(&self) -> Client {
@@ -45,7 +45,7 @@ impl Server {
         self.raw().await.database("admin").run_command(command).await.unwrap()
     }
 
-    /// `url`'s server, reached at another address.
+    /// Returns the server's URL with another address.
     pub(crate) fn through(&self, address: impl std::fmt::Display) -> String {
         self.0.url().replace(&format!("127.0.0.1:{}", self.0.port()), &address.to_string())
     }
@@ -63,7 +63,7 @@ pub(crate) fn name(name: &str) -> Name {
     Name::new(name).unwrap()
 }
 
-/// A lock's `_id`.
+/// Returns a lock's `_id`.
 pub(crate) fn key(name: &str) -> Bson {
     Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: name.as_bytes().to_vec() })
 }

@@ -13,18 +13,19 @@ use crate::server::run;
 
 const TTL: Duration = Duration::from_secs(6);
 const LONG: Duration = Duration::from_secs(60);
-/// A failover of a set whose elections take a second, on a busy machine.
+/// How long a failover may take on a busy machine, in a set whose elections take a second.
 const FAILOVER: Duration = Duration::from_secs(20);
 
 async fn client(set: &ReplicaSet) -> Client {
-    lock_mongo::connect_with(&set.url(), Options::default()).await.expect("it has a primary")
+    lock_mongo::connect_with(&set.url(), Options::default()).await.expect("the set has a primary")
 }
 
 async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(what).await.unwrap()
 }
 
-/// The primary goes three times, by `how`, while clients go on and one holds a lock throughout.
+/// Makes the set lose its primary three times, by `how`. Clients take turns meanwhile, and one client holds a lock
+/// throughout.
 async fn lose_primaries(set: Arc<ReplicaSet>, how: fn(&ReplicaSet) -> usize) {
     let mut contenders = Contenders::new(TTL, Duration::from_secs(60));
     for n in 0..6 {
@@ -45,27 +46,27 @@ async fn lose_primaries(set: Arc<ReplicaSet>, how: fn(&ReplicaSet) -> usize) {
         blocking(move || {
             let member = &healed.members()[gone];
             if member.process_id().is_none() {
-                member.restart(Data::Kept).expect("it starts again");
+                member.restart(Data::Kept).expect("the member starts again");
             }
-            healed.become_whole().expect("it finds its set again");
+            healed.become_whole().expect("the member finds its set again");
         })
         .await;
     }
     still_held(&long);
     long.renew(LONG).await.unwrap();
     contenders.end().await;
-    released(Arc::into_inner(long).expect("its contender has ended")).await;
+    released(Arc::into_inner(long).expect("the contender for the lock has ended")).await;
 }
 
 fn set() -> Arc<ReplicaSet> {
-    Arc::new(ReplicaSet::start(&Settings::default()).expect("one was started before"))
+    Arc::new(ReplicaSet::start(&Settings::default()).expect("such a set was started before"))
 }
 
 pub(crate) fn a_killed_primary_costs_no_exclusion() {
     run(async {
         lose_primaries(blocking(set).await, |set| {
-            let primary = set.primary().expect("it has one");
-            set.members()[primary].kill().expect("it runs");
+            let primary = set.primary().expect("the set has a primary");
+            set.members()[primary].kill().expect("the primary runs");
             primary
         })
         .await;

@@ -8,7 +8,7 @@ use lock_core::ErrorKind;
 
 use crate::server::{LONG, Server, claim, granted, open, run};
 
-/// Writes a root, and certificates of it with their keys for the server and for a client, into the folder.
+/// Writes a root certificate, and certificates with keys for the server and for a client, into the folder.
 fn write_certificates(folder: &Path) {
     let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
     let root = Root::new("a root");
@@ -24,7 +24,7 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() {
         let folder = tempfile::tempdir().unwrap();
         write_certificates(folder.path());
         let file = |name: &str| folder.path().join(name).display().to_string();
-        // The harness looks whether it is up without.
+        // The harness checks without TLS whether the server is up.
         let (server, ca) = (file("server.pem"), file("ca.pem"));
         let mut args = vec!["--tlsMode", "preferTLS", "--tlsCertificateKeyFile", &server, "--tlsCAFile", &ca];
         for clients in ["may be anonymous", "have certificates"] {
@@ -43,7 +43,7 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() {
             if clients == "may be anonymous" {
                 granted(&mut claim(&open(&url(format!("&ca={ca}"))).await, "a", LONG)).await;
             }
-            // The driver reads both from one file, which `key` may name once more.
+            // The `mongodb` crate reads certificate and key from one file, which `key` may name as well.
             let key = if clients == "have certificates" {
                 format!("&key={}", file("client.pem"))
             } else {

@@ -13,12 +13,12 @@ async fn woken(claim: &mut Box<dyn Claim>) -> bool {
     tokio::time::timeout(Duration::from_secs(5), claim.changed()).await.is_ok()
 }
 
-/// Whatever has woken it so far.
+/// Consumes the wake-ups that the claim has so far.
 async fn calm(claim: &mut Box<dyn Claim>) {
     while tokio::time::timeout(Duration::from_millis(300), claim.changed()).await.is_ok() {}
 }
 
-/// How many change streams are open on the server.
+/// Returns how many change streams are open on the server.
 async fn streams(server: &Server) -> usize {
     let status = server.admin(doc! { "serverStatus": 1 }).await;
     let cursors =
@@ -41,10 +41,10 @@ pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
             assert!(matches!(holder.renew(LONG).await.unwrap(), Renewal::Held { .. }));
             assert!(
                 tokio::time::timeout(Duration::from_millis(300), waiter.changed()).await.is_err(),
-                "by a renewal"
+                "a renewal wakes no waiter"
             );
             holder.release().await.unwrap();
-            assert!(woken(&mut waiter).await, "by a release");
+            assert!(woken(&mut waiter).await, "a release wakes the waiter");
             granted(&mut waiter).await;
 
             busy(&mut holder).await;
@@ -60,14 +60,14 @@ pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
                 patience: PATIENCE,
             };
             theirs.driver().revoke(&name(&lock), revocation).await.unwrap();
-            assert!(woken(&mut holder).await, "by a revoke");
+            assert!(woken(&mut holder).await, "a revoke wakes the waiter");
             granted(&mut holder).await;
 
             busy(&mut waiter).await;
             waiter.listen().await.unwrap();
             calm(&mut waiter).await;
             server.locks().await.delete_one(doc! { "_id": key(&lock) }).await.unwrap();
-            assert!(woken(&mut waiter).await, "by an administrator");
+            assert!(woken(&mut waiter).await, "an administrator's delete wakes the waiter");
         }
         assert_eq!(ours.info().wakes, Wakes::Pushed);
     });
@@ -84,7 +84,7 @@ pub(crate) fn a_stream_that_was_killed_is_opened_again() {
         waiter.listen().await.unwrap();
         for _ in 0..3 {
             server.admin(doc! { "killAllSessions": [] }).await;
-            // Not only the driver's own resumption: a collection that is dropped ends the stream for good.
+            // The `mongodb` crate resumes the stream after this. Only the dropped collection, below, ends it for good.
         }
         server.locks().await.drop().await.unwrap();
         granted(&mut claim(&theirs, "a", LONG)).await;
@@ -112,7 +112,7 @@ pub(crate) fn nobody_listens_no_stream() {
         let mut waiter = claim(&client, "held", LONG);
         assert_eq!(streams(&server).await, 0);
         waiter.listen().await.unwrap();
-        assert_eq!(streams(&server).await, 1, "one for all");
+        assert_eq!(streams(&server).await, 1, "one stream serves all claims");
         let mut another = claim(&client, "other", LONG);
         another.listen().await.unwrap();
         assert_eq!(streams(&server).await, 1);
@@ -145,25 +145,25 @@ pub(crate) fn a_release_knows_whether_others_wait() {
             assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(false) });
             let mut holder = claim(&theirs, "a", LONG);
             granted(&mut holder).await;
-            assert_eq!(marked(&server).await, None, "who only looks doesn't wait");
+            assert_eq!(marked(&server).await, None, "a claim that only looks leaves no mark");
 
             wait_for(&mut waiter).await;
-            let mark = marked(&server).await.expect("who waits leaves a mark");
+            let mark = marked(&server).await.expect("a waiter leaves a mark");
             listen(&mut claim(&ours, "a", LONG)).await;
-            assert_eq!(marked(&server).await, Some(mark), "it is not written anew while it is young");
+            assert_eq!(marked(&server).await, Some(mark), "a fresh mark is not written again");
             let before = updates(&server).await;
             wait_for(&mut claim(&ours, "a", LONG)).await;
             busy(&mut waiter).await;
-            assert_eq!(updates(&server).await, before, "who sees one asks for none");
+            assert_eq!(updates(&server).await, before, "a waiter that sees a mark writes none");
             assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(true) });
 
             let mut holder = claim(&theirs, "a", LONG);
             granted(&mut holder).await;
-            assert_eq!(marked(&server).await, Some(mark), "a grant keeps it: others wait too");
+            assert_eq!(marked(&server).await, Some(mark), "a grant keeps the mark, because others wait too");
             let aged = grow_old(&server).await;
             busy(&mut waiter).await;
             let kept_up = marked(&server).await.unwrap();
-            assert!(kept_up > aged, "{kept_up} after {aged}: who goes on waiting keeps it up");
+            assert!(kept_up > aged, "{kept_up} after {aged}: a waiter that goes on waiting renews the mark");
             holder.release().await.unwrap();
         }
     });
@@ -182,7 +182,7 @@ async fn listen(waiter: &mut Box<dyn Claim>) {
     }
 }
 
-/// How many updates the server was asked for, locks' own requests not counted.
+/// Returns how many `update` commands the server has received. Attempts, renewals and releases are other commands.
 async fn updates(server: &Server) -> i64 {
     let status = server.admin(doc! { "serverStatus": 1 }).await;
     let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
@@ -193,7 +193,7 @@ async fn marked(server: &Server) -> Option<DateTime> {
     document(&server.locks().await, "a").await.unwrap().get_datetime("waiting").ok().copied()
 }
 
-/// Leaves the mark ten of its seconds.
+/// Sets the mark so that it counts for ten more seconds.
 async fn grow_old(server: &Server) -> DateTime {
     let old = vec![doc! { "$set": { "waiting": { "$add": ["$$NOW", 10_000] } } }];
     server.locks().await.update_one(doc! { "_id": key("a") }, old).await.unwrap();

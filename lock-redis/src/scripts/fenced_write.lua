@@ -1,4 +1,4 @@
--- Writes a value, unless a later token has written already.
+-- Writes a value, unless a later token has already written.
 --
 -- KEYS  1 the resource   2 the highest token it has seen
 -- ARGV  1 the token   2 the value

@@ -4,19 +4,19 @@
 -- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us
 --
 -- Answers, each ending in the server's time in us:
---   1 token left   granted just now, or this owner's already
---   0 left         somebody else's; -1: without an end
---   -1             too late
+--   1 token left   granted now, or held by this owner already
+--   0 left         held by another owner; -1: without expiry
+--   -1             the deadline is over
 
--- Asked once: before Redis 7.2 a second answer would differ.
+-- TIME is read only once: before Redis 7.2 a second answer would differ.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[3]) then return {-1, now} end
 
--- All that can fail is read before the first write: an error must not leave the lock taken.
+-- Everything that can fail is read before the first write: an error must not leave the lock taken.
 local ttl = tonumber(ARGV[2])
 local last = redis.call('GET', KEYS[2])
--- Digits alone: tonumber reads "nan", "inf" and "0x10" as well, of which no token can be made.
+-- Only digits: tonumber also accepts "nan", "inf" and "0x10", which can't become a token.
 local previous = tonumber(string.match(last or '0', '^%d+$'))
 if not previous or previous >= 9007199254740992 then
   return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')
@@ -24,7 +24,7 @@ end
 
 local function mint()
   local token = math.max(previous + 1, now)
-  -- Forgotten an hour after the token, not after now: a clock that is set back must not outlive it.
+  -- Expires an hour after the token, not after now: the key must outlive a clock that is set back.
   redis.call('SET', KEYS[2], string.format('%.0f', token),
     'PXAT', string.format('%.0f', math.floor(token / 1000) + 3600000))
   return token
@@ -38,7 +38,7 @@ local holder = redis.call('GET', KEYS[1])
 local left = redis.call('PTTL', KEYS[1])
 if holder ~= ARGV[1] then return {0, left, now} end
 
--- An attempt that was sent again: the same token, and never less time than there was (PEXPIRE GT is Redis 7).
+-- An attempt that was sent again: the same token, and never less time than is left. (PEXPIRE GT needs Redis 7.)
 if left < ttl then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   left = ttl

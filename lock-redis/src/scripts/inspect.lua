@@ -1,8 +1,8 @@
--- Who holds the lock.
+-- Shows who holds the lock.
 --
 -- KEYS  1 the lock   2 its token
 --
--- Answers: the holder's value or nil, what is left in ms, the last token or nil, the server's time in us.
+-- Answers: the holder's value or nil, the time left in ms, the last token or nil, the server's time in us.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -1,4 +1,4 @@
--- Does what the other scripts do, on a key that no lock uses, and tells what is refused.
+-- Runs the commands of the other scripts, on a key that no lock uses, and reports which are refused.
 --
 -- KEYS  1 a key of a random name, and 2 the one for its token
 -- ARGV  1 the channel

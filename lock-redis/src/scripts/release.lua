@@ -1,5 +1,5 @@
--- Gives the lock up, if it is this owner's, and tells those who wait. So is what a revoke has left in its place: the
--- owner's 32 digits, then an exclamation mark.
+-- Releases the lock, if it is this owner's, and wakes its waiters. What a revoke has left in the lock's place (the
+-- owner's 32 digits, then an exclamation mark) is released in the same way.
 --
 -- KEYS  1 the lock
 -- ARGV  1 the owner's value   2 the channel
@@ -16,7 +16,7 @@ local revoked = string.sub(holder, 1, 33) == string.sub(ARGV[1], 1, 32) .. '!'
 if holder ~= ARGV[1] and not revoked then return {0, now} end
 
 redis.call('DEL', KEYS[1])
--- pcall: a user without rights to the channel has released all the same.
+-- pcall: if the user has no rights to the channel, the lock is released nevertheless.
 local listeners = redis.pcall('PUBLISH', ARGV[2], 'released')
 if type(listeners) == 'table' then listeners = -1 end
 return {1, listeners, now}

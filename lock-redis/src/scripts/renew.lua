@@ -1,13 +1,13 @@
 -- Confirms that the lock is its owner's, and keeps it for at least the ttl.
 --
 -- KEYS  1 the lock
--- ARGV  1 the owner's value   2 the ttl in ms   3 the longest that was asked for so far
+-- ARGV  1 the owner's value   2 the ttl in ms   3 the longest ttl that was asked for so far
 --
 -- Answers, each ending in the server's time in us:
 --   1 left   held
 --   0        gone
 --   -1       revoked
---   -2       taken by somebody else
+--   -2       taken by another owner
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -16,9 +16,10 @@ local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   local ttl = tonumber(ARGV[2])
   local left = redis.call('PTTL', KEYS[1])
-  -- An administrator took its end away (PERSIST). How long its holder believes in it, no shorter renewal says.
+  -- An administrator removed the expiry (PERSIST). The holder may rely on the longest ttl that it asked for, which a
+  -- shorter renewal doesn't name.
   if left == -1 then ttl = tonumber(ARGV[3]) end
-  -- A late, shorter renewal must not cut a later, longer lease (PEXPIRE GT is Redis 7).
+  -- A late, shorter renewal must not shorten a later, longer lease. (PEXPIRE GT needs Redis 7.)
   if left < ttl then
     redis.call('PEXPIRE', KEYS[1], string.format('%.0f', ttl))
     left = ttl

@@ -1,14 +1,14 @@
--- Takes the lock from the holder that was shown, and tells it, and those who wait.
+-- Takes the lock from the holder that was shown, and tells the holder and the waiters.
 --
 -- KEYS  1 the lock
 -- ARGV  1 the holder's value   2 the channel   3 the value that replaces it until its deadline; empty: free at once
 --       4 the channel of revokes
 --
 -- Answers, each ending in the server's time in us:
---   2 left   revoked, free in this long
+--   2 left   revoked; free after this time
 --   1        free
---   0        not that holder's
---   -1       without an end: no lock client has written it
+--   0        that holder does not hold it
+--   -1       without expiry: no lock client has written it
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

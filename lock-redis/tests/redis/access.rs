@@ -1,4 +1,4 @@
-//! Users with rights to some things only.
+//! Users with limited rights.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lock_core::{Client, ErrorKind};
 
 use crate::server::{Raw, Server, busy, claim, granted, run};
 
-/// A client of the user `u` with these rules.
+/// Opens a client of the user `u`, who gets these rules.
 pub(crate) async fn restricted(server: &Server, raw: &mut Raw, rules: &[&str]) -> Client {
     let _: () = raw.ask(&[&["ACL", "SETUSER", "u", "reset", "on", ">secret"], rules].concat()).await;
     lock_redis::connect(&format!("redis://u:secret@127.0.0.1:{}", server.port()))
@@ -58,7 +58,7 @@ pub(crate) fn one_forbidden_channel_does_not_deafen_the_others() {
         let locks = ["jobs:a", "other", "jobs:b"];
         let mut claims: Vec<_> = locks.iter().map(|lock| claim(&client, lock, 20_000)).collect();
         let [a, other, b] = &mut claims[..] else { unreachable!("three") };
-        // At once, so that they are subscribed together.
+        // At the same moment, so that the channels are subscribed together.
         let (a, other, b) = tokio::join!(a.listen(), other.listen(), b.listen());
         assert!(a.is_ok() && b.is_ok(), "{a:?} {b:?}");
         let error = other.unwrap_err();
@@ -105,7 +105,7 @@ pub(crate) fn a_user_held_to_some_keys_has_the_side_keys_too() {
         waiter.changed().await;
         let error = claim(&client, "other", 20_000).attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
-        // INFO and CONFIG are not among these: what they would have told is unknown, not bad.
+        // INFO and CONFIG are not among these rights: what they would have told is unknown, not bad.
         for subject in ["reachable", "rights", "persistence", "eviction", "replicas"] {
             assert_eq!(found(&client, subject).await.level, Level::Unknown, "{subject}");
         }
@@ -120,7 +120,7 @@ pub(crate) fn a_rehearsal_leaves_nothing_behind() {
         assert_eq!(found(&client, "rights").await.level, Level::Good);
         assert_eq!(found(&client, "push").await.level, Level::Good);
         assert!(found(&client, "reachable").await.message.contains("Redis "));
-        assert!(found(&client, "persistence").await.message.contains("forgets everything"));
+        assert!(found(&client, "persistence").await.message.contains("loses everything"));
         assert!(server.raw().await.keys().await.is_empty());
     });
 }

@@ -1,4 +1,4 @@
-//! The guarded write of the resource's side.
+//! Fenced writes, which a resource in Redis does.
 
 use lock_core::FencingToken;
 use lock_redis::{FencedWrite, WriteError};
@@ -24,7 +24,7 @@ pub(crate) fn a_stale_token_writes_nothing() {
             other => panic!("{other:?}"),
         }
         assert_eq!(raw.ask::<String>(&["GET", "report"]).await, "c");
-        // What is to be outlived has no limit in time.
+        // The highest token never expires: there is no limit on how late a stale holder may write.
         let side = raw.keys().await.pop().unwrap();
         assert!(side.ends_with(":lock~f"), "{side}");
         assert_eq!(raw.ask::<i64>(&["PTTL", &side]).await, -1);
@@ -38,7 +38,8 @@ pub(crate) fn tokens_are_compared_to_their_last_bit() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
-        // Others' tokens may have 64 bits; a floating point number has 53. And nine comes before ten.
+        // Other backends' tokens may have 64 bits, and a floating-point number has 53. Also, nine is lower than ten
+        // although its text is not.
         for (low, high) in [(u64::MAX - 1, u64::MAX), ((1 << 53) + 1, (1 << 53) + 2), (9, 10), (99, 100)] {
             let resource = FencedWrite::new(format!("resource-{low}"));
             resource.set(&mut raw.0, token(low), "low").await.unwrap();

@@ -1,4 +1,4 @@
-//! Keys that others have written.
+//! Keys that other programs have written.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
         granted(&mut first).await;
         first.release().await.unwrap();
         let side = raw.keys().await.pop().unwrap();
-        // What Lua takes for a number, too.
+        // Also texts that Lua accepts as numbers.
         let texts = [
             "9007199254740992",
             "x",
@@ -90,7 +90,7 @@ pub(crate) fn another_librarys_lock_excludes_ours_and_the_other_way_round() {
         let mut raw = server.raw().await;
         let client = server.client("").await;
         let driver = client.driver();
-        // Ours was there before: its token must not be shown for the other's.
+        // A lock of ours was there before. Its token must not be shown as the other holder's.
         let mut ours = claim(&client, "a", 20_000);
         granted(&mut ours).await;
         assert_eq!(raw.ask::<Option<String>>(&["SET", "a", "theirs", "NX", "PX", "5000"]).await, None);

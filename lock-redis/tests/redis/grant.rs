@@ -1,4 +1,4 @@
-//! Who is granted what, when, and with which token.
+//! Which attempt is granted, when, and with which token.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time(
         let token = granted(&mut first).await.token.get();
         first.release().await.unwrap();
         let side = raw.keys().await.pop().unwrap();
-        // As a clock that was set back by 50 minutes leaves it.
+        // What a clock that was set back by 50 minutes leaves.
         let ahead = token + 3_000_000_000;
         let _: () = raw.ask(&["SET", &side, &ahead.to_string()]).await;
         for next in 1..=3 {
@@ -70,7 +70,7 @@ pub(crate) fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing(
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
         let client = server.client("").await;
-        // The connection and the script are there: what is late is the attempt alone.
+        // The connection is open and the server knows the script: only the attempt itself is late.
         let mut before = claim(&client, "b", 20_000);
         granted(&mut before).await;
         let mut late = claim_with(&client, "a", 20_000, Duration::from_millis(200));
@@ -79,7 +79,7 @@ pub(crate) fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing(
         let calls = async || raw.clone().calls("evalsha").await == 2;
         until("the server has read the late attempt", calls).await;
         assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
-        // The connection that was silent for so long is replaced, and the estimate with it.
+        // The connection that was silent for so long is replaced, together with its estimate.
         let before = raw.connections().await;
         granted(&mut late).await;
         assert_eq!(raw.connections().await, before + 1);
@@ -92,7 +92,7 @@ pub(crate) fn a_question_that_took_long_puts_no_deadline_beyond_the_patience() {
         let raw = server.raw().await;
         let client = server.client("").await;
         granted(&mut claim(&client, "b", 20_000)).await;
-        // The server's time is known from an answer to a question that was half a second on its way.
+        // The server's time comes from the answer to a request that took half a second to arrive.
         let (asking, mut asked) = (client.clone(), JoinSet::new());
         let meanwhile = async {
             asked.spawn(async move { granted(&mut claim(&asking, "c", 20_000)).await });
@@ -119,7 +119,7 @@ pub(crate) fn a_token_ahead_of_the_clock_puts_no_deadline_beyond_the_patience() 
     });
 }
 
-/// An attempt that the server reads when its patience is over.
+/// Makes an attempt that the server reads only after its patience is over.
 async fn takes_nothing_late(server: &Server, client: &Client, raw: &Raw) {
     let mut raw = raw.clone();
     let before = raw.calls("evalsha").await;
@@ -137,9 +137,9 @@ pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() {
         let mut raw = server.raw().await;
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.port())).await.unwrap();
         let client = lock_redis::connect(&format!("redis://{}", proxy.address())).await.unwrap();
-        // The script is known: one question each.
+        // The server knows the script, so each attempt is one request.
         granted(&mut claim(&client, "warm", 20_000)).await;
-        // The server's time, heard of that much later: the estimate stands as far behind.
+        // The server's time arrives 600 ms late, so the estimate is as far behind.
         proxy.delay(Way::ToClient, Duration::from_millis(600));
         granted(&mut claim(&client, "b", 20_000)).await;
         proxy.delay(Way::ToClient, Duration::ZERO);
@@ -177,7 +177,7 @@ pub(crate) fn a_renewal_takes_nothing_and_says_what_became_of_the_lock() {
         granted(&mut claim).await;
         let fates: [(&[&str], Cause); 3] = [
             (&["DEL", "a"], Cause::Gone),
-            (&["SET", "a", "somebody", "PX", "20000"], Cause::Taken),
+            (&["SET", "a", "another", "PX", "20000"], Cause::Taken),
             (&["SET", "a", "00000000000000000000000000000000!ops", "PX", "20000"], Cause::Revoked),
         ];
         for (fate, cause) in fates {
@@ -203,7 +203,7 @@ pub(crate) fn an_attempt_again_has_the_same_token_and_never_less_time() {
         assert_eq!(again.token, first.token);
         assert!(again.valid_for > Duration::from_secs(50), "{again:?}");
         assert!(raw.ask::<i64>(&["PTTL", "a"]).await > 50_000);
-        // Its token was lost meanwhile: a later one.
+        // The token was lost in the meantime, so the next one is later.
         let side = raw.keys().await.pop().unwrap();
         let _: () = raw.ask(&["DEL", &side]).await;
         assert!(granted(&mut claim).await.token > first.token);
@@ -224,7 +224,7 @@ pub(crate) fn a_look_that_finds_it_held_writes_nothing_and_costs_little() {
             assert!((Duration::from_secs(15)..=Duration::from_secs(20)).contains(&free_in), "{free_in:?}");
         }
         assert_eq!(raw.info("persistence", "rdb_changes_since_last_save").await, changes);
-        // The first look, and one PTTL in it; the others are nothing else.
+        // The first look runs the script, which calls PTTL once; each other look is one PTTL and nothing else.
         assert_eq!((raw.calls("evalsha").await, raw.calls("pttl").await), (1, 10));
     });
 }
@@ -243,7 +243,7 @@ pub(crate) fn a_lock_that_is_ours_is_not_mistaken_for_somebody_elses() {
         assert_eq!(granted(&mut waiter).await.token, token);
         waiter.release().await.unwrap();
 
-        // An attempt of ours whose answer was lost took it, behind our back.
+        // An attempt of this client, whose answer was lost, has taken the lock.
         let value = {
             granted(&mut waiter).await;
             raw.ask::<String>(&["GET", "a"]).await
@@ -256,7 +256,7 @@ pub(crate) fn a_lock_that_is_ours_is_not_mistaken_for_somebody_elses() {
         busy(&mut impatient).await;
         let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;
         busy(&mut impatient).await;
-        assert_eq!(raw.calls("evalsha").await, 1, "only the script knows whose it is");
+        assert_eq!(raw.calls("evalsha").await, 1, "only the script can tell which owner holds it");
     });
 }
 
@@ -278,7 +278,7 @@ pub(crate) fn every_call_survives_a_server_that_forgets_its_scripts() {
         assert!(matches!(claim.release().await, Ok(Release::Released { .. })));
         let _: () = raw.ask(&["SCRIPT", "FLUSH"]).await;
         assert!(driver.check(Duration::from_secs(1)).await.is_ok());
-        // Sent in full, it is known from then on.
+        // After it was sent in full, the server knows the script.
         granted(&mut claim).await;
         let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;
         granted(&mut claim).await;

@@ -1,5 +1,6 @@
-//! Harm that comes while a lock is held and waited for: the disk, the memory, the connections, the rights, an
-//! administrator. It is told as what it is, never as contention; the holder knows in time; nothing is left afterwards.
+//! Faults while a lock is held and waited for: of the disk, the memory, the connections, the rights, and by an
+//! administrator. Each is reported as what it is, never as contention; the holder learns of a loss in time; nothing is
+//! left on the server afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ async fn hold(client: &Client, name: &str) -> Guard {
     lock(client, name).try_acquire().await.unwrap().expect("it is free")
 }
 
-/// The lock is lost at the guard's deadline and not before, and the guard's release is too late.
+/// Asserts that the lock is lost at the guard's deadline and not before, and that the guard's release is too late.
 async fn is_lost_in_time(guard: Guard) {
     let asked = Instant::now();
     let left = guard.valid_for();
@@ -31,7 +32,7 @@ async fn is_lost_in_time(guard: Guard) {
     assert_eq!(guard.release().await, Ending::Expired);
 }
 
-/// For longer than the lease.
+/// Asserts that the guard stays held for longer than its lease.
 async fn stays_held(guard: &Guard) {
     let end = Instant::now() + TTL * 2;
     while Instant::now() < end {
@@ -40,7 +41,7 @@ async fn stays_held(guard: &Guard) {
     }
 }
 
-/// What it had written before is there; nothing more is taken.
+/// Makes snapshots fail: the server keeps its data, and takes no more writes.
 async fn fails_to_save(raw: &mut Raw, folder: &std::path::Path) {
     let gone = folder.join("gone");
     std::fs::create_dir(&gone).unwrap();
@@ -76,10 +77,10 @@ pub(crate) fn a_server_that_cannot_write_takes_no_locks_and_its_holders_know() {
         assert_eq!(error.kind(), NOT_DONE, "{error}");
         let token = guard.token();
         is_lost_in_time(guard).await;
-        assert!(!waiter.is_finished(), "trouble is no reason to give up");
+        assert!(!waiter.is_finished(), "a waiter goes on waiting when the server is in trouble");
         let _: () = raw.ask(&["CONFIG", "SET", "dir", server.folder().to_str().unwrap()]).await;
         save(&mut raw, "ok").await;
-        let next = within("it has it", Duration::from_secs(6), waiter).await.unwrap().unwrap();
+        let next = within("the waiter has the lock", Duration::from_secs(6), waiter).await.unwrap().unwrap();
         assert!(next.token() > token);
         released(next).await;
     });
@@ -111,9 +112,9 @@ pub(crate) fn a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there(
         while let Ok(raw) = server.try_raw().await {
             others.push(raw);
         }
-        assert!(!others.is_empty(), "they have filled it");
+        assert!(!others.is_empty(), "some connections are open before the server is full");
         let error = lock_redis::connect(&server.url("")).await.map(drop).unwrap_err();
-        // Why, the server says on its way out: not everybody hears it.
+        // The server gives the reason when it closes the connection, and a client may miss it.
         assert_eq!(error.kind(), NOT_DONE, "{error}");
         stays_held(&guard).await;
         released(guard).await;
@@ -129,7 +130,7 @@ pub(crate) fn who_loses_the_right_to_its_lock_knows_in_time() {
         let client = restricted(&server, &mut raw, &["~*", "&*", "+@all"]).await;
         for given_back in [true, false] {
             let guard = hold(&client, "held").await;
-            // That ends its connections, too.
+            // This ends the user's connections, too.
             assert_eq!(raw.ask::<u32>(&["ACL", "DELUSER", "u"]).await, 1);
             // The connection that was cut may cost one call.
             let error = match lock(&client, "free").try_acquire().await.map(drop).unwrap_err() {
@@ -170,7 +171,7 @@ pub(crate) fn a_look_gives_back_a_whole_lease_whose_end_was_taken_away() {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
         let client = server.client("").await;
-        // A look keeps the lock for a millisecond at least; without an end, that would be all.
+        // A look keeps the lock for at least a millisecond. For a lock without expiry, that would be its whole lease.
         let look = Duration::from_millis(1);
         let mut claim = claim(&client, "claimed", 20_000);
         granted(&mut claim).await;
@@ -178,7 +179,7 @@ pub(crate) fn a_look_gives_back_a_whole_lease_whose_end_was_taken_away() {
             claim.renew(Duration::from_millis(renewed)).await.unwrap();
             assert_eq!(raw.ask::<u32>(&["PERSIST", "claimed"]).await, 1);
             claim.renew(look).await.unwrap();
-            assert!(raw.ask::<i64>(&["PTTL", "claimed"]).await > least, "what its holder believes in");
+            assert!(raw.ask::<i64>(&["PTTL", "claimed"]).await > least, "what its holder relies on");
         }
 
         let lock = client.lock("held").ttl(Duration::from_secs(20)).fixed_lease().build().unwrap();
@@ -205,7 +206,7 @@ pub(crate) fn a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token() 
         let client = primary.client("").await;
         released(hold(&client, "held").await).await;
         until("it has the token", async || raw.keys().await.len() == 1).await;
-        // From here on it hears of nothing.
+        // From here on, the replica receives nothing.
         between.hold(Way::ToClient);
         let first = hold(&client, "held").await;
         primary.kill();

@@ -1,4 +1,4 @@
-//! What stands on the server: two versions of this library have to agree on it.
+//! What the library keeps on the server. Two versions of it have to agree on this.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ pub(crate) fn a_lock_is_its_name_and_a_token_beside_it() {
 
         let token: u64 = raw.ask(&["GET", &keys[1]]).await;
         assert_eq!(token, guard.token().get());
-        // From the token: a relative expiry would let it be forgotten before a clock that was set back has caught up.
+        // An absolute time, counted from the token. With a relative expiry the key could expire before a clock that was
+        // set back has caught up.
         let forgotten: u64 = raw.ask(&["PEXPIRETIME", &keys[1]]).await;
         assert_eq!(forgotten, token / 1000 + 3_600_000);
 
@@ -71,7 +72,7 @@ pub(crate) fn a_revoked_lock_says_so_until_its_deadline() {
         let revoked = client.driver().revoke(&name("a"), revocation).await.unwrap();
         assert!(matches!(revoked, Revoked::FreeIn(left) if left > Duration::from_secs(15)), "{revoked:?}");
         let after: String = raw.ask(&["GET", "a"]).await;
-        // The first holder's digits: its release ends what stands here.
+        // The value begins with the first holder's digits, so that its release removes it.
         assert_eq!(after, format!("{}!ops", &before[..32]));
         let left: u64 = raw.ask(&["PTTL", "a"]).await;
         assert!((15_000..=20_000).contains(&left), "{left}");
@@ -89,7 +90,7 @@ pub(crate) fn the_keys_of_a_lock_share_a_slot() {
             async || raw.clone().ask::<String>(&["CLUSTER", "INFO"]).await.contains("cluster_state:ok");
         crate::server::until("the cluster is up", state).await;
         let client = server.client("").await;
-        // A script whose keys are of two slots is refused by a cluster, even if one node serves them all.
+        // A cluster refuses a script whose keys are in two slots, even if one node serves both.
         let names = ["a", "{a}", "{}", "{", "}{", "a{b}c", "{}{a}", "{{a}}", "jobs:{7}:x", "🔒"];
         let more: Vec<String> = (0..200).map(|n| format!("lock-{n}")).collect();
         for lock in names.into_iter().chain(more.iter().map(String::as_str)) {

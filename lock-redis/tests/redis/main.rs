@@ -1,4 +1,4 @@
-//! The rules that are particular to Redis, on a real server. What every backend promises is the conformance suite's.
+//! The rules that are particular to Redis, on a real server. The conformance suite tests what every backend promises.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

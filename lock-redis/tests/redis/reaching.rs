@@ -1,4 +1,4 @@
-//! Ways to a server, and who we are there.
+//! Ways to reach a server, and to log in.
 
 use std::time::{Duration, Instant};
 
@@ -108,7 +108,7 @@ pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() {
         assert_eq!(claim.attempt().await.unwrap_err().kind(), NOT_DONE);
         server.restart();
         granted(&mut claim).await;
-        assert!(client.info().data_loss.contains("forgets everything"), "{}", client.info().data_loss);
+        assert!(client.info().data_loss.contains("loses everything"), "{}", client.info().data_loss);
     });
 }
 

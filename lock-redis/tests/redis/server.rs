@@ -1,4 +1,4 @@
-//! A Redis of the test's own, and what tests ask of it and of the driver.
+//! A Redis server for one test, and the helpers of these tests.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use lock_core::driver::{Claim, Waits};
 use lock_core::{Client, Name};
 use redis::aio::MultiplexedConnection;
 
-/// How long a test may take: far more than it needs.
+/// The time limit of a test, far more than it needs.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Runs a test to its end, or to its limit.
+/// Runs a test to its end, or to its time limit.
 pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(within("the test ends", LIMIT, test));
     runtime.shutdown_background();
 }
 
-/// A server without persistence; gone at the test's end.
+/// A server without persistence. It ends with its test.
 pub(crate) struct Server(Owned);
 
 impl Server {
@@ -37,12 +37,12 @@ impl Server {
         self.0.kill().expect("it runs");
     }
 
-    /// Starts it again, without data.
+    /// Starts the server again, without its data.
     pub(crate) fn restart(&self) {
         self.0.restart(Data::Lost).expect("its port is free");
     }
 
-    /// Stops it in its tracks while something is done that it does not answer.
+    /// Pauses the server while `meanwhile` runs, so that it answers nothing.
     pub(crate) async fn stands_still<T>(&self, meanwhile: impl Future<Output = T>) -> T {
         self.0.pause().expect("it runs");
         let outcome = meanwhile.await;
@@ -58,22 +58,22 @@ impl Server {
         self.0.socket().expect("Redis has one")
     }
 
-    /// Where it keeps its files.
+    /// Returns where the server keeps its files.
     pub(crate) fn folder(&self) -> &Path {
         self.0.folder()
     }
 
-    /// The server's URL, with what comes after the port.
+    /// Returns the server's URL, followed by `rest`.
     pub(crate) fn url(&self, rest: &str) -> String {
         format!("{}{rest}", self.0.url())
     }
 
-    /// A client of ours.
+    /// Opens a client of this library.
     pub(crate) async fn client(&self, rest: &str) -> Client {
         lock_redis::connect(&self.url(rest)).await.expect("the server can be reached")
     }
 
-    /// A connection that goes past the library.
+    /// Opens a connection that does not go through the library.
     pub(crate) async fn raw(&self) -> Raw {
         self.raw_in(0).await
     }
@@ -82,7 +82,7 @@ impl Server {
         self.try_raw_in(database).await.expect("the server can be reached")
     }
 
-    /// One more connection, if the server takes it.
+    /// Opens one more connection, if the server accepts it.
     pub(crate) async fn try_raw(&self) -> redis::RedisResult<Raw> {
         self.try_raw_in(0).await
     }
@@ -95,7 +95,7 @@ impl Server {
     }
 }
 
-/// Commands as one types them.
+/// Sends commands as one types them.
 #[derive(Clone)]
 pub(crate) struct Raw(pub(crate) MultiplexedConnection);
 
@@ -117,9 +117,9 @@ impl Raw {
         keys
     }
 
-    /// A line of INFO, which has to be there.
+    /// Returns the value of a line of INFO, which has to be there.
     pub(crate) async fn info(&mut self, section: &str, key: &str) -> String {
-        self.try_info(section, key).await.unwrap_or_else(|| panic!("the server tells no {key}"))
+        self.try_info(section, key).await.unwrap_or_else(|| panic!("INFO has no line {key}"))
     }
 
     async fn try_info(&mut self, section: &str, key: &str) -> Option<String> {
@@ -127,12 +127,12 @@ impl Raw {
         info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':').map(str::to_owned))
     }
 
-    /// How many connections the server has taken so far.
+    /// Returns how many connections the server has accepted so far.
     pub(crate) async fn connections(&mut self) -> u32 {
         self.info("stats", "total_connections_received").await.parse().expect("a number")
     }
 
-    /// How often a command was called since CONFIG RESETSTAT.
+    /// Returns how often a command was called since CONFIG RESETSTAT.
     pub(crate) async fn calls(&mut self, command: &str) -> u32 {
         // A command that was never called has no line.
         let Some(line) = self.try_info("commandstats", &format!("cmdstat_{command}")).await else { return 0 };
@@ -141,7 +141,7 @@ impl Raw {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(10);
     while !holds().await {
@@ -154,7 +154,7 @@ pub(crate) fn name(name: &str) -> Name {
     Name::new(name).expect("a name")
 }
 
-/// A claim with a patience of a second.
+/// Returns a claim with a patience of one second.
 pub(crate) fn claim(client: &Client, lock: &str, ttl_ms: u64) -> Box<dyn Claim> {
     claim_with(client, lock, ttl_ms, Duration::from_secs(1))
 }
@@ -164,7 +164,7 @@ pub(crate) fn claim_with(client: &Client, lock: &str, ttl_ms: u64, patience: Dur
     claims::claim(client, lock, Terms { ttl, patience, waits: Waits::Queued, label: "a test" })
 }
 
-/// Attempts, finds the lock held, and answers when it will be free.
+/// Attempts, expects the lock to be held, and returns after what time it will be free.
 pub(crate) async fn busy(claim: &mut Box<dyn Claim>) -> Duration {
     claims::busy(claim).await.free_in.expect("Redis says when")
 }

@@ -9,7 +9,7 @@ use lock_core::ErrorKind;
 
 use crate::server::{Server, claim, granted, run};
 
-/// Writes a root, and certificates of it for the server and for a client, into the folder.
+/// Writes to the folder a root certificate, and certificates that it has signed for the server and for a client.
 fn write_certificates(folder: &Path) {
     let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
     let root = Root::new("a root");

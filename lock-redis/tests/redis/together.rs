@@ -1,4 +1,4 @@
-//! Calls that come in one moment share a write, and nothing else.
+//! Calls that come at the same moment share a write, and nothing else.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::server::{Server, claim, granted, run, until};
 
 const CALLERS: usize = 200;
 
-/// So many claims, all granted in one moment.
+/// Makes attempts with `CALLERS` claims at the same moment. All have to be granted.
 async fn all_granted(client: &Client, prefix: &str) {
     for (_, outcome) in all_ask(client, prefix).await {
         assert!(matches!(outcome, Ok(Attempt::Granted(_))), "{outcome:?}");
     }
 }
 
-/// So many claims, and what came of their attempts, which are all asked before anything else is done.
+/// Makes attempts with `CALLERS` claims, all sent before anything else is done, and returns their outcomes.
 async fn all_ask(client: &Client, prefix: &str) -> Vec<(Box<dyn Claim>, Result<Attempt>)> {
     let claims = (0..CALLERS).map(|n| claim(client, &format!("{prefix}{n}"), 20_000));
     let asking = claims.map(async |mut claim| {
@@ -29,7 +29,7 @@ async fn all_ask(client: &Client, prefix: &str) -> Vec<(Box<dyn Claim>, Result<A
     futures_util::future::join_all(asking).await
 }
 
-/// On one thread, on which whatever is ready is done in its order.
+/// Runs a test on one thread, on which ready tasks run in their order.
 pub(crate) fn run_on_one_thread(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(within("the test ends", Duration::from_secs(30), test));
@@ -44,10 +44,10 @@ pub(crate) fn calls_of_one_moment_share_a_write() {
         let before: u64 = raw.info("stats", "total_reads_processed").await.parse().unwrap();
         all_granted(&client, "a").await;
         let after: u64 = raw.info("stats", "total_reads_processed").await.parse().unwrap();
-        // The first goes alone, the others in one write, of which the server reads so much at a time.
+        // The first call is sent alone and the others in one write, which the server reads in large pieces.
         let reads = after - before;
         assert!(reads < CALLERS as u64 / 10, "{reads} reads for {CALLERS} calls");
-        // And each is answered its own answer, also where the server has to be told the script again.
+        // Each call gets its own answer, also where the server has to be sent the script again.
         let _: () = raw.ask(&["SCRIPT", "FLUSH"]).await;
         all_granted(&client, "b").await;
         assert_eq!(raw.keys().await.len(), 3 * 2 * CALLERS);

@@ -1,4 +1,4 @@
-//! Servers in trouble: an error is never contention, and says whether anything was done.
+//! Servers in trouble: an error is never reported as contention, and tells whether anything was done.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) fn a_demoted_primary_is_left_and_its_successor_met() {
         let _: () = raw.ask(&["REPLICAOF", "127.0.0.1", "1"]).await;
         let error = claim.attempt().await.unwrap_err();
         assert_eq!(error.kind(), NOT_DONE, "{error}");
-        // The next connection finds out what stands behind the address.
+        // The next connection finds out that the server is a replica.
         let error = claim.attempt().await.unwrap_err();
         assert_eq!(error.kind(), NOT_DONE, "{error}");
         assert!(client.info().data_loss.contains("is a replica"), "{}", client.info().data_loss);
@@ -54,7 +54,7 @@ pub(crate) fn a_demoted_primary_is_left_and_its_successor_met() {
     });
 }
 
-/// Its primary never hears of what is written there, and would grant the same lock again.
+/// Otherwise its primary, which never learns of a write on the replica, would grant the same lock again.
 pub(crate) fn a_replica_that_takes_writes_locks_nothing() {
     run(async {
         let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
@@ -63,7 +63,8 @@ pub(crate) fn a_replica_that_takes_writes_locks_nothing() {
         let mut raw = replica.raw().await;
         until("it follows", async || raw.info("replication", "master_link_status").await == "up").await;
         let client = replica.client("").await;
-        // As it were of a holder that the primary knows: what is said to it here would not reach it.
+        // The claim of a holder that the primary knows: requests that are sent to the replica would not reach the
+        // primary.
         let mut claim = claim(&client, "a", 20_000);
         let not_here = |error: lock_core::Error| {
             assert_eq!(error.kind(), NOT_DONE, "{error}");
@@ -80,7 +81,7 @@ pub(crate) fn a_replica_that_takes_writes_locks_nothing() {
             patience: Duration::from_secs(1),
         };
         not_here(client.driver().revoke(&name("a"), revocation).await.unwrap_err());
-        assert!(raw.keys().await.is_empty(), "something was written");
+        assert!(raw.keys().await.is_empty(), "nothing may be written on a replica");
         let findings = client.check().await.unwrap();
         let level = |subject| findings.iter().find(|finding| finding.subject == subject).unwrap().level;
         assert_eq!((level("replicas"), level("rights")), (Level::Bad, Level::Unknown), "{findings:?}");
@@ -91,7 +92,7 @@ pub(crate) fn a_replica_that_takes_writes_locks_nothing() {
 }
 
 pub(crate) fn a_connection_that_was_cut_is_replaced() {
-    // On one thread, which deals with what the network brings in its order.
+    // On one thread, which handles what arrives from the network in its order.
     run_on_one_thread(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -101,8 +102,8 @@ pub(crate) fn a_connection_that_was_cut_is_replaced() {
         for _ in 0..3 {
             let killed: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
             assert_eq!(killed, 1, "it has a connection");
-            // Its end came before the answer to this. Idle when it was cut: noticed, so that not even one call is
-            // lost on it.
+            // The end of the cut connection arrives before the answer to this PING. The connection was idle when it was
+            // cut, so that the client notices its end and does not lose a call on it.
             let _: String = raw.ask(&["PING"]).await;
             claim.renew(Duration::from_secs(30)).await.unwrap();
         }
@@ -134,12 +135,12 @@ pub(crate) fn a_restarted_server_is_found_again_with_what_it_is_now() {
     run(async {
         let server = Server::start(&[]);
         let client = server.client("").await;
-        assert!(client.info().data_loss.contains("forgets everything"));
+        assert!(client.info().data_loss.contains("loses everything"));
         server.kill();
         let mut claim = claim(&client, "a", 20_000);
         let error = claim.attempt().await.unwrap_err();
         assert!(error.is_transient(), "{error}");
-        until("nothing is sent to a dead port", async || {
+        until("an attempt is known not to be done", async || {
             claim.attempt().await.unwrap_err().kind() == NOT_DONE
         })
         .await;

@@ -10,14 +10,14 @@ use lock_core::{Label, Owner, Random};
 
 use crate::server::{Raw, Server, busy, claim, claim_with, granted, name, run, until};
 
-/// How long a channel that nobody listens to stays subscribed at least.
+/// The shortest time for which a channel without listeners stays subscribed.
 const IDLE: Duration = Duration::from_secs(1);
 
 async fn woken(what: &str, claim: &mut Box<dyn Claim>) {
     within(what, Duration::from_secs(5), claim.changed()).await;
 }
 
-/// How many connections are subscribed to the lock's channel.
+/// Returns how many connections are subscribed to the lock's channel.
 async fn listeners(raw: &Raw, lock: &str) -> u32 {
     let mut raw = raw.clone();
     let channels: Vec<String> = raw.ask(&["PUBSUB", "CHANNELS", &format!("{lock}???:lock~w")]).await;
@@ -40,7 +40,7 @@ pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
         waiter.listen().await.unwrap();
         assert_eq!(listeners(&server.raw().await, "a").await, 1, "confirmed when listen returns");
         holder.release().await.unwrap();
-        woken("the release is told of", &mut waiter).await;
+        woken("the release wakes the waiter", &mut waiter).await;
         let token = granted(&mut waiter).await.token;
 
         busy(&mut holder).await;
@@ -55,7 +55,7 @@ pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
             patience: Duration::from_secs(1),
         };
         ours.driver().revoke(&name("a"), revocation).await.unwrap();
-        woken("the revoke is told of", &mut holder).await;
+        woken("the revoke wakes the claim", &mut holder).await;
         granted(&mut holder).await;
     });
 }
@@ -75,7 +75,7 @@ pub(crate) fn a_release_knows_whether_others_wait() {
         assert_eq!(
             holder.release().await.unwrap(),
             Release::Released { others: Some(false) },
-            "that one is ours"
+            "the only listener is this client's"
         );
         stranger.listen().await.unwrap();
         granted(&mut holder).await;
@@ -95,8 +95,8 @@ pub(crate) fn who_is_granted_the_lock_takes_no_wake_ups_from_who_waits() {
         first.listen().await.unwrap();
         second.listen().await.unwrap();
         granted(&mut first).await;
-        woken("what the one who leaves might have taken is passed on", &mut second).await;
-        // As a holder waits for news of its own lock.
+        woken("the claim that stops listening passes its wake-up on", &mut second).await;
+        // A holder waits for messages about its own lock.
         let holder = tokio::spawn(async move { first.changed().await });
         for _ in 0..3 {
             let channel: Vec<String> = raw.ask(&["PUBSUB", "CHANNELS", "a*"]).await;
@@ -112,7 +112,7 @@ pub(crate) fn one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to
         let server = Server::start(&[]);
         let raw = server.raw().await;
         let client = server.client("").await;
-        assert_eq!(subscription_connections(&raw).await, 0, "not before somebody listens");
+        assert_eq!(subscription_connections(&raw).await, 0, "there is none before a claim listens");
         let locks: Vec<String> = (0..50).map(|n| format!("lock-{n}.")).collect();
         let mut claims: Vec<_> = locks.iter().map(|lock| claim(&client, lock, 20_000)).collect();
         for claim in &mut claims {
@@ -126,10 +126,10 @@ pub(crate) fn one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to
         let left = Instant::now();
         drop(claims);
         let still = listeners(&raw, "lock-0.").await;
-        assert_in_time!(left.elapsed() < IDLE, "looked when it may have been let go of");
+        assert_in_time!(left.elapsed() < IDLE, "the channel may have been unsubscribed before this look");
         assert_eq!(still, 1, "a name that is handed over often is not subscribed anew");
-        until("the others are let go of", async || listeners(&raw, "lock-0.").await == 0).await;
-        assert_eq!(listeners(&raw, "lock-49.").await, 1, "somebody listens to this one");
+        until("the others are unsubscribed", async || listeners(&raw, "lock-0.").await == 0).await;
+        assert_eq!(listeners(&raw, "lock-49.").await, 1, "a claim listens to this one");
         let mut again = claim(&client, "lock-0.", 20_000);
         again.listen().await.unwrap();
         assert_eq!(listeners(&raw, "lock-0.").await, 1);
@@ -150,10 +150,10 @@ pub(crate) fn a_name_that_is_handed_over_often_is_not_subscribed_anew() {
         let began = Instant::now();
         for _ in 0..20 {
             claim(&client, "a", 20_000).listen().await.unwrap();
-            // While the lock is held, say.
+            // As long as a lock might be held.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        assert_in_time!(began.elapsed() < IDLE, "it may have been let go of meanwhile");
+        assert_in_time!(began.elapsed() < IDLE, "the channel may have been unsubscribed meanwhile");
         assert_eq!(raw.calls("subscribe").await, 1);
     });
 }
@@ -170,19 +170,19 @@ pub(crate) fn a_subscription_that_broke_is_restored_and_everybody_looks() {
         busy(&mut waiter).await;
         waiter.listen().await.unwrap();
         for _ in 0..3 {
-            // The gap lasts until the first wake-up was taken: two that nobody took yet are one.
+            // The gap lasts until the first wake-up was taken: two wake-ups that were not taken yet count as one.
             let refused = proxy.count(Fault::Refused);
             proxy.refuse();
             let killed: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-            assert_eq!(killed, 1, "it has a feed");
-            woken("what was told meanwhile is lost", &mut waiter).await;
-            until("it tries again", async || proxy.count(Fault::Refused) > refused).await;
+            assert_eq!(killed, 1, "the client has one subscription connection");
+            woken("the break wakes the claim, because messages are lost", &mut waiter).await;
+            until("the client tries to connect again", async || proxy.count(Fault::Refused) > refused).await;
             proxy.accept();
-            until("it listens again", async || listeners(&raw, "a").await == 1).await;
-            woken("and once more after the gap", &mut waiter).await;
+            until("the channel is subscribed again", async || listeners(&raw, "a").await == 1).await;
+            woken("the new connection wakes it once more", &mut waiter).await;
         }
         holder.release().await.unwrap();
-        woken("the release is told of", &mut waiter).await;
+        woken("the release wakes the waiter", &mut waiter).await;
         granted(&mut waiter).await;
     });
 }
@@ -199,13 +199,13 @@ pub(crate) fn an_order_in_a_gap_does_not_hide_the_gap() {
         let refused = proxy.count(Fault::Refused);
         proxy.refuse();
         let killed: u32 = raw.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-        assert_eq!(killed, 1, "it has a feed");
-        woken("what was told meanwhile is lost", &mut holder).await;
-        // It rests for longer each time, and orders what the next connection has to subscribe.
-        until("it rests for long", async || proxy.count(Fault::Refused) >= refused + 4).await;
+        assert_eq!(killed, 1, "the client has one subscription connection");
+        woken("the break wakes the claim, because messages are lost", &mut holder).await;
+        // The feed pauses for longer each time, and in a pause it takes orders for the next connection.
+        until("its pauses are long", async || proxy.count(Fault::Refused) >= refused + 4).await;
         proxy.accept();
         claim_with(&client, "b", 20_000, Duration::from_secs(10)).watch().await.unwrap();
-        woken("and once more after the gap", &mut holder).await;
+        woken("the new connection wakes it once more", &mut holder).await;
     });
 }
 

@@ -1,15 +1,15 @@
-//! What the nodes say to a release, as far as it counts.
+//! Which of the nodes' answers to a release count.
 
 use std::collections::BTreeMap;
 
-/// One owner's way out of a hold, over all its releases.
+/// The nodes' answers to all releases of one hold.
 ///
-/// Where a majority's word doesn't come, the release is repeated. Meanwhile a node may come by the lock anew: it is
-/// started again with an older state of its data. Its yes to the second release would make a majority of what was
-/// none any more at the first. So a node's first word stands.
+/// If a majority's answer is missing, the release is repeated. Meanwhile a node may get the lock back, because it is
+/// restarted with an older state of its data. Its yes to the second release could then complete a majority that no
+/// longer existed at the first release. Therefore each node's first answer counts.
 #[derive(Debug, Default)]
 pub(super) struct Parting {
-    /// Whether each node had the lock when it was first asked to give it up.
+    /// Whether each node had the lock when it was first asked to release it.
     had_it: BTreeMap<usize, bool>,
 }
 
@@ -22,7 +22,7 @@ impl Parting {
         self.had_it.contains_key(&at)
     }
 
-    /// How many have given up what they had of the hold.
+    /// Returns how many nodes have released what they had of the hold.
     pub(super) fn freed(&self) -> usize {
         self.had_it.values().filter(|had_it| **had_it).count()
     }

@@ -1,4 +1,4 @@
-//! What a try that came to nothing means, for who tried: contention, nodes without a vote, or trouble.
+//! What a failed try means for its candidate: contention, nodes without a vote, or trouble.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::inspection::that_show;
 use crate::node::{Held, Kept, Node};
 use crate::round::{Failure, Order};
 
-/// The longest pause after a try that nobody won.
+/// The longest pause after a try that no candidate won.
 const LONGEST_SPLIT: Duration = Duration::from_millis(250);
 
 impl<N: Node> Candidate<N> {
-    /// What a try that came to nothing means.
+    /// Returns what a failed try means.
     pub(super) fn judge(&mut self, failure: Failure, took: Duration) -> Result<Attempt> {
         let Failure { yes, no, sits_out, troubles, leaves, stood_back, .. } = failure;
         let majority = self.quorum.majority();
@@ -40,8 +40,9 @@ impl<N: Node> Candidate<N> {
                     holder: Some(holder),
                 }
             }
-            // Several have had a part each, or somebody has a majority with nodes that can't be asked: nobody knows. Who
-            // tries again at once meets the same others again.
+            // Either several candidates have a part of the nodes each, or one has a majority that includes nodes which
+            // can't be asked. The answers do not tell which. A candidate that tries again at once meets the same others
+            // again.
             None => {
                 self.is_split(if stood_back { no.into_iter().next() } else { None });
                 let pause = took.saturating_mul(1 << self.splits.min(8)).min(LONGEST_SPLIT);
@@ -50,14 +51,15 @@ impl<N: Node> Candidate<N> {
         }))
     }
 
-    /// A candidate has a majority.
+    /// Records that a candidate has a majority.
     pub(super) fn is_decided(&mut self) {
         (self.splits, self.order, self.stood_behind) = (0, Order::AllAtOnce, None);
     }
 
-    /// None has. From now on the one that has the first node goes on alone: candidates that ask all nodes at once keep
-    /// the others from a majority for as long as there are many of them. Only if the first node is still held for the
-    /// same try when this candidate comes again are all asked, to see whether that try has a majority.
+    /// Records that no candidate has a majority. From now on only the candidate that has the first node goes on:
+    /// candidates that ask all nodes at once keep each other from a majority for as long as there are many of them. If
+    /// the first node is still held for the same try when this candidate comes again, it asks all nodes, to see whether
+    /// that try has a majority.
     fn is_split(&mut self, first: Option<Held>) {
         self.splits += 1;
         let first = first.map(|held| held.value);
@@ -66,7 +68,7 @@ impl<N: Node> Candidate<N> {
             if stays { (Order::AllAtOnce, None) } else { (Order::FirstAlone, first) };
     }
 
-    /// Who has a majority.
+    /// Returns the holder that a majority shows.
     fn leader(&self, no: &[Held]) -> Option<Box<Entry>> {
         let agree = |other: &Held| {
             no.iter().filter(|held| (&held.value, held.token) == (&other.value, other.token)).count()
@@ -74,7 +76,7 @@ impl<N: Node> Candidate<N> {
         let held = no.iter().max_by_key(|held| (that_show(no, &held.value), agree(held), held.token))?;
         (that_show(no, &held.value) >= self.quorum.majority()).then(|| {
             let Held { value, left, now, .. } = held.clone();
-            // The token that a majority has acknowledged: a node that came late to the grant may have another.
+            // The token that a majority has acknowledged. A node that granted late may have another one.
             let token = held.token.filter(|_| agree(held) >= self.quorum.majority());
             Box::new(redis::entry(value, left, token, now))
         })
@@ -94,7 +96,7 @@ impl<N: Node> Candidate<N> {
             done,
             format!(
                 "too few of the {} nodes have a vote: {} may have forgotten locks, and vote again when none of those can \
-                 be held any more ({}). If nobody holds anything, `lock init` gives them their votes at once",
+                 be held any more ({}). If no client holds a lock, `lock init` gives them their votes at once",
                 self.quorum.nodes().len(),
                 sits_out.len(),
                 nodes.join(", ")
@@ -103,7 +105,7 @@ impl<N: Node> Candidate<N> {
         .with_retry_in(retry_in)
     }
 
-    /// Too few nodes answered.
+    /// Returns the error for too few answers.
     pub(super) fn trouble(&self, troubles: &[(usize, Error)], done: Done) -> Error {
         let nodes: Vec<String> = troubles
             .iter()
@@ -112,7 +114,7 @@ impl<N: Node> Candidate<N> {
         let message = format!(
             "a majority of the {} nodes did not agree in time; {}",
             self.quorum.nodes().len(),
-            if nodes.is_empty() { "what they said came too late".to_owned() } else { nodes.join("; ") }
+            if nodes.is_empty() { "their answers came too late".to_owned() } else { nodes.join("; ") }
         );
         let refusals = troubles.iter().filter(|(_, e)| !e.is_transient()).count();
         if refusals > self.quorum.nodes().len() - self.quorum.majority() {
@@ -122,14 +124,15 @@ impl<N: Node> Candidate<N> {
     }
 }
 
-/// When so many of the nodes that hold it for others are free.
+/// Returns after what time `needed` of the nodes that hold the lock for other owners are free.
 fn free_in(no: &[Held], needed: usize) -> Option<Duration> {
     let mut left: Vec<Duration> = no.iter().filter_map(|held| held.left).collect();
     left.sort_unstable();
     left.get(needed.checked_sub(1)?).copied()
 }
 
-/// What a majority says, or else that it is gone: a node may have somebody else's try, or a release may be on its way.
+/// Returns why the lock is lost. A node that reports a revoke decides, as does a majority that reports another owner.
+/// Otherwise it is gone: a single node may have another candidate's try, or a release may be on its way.
 pub(super) fn cause(lost: &[Kept], majority: usize) -> Cause {
     let said = |what| lost.iter().filter(|kept| **kept == what).count();
     if said(Kept::Revoked) > 0 {

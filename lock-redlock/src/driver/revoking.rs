@@ -1,4 +1,4 @@
-//! Taking a lock from its holder, on a majority of the nodes.
+//! Revoking a lock on a majority of the nodes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::node::Keys;
 use crate::quorum::Answer;
 
 impl RedlockDriver {
-    /// On each node another value stands in the place of the holder's, until its deadline.
+    /// Replaces the holder's value on each node by another one, which stays until the holder's deadline.
     pub(super) async fn revoke_at_the_deadline(
         &self,
         name: &Name,
@@ -31,8 +31,8 @@ impl RedlockDriver {
         self.judge(answers)
     }
 
-    /// The same first, and free only then: a node that is free gets the lock back from a holder that renews with a
-    /// majority of the others, and one where another value stands does not.
+    /// Replaces the holder's value first, too, and frees the nodes only then. A free node gets the lock back from a
+    /// holder that renews with a majority of the others; a node with another value does not.
     pub(super) async fn revoke_now(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
         let Revocation { holder, by, label, patience, .. } = revocation;
         let (keys, successor) = (self.keys(name), revoked(holder.as_bytes(), &by, &label));
@@ -40,10 +40,11 @@ impl RedlockDriver {
             self.replace(self.every_node(), &keys, holder.as_bytes(), &successor, patience * 2 / 3);
         let is_taken = |answer: &Result<Revoked>| matches!(answer, Ok(Revoked::FreeIn(_)));
         let taken = self.enough(arriving, patience, is_taken).await;
-        // Where the holder did not stand, the same value may be of a revoke before this one, which left it its deadline.
+        // On a node that did not have the holder's value, the same successor may be from an earlier revoke, which left
+        // it until the holder's deadline.
         let is_elsewhere =
             |at: usize| taken.iter().any(|(of, answer)| *of == at && answer.is_ok() && !is_taken(answer));
-        // Also where a majority has not: what the others have put there is of no use.
+        // Also if it is not a majority that has the successor: on the others it is of no use.
         let asked: Vec<usize> = self.every_node().filter(|at| !is_elsewhere(*at)).collect();
         let arriving = self.replace(asked, &keys, successor.as_bytes(), "", patience / 3);
         let freed = self.enough(arriving, patience, Result::is_ok).await;
@@ -60,7 +61,7 @@ impl RedlockDriver {
         0..self.quorum.nodes().len()
     }
 
-    /// On each of these nodes, if `holder` stands there; no successor frees it.
+    /// Replaces `holder` on each of these nodes that has it. An empty successor frees the node.
     fn replace(
         &self,
         nodes: impl IntoIterator<Item = usize>,
@@ -76,8 +77,8 @@ impl RedlockDriver {
         })
     }
 
-    /// The answers of all, but once a majority has given one that `counts`, the others are waited for only as long as a
-    /// node may take: one that is dead keeps nothing from being free.
+    /// Returns the answers of the nodes. Once a majority has given one that `counts`, it waits for the others only as
+    /// long as one node may take: a dead node does not keep the lock from becoming free.
     async fn enough(
         &self,
         mut arriving: mpsc::UnboundedReceiver<Answer<Revoked>>,
@@ -94,16 +95,17 @@ impl RedlockDriver {
                 answers.push(answer);
             }
         };
-        // By then no renewal that was asked before counts any more: its holder has the same patience with a node.
+        // After that time, no renewal that was sent before counts any more: the holder waits no longer for an answer of
+        // a node.
         let _: Option<()> = self.clock.timeout(self.quorum.node_patience(patience), others).await;
         answers
     }
 
-    /// What the nodes' answers to another value mean for the lock.
+    /// Returns what the nodes' answers to the replacement mean for the lock.
     fn judge(&self, answers: Vec<Answer<Revoked>>) -> Result<Revoked> {
         let said: Vec<Revoked> =
             answers.iter().filter_map(|(_, answer)| answer.as_ref().ok().copied()).collect();
-        // What is left to the holder is no majority: it can't renew.
+        // From a majority of answers on, the nodes that the holder may still have are no majority: it can't renew.
         if said.len() < self.quorum.majority() {
             return Err(self.too_few(answers, "answered, and the holder may keep the lock"));
         }

@@ -1,17 +1,17 @@
--- Behind run.lua; stands before what grants or raises. A server that may have forgotten locks (another run than the
--- marker's, or no marker) sits out the longest ttl from its first request on.
+-- Runs after run.lua and before every script that grants or raises. A server that may have forgotten locks (its run is
+-- not the marker's, or there is no marker) has no vote for the longest ttl, counted from its first request.
 --
 -- KEYS  3 the marker   4 the quarantine
 -- ARGV  5 the longest ttl in ms
 --
 -- Answers, each ending in the server's time in us:
---   -2 left      no vote for so long
---   -3 agreed    other clients have agreed on another longest ttl
+--   -2 left      no vote for so many ms
+--   -3 agreed    other clients have agreed on this longest ttl in ms
 
 local known, agreed = string.match(redis.call('GET', KEYS[3]) or '', '^(%x+) (%d+)$')
 if agreed and agreed ~= ARGV[5] then return {-3, tonumber(agreed), now} end
 if known ~= run then
-  -- The quarantine first: the marker must not be there without it.
+  -- The quarantine first: a marker must not exist without it.
   redis.call('SET', KEYS[4], '1', 'PX', ARGV[5])
   redis.call('SET', KEYS[3], run .. ' ' .. ARGV[5])
   return {-2, tonumber(ARGV[5]), now}

@@ -1,10 +1,11 @@
--- Behind run.lua. Gives this node its vote at once: an operator says that nobody holds anything here. A longest ttl that differs from
--- the one before is agreed on from now on, and the longer of the two is sat out.
+-- Runs after run.lua. Gives this node its vote at once, because an operator says that no client holds a lock here. A
+-- longest ttl that differs from the previous one is agreed on from now on; then the node has no vote for the longer of
+-- the two.
 --
 -- KEYS  1 the marker   2 the quarantine
 -- ARGV  1 the longest ttl in ms
 --
--- Answers, ending in the server's time in us: 1 if anything was changed, how long the node has no vote yet.
+-- Answers, ending in the server's time in us: 1 if anything was changed, how long the node still has no vote.
 
 local known, agreed = string.match(redis.call('GET', KEYS[1]) or '', '^(%x+) (%d+)$')
 if agreed and agreed ~= ARGV[1] then

@@ -4,15 +4,15 @@
 -- ARGV  1 the owner's value   2 the ttl in ms   3 the deadline, in the server's time in us   4 the token
 --
 -- Answers, each ending in the server's time in us:
---   1    it is the owner's
---   0    it is somebody else's
---   -1   too late
+--   1    this owner holds it
+--   0    another owner holds it
+--   -1   the deadline is over
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[3]) then return {-1, now} end
 
--- Digits alone, as at a grant.
+-- Only digits, as in grant.lua.
 local previous = tonumber(string.match(redis.call('GET', KEYS[2]) or '0', '^%d+$'))
 if not previous or previous >= 9007199254740992 then
   return redis.error_reply('WRONGTYPE the key beside the lock, ' .. KEYS[2] .. ', holds no token')

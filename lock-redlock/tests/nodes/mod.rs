@@ -1,4 +1,4 @@
-//! Several Redis servers of one test's own, or those of the process that started this one.
+//! Several Redis servers of one test, or those of the process that started this one.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -15,18 +15,18 @@ use lock_redlock::{Redis, RedisNode, Redlock, Voters};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd};
 
-/// As many as are usual.
+/// The usual number of nodes.
 pub(crate) const FIVE: usize = 5;
 
-/// No case asks for a longer ttl. New nodes are marked as voting at once.
+/// No case asks for a longer ttl. New nodes get their votes at once.
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(300);
 
-/// How long one node may take: five share the machine with their clients.
+/// How long one node may take for an answer: five of them share the machine with their clients.
 const NODE_PATIENCE: Duration = Duration::from_secs(1);
-/// The same, where the network is made slow: as long as the call.
+/// The same where the network is made slow: as long as the call may take.
 const ANY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Servers, in their order.
+/// Several servers, in their order.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     owned: Vec<Owned>,
@@ -45,7 +45,7 @@ impl fmt::Display for Nodes {
 }
 
 impl Nodes {
-    /// Starts so many, and says of each that nobody holds anything there.
+    /// Starts so many servers, and marks each as one on which no client holds a lock.
     pub(crate) fn start(
         count: usize,
         max_ttl: Duration,
@@ -56,7 +56,7 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Starts so many, which have no vote yet.
+    /// Starts so many servers, which have no vote yet.
     pub(crate) fn unmarked(count: usize, settings: &Settings) -> std::result::Result<Nodes, Absence> {
         let owned: Vec<Owned> = (0..count)
             .map(|_| Owned::start(&servers::Redis, settings))
@@ -65,12 +65,12 @@ impl Nodes {
         Ok(Nodes { owned, urls, max_ttl: MAX_TTL, node_patience: NODE_PATIENCE })
     }
 
-    /// Those that somebody else has started.
+    /// Takes servers that another process or test has started.
     pub(crate) fn at(urls: Vec<String>) -> Nodes {
         Nodes { owned: Vec::new(), urls, max_ttl: MAX_TTL, node_patience: NODE_PATIENCE }
     }
 
-    /// The same servers behind a network that may be slow.
+    /// Returns the same servers behind a network that may be slow.
     pub(crate) fn behind(&self, addresses: &[SocketAddr]) -> Nodes {
         let urls = addresses.iter().map(|address| format!("redis://{address}")).collect();
         Nodes { owned: Vec::new(), urls, max_ttl: self.max_ttl, node_patience: ANY_PATIENCE }
@@ -86,7 +86,7 @@ impl Nodes {
 
     pub(crate) fn mark(&self) {
         let redlock = self.redlock();
-        // On a runtime of its own: this may be called from one.
+        // On a runtime of its own, because the caller may be on one.
         let marking = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -127,7 +127,7 @@ impl Nodes {
         redlock.expect("within bounds")
     }
 
-    /// One of them, to be asked by itself.
+    /// Returns one of the nodes, to be asked by itself.
     pub(crate) fn node(&self, at: usize) -> RedisNode {
         node_at(&self.urls[at], &Arc::default(), self.max_ttl)
     }
@@ -136,7 +136,7 @@ impl Nodes {
         self.redlock().open(options).await
     }
 
-    /// Sends the same to each.
+    /// Sends the same command to each node.
     pub(crate) async fn each(&self, command: &Cmd) {
         for url in &self.urls {
             command.exec_async(&mut admin(url).await).await.expect("it is carried out");
@@ -160,7 +160,7 @@ impl Nodes {
             let info: String =
                 redis::cmd("INFO").arg("everything").query_async(&mut admin(url).await).await.expect("INFO");
             let calls = |command: &str| find(&info, &format!("cmdstat_{command}:calls="));
-            // A command that was never sent has no line; each node was marked or granted something before.
+            // A command that was never sent has no line. Each node was marked, or has granted a lock, before.
             let asked = calls("evalsha").expect("the server counts calls of evalsha");
             let sent = ["eval", "subscribe", "unsubscribe"];
             all.requests += asked + sent.iter().filter_map(|command| calls(command)).sum::<u64>();
@@ -169,7 +169,7 @@ impl Nodes {
         all
     }
 
-    /// Keys that are no tokens and no marks of the nodes' own, and channels.
+    /// Counts the keys that are neither tokens nor the nodes' own, and the channels.
     pub(crate) async fn residue(&self) -> u64 {
         let mut residue = 0;
         for url in &self.urls {
@@ -180,7 +180,7 @@ impl Nodes {
         residue
     }
 
-    /// On the node that keeps most.
+    /// Returns what is kept on the node that keeps most.
     pub(crate) async fn kept(&self) -> u64 {
         let mut kept = 0;
         for url in &self.urls {
@@ -189,7 +189,7 @@ impl Nodes {
         kept
     }
 
-    /// A key that ends comes so much nearer to its end.
+    /// Brings the end of every key nearer by `by`.
     pub(crate) async fn age(&self, by: Duration) {
         for url in &self.urls {
             let mut admin = admin(url).await;
@@ -221,7 +221,7 @@ impl Nodes {
     }
 }
 
-/// But for what a node knows of itself.
+/// Returns the keys of a node, without its marker and its quarantine.
 async fn keys(url: &str) -> BTreeSet<Vec<u8>> {
     let mut admin = admin(url).await;
     let (mut keys, mut cursor) = (BTreeSet::new(), 0_u64);
@@ -243,7 +243,7 @@ async fn channels(url: &str) -> u64 {
     channels.len() as u64
 }
 
-/// The node at this URL, one of these.
+/// Returns a node for the server at this URL. `voters` is shared with the other nodes.
 pub(crate) fn node_at(url: &str, voters: &Arc<Voters>, max_ttl: Duration) -> RedisNode {
     let redis = Redis::from_url(url).expect("its URL");
     let context = Context { clock: Clock::system(), random: Random::system(), patience: ANY_PATIENCE };
@@ -252,12 +252,12 @@ pub(crate) fn node_at(url: &str, voters: &Arc<Voters>, max_ttl: Duration) -> Red
 
 pub(crate) async fn admin(url: &str) -> MultiplexedConnection {
     let client = redis::Client::open(url).expect("a URL that was used before");
-    // The driver gives up after half a second, which a busy machine may take.
+    // redis' own time limit is half a second, which a busy machine may need.
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
     client.get_multiplexed_async_connection_with_config(&config).await.expect("up")
 }
 
-/// The number behind `label`, if it is there.
+/// Returns the number after `label`, if the label is there.
 fn find(info: &str, label: &str) -> Option<u64> {
     let found = info.lines().find_map(|line| line.strip_prefix(label))?;
     let digits = found.split(|c: char| !c.is_ascii_digit()).next()?;

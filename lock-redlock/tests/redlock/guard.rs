@@ -1,4 +1,4 @@
-//! A node that may have forgotten locks has no vote until nothing of what it forgot can be held.
+//! A node that may have forgotten locks has no vote until no lock that it has forgotten can be held.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,15 +27,15 @@ pub(crate) fn a_new_node_has_no_vote_until_its_operator_says_so() {
             "{error}"
         );
         assert!(error.retry_in().is_some_and(|left| left <= ms(1500)), "{error:?}");
-        // Without a word from anybody they vote when the longest ttl is over.
+        // Even if no operator marks them, they vote when the longest ttl is over.
         let guard = lock.acquire().await.unwrap();
         assert!(began.elapsed() >= ms(1400), "{:?}", began.elapsed());
         released(guard).await;
 
         let fresh = Nodes::unmarked(FIVE, &Settings::default()).unwrap().with_max_ttl(ms(60_000));
         let client = fresh.open(options()).await.unwrap();
-        assert_eq!(votes(&client).await, [Level::Warning; FIVE], "nobody has asked them anything");
-        assert_eq!(votes(&client).await, [Level::Warning; FIVE], "and a check changes nothing");
+        assert_eq!(votes(&client).await, [Level::Warning; FIVE], "no client has asked them anything");
+        assert_eq!(votes(&client).await, [Level::Warning; FIVE], "a check changes nothing");
         assert!(client.init().await.unwrap().contains("votes now"));
         assert_eq!(client.init().await.unwrap(), "", "there is nothing left to do");
         assert_eq!(votes(&client).await, [Level::Good; FIVE]);
@@ -44,14 +44,14 @@ pub(crate) fn a_new_node_has_no_vote_until_its_operator_says_so() {
     });
 }
 
-/// What a check says of each node's vote.
+/// Returns what a check says about each node's vote.
 async fn votes(client: &Client) -> Vec<Level> {
     let findings = client.check().await.unwrap();
     findings.into_iter().filter(|finding| finding.subject == "votes").map(|finding| finding.level).collect()
 }
 
-/// What a holder has that was told nothing since its grant: its lock, and until when it believes in that. (A guard
-/// looks again when a node goes that it listens to.)
+/// Returns what a holder has that got no message after its grant: its claim, its token, and until when it relies on the
+/// lock. (A guard looks again when a node to which it listens goes away.)
 async fn held(holder: &Client, ttl: Duration) -> (Box<dyn Claim>, FencingToken, Instant) {
     let terms = Terms { ttl, patience: PATIENCE, waits: Waits::No, label: "holder" };
     let mut claim = claims::claim(holder, "a", terms);
@@ -68,38 +68,38 @@ pub(crate) fn a_node_that_was_flushed_has_no_vote() {
         nodes.each(&redis::cmd("FLUSHALL")).await;
         let lock = other.lock("a").ttl(ms(600)).build().unwrap();
         let next = lock.acquire().await.unwrap();
-        assert!(Instant::now() >= ends, "two hold it: {token} and {}", next.token());
+        assert!(Instant::now() >= ends, "two holders: {token} and {}", next.token());
         assert!(next.token() > token);
     });
 }
 
-/// The documents' story: A, B and C grant the lock; C restarts without it; C, D and E grant it once more.
+/// The example in the documents: A, B and C grant the lock; C restarts without it; C, D and E grant it once more.
 pub(crate) fn a_restarted_node_grants_nothing_that_it_has_forgotten() {
     run(async {
         let nodes = five(ms(3000));
         let (holder, other) = (nodes.open(options()).await.unwrap(), nodes.open(options()).await.unwrap());
         let [a, b, c, d, e] = nodes.servers() else { unreachable!("five") };
-        // D and E are not there when it is granted.
+        // D and E are paused during the grant.
         d.pause().unwrap();
         e.pause().unwrap();
         let (_claim, token, ends) = held(&holder, ms(3000)).await;
         c.kill().unwrap();
         c.restart(Data::Lost).unwrap();
-        // What D and E were asked meanwhile can't take effect any more.
+        // After this time, requests that D and E got meanwhile can't take effect any more.
         tokio::time::sleep(PATIENCE).await;
         d.resume().unwrap();
         e.resume().unwrap();
         for server in [c, d, e] {
             let mut exists = redis::cmd("EXISTS");
             let there: u32 = exists.arg("a").query_async(&mut admin(server.url()).await).await.unwrap();
-            assert_eq!(there, 0, "a majority knows nothing of it");
+            assert_eq!(there, 0, "a majority does not have the lock");
         }
         let lock = other.lock("a").ttl(ms(600)).build().unwrap();
         assert!(
             lock.try_acquire().await.unwrap().is_none(),
-            "two know of it, two do not, and one has no vote"
+            "two nodes have the lock, two do not, and one has no vote"
         );
-        // And those that know of it are not there any more.
+        // Now the two nodes that know the holder are paused as well.
         a.pause().unwrap();
         b.pause().unwrap();
         let mut refused = 0;
@@ -134,7 +134,7 @@ pub(crate) fn clients_agree_on_the_longest_ttl() {
         let error = lock.try_acquire().await.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
         assert!(error.to_string().contains("max_ttl=1.5s"), "{error}");
-        // Changing it takes as long as the longer of the two.
+        // The change takes the longer of the two.
         let began = Instant::now();
         assert!(client.init().await.unwrap().contains("votes in 3s"));
         released(lock.acquire().await.unwrap()).await;
@@ -157,7 +157,7 @@ pub(crate) fn a_node_that_evicts_has_no_vote() {
         let client = nodes.open(Options::default()).await.unwrap();
         let lock = client.lock("a").ttl(ms(600)).build().unwrap();
         released(lock.acquire().await.unwrap()).await;
-        // The third makes it a majority. Whoever connects from now on is told.
+        // With the third node, a majority evicts. Clients that connect from now on get the error.
         evicts(nodes.urls()[2].clone()).await;
         let client = nodes.open(Options::default()).await.unwrap();
         let lock = client.lock("a").ttl(ms(600)).build().unwrap();
@@ -178,7 +178,7 @@ pub(crate) fn a_node_with_replicas_has_no_vote() {
             let mut follow = redis::cmd("REPLICAOF");
             follow.arg("127.0.0.1").arg(primary.port()).exec_async(&mut admin(replica).await).await.unwrap();
             let primary = admin(primary.url()).await;
-            until("it follows", TTL * 5, || async {
+            until("the replica follows", TTL * 5, || async {
                 let (mut info, mut primary) = (redis::cmd("INFO"), primary.clone());
                 let info: String = info.arg("replication").query_async(&mut primary).await.unwrap();
                 info.contains("connected_slaves:1")
@@ -189,7 +189,7 @@ pub(crate) fn a_node_with_replicas_has_no_vote() {
     });
 }
 
-/// It could not tell whether it has been restarted.
+/// Such a node could not tell whether it has been restarted.
 pub(crate) fn a_node_whose_user_may_not_ask_who_it_is_has_no_vote() {
     run(async {
         let nodes = five(ms(1500));
@@ -202,7 +202,7 @@ pub(crate) fn a_node_whose_user_may_not_ask_who_it_is_has_no_vote() {
     });
 }
 
-/// Two of three names would be a majority of one server.
+/// Two of three addresses would be a majority with one server.
 pub(crate) fn one_server_under_two_names_is_refused() {
     run(async {
         let nodes = five(ms(1500));
@@ -224,7 +224,7 @@ pub(crate) fn one_server_under_two_names_is_refused() {
                 assert!(error.to_string().contains("is the same server as"), "{error}");
             }
         }
-        // One that was not there when the client was opened has no vote, and nothing else is asked of it.
+        // A node that could not be reached when the client was opened has no vote, and gets no other request.
         let voters = Arc::default();
         let [node, same] = [&first, &second].map(|url| node_at(url, &voters, nodes.max_ttl()));
         let ask = || super::token::ask("a");
@@ -234,7 +234,7 @@ pub(crate) fn one_server_under_two_names_is_refused() {
             assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
             assert!(node.release(ask(), Tells::Nobody, PATIENCE).await.is_ok(), "the first keeps its vote");
         }
-        // Started again, it is still one server, whichever name meets it first.
+        // After a restart it is still one server, whichever address reaches it first.
         a.kill().unwrap();
         a.restart(Data::Lost).unwrap();
         until("one of them is connected again", TTL, || async { same.grant(ask(), PATIENCE).await.is_ok() })
@@ -246,7 +246,7 @@ pub(crate) fn one_server_under_two_names_is_refused() {
     });
 }
 
-/// Whoever connects now has no majority of votes, and is told why.
+/// Asserts that a client that connects now gets no majority of votes, and the reason.
 async fn refuses(nodes: &Nodes, why: &str) {
     let client = nodes.open(options()).await.unwrap();
     let error = client.lock("a").ttl(ms(600)).build().unwrap().try_acquire().await.map(drop).unwrap_err();
@@ -254,12 +254,13 @@ async fn refuses(nodes: &Nodes, why: &str) {
     assert!(error.to_string().contains(why), "{error}");
 }
 
-/// Three of five come back empty: who had the lock has a minority of it, and is told.
+/// Three of five nodes come back empty. The holder has the lock on a minority then, and learns that.
 pub(crate) fn what_a_majority_has_forgotten_is_lost() {
     run(async {
         let nodes = five(Duration::from_secs(30));
         let client = nodes.open(options()).await.unwrap();
-        // No renewal of its own gives back what one of them has lost before the next one has.
+        // With a fixed lease the guard sends no renewals of its own, which would give the lock back to a node before
+        // the next one has lost it.
         let lock = client.lock("a").ttl(Duration::from_secs(10)).fixed_lease().build().unwrap();
         let guard = lock.acquire().await.unwrap();
         for server in &nodes.servers()[..3] {
@@ -281,19 +282,20 @@ pub(crate) fn a_rolling_restart_of_all_costs_no_holder_the_lock() {
         for server in nodes.servers() {
             server.kill().unwrap();
             server.restart(Data::Lost).unwrap();
-            // Renewed by the others, and refilled: it counts again before the next one goes.
+            // The first renewal gives the lock back to this node. After the second, the node counts again before the
+            // next one is restarted.
             for _ in 0..2 {
                 guard.renew(TTL).await.unwrap();
             }
             match lock.try_acquire().await {
-                Ok(Some(second)) => panic!("two hold it: {second:?}"),
+                Ok(Some(second)) => panic!("two holders: the guard and {second:?}"),
                 Ok(None) => refused += 1,
-                // Without the vote of the one that was restarted no majority may know of it for a moment.
+                // The restarted node has no vote, so for a moment there may be no majority that shows the holder.
                 Err(error) => assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}"),
             }
             still_held(&guard);
         }
-        assert!(refused > 0, "no majority ever knew who holds it");
+        assert!(refused > 0, "no majority ever showed the holder");
         released(guard).await;
     });
 }

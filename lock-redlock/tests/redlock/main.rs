@@ -1,5 +1,5 @@
-//! The rules that are particular to a majority of nodes, on real servers. What every backend promises is the conformance
-//! suite's.
+//! The rules that are particular to a majority of nodes, on real servers. The conformance suite tests what every
+//! backend promises.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -81,7 +81,7 @@ rules! {
     }
 }
 
-/// The one that is not run where no server's clock can be set.
+/// The one test that is not run where no server's clock can be set.
 const OF_CLOCKS: (&str, fn() -> Result<(), String>) =
     ("token::it_rises_with_clocks_an_hour_apart", token::it_rises_with_clocks_an_hour_apart);
 
@@ -96,12 +96,12 @@ fn run<T>(test: impl Future<Output = T>) -> T {
     runtime.block_on(test)
 }
 
-/// Of the clients.
+/// The clients' patience.
 const PATIENCE: Duration = Duration::from_millis(600);
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// Five that have their votes.
+/// Starts five nodes that have their votes.
 fn five(max_ttl: Duration) -> Nodes {
     Nodes::start(FIVE, max_ttl, &Settings::default()).unwrap()
 }

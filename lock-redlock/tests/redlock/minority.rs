@@ -1,4 +1,4 @@
-//! What a minority can do to a lock: nothing.
+//! A minority of the nodes can do no harm to a lock.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ pub(crate) fn two_of_five_may_be_dead_or_silent() {
     });
 }
 
-/// Each node may take 5 s here: who waited for the two would be late.
+/// Each node may take 5 s here, so a client that waited for the two nodes would be late.
 pub(crate) fn two_of_five_may_be_slow_or_a_black_hole() {
     run(async {
         let nodes = five(Duration::from_secs(30));
@@ -88,7 +88,7 @@ pub(crate) fn without_a_majority_nothing_is_granted_and_the_error_says_why() {
         }
         let error = nodes.open(options()).await.map(drop).unwrap_err();
         assert!(error.to_string().contains("no majority of the 5 nodes"), "{error}");
-        // Back without data: they sit out, and two are no majority.
+        // The three come back without data and have no vote. The other two are no majority.
         nodes.servers()[..3].iter().for_each(|server| server.restart(Data::Lost).unwrap());
         let error = lock.try_acquire().await.map(drop).unwrap_err();
         assert!(error.retry_in().is_some(), "{error:?}");
@@ -99,7 +99,7 @@ pub(crate) fn a_node_that_comes_back_is_refilled() {
     run(async {
         let nodes = five(Duration::from_secs(30));
         let client = nodes.open(options()).await.unwrap();
-        // Renewed by hand alone.
+        // With a fixed lease, only the test renews.
         let lock = client.lock("a").ttl(Duration::from_secs(10)).fixed_lease().build().unwrap();
         let guard = lock.acquire().await.unwrap();
         let holds = async || {
@@ -114,25 +114,25 @@ pub(crate) fn a_node_that_comes_back_is_refilled() {
         nodes.servers()[0].restart(Data::Lost).unwrap();
         assert_eq!(holds().await, 4);
         guard.renew(TTL).await.unwrap();
-        assert_eq!(holds().await, 5, "it was given back");
+        assert_eq!(holds().await, 5, "the lock was given back to the fifth node");
         released(guard).await;
-        until("the release comes to all", ms(500), async || holds().await == 0).await;
+        until("the release comes to all nodes", ms(500), async || holds().await == 0).await;
     });
 }
 
-/// Three of five are another client's, so that two votes are given each time and a third is never there.
+/// Three of five nodes have another client's lock, so two vote yes each time and a third yes never comes.
 pub(crate) fn a_try_that_came_to_nothing_leaves_nothing() {
     run(async {
         let nodes = five(Duration::from_secs(30));
         let client = nodes.open(options()).await.unwrap();
         for url in &nodes.urls()[..3] {
             let mut set = redis::cmd("SET");
-            set.arg("a").arg("somebody else").arg("PX").arg(60_000);
+            set.arg("a").arg("another client").arg("PX").arg(60_000);
             set.exec_async(&mut super::nodes::admin(url).await).await.unwrap();
         }
         let lock = client.lock("a").ttl(TTL).build().unwrap();
         for _ in 0..5 {
-            assert!(lock.try_acquire().await.unwrap().is_none(), "a majority is somebody else's");
+            assert!(lock.try_acquire().await.unwrap().is_none(), "a majority is another client's");
         }
         assert_eq!(client.shutdown(Duration::from_secs(2)).await, 0);
         for url in &nodes.urls()[3..] {
@@ -142,8 +142,8 @@ pub(crate) fn a_try_that_came_to_nothing_leaves_nothing() {
     });
 }
 
-/// Three of five had it. One of those has forgotten it by the first release, and remembers it, from an older state of its
-/// data, by the second.
+/// Three of five nodes had the lock. One of them has forgotten it when the first release comes, and has it again, from
+/// an older state of its data, when the second one comes.
 pub(crate) fn what_comes_back_meanwhile_is_no_part_of_a_release() {
     run(async {
         let nodes = five(Duration::from_secs(30));
@@ -158,19 +158,19 @@ pub(crate) fn what_comes_back_meanwhile_is_no_part_of_a_release() {
         let mut get = redis::cmd("GETDEL");
         let value: Vec<u8> = get.arg("a").query_async(&mut admin).await.unwrap();
         let error = claim.release().await.unwrap_err();
-        assert!(error.is_transient(), "two might have it still: {error}");
+        assert!(error.is_transient(), "two nodes might still have it: {error}");
         let mut set = redis::cmd("SET");
         set.arg("a").arg(value).arg("PX").arg(60_000).exec_async(&mut admin).await.unwrap();
         d.resume().unwrap();
         e.resume().unwrap();
-        until("all are there again", TTL, || async {
+        until("all nodes can be reached again", TTL, || async {
             let findings = client.driver().check(PATIENCE).await.unwrap();
             let is_there =
                 |finding: &&Finding| finding.subject == "reachable" && finding.level == Level::Good;
             findings.iter().filter(is_there).count() == nodes.servers().len()
         })
         .await;
-        assert_eq!(claim.release().await.unwrap(), Release::NotHeld, "two of five gave it up");
+        assert_eq!(claim.release().await.unwrap(), Release::NotHeld, "only two of five gave it up");
         assert_eq!(
             redis::cmd("EXISTS").arg("a").query_async::<u32>(&mut admin).await.unwrap(),
             0,
@@ -179,7 +179,8 @@ pub(crate) fn what_comes_back_meanwhile_is_no_part_of_a_release() {
     });
 }
 
-/// It comes to one of three after the other, and each time its holder renews with the majority that has not heard of it.
+/// The revoke comes to one of three nodes after the other. Each time the holder renews with the majority to which it
+/// has not come yet.
 pub(crate) fn a_revoke_now_is_not_undone_by_renewals() {
     run(async {
         let nodes = Nodes::start(3, Duration::from_secs(30), &Settings::default()).unwrap();
@@ -199,17 +200,17 @@ pub(crate) fn a_revoke_now_is_not_undone_by_renewals() {
             async move { lock.revoke(&seen, When::Now).await }
         });
         for (url, next) in nodes.urls().iter().zip(&late) {
-            until("it has come to this one", TTL, || tells(url)).await;
+            until("the revoke has come to this node", TTL, || tells(url)).await;
             let _: lock_core::Result<Duration> = guard.renew(long).await;
             next.deliver(Way::ToServer);
         }
         assert_eq!(revoking.await.unwrap().unwrap(), Revoked::Free);
-        assert_eq!(within("it is told", TTL, guard.lost()).await, Cause::Revoked);
+        assert_eq!(within("the holder is told", TTL, guard.lost()).await, Cause::Revoked);
         released(lock.try_acquire().await.unwrap().expect("it is free")).await;
     });
 }
 
-/// Whether this node has told of a release or a revoke since it was started.
+/// Returns whether this node has published a release or a revoke since it was started.
 async fn tells(url: &str) -> bool {
     let mut admin = super::nodes::admin(url).await;
     let info: String = redis::cmd("INFO").arg("commandstats").query_async(&mut admin).await.unwrap();

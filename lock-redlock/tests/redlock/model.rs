@@ -1,4 +1,5 @@
-//! The simulation's node does what the scripts do on a server: random questions to both, and the same answers.
+//! The simulation's node does what the scripts do on a server: both get random questions, and have to give the same
+//! answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +16,14 @@ use super::{five, options, run};
 
 const SEEDS: u64 = 20;
 const QUESTIONS: usize = 250;
-/// Nothing runs out while it is compared.
+/// So long that nothing expires during the comparison.
 const TTL: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(5);
 const VALUES: [&str; 3] = ["a", "b", "c"];
 
 pub(crate) fn the_simulations_node_answers_as_the_scripts_do() {
     run(async {
-        // The model's longest ttl.
+        // The longest ttl of the model.
         let nodes = five(Duration::from_secs(1));
         for seed in 0..SEEDS {
             let mut pair = Pair::of(&nodes, seed).await;
@@ -35,17 +36,17 @@ pub(crate) fn the_simulations_node_answers_as_the_scripts_do() {
     });
 }
 
-/// A server, and what is taken for one.
+/// A server and its model.
 struct Pair<'a> {
     nodes: &'a Nodes,
-    /// Of all nodes: to mark them.
+    /// A client of all nodes, which marks them.
     client: Client,
     real: RedisNode,
     model: NodeServer,
     keys: Arc<Keys>,
-    /// Of which questions may be.
+    /// The tokens that a question may name.
     tokens: Vec<FencingToken>,
-    /// The newest time that the server was heard to tell.
+    /// The newest time that the server has reported.
     now: ServerTime,
     dice: Dice,
 }
@@ -69,14 +70,14 @@ impl Pair<'_> {
             now: ServerTime::from_micros(1),
             dice: Dice(seed),
         };
-        // From here on there are a token and a time to ask with.
+        // The first grant gives a token and a time for the questions.
         let ask = pair.ask();
         let (real, model) = pair.grant(ask).await;
         assert_eq!(real, model);
         pair
     }
 
-    /// What both make of a question, as far as it can be the same.
+    /// Asks both a question. Returns their answers, without what can't be the same.
     async fn step(&mut self, step: usize) -> (String, String) {
         let (ask, granted) = (self.ask(), self.token());
         match step {
@@ -116,7 +117,7 @@ impl Pair<'_> {
 
     async fn grant(&mut self, ask: Ask) -> (String, String) {
         let real = self.real.grant(ask.clone(), PATIENCE).await.unwrap();
-        // A token is the time where it is more than one above the last: then the model mints the same.
+        // A token that is more than one above the last is the server's time: then the model mints the same.
         self.now = match &real {
             Vote::Yes { token, .. } => ServerTime::from_micros(token.get()),
             Vote::No(held) => ServerTime::from_micros(u64::try_from(held.now).unwrap()),
@@ -129,7 +130,7 @@ impl Pair<'_> {
         self.compare(&Answer::Vote(real), Question::Grant { ask, deadline })
     }
 
-    /// It loses its data, has no vote, and is marked.
+    /// Lets both lose their data, asks them while they have no vote, and marks them.
     async fn forget(&mut self, step: usize) -> (String, String) {
         match step {
             97 => {
@@ -155,7 +156,7 @@ impl Pair<'_> {
         (essence(real), essence(&model))
     }
 
-    /// Of one of three, some of whom say that another's was their own try.
+    /// Makes a question by one of three owners, some of which name another one's value as that of an earlier try.
     fn ask(&mut self) -> Ask {
         let value = VALUES[self.dice.below(VALUES.len())];
         let other = VALUES[self.dice.below(VALUES.len())];
@@ -164,7 +165,7 @@ impl Pair<'_> {
         Ask { keys: self.keys.clone(), value: value.into(), earlier: earlier.into(), ttl: TTL, longest: TTL }
     }
 
-    /// One of the newest, most of the time.
+    /// Returns one of the newest tokens, as a rule.
     fn token(&mut self) -> FencingToken {
         let back = self.dice.below(3).min(self.tokens.len() - 1);
         self.tokens[self.tokens.len() - 1 - back]
@@ -175,7 +176,7 @@ impl Pair<'_> {
     }
 }
 
-/// An answer without what depends on the moment.
+/// Describes an answer, without what depends on the time.
 fn essence(answer: &Answer) -> String {
     match answer {
         Answer::Vote(Vote::Yes { token, .. }) => format!("yes, {token}"),

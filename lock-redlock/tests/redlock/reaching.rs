@@ -1,4 +1,4 @@
-//! What a URL says of how the nodes are reached and asked, and of what the locks are called there.
+//! What a URL says about how the nodes are reached and asked, and about the names of locks there.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::{TTL, ms, run};
 
 const THREE: usize = 3;
 
-/// Three that have their votes, and their URL without parameters.
+/// Starts three nodes that have their votes, and returns their URL without parameters.
 fn three() -> (Nodes, String) {
     let nodes = Nodes::start(THREE, Duration::from_secs(30), &Settings::default()).unwrap();
     let url = format!("redlock://{}", nodes.addresses().join(","));
@@ -59,7 +59,7 @@ pub(crate) fn the_patience_is_the_urls() {
     });
 }
 
-/// Opening asks every node who it is.
+/// Opening a client asks every node which server it is.
 pub(crate) fn a_silent_node_costs_a_nodes_patience() {
     run(async {
         let (nodes, url) = three();

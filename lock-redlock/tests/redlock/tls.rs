@@ -41,7 +41,7 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_every_nodes() {
     });
 }
 
-/// A node, and the port on which it speaks TLS to those who have a certificate of the root's.
+/// Starts a node, and returns it with the port for TLS clients that have a certificate of the root.
 fn start(file: &impl Fn(&str) -> String) -> (Owned, Port) {
     let port = Port::free().unwrap();
     let args = [
@@ -55,7 +55,7 @@ fn start(file: &impl Fn(&str) -> String) -> (Owned, Port) {
     (Owned::start(&Redis, &Settings { args, ..Settings::default() }).unwrap(), port)
 }
 
-/// A root, and certificates of it for the servers and for a client.
+/// Writes a root certificate, and certificates that it has signed for the servers and for a client.
 fn write_certificates(folder: &Path) {
     let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).unwrap();
     let root = Root::new("a root");

@@ -1,4 +1,4 @@
-//! Two rounds: the token rises whatever the clocks of the nodes do, and whichever nodes make the majority.
+//! The two rounds: the token rises whatever the clocks of the nodes do, and whichever nodes are the majority.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{PATIENCE, TTL, five, ms, options, released, run};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// `Err` says why it could not be run.
+/// Returns `Err` with the reason if the test can't be run.
 pub(crate) fn it_rises_with_clocks_an_hour_apart() -> Result<(), String> {
     clock::can_be_set()?;
     run(async {
@@ -23,11 +23,11 @@ pub(crate) fn it_rises_with_clocks_an_hour_apart() -> Result<(), String> {
         nodes.servers()[0].step_clock(Step::Forward(HOUR)).unwrap();
         nodes.servers()[4].step_clock(Step::Back(HOUR)).unwrap();
         let (ahead, behind) = (clock_of(&nodes.urls()[0]).await, clock_of(&nodes.urls()[4]).await);
-        assert!(ahead.saturating_sub(behind) > HOUR, "they are set: {ahead:?} and {behind:?}");
+        assert!(ahead.saturating_sub(behind) > HOUR, "the clocks are set: {ahead:?} and {behind:?}");
         let clients = [nodes.open(options()).await.unwrap(), nodes.open(options()).await.unwrap()];
         let mut last = None;
         for n in 0..200 {
-            // Another two of them don't answer each time.
+            // Each time two other nodes, or one, do not answer.
             let silent = [n % FIVE, (n / FIVE + n + 1) % FIVE];
             let silent = &silent[..if silent[0] == silent[1] { 1 } else { 2 }];
             if n % 10 == 0 {
@@ -45,7 +45,7 @@ pub(crate) fn it_rises_with_clocks_an_hour_apart() -> Result<(), String> {
     Ok(())
 }
 
-/// What a node says that it is, since 1970.
+/// Returns a node's time since 1970.
 async fn clock_of(url: &str) -> Duration {
     let (seconds, micros) =
         redis::cmd("TIME").query_async::<(u64, u64)>(&mut admin(url).await).await.unwrap();
@@ -63,7 +63,7 @@ pub(crate) fn a_majority_shows_the_token_that_was_granted() {
                 let mut find = redis::cmd("KEYS");
                 let keys: Vec<Vec<u8>> =
                     find.arg("a???:lock~t").query_async(&mut admin(url).await).await.unwrap();
-                // One that was behind a majority may not have heard of it yet.
+                // A node that answered after a majority may not have the token yet.
                 let Some(key) = keys.first() else { continue };
                 let mut get = redis::cmd("GET");
                 let token: u64 = get.arg(key).query_async(&mut admin(url).await).await.unwrap();
@@ -77,7 +77,7 @@ pub(crate) fn a_majority_shows_the_token_that_was_granted() {
     });
 }
 
-/// Each time another two are away: any two majorities share one node at least, and no more here.
+/// Each time two other nodes are away. Any two majorities share at least one node, and here no more than one.
 pub(crate) fn it_rises_over_every_change_of_the_majority() {
     run(async {
         let nodes = five(Duration::from_secs(30));
@@ -104,12 +104,12 @@ pub(crate) fn an_attempt_that_arrives_twice_is_one_grant() {
         assert_eq!(granted(&node, &a).await, token, "the same grant, asked for again");
         let raised = later(token);
         assert!(node.raise(a.clone(), token, raised, PATIENCE).await.unwrap());
-        assert!(node.raise(a.clone(), token, raised, PATIENCE).await.unwrap(), "it stands there already");
-        assert_eq!(granted(&node, &a).await, raised, "and what was raised stays");
+        assert!(node.raise(a.clone(), token, raised, PATIENCE).await.unwrap(), "the node has it already");
+        assert_eq!(granted(&node, &a).await, raised, "the raised token stays");
     });
 }
 
-/// Of two grants to one owner, with another's between them.
+/// Two grants to one owner, with a grant to another owner between them.
 pub(crate) fn a_raise_is_for_one_grant_alone() {
     run(async {
         let nodes = five(Duration::from_secs(30));
@@ -118,12 +118,12 @@ pub(crate) fn a_raise_is_for_one_grant_alone() {
         freed(&node, &a).await;
         let between = granted(&node, &b).await;
         freed(&node, &b).await;
-        // What a copy of the first attempt does that arrives late.
+        // A copy of the first attempt that arrives late does this.
         let again = granted(&node, &a).await;
         assert!(first < between && between < again);
         assert!(!node.raise(a.clone(), first, later(again), PATIENCE).await.unwrap());
         assert_eq!(granted(&node, &a).await, again, "nothing was raised");
-        assert!(!node.raise(b, between, later(again), PATIENCE).await.unwrap(), "it is another's");
+        assert!(!node.raise(b, between, later(again), PATIENCE).await.unwrap(), "it is another owner's");
     });
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
         let token = granted(&node, &a).await;
         freed(&node, &a).await;
         let mut admin = admin(&nodes.urls()[0]).await;
-        // What Lua takes for a number, too.
+        // Also texts that Lua accepts as numbers.
         for text in
             ["9007199254740992", "x", "", "nan", "-nan", "inf", "-inf", "0x10", "1e3", "-5", "5.5", " 5"]
         {
@@ -153,8 +153,8 @@ pub(crate) fn a_token_that_is_none_leaves_the_lock_free() {
     });
 }
 
-/// In time it takes a lock that is free again, and must not look like the grant that the attempt had before; behind its
-/// deadline it takes nothing.
+/// Before its deadline, the copy takes a lock that is free again, and must not look like the attempt's first grant.
+/// After its deadline it takes nothing.
 pub(crate) fn a_late_copy_of_an_attempt_is_another_grant() {
     run(async {
         let nodes = five(Duration::from_secs(30));
@@ -172,26 +172,26 @@ pub(crate) fn a_late_copy_of_an_attempt_is_another_grant() {
         while nodes.counters().await.requests == asked {
             tokio::time::sleep(ms(5)).await;
         }
-        assert_eq!(node.renew(a, PATIENCE).await.unwrap(), Kept::Absent, "it has taken nothing");
+        assert_eq!(node.renew(a, PATIENCE).await.unwrap(), Kept::Absent, "the late copy has taken nothing");
     });
 }
 
-/// By the owner whose tries they are, and by nobody else.
+/// Only the owner whose earlier try it was takes it over.
 pub(crate) fn what_an_earlier_try_left_is_taken_over() {
     run(async {
         let nodes = five(Duration::from_secs(30));
         let (node, first) = (nodes.node(0), ask("first try"));
         let left = granted(&node, &first).await;
         let next = Ask { value: "next try".into(), ..ask("") };
-        assert!(matches!(node.grant(next.clone(), PATIENCE).await.unwrap(), Vote::No(_)), "another's");
+        assert!(matches!(node.grant(next.clone(), PATIENCE).await.unwrap(), Vote::No(_)), "another owner's");
         let next = Ask { earlier: Arc::new(["first try".into()]), ..next };
         assert!(left < granted(&node, &next).await, "a grant of its own");
-        assert!(matches!(node.release(first, Tells::Nobody, PATIENCE).await, Ok(Freed::No)), "it is no more");
+        assert!(matches!(node.release(first, Tells::Nobody, PATIENCE).await, Ok(Freed::No)), "it is gone");
         freed(&node, &next).await;
     });
 }
 
-/// For one lock, with this value.
+/// Returns a request for one lock, with this value.
 pub(crate) fn ask(value: &str) -> Ask {
     let keys = Keys {
         name: Name::new("raised").unwrap(),

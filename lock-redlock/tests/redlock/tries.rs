@@ -1,5 +1,4 @@
-//! What is left of a try that came to nothing, and who is told of it: one candidate among nodes that say what they are
-//! told to.
+//! What a failed try leaves, and which waiters are woken: one candidate on nodes whose answers are scripted.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,30 +10,30 @@ use lock_redlock::{Ask, Candidate, Freed, Held, Kept, Keys, Node, Quorum, Tells,
 
 use super::{PATIENCE, TTL};
 
-/// What is said to one grant.
+/// The answer to one grant.
 #[derive(Clone, Copy, Debug)]
 enum Said {
     Yes(u64),
-    /// It is this one's.
+    /// The lock is the owner's with this value.
     No(&'static str),
     /// The answer is lost.
     Nothing,
-    /// It was not asked: there is no connection.
+    /// The request did not arrive: there is no connection.
     Refused,
 }
 use Said::{No, Nothing, Refused, Yes};
 
-/// A node that says to each grant what was laid down for it, and raises no token.
+/// A node that answers each grant as scripted, and raises no token.
 #[derive(Debug)]
 struct Scripted {
     votes: Mutex<VecDeque<Said>>,
-    /// Which earlier values of its owner each grant named.
+    /// The earlier values of its owner that each grant named.
     asked: Mutex<Vec<Vec<Arc<str>>>>,
-    /// The values that were given up, and who was told.
+    /// The values that were released, and whether waiters were woken.
     given_up: Mutex<Vec<(Arc<str>, Tells)>>,
-    /// Of which value no release is answered.
+    /// The value whose releases are not answered.
     swallows: Mutex<Option<Arc<str>>>,
-    /// What it answers to a look.
+    /// The answer to a look.
     shows: Mutex<Shows>,
 }
 
@@ -44,7 +43,7 @@ enum Shows {
     #[default]
     NoHolder,
     Holder(&'static str),
-    /// It never answers.
+    /// The node never answers.
     Silence,
 }
 
@@ -55,7 +54,7 @@ impl Node for Scripted {
 
     async fn grant(&self, ask: Ask, _: Duration) -> Result<Vote> {
         self.asked.lock().unwrap().push(ask.earlier.to_vec());
-        match self.votes.lock().unwrap().pop_front().expect("as often as it is asked") {
+        match self.votes.lock().unwrap().pop_front().expect("an answer for each time that it is asked") {
             Yes(token) => Ok(Vote::Yes { token: FencingToken::new(token).unwrap(), left: TTL }),
             No(value) => Ok(Vote::No(held(value))),
             Nothing => Err(Error::unavailable(Done::Unknown, "no answer in time")),
@@ -97,14 +96,14 @@ fn held(value: &str) -> Held {
     Held { value: value.into(), left: Some(TTL), token: Some(1), now: 1_000_000 }
 }
 
-/// Some nodes, and the candidate that tries there.
+/// Some nodes, and the candidate that tries to get a lock there.
 struct Site {
     nodes: Vec<Arc<Scripted>>,
     candidate: Candidate<Scripted>,
 }
 
 impl Site {
-    /// What each node says, one grant after the other.
+    /// Scripts the answers of each node, one for each grant.
     fn of<const N: usize>(votes: [&[Said]; N]) -> Site {
         let nodes: Vec<Arc<Scripted>> = votes
             .into_iter()
@@ -137,7 +136,7 @@ impl Site {
         Site { nodes, candidate }
     }
 
-    /// A try that another was ahead of. Whether something of it may be left.
+    /// Makes a try that fails because of another candidate. Returns whether something of it may be left.
     async fn loses(&mut self) -> bool {
         match self.candidate.attempt().await {
             Ok(Attempt::Busy(Busy { queued, .. })) => queued,
@@ -150,11 +149,12 @@ impl Site {
         assert!(matches!(attempt, Ok(Attempt::Granted(_))), "{attempt:?}");
     }
 
-    /// What it is told of being given up, from here on, once the release has come to all.
+    /// Releases. Returns the outcome and the values that each node is asked to release, once the release has come to
+    /// all.
     async fn releases(&mut self) -> (Result<Release>, Vec<Vec<Arc<str>>>) {
         self.nodes.iter().for_each(|node| node.given_up.lock().unwrap().clear());
         let outcome = self.candidate.release().await;
-        // What is asked of a node that the majority didn't need goes on in a task of its own.
+        // A request to a node that the majority did not need goes on in a task of its own.
         while self.nodes.iter().any(|node| node.given_up.lock().unwrap().is_empty()) {
             tokio::task::yield_now().await;
         }
@@ -164,12 +164,12 @@ impl Site {
         (outcome, self.nodes.iter().map(values).collect())
     }
 
-    /// Who was told of what was taken back on this node.
+    /// Returns for each release on this node whether it was to wake waiters.
     fn told(&self, at: usize) -> Vec<Tells> {
         self.nodes[at].given_up.lock().unwrap().iter().map(|(_, tells)| *tells).collect()
     }
 
-    /// Which earlier values the last grant on this node named.
+    /// Returns the earlier values that the last grant on this node named.
     fn named(&self, at: usize) -> Vec<Arc<str>> {
         self.nodes[at].asked.lock().unwrap().last().unwrap().clone()
     }
@@ -184,7 +184,7 @@ pub(crate) fn what_all_nodes_have_given_up_is_not_given_up_again() {
             assert!(!site.loses().await, "every node has answered");
         }
         site.wins().await;
-        assert_eq!(site.named(0).len(), 0, "nothing is left of them");
+        assert_eq!(site.named(0).len(), 0, "nothing is left of the failed tries");
         let (outcome, given_up) = site.releases().await;
         assert!(matches!(outcome, Ok(Release::Released { .. })), "{outcome:?}");
         for values in given_up {
@@ -193,7 +193,8 @@ pub(crate) fn what_all_nodes_have_given_up_is_not_given_up_again() {
     });
 }
 
-/// A vote that was not answered may come late. (It met two who have a part each: then the first node is asked alone.)
+/// A vote that was not answered may come late. (The votes were split between two other candidates, so the next try asks
+/// the first node alone.)
 pub(crate) fn what_may_come_late_is_given_up_behind_the_lock() {
     let first_alone = [No("other"), Yes(2), Yes(2)];
     let mut site =
@@ -203,7 +204,7 @@ pub(crate) fn what_may_come_late_is_given_up_behind_the_lock() {
         assert!(site.loses().await, "a vote was not answered");
         site.loses().await;
         site.wins().await;
-        assert_eq!(site.named(0), std::slice::from_ref(&first), "what is left of it is not in the way");
+        assert_eq!(site.named(0), std::slice::from_ref(&first), "the grant names its value");
         let (outcome, given_up) = site.releases().await;
         assert!(matches!(outcome, Ok(Release::Released { .. })), "{outcome:?}");
         for values in given_up {
@@ -212,7 +213,8 @@ pub(crate) fn what_may_come_late_is_given_up_behind_the_lock() {
     });
 }
 
-/// Two of three don't answer what they are asked of the first try, neither at once nor when the lock is given up.
+/// Two of three nodes do not answer what they are asked about the first try: neither at once nor when the lock is
+/// released.
 pub(crate) fn what_can_not_be_given_up_keeps_no_lock() {
     let other = [No("other"), Yes(2)];
     let mut site = Site::of([&[Yes(1), Yes(2)], &other, &other]);
@@ -221,7 +223,7 @@ pub(crate) fn what_can_not_be_given_up_keeps_no_lock() {
         for node in &site.nodes[..2] {
             *node.swallows.lock().unwrap() = Some(first.clone());
         }
-        assert!(site.loses().await, "the node may have it still");
+        assert!(site.loses().await, "the node may still have it");
         site.wins().await;
         assert_eq!(site.named(0), [first]);
         let (outcome, given_up) = site.releases().await;
@@ -232,7 +234,7 @@ pub(crate) fn what_can_not_be_given_up_keeps_no_lock() {
     });
 }
 
-/// The try after it had the same value, and no node was silent to that one.
+/// The try after it had the same value, and every node answered that one.
 pub(crate) fn what_no_node_was_asked_to_forget_is_not_forgotten() {
     let other = No("other");
     let mut site = Site::of([&[other, Yes(1), Yes(2)], &[Nothing, other, Yes(2)], &[other, other, Yes(2)]]);
@@ -245,8 +247,8 @@ pub(crate) fn what_no_node_was_asked_to_forget_is_not_forgotten() {
     });
 }
 
-/// Of many who had a part each, each asks one node before the others. That one is silent at first, or gone
-/// behind its yes.
+/// After the votes were split, each candidate asks one node before the others. That node is silent at first, or its
+/// connection is gone after its yes.
 pub(crate) fn what_was_asked_ahead_of_the_others_is_not_forgotten() {
     let third = [No("c"), No("c"), Yes(3)];
     let silent = Site::of([&[Yes(1), Nothing, No("c"), Yes(3)], &[No("b"), Yes(2), Yes(2), Yes(3)], &third]);
@@ -262,7 +264,7 @@ pub(crate) fn what_was_asked_ahead_of_the_others_is_not_forgotten() {
     }
 }
 
-/// It takes no vote from a candidate that needs it.
+/// A candidate that stands back takes no vote from a candidate that needs it.
 pub(crate) fn who_stands_back_sees_who_has_a_majority() {
     let mut site = Site::of([&[Yes(1), No("a")], &[No("b")], &[No("c")]]);
     run(async move {
@@ -275,7 +277,7 @@ pub(crate) fn who_stands_back_sees_who_has_a_majority() {
     });
 }
 
-/// Once a majority shows one try, or none can any more, what is missing decides nothing.
+/// Once a majority shows one try, or none can any more, a missing answer decides nothing.
 pub(crate) fn who_stands_back_waits_for_no_node_that_decides_nothing() {
     let decided = Shows::Holder("a");
     for (shows, sees) in [([decided, decided, Shows::Silence], true), ([Shows::NoHolder; 3], false)] {
@@ -295,7 +297,7 @@ pub(crate) fn who_stands_back_waits_for_no_node_that_decides_nothing() {
     }
 }
 
-/// A client that died during its try may have left the first node to it: the others decide.
+/// A client that died during its try may have left its value on the first node. The other nodes decide.
 pub(crate) fn who_stands_behind_the_same_try_again_asks_all() {
     let mut site =
         Site::of([&[Yes(1), No("a"), No("d"), No("d"), No("d")], &[No("b"), Yes(2)], &[No("c"), Yes(2)]]);
@@ -307,11 +309,11 @@ pub(crate) fn who_stands_behind_the_same_try_again_asks_all() {
     });
 }
 
-/// Another candidate that met it took it for a holder's, and waits for word of its release.
+/// Another candidate that met these votes took the try for the holder, and waits for its release.
 pub(crate) fn a_majority_that_is_taken_back_is_told_to_waiters() {
     let mut site = Site::of([&[Yes(5)], &[Yes(7)], &[No("other")]]);
     run(async move {
-        // The first did not raise its token to the second's.
+        // The first node did not raise its token to the second's.
         let outcome = site.candidate.attempt().await;
         assert!(!matches!(outcome, Ok(Attempt::Granted(_))), "{outcome:?}");
         assert_eq!([site.told(0), site.told(1)], [[Tells::Waiters], [Tells::Waiters]]);
@@ -327,7 +329,7 @@ pub(crate) fn a_minority_is_taken_back_in_silence() {
     });
 }
 
-/// On one thread: what a node's task does without waiting has been done when the others see it.
+/// On one thread: what a node's task does without waiting is done before the other tasks look.
 fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
 }

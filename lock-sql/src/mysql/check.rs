@@ -1,4 +1,4 @@
-//! `check`: is the server reachable, are we allowed, does it keep what it is told?
+//! `check`: whether the server is reachable, grants the rights that locks need, and keeps what it is told.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::schema::{self, VERSION};
 use super::table::MySqlTable;
 use crate::server::Purpose;
 
-/// One finding per question. An `Err` only if the server can't be reached at all.
+/// Checks the server. Returns one finding per question. It is an `Err` only if the server can't be reached at all.
 pub(super) async fn check(table: &MySqlTable, call: &Call) -> Result<Vec<Finding>> {
     let said = ask(table, call).await?;
     let mut findings = vec![
@@ -31,7 +31,7 @@ pub(super) async fn check(table: &MySqlTable, call: &Call) -> Result<Vec<Finding
     Ok(findings)
 }
 
-/// The server's variables, by name. One that a version doesn't have is missing.
+/// The server's variables, by name. A variable that a version doesn't have is missing.
 struct Said(HashMap<String, String>);
 
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', \
@@ -79,7 +79,7 @@ impl Said {
                 subject,
                 Level::Warning,
                 format!(
-                    "sync_binlog is {n}: after a crash replicas and the server may not agree on the last grants"
+                    "sync_binlog is {n}: after a crash, replicas and the server may disagree on the last grants"
                 ),
             ),
             (Some(n), _) => Finding::new(
@@ -102,28 +102,28 @@ impl Said {
             return Finding::new(subject, Level::Bad, message);
         }
         if self.is_on("wsrep_on") {
-            let message = "a Galera cluster: give all clients the same node, or a row that two nodes grant at once is \
-                settled only when they commit";
+            let message = "a Galera cluster: give all clients the same node; otherwise two nodes can grant a row at \
+                once, which is settled only when they commit";
             return Finding::new(subject, Level::Warning, message);
         }
         Finding::new(
             subject,
             Level::Good,
-            "takes writes; a replica that is promoted has not had what did not reach it",
+            "takes writes; a replica that is promoted lacks the grants that did not reach it",
         )
     }
 
-    /// SYSDATE in a statement that is carried out once more elsewhere shows another time there.
+    /// A statement with `SYSDATE` that is carried out again on a replica reads another time there.
     fn binary_log(&self) -> Finding {
         let subject = "binary log";
         match (self.is_on("log_bin"), self.of("binlog_format")) {
             (true, Some("STATEMENT")) => Finding::new(
                 subject,
                 Level::Warning,
-                "binlog_format is STATEMENT: a replica compares deadlines with its own clock, and may have no trace of a \
-                 grant; set MIXED or ROW",
+                "binlog_format is STATEMENT: a replica compares deadlines with its own clock, and may lack a grant; \
+                 set MIXED or ROW",
             ),
-            (true, _) => Finding::new(subject, Level::Good, "replicas are told of rows"),
+            (true, _) => Finding::new(subject, Level::Good, "replicas receive rows"),
             (false, _) => Finding::new(subject, Level::Good, "off"),
         }
     }
@@ -142,7 +142,7 @@ impl Said {
     }
 }
 
-/// Tries each statement that a lock needs, where it finds nothing.
+/// Tries each statement that a lock needs, in a form that finds no row.
 async fn rights(table: &MySqlTable, call: &Call) -> Finding {
     let mut missing = Vec::new();
     for (right, statement) in table.statements.rights() {
@@ -162,7 +162,7 @@ async fn rights(table: &MySqlTable, call: &Call) -> Finding {
             "rights",
             Level::Warning,
             format!(
-                "this user may not DELETE from {}: rows of names that nobody uses any more stay",
+                "this user may not DELETE from {}: rows of names that are no longer used stay",
                 table.name
             ),
         ),

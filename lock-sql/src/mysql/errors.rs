@@ -1,4 +1,5 @@
-//! What the server's errors mean: may the statement have been carried out, will it pass, what is to be done.
+//! Classifies the server's errors: whether the statement may have been carried out, whether the error passes by itself,
+//! and what the user should do.
 
 use std::error::Error as _;
 
@@ -17,17 +18,17 @@ impl Code {
     pub(super) const NO_TABLE: Code = Code(1146);
 }
 
-/// The server's error behind one of ours.
+/// Returns the code of the server's error that one of our errors has as its source.
 pub(super) fn code_of(error: &Error) -> Option<Code> {
     number(error.source()?.downcast_ref()?).map(Code)
 }
 
-/// Whether the server said that this user may not do it.
+/// Whether the server refused because this user lacks a right.
 pub(super) fn is_refusal(error: &Error) -> bool {
     matches!(code_of(error), Some(Code(1044 | 1142 | 1143 | 1227 | 1370)))
 }
 
-/// Of a statement that only looks: whatever became of it, nothing was done.
+/// Converts the error of a statement that only looks: whatever the outcome, nothing was done.
 pub(super) fn harmless(error: Error) -> Error {
     match error.may_have_been_done() {
         true => Error::unavailable(Done::No, error.message().to_owned()).with_source(error),
@@ -35,7 +36,7 @@ pub(super) fn harmless(error: Error) -> Error {
     }
 }
 
-/// While connecting: no lock was touched.
+/// Converts an error of connecting: no lock was touched.
 pub(super) fn connecting(error: SqlxError) -> Error {
     if let Some(number) = number(&error) {
         return said(number, error, Done::No);
@@ -44,7 +45,8 @@ pub(super) fn connecting(error: SqlxError) -> Error {
         SqlxError::Configuration(why) => Error::invalid(format!("{why}")).with_source(error),
         SqlxError::Tls(why) if why.to_string().contains("RSA") => {
             let message = "the server takes this user's password only over TLS or a Unix socket, and offers no TLS (or \
-                this build has none: its feature `tls`); or identify the user by mysql_native_password";
+                this build has none: its feature `tls` is off); use one of these, or identify the user by \
+                mysql_native_password";
             Error::rejected(message).with_source(error)
         }
         SqlxError::Tls(_) => {
@@ -62,12 +64,13 @@ pub(super) fn connecting(error: SqlxError) -> Error {
     }
 }
 
-/// Where an answer is not what the statement asks for: to ask again would bring the same.
+/// Converts an error of reading an answer that is not what the statement asks for. The same statement would get the
+/// same answer again.
 pub(super) fn reading(error: SqlxError) -> Error {
     Error::rejected(format!("the server's answer is not what was asked for: {error}")).with_source(error)
 }
 
-/// While a statement runs.
+/// Converts the error of a running statement.
 pub(super) fn asking(error: SqlxError) -> Error {
     match number(&error) {
         Some(number) => said(number, error, Done::Unknown),
@@ -78,7 +81,7 @@ pub(super) fn asking(error: SqlxError) -> Error {
     }
 }
 
-/// What becomes of the statement and of its connection.
+/// Decides what the error means for the statement and for its connection.
 pub(super) fn trouble(error: SqlxError) -> Trouble {
     match number(&error).map(Meaning::of) {
         Some(Meaning::InTheWay) => Trouble::Undone(asking(error)),
@@ -90,17 +93,17 @@ pub(super) fn trouble(error: SqlxError) -> Trouble {
 /// What the number of a server's error means for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// Others were in the way, and the server undid the statement.
+    /// Other transactions were in the way, and the server undid the statement.
     InTheWay,
-    /// The server is not the one to ask. Behind its address may be another by now.
+    /// This server can't serve the client. Another server may be behind its address by now.
     NotHere(&'static str),
-    /// The server goes, or has ended the connection, with or without having done it.
+    /// The server shuts down, or has ended the connection. It may have carried out the statement or not.
     Goes,
-    /// Not done, and it passes.
+    /// Not done. The cause passes by itself.
     NotNow(&'static str),
-    /// Not done, and somebody has to change something.
+    /// Not done. The user or an administrator has to change something.
     Never(&'static str),
-    /// Nothing that we know of.
+    /// An error whose meaning is not known here.
     Other,
 }
 
@@ -108,10 +111,10 @@ impl Meaning {
     fn of(number: u16) -> Meaning {
         use Meaning::{Goes, InTheWay, Never, NotHere, NotNow, Other};
         match number {
-            // A lock waited for in vain, a deadlock, a row changed since it was read.
+            // A lock wait that timed out, a deadlock, a row changed since it was read.
             1205 | 1213 | 1020 => InTheWay,
             1290 | 1792 | 1836 => NotHere("the server is read-only: a replica, or a primary that steps down"),
-            1047 => NotHere("this node of the cluster is not in order"),
+            1047 => NotHere("this node of the cluster is not ready"),
             1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1927 | 3169 | 4031 => Goes,
             1040 | 1203 | 1226 => NotNow("the server takes no more connections or statements"),
             1021 | 1114 => NotNow("the server's disk is full"),
@@ -126,9 +129,9 @@ impl Meaning {
             ),
             1046 => Never("the URL names no database; write mysql://host/database, or table=database.table"),
             1049 => Never("the database is missing; create it, or name another"),
-            1146 => Never("the table of locks is missing; `lock init --on URL` makes it"),
+            1146 => Never("the table of locks is missing; `lock init --on URL` creates it"),
             1054 | 1136 | 1264 | 1292 | 1364 | 1366 | 1406 | 1690 | 3819 | 4025 => {
-                Never("the table of locks is not what it was, or holds what no lock client has written")
+                Never("the table of locks was altered, or holds a value that no lock client has written")
             }
             1064 | 1193 | 1305 => Never("the server is too old, or neither MySQL nor MariaDB"),
             _ => Other,
@@ -143,7 +146,8 @@ fn number(error: &SqlxError) -> Option<u16> {
 fn said(number: u16, error: SqlxError, otherwise: Done) -> Error {
     let ours = match Meaning::of(number) {
         Meaning::InTheWay => {
-            let message = format!("other statements were in the way until the call's time was over: {error}");
+            let message =
+                format!("other transactions blocked the statement until its time was over: {error}");
             Error::unavailable(Done::No, message)
         }
         Meaning::NotHere(why) | Meaning::NotNow(why) => {

@@ -1,9 +1,9 @@
-//! What a server says of itself when a connection is opened.
+//! What a server reports about itself when a connection is opened.
 
 use sqlx::mysql::MySqlRow;
 use sqlx::{Result, Row};
 
-/// What a server says of itself.
+/// What a server reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) flush: Flush,
@@ -14,14 +14,14 @@ pub(super) struct Facts {
 /// When a committed transaction is on the disk: `innodb_flush_log_at_trx_commit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Flush {
-    /// Before it is answered.
+    /// Before the server answers the statement.
     AtCommit,
-    /// About a second later.
+    /// About a second after the answer.
     #[default]
     Later,
 }
 
-/// Whether the server takes writes from everybody.
+/// Whether the server takes writes from all users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Writable {
     #[default]
@@ -34,7 +34,7 @@ impl Facts {
     pub(super) fn read(row: &MySqlRow) -> Result<Facts> {
         let flag = |column| row.try_get::<i64, _>(column);
         Ok(Facts {
-            // MariaDB has 3 too, which flushes more than 1.
+            // MariaDB also has 3, which flushes more than 1.
             flush: if matches!(flag("flush")?, 1 | 3) { Flush::AtCommit } else { Flush::Later },
             writable: if flag("read_only")? == 0 { Writable::Yes } else { Writable::No },
         })

@@ -1,4 +1,4 @@
-//! The resource's side of fencing, for what is kept in a MySQL or MariaDB database: a check in the user's own transaction.
+//! The check of fencing tokens for resources in a MySQL or MariaDB database, in the user's own transaction.
 
 use std::sync::Arc;
 
@@ -10,13 +10,15 @@ use super::statements::Hex;
 use crate::fence::{self, FenceError};
 use crate::server::TableName;
 
-/// A resource in a database of the user's, which takes writes only from holders that nobody has come after.
+/// A resource in the user's database that refuses the writes of a holder once a later holder has written.
 ///
-/// The highest token that was accepted is kept in the table `onelock_fences` of the database that the session is in, or in
-/// one that [`Fence::table`] names, whichever that is. Checked first thing in
-/// the transaction that writes, the check and the writes take effect together or not at all, and no later holder's
-/// transaction comes in between: the check locks the resource's row until the transaction ends. A token that is not lower
-/// is accepted: a holder may write more than once. All tokens of one resource have to be of one lock.
+/// The highest accepted token is kept in the table `onelock_fences` of the database that the session is in, or in the
+/// table that [`Fence::table`] names, whatever database the session is in.
+///
+/// Call [`Fence::accept`] first in the transaction that writes. The check and the writes then take effect together or
+/// not at all, and no later holder's transaction comes in between, because the check locks the resource's row until the
+/// transaction ends. A token is accepted unless it is lower than the highest one, so that a holder may write more than
+/// once. All tokens of one resource must be of one lock.
 ///
 /// ```
 /// # async fn example(guard: lock_core::Guard, mut connection: lock_sql::sqlx::MySqlConnection)
@@ -32,7 +34,7 @@ use crate::server::TableName;
 #[derive(Clone, Debug)]
 pub struct Fence {
     resource: Vec<u8>,
-    /// As it stands in SQL.
+    /// The table's name as SQL text.
     table: Arc<str>,
 }
 
@@ -41,40 +43,63 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_fences (
   token BIGINT NOT NULL
 ) ENGINE=InnoDB COMMENT='onelock fences 1'";
 
-/// More would be cut off without a word where the session's `sql_mode` is not strict.
+/// The longest name of a resource, in bytes. The server would truncate a longer one without an error if the session's
+/// `sql_mode` is not strict.
 const LONGEST: usize = 640;
 
 impl Fence {
-    /// The fence of `resource`: any name of up to 640 bytes that stands for what is written.
+    /// Creates the fence of `resource`.
+    ///
+    /// `resource` is any name, of at most 640 bytes, for what is written.
     pub fn new(resource: impl Into<Vec<u8>>) -> Fence {
         Fence { resource: resource.into(), table: "onelock_fences".into() }
     }
 
-    /// Keeps the highest token in another table, which was created beforehand with the columns that [`Fence::schema`] has:
-    /// `database.table`. All writers to the resource have to name the same. `Invalid` as
-    /// [`MySql::table`](super::MySql::table) says.
+    /// Keeps the highest token in another table, `database.table`.
+    ///
+    /// The table must exist already, with the columns that [`Fence::schema`] has. All writers to the resource must name
+    /// the same table.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](lock_core::ErrorKind::Invalid), as [`MySql::table`](super::MySql::table) says.
     pub fn table(self, table: &str) -> Result<Fence, Error> {
         let table: TableName = table.parse()?;
         Ok(Fence { table: table.quoted('`').into(), ..self })
     }
 
-    /// Creates the table of fences in the database, if it isn't there. As every `CREATE TABLE` it commits a transaction
-    /// that is open. Or have it created with the others, as [`Fence::schema`] says.
+    /// Creates the table of fences in the session's database, if it is missing.
+    ///
+    /// Like every `CREATE TABLE`, this commits an open transaction. [`Fence::schema`] has the statement for users that
+    /// create their tables by other means.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError::Sqlx`] if the database fails.
     pub async fn create_table(connection: &mut MySqlConnection) -> Result<(), FenceError> {
         connection.execute(CREATE).await?;
         Ok(())
     }
 
-    /// The statement that creates the table of fences, for those who create tables elsewhere.
+    /// Returns the statement that creates the table of fences, for users that create their tables by other means.
     pub fn schema() -> &'static str {
         CREATE
     }
 
-    /// Accepts `token` in the transaction that `connection` is in, unless a later one was accepted before: then
-    /// [`FenceError::Stale`], and the transaction is to be rolled back.
+    /// Accepts `token` in the transaction that `connection` is in, unless a higher one was accepted before.
     ///
-    /// Outside a transaction it only says how things stood. It sets the session's `LAST_INSERT_ID()`. A resource of more
-    /// than 640 bytes is an error of encoding. Cancel safe as sqlx is: roll the transaction back.
+    /// Outside a transaction, the answer only says what was true at that moment. The call sets the session's
+    /// `LAST_INSERT_ID()`.
+    ///
+    /// # Errors
+    ///
+    /// - [`FenceError::Stale`]: a higher token was accepted before. Roll the transaction back.
+    /// - [`FenceError::Sqlx`]: the database failed. It is an encoding error if the name of the resource has more than
+    ///   640 bytes, or if the token is too large for a `BIGINT`.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for sqlx: if the future is dropped, roll the transaction back.
     pub async fn accept(
         &self,
         connection: &mut MySqlConnection,

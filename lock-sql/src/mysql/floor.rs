@@ -1,4 +1,5 @@
-//! The very statements on the default table, for the benchmark's floor. Not for users: they change with the table.
+//! The statements that the library sends, on the default table, for the benchmark `floor` (the raw driver with the same
+//! statements). Not for users: they change with the layout of the table.
 
 use std::time::Duration;
 
@@ -9,17 +10,18 @@ use super::server::Server;
 use super::statements::Statements;
 use crate::server::{Dialect, TableName};
 
-/// A connection as the library opens it.
+/// Opens a connection as the library does.
 pub async fn connect(options: MySqlConnectOptions) -> Result<MySqlConnection> {
     Ok(Server::new(options, "", String::new()).connect().await?.connection)
 }
 
-/// What takes a free lock, until `deadline` in the server's microseconds. `LAST_INSERT_ID` is the token, or zero.
+/// The statement that takes a free lock, unless `deadline` has passed (in the server's microseconds). `LAST_INSERT_ID`
+/// is then the token, or zero if the lock was not taken.
 pub fn take(name: &str, owner: &Owner, ttl: Duration, label: &Label, deadline: i64) -> String {
     statements().take(name.as_bytes(), owner, ttl, label, deadline).text
 }
 
-/// What releases it. `LAST_INSERT_ID` is zero if it was not held.
+/// The statement that releases the lock. `LAST_INSERT_ID` is then zero if the lock was not held.
 pub fn release(name: &str, owner: &Owner) -> String {
     statements().release(name.as_bytes(), owner).text
 }

@@ -8,9 +8,9 @@ use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 use super::facts::{Facts, Flush, Writable};
 use crate::sweep::IDLE;
 
-const CLOCK: &str = "the server's wall clock. Two holders are possible for as long as it is set forward (by hand, by an \
-    NTP step, by a virtual machine's resume), or as a promoted replica's clock is ahead of its primary's. Its rate and \
-    the client's must agree within 1 %";
+const CLOCK: &str = "the server's wall clock. Two holders are possible for as long a time as it is set forward (by \
+    hand, by an NTP step, by a virtual machine's resume), or as a promoted replica's clock is ahead of its primary's. \
+    Its rate and the client's must agree within 1 %";
 
 pub(super) fn describe(server: &str, facts: &Facts) -> Info {
     let losses = losses(facts);
@@ -21,8 +21,9 @@ pub(super) fn describe(server: &str, facts: &Facts) -> Info {
         fencing: Fencing::WhileDataIsKept {
             clock_step: IDLE,
             kept: format!(
-                "{losses}; after a loss of data, or the promotion of a replica that lags, only if the new clock is not \
-                 behind the last token; not between a primary and the replica that replaced it while both take writes"
+                "{losses}; after a loss of data, or the promotion of a replica that lags, tokens rise only if the new \
+                 clock is not behind the last token; they do not rise between a primary and the replica that replaced \
+                 it while both take writes"
             ),
         },
         lease: Lease::Lock,
@@ -32,8 +33,8 @@ pub(super) fn describe(server: &str, facts: &Facts) -> Info {
         max_ttl: Duration::from_secs(365 * 24 * 3600),
         clock: CLOCK,
         data_loss: format!(
-            "a lock that the server has forgotten can be granted again while its holder believes in it, and only the \
-             token tells the two apart: {losses}; a promoted replica has not had what did not reach it"
+            "a lock that the server has lost can be granted again while its holder still relies on it, and only the \
+             token tells the two holders apart: {losses}; a promoted replica lacks the grants that did not reach it"
         ),
         requests_per_hand_over: 3,
     }

@@ -1,6 +1,6 @@
-//! The table of locks, and whether the one that is there is ours.
+//! The table of locks, and the check that an existing table is one.
 //!
-//! Its version stands in its comment, so that table and version come to be in one step.
+//! Its version is in its comment, so that the table and the version are created in one step.
 
 use lock_core::driver::Call;
 use lock_core::{Error, Result};
@@ -14,14 +14,14 @@ use crate::version;
 /// The version of the table that this crate reads and writes.
 pub(super) const VERSION: u32 = 1;
 
-/// What was done to the table.
+/// When the table was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Made {
     Now,
     Before,
 }
 
-/// A row stays when its lock is released: it carries the token.
+/// Returns the statement that creates the table. A row stays when its lock is released, because it carries the token.
 pub(super) fn create(table: &TableName) -> String {
     let table = table.quoted('`');
     format!(
@@ -37,7 +37,7 @@ pub(super) fn create(table: &TableName) -> String {
     )
 }
 
-/// Makes the table if it isn't there; says whose it is if it isn't ours.
+/// Creates the table if it is missing. The error is `Rejected` if there is a table that is not one of locks.
 pub(super) async fn prepare(table: &MySqlTable, call: &Call) -> Result<Made> {
     let made = match find(table, call).await? {
         Some(found) => return must_be_ours(&table.name, &found).map(|()| Made::Before),
@@ -45,16 +45,16 @@ pub(super) async fn prepare(table: &MySqlTable, call: &Call) -> Result<Made> {
     };
     match find(table, call).await? {
         Some(found) => must_be_ours(&table.name, &found).map(|()| made),
-        None => Err(Error::rejected(format!("the table {} was made, and is not there", table.name))),
+        None => Err(Error::rejected(format!("the table {} was created, but it is not there", table.name))),
     }
 }
 
-/// Whether the table is there, and ours.
+/// Checks that the table exists and is one of locks.
 pub(super) async fn look(table: &MySqlTable, call: &Call) -> Result<()> {
     match find(table, call).await? {
         Some(found) => must_be_ours(&table.name, &found),
         None => Err(Error::rejected(format!(
-            "the table {} is missing; `lock init --on URL` makes it",
+            "the table {} is missing; `lock init --on URL` creates it",
             table.name
         ))),
     }
@@ -69,7 +69,7 @@ async fn make(table: &MySqlTable, call: &Call) -> Result<Made> {
     }
 }
 
-/// What the server says of the table; `None` if there is none.
+/// Returns the statement that the server shows for the table; `None` if there is none.
 async fn find(table: &MySqlTable, call: &Call) -> Result<Option<String>> {
     let show = format!("SHOW CREATE TABLE {}", table.name.quoted('`'));
     let answer = match table.pool.ask(call, Purpose::Enter, move |_| show.clone().into()).await {
@@ -82,14 +82,15 @@ async fn find(table: &MySqlTable, call: &Call) -> Result<Option<String>> {
 }
 
 fn must_be_ours(name: &TableName, created: &str) -> Result<()> {
-    // What stands in front of the options is columns and indexes.
+    // The lines before the options are columns and indexes.
     let options = created.rsplit_once('\n').map_or(created, |(_, options)| options);
     let comment = options.split_once("COMMENT='").and_then(|(_, rest)| rest.split_once('\''));
     version::must_be_ours(name, comment.map_or("", |(comment, _)| comment), VERSION)?;
     match options.contains("ENGINE=InnoDB") {
         true => Ok(()),
         false => Err(Error::rejected(format!(
-            "the table {name} is not InnoDB's: no other engine keeps what was granted; ALTER TABLE {name} ENGINE=InnoDB"
+            "the table {name} does not use InnoDB, and no other engine keeps what was granted; run ALTER TABLE {name} \
+             ENGINE=InnoDB"
         ))),
     }
 }
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(created("ENGINE=InnoDB DEFAULT CHARSET=latin1 COMMENT='onelock schema 1'"), Ok(()));
         assert!(created("ENGINE=InnoDB COMMENT='onelock schema 2'").unwrap_err().contains("newer"));
         assert!(created("ENGINE=InnoDB COMMENT='onelock schema 0'").unwrap_err().contains("older"));
-        assert!(created("ENGINE=InnoDB").unwrap_err().contains("none of ours"));
+        assert!(created("ENGINE=InnoDB").unwrap_err().contains("not a table of locks"));
         assert!(created("ENGINE=MyISAM COMMENT='onelock schema 1'").unwrap_err().contains("InnoDB"));
         assert!(create(&name).contains("onelock schema 1"));
     }

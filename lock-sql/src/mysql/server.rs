@@ -1,4 +1,4 @@
-//! A MySQL or MariaDB server: how to connect, and to run a statement.
+//! A MySQL or MariaDB server: how to connect, and how to run a statement.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,26 +17,28 @@ use crate::server::{Answer, Dialect, Opened, Trouble};
 /// A server that connections are opened to.
 pub(crate) struct Server {
     options: MySqlConnectOptions,
-    /// What the last connection found.
+    /// What the last connection found out.
     info: RwLock<Arc<Info>>,
-    /// The table, and what stands before names in it.
+    /// The table, and the prefix of the names in it.
     place: String,
 }
 
-/// What our statements take for granted, whatever the server's defaults are, or what a session begins with: each is a
-/// transaction of its own, waits for no other's lock for longer than a second, and reads the clock in UTC; all that is
-/// found is answered, however long it took; what doesn't fit is an error; a connection lives for longer than the pool keeps
-/// an idle one. The limit of a look's time has another name on each product, which the other takes for a comment.
+/// What our statements rely on, whatever the server's defaults are and whatever a session begins with. Each statement
+/// is a transaction of its own, waits for another transaction's lock for a second at most, and reads the clock in UTC.
+/// A query returns all that it finds, however long it takes. A value that doesn't fit is an error. A connection lives
+/// longer than the pool keeps an idle one. The time limit of a query has another name on each product, and each product
+/// takes the other's name for a comment.
 ///
-/// It notes the time: a clock that shows the same one behind it was set, and stands still.
+/// It also records the time: a clock that shows the same time in a later statement was set, and stands still.
 const SESSION: &str = "SET autocommit = 1, time_zone = '+00:00', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, \
      wait_timeout = 60, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_safe_updates = 0, \
      sql_select_limit = 18446744073709551615, sql_big_selects = 1, \
      /*!80000 max_execution_time = 0, */ /*M!100500 max_statement_time = 0, */ \
      @onelock_began = UTC_TIMESTAMP(6), NAMES utf8mb4";
 
-/// Which server it is, for MySQL alone. A copy of its files has the same id, but not the same place beside it. MariaDB's
-/// `server_uid` is made of the network card's address and the port, which containers on two machines have in common.
+/// The identity of the server, on MySQL only. A copy of a server's files has the same uuid, but not the same host name
+/// and port. MariaDB's `server_uid` is made of the network card's address and the port, which containers on two
+/// machines have in common.
 const ID: &str =
     "/*!80000 CONCAT(@@GLOBAL.server_uuid, ' ', @@GLOBAL.hostname, ':', @@GLOBAL.port) AS id, */";
 
@@ -60,7 +62,8 @@ impl Server {
 
     async fn greet(&self, connection: &mut MySqlConnection) -> sqlx::Result<Result<i64>> {
         ask(connection, SESSION).await?;
-        // A server may be told to let SYSDATE stand still too: then it shows no time behind the statement's beginning.
+        // A server may be configured so that SYSDATE stands still too. It then never shows a time after the statement's
+        // beginning.
         let greeting = format!(
             "SELECT {ID} BENCHMARK(1000, RAND()), SYSDATE(6) = NOW(6) AS still, {NOW} AS now, \
              CAST(UTC_TIMESTAMP(6) = @onelock_began AS SIGNED) AS frozen, \
@@ -73,19 +76,19 @@ impl Server {
         Ok(match (row.try_get::<i64, _>("still")?, row.try_get::<i64, _>("frozen")?) {
             (0, 0) => Ok(row.try_get("now")?),
             (_, 0) => Err(Error::unsupported(
-                "the server was started with sysdate-is-now, and shows no statement what time it is when it has \
-                 waited: start it without",
+                "the server was started with sysdate-is-now, so that a statement that has waited can't read the \
+                 current time; start the server without it",
             )),
             (_, _) => Err(Error::unsupported(
-                "the session's clock was set and stands still: see who does SET timestamp, as in the server's \
-                 init_connect, or a proxy",
+                "the session's clock was set and stands still; find and remove the SET timestamp, for example in the \
+                 server's init_connect or in a proxy",
             )),
         })
     }
 }
 
 impl fmt::Debug for Server {
-    /// Without the options: they show the password.
+    /// Without the options, which would show the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.info().server).finish()
     }
@@ -120,7 +123,7 @@ impl Dialect for Server {
     }
 }
 
-/// Asks for one statement, and reads its answer to the end.
+/// Sends a statement, and reads its answer to the end.
 async fn ask(connection: &mut MySqlConnection, text: &str) -> sqlx::Result<Answer<MySqlRow>> {
     let mut answer = Answer { rows: Vec::new(), last_insert_id: 0, now: None };
     let mut parts = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).fetch_many(connection);

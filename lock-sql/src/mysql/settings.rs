@@ -1,4 +1,4 @@
-//! How a server is reached: from a URL, or from sqlx' own options.
+//! How a server is reached: by a URL, or by sqlx' own options.
 
 use std::str::FromStr;
 
@@ -26,7 +26,7 @@ pub struct MySql {
     pub(super) parameters: Parameters,
 }
 
-/// The driver's own, beside ours.
+/// The driver's own parameters, beside ours.
 const DRIVERS: [&str; 2] = ["ssl-mode", "socket"];
 
 const NO_DATABASE: &str = "the URL names no database; write mysql://host/database, or table=database.table";
@@ -35,15 +35,29 @@ const NO_DATABASE: &str = "the URL names no database; write mysql://host/databas
 const FILES: Spellings = Spellings { ca: &["ca"], cert: &["cert"], key: &["key"] };
 
 impl MySql {
-    /// Reads a URL: `mysql://user:password@host[:port]/database`; `mariadb://` says the same.
+    /// Reads a URL: `mysql://user:password@host[:port]/database`.
     ///
-    /// Parameters: `prefix` (stands before every name on the server), `table` (the table of locks, `onelock_locks`, with
-    /// another database before a dot if need be), `connections` (how many at most, 8), `patience` (how long one call may
-    /// take); `ca` (a PEM file of the roots to trust: the server's certificate and host name are then verified), `cert` and
-    /// `key` (PEM files of the client's certificate); the driver's own `ssl-mode` (`DISABLED`, `PREFERRED`, `REQUIRED`,
-    /// `VERIFY_CA`, `VERIFY_IDENTITY`) and `socket` (the path of a Unix socket). Without any of TLS, it is used where the
-    /// server offers it, and nothing is verified. `Invalid` for any other, for a file that can't be read, or for what is no
-    /// URL of these.
+    /// `mariadb://` means the same.
+    ///
+    /// Parameters:
+    ///
+    /// - `prefix`: stands before every name on the server.
+    /// - `table`: the table of locks, `onelock_locks` by default; with another database before a dot if needed.
+    /// - `connections`: how many connections the client opens at most, from 2 to 1000; 8 by default.
+    /// - `patience`: how long one call may take.
+    /// - `ca`: a PEM file of the roots to trust. The server's certificate and its host name are then verified.
+    /// - `cert` and `key`: PEM files of the client's certificate and of its private key.
+    /// - `ssl-mode`, the driver's own: `DISABLED`, `PREFERRED`, `REQUIRED`, `VERIFY_CA` or `VERIFY_IDENTITY`.
+    /// - `socket`, the driver's own: the path of a Unix socket.
+    ///
+    /// Without any parameter about TLS, the client uses TLS if the server offers it, and verifies nothing.
+    ///
+    /// # Errors
+    ///
+    /// - [`Invalid`](lock_core::ErrorKind::Invalid): this is not such a URL, it has any other parameter, a parameter
+    ///   has a wrong value, or a file can't be read.
+    /// - [`Unsupported`](lock_core::ErrorKind::Unsupported): the URL asks for TLS, and this build has none (its feature
+    ///   `tls` is off).
     pub fn from_url(url: &str) -> Result<MySql> {
         let mut url = Location::parse(url)?;
         let mut options = parse_base(&url)?;
@@ -58,28 +72,52 @@ impl MySql {
         Ok(MySql { options, parameters })
     }
 
-    /// Puts `prefix` before every name on the server. `Invalid` as [`Prefix::new`] says.
+    /// Puts `prefix` before every name on the server.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](lock_core::ErrorKind::Invalid), as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<MySql> {
         self.parameters.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
-    /// Keeps the locks in another table than `onelock_locks`: `table` in the URL's database, or `database.table`, of
-    /// letters, digits and `_`. `Invalid` for any other.
+    /// Keeps the locks in another table than `onelock_locks`: `table` in the URL's database, or `database.table`.
+    ///
+    /// Each part has letters, digits and `_`, at most 63, and begins with no digit.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](lock_core::ErrorKind::Invalid) for any other name.
     pub fn table(mut self, table: &str) -> Result<MySql> {
         self.parameters.table = table.parse()?;
         Ok(self)
     }
 
-    /// The statement that creates the table of locks, for an administrator. Does no I/O.
+    /// Returns the statement that creates the table of locks, for an administrator.
+    ///
+    /// Does no I/O.
     pub fn schema(&self) -> String {
         format!("{};", schema::create(&self.table_name()))
     }
 
-    /// Opens a client. The table of locks is created if it isn't there and this user may create it.
+    /// Opens a client.
     ///
-    /// `Unavailable` if the server can't be reached; `Rejected` if it refuses us, the database or the table is missing, or
-    /// the table is of another version; `Unsupported` if the server was started with `sysdate-is-now`.
+    /// Creates the table of locks if it is missing and this user may create it.
+    ///
+    /// # Errors
+    ///
+    /// - [`Unavailable`](lock_core::ErrorKind::Unavailable): the server can't be reached.
+    /// - [`Rejected`](lock_core::ErrorKind::Rejected): the server refuses the user, the database or the table is
+    ///   missing, or the table is of another version, not a table of locks, or not an InnoDB table.
+    /// - [`Unsupported`](lock_core::ErrorKind::Unsupported): the server was started with `sysdate-is-now`, or the clock
+    ///   of the session was set.
+    /// - [`Invalid`](lock_core::ErrorKind::Invalid): the patience is less than 1 ms; or the client is not
+    ///   [`dedicated`](Options::dedicated), and there is no tokio runtime here.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, no client remains. The table of locks may have been created all the same.
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = self.parameters.options(options);
         if self.table_name().schema().is_none() {
@@ -94,7 +132,7 @@ impl MySql {
         options.open("mysql", &address, open).await
     }
 
-    /// The table with its database: which one a session is in may be another's doing (`init_connect`, a proxy).
+    /// The table with its database. A session may begin in another database (`init_connect`, a proxy).
     fn table_name(&self) -> TableName {
         let named = self.parameters.table.clone();
         match self.options.get_database() {
@@ -103,7 +141,7 @@ impl MySql {
         }
     }
 
-    /// The server for people: where it is, and where the locks are there, without who we are.
+    /// The server for messages: its address, and the database and the table of the locks; without the user.
     fn address(&self) -> String {
         let (database, table) = (self.options.get_database().unwrap_or_default(), self.table_name());
         match self.options.get_socket() {
@@ -116,15 +154,15 @@ impl MySql {
 }
 
 impl From<MySqlConnectOptions> for MySql {
-    /// A server as sqlx' own options describe it, without a prefix. Time zone, character set and `sql_mode` of our
-    /// connections are set by us.
+    /// Describes a server by sqlx' own options, without a prefix. The client sets the time zone, the character set and
+    /// the `sql_mode` of its connections itself.
     fn from(options: MySqlConnectOptions) -> MySql {
         MySql { options, parameters: Parameters::default() }
     }
 }
 
 impl std::fmt::Debug for MySql {
-    /// Without the password, which sqlx' options show.
+    /// Without the password, which sqlx' options would show.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MySql")
             .field("server", &self.address())
@@ -136,7 +174,7 @@ impl std::fmt::Debug for MySql {
 
 fn parse_base(url: &Location) -> Result<MySqlConnectOptions> {
     if !matches!(url.scheme(), "mysql" | "mariadb") || !url.base().contains("://") {
-        return Err(Error::invalid("no MySQL URL; write mysql://user:password@host/database"));
+        return Err(Error::invalid("not a MySQL URL; write mysql://user:password@host/database"));
     }
     if url.base().contains('#') {
         return Err(Error::invalid("a MySQL URL has no #fragment; escape the character as %23"));
@@ -145,22 +183,21 @@ fn parse_base(url: &Location) -> Result<MySqlConnectOptions> {
     if authority.rsplit('@').next().is_none_or(str::is_empty) {
         return Err(Error::invalid("the URL names no host; write mysql://user:password@host/database"));
     }
-    // Its errors name what is wrong, never the URL.
+    // sqlx' errors name what is wrong, and never contain the URL.
     let options = MySqlConnectOptions::from_str(url.base())
-        .map_err(|e| Error::invalid(format!("no MySQL URL: {e}")).with_source(e))?;
+        .map_err(|e| Error::invalid(format!("not a MySQL URL: {e}")).with_source(e))?;
     Ok(options.disable_statement_logging())
 }
 
 fn parse_mode(url: &Location, text: &str) -> Result<MySqlSslMode> {
     text.parse().map_err(|_| {
         let mode = url.shown("ssl-mode", text);
-        Error::invalid(format!(
-            "{mode}: there are DISABLED, PREFERRED, REQUIRED, VERIFY_CA and VERIFY_IDENTITY"
-        ))
+        Error::invalid(format!("{mode}: must be DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY"))
     })
 }
 
-/// Roots are there to be verified with, and a client's certificate is not sent to whoever offers no TLS.
+/// Adds TLS to the options. If roots are given, the server is verified with them. If a client's certificate is given,
+/// it is not sent to a server that offers no TLS.
 fn encrypted(
     options: MySqlConnectOptions,
     mode: Option<MySqlSslMode>,
@@ -179,7 +216,7 @@ fn encrypted(
             return Err(Error::invalid("ca, cert and key are of no use with ssl-mode DISABLED or PREFERRED"));
         }
         (Some(Required), Some(_)) => {
-            return Err(Error::invalid("with ca the server is verified, and ssl-mode=REQUIRED would not"));
+            return Err(Error::invalid("ca verifies the server, but ssl-mode=REQUIRED does not; drop one"));
         }
         (Some(mode), _) => mode,
         (None, Some(_)) => VerifyIdentity,

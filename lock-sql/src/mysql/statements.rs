@@ -1,11 +1,11 @@
 //! The statements, each of which is a transaction of its own.
 //!
 //! They go to the server as text, with bytes in hexadecimal and numbers in decimal, so that nothing in them has to be
-//! escaped and nothing depends on `sql_mode`. Nothing is prepared: a statement is one round trip on a new connection too,
-//! and the server keeps nothing of ours.
+//! escaped and nothing depends on `sql_mode`. Nothing is prepared: a statement takes one round trip on a new connection
+//! too, and the server keeps no state for us.
 //!
-//! What a writing statement has to say comes in its own reply: `LAST_INSERT_ID(expression)` puts a number there. It is zero
-//! where no row was found, whatever the server counts as affected.
+//! A statement that writes returns its result in its own reply: `LAST_INSERT_ID(expression)` puts a number there. The
+//! number is zero if no row was found, whatever the server counts as affected.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -17,11 +17,12 @@ use lock_core::{Label, Owner, OwnerBytes};
 use crate::server::{TableName, micros};
 use crate::sweep::{IDLE, ROWS};
 
-/// The server's time in microseconds since 1970. It stands still while a statement runs: a lease is counted from before
-/// whatever the statement had to wait for.
+/// The server's time in microseconds since 1970. It stands still while a statement runs, so that a lease is counted
+/// from before any wait of the statement.
 pub(super) const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 
-/// The same, read when the row is reached. It shows the session's time zone, which is therefore UTC.
+/// The server's time in microseconds since 1970, read when the statement reaches the row. `SYSDATE` returns it in the
+/// session's time zone, which is therefore UTC.
 const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 
 /// A statement, and what its answer means.
@@ -29,16 +30,16 @@ const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))";
 pub(crate) struct Statement {
     pub(super) text: String,
     pub(super) number: Number,
-    /// What to ask in the same connection if `LAST_INSERT_ID` stayed zero.
+    /// The statement to send next on the same connection if `LAST_INSERT_ID` stayed zero.
     pub(super) otherwise: Option<String>,
 }
 
 /// What a statement puts into `LAST_INSERT_ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
-    /// A token, or what is left of a lease.
+    /// A token, or what is left of a lease in microseconds.
     Result,
-    /// Twice the server's time, and one more if somebody waits.
+    /// Twice the server's time, plus one if a client waits.
     NowAndOthers,
 }
 
@@ -51,7 +52,7 @@ impl From<String> for Statement {
 /// The statements on one table.
 #[derive(Clone, Debug)]
 pub(crate) struct Statements {
-    /// As it stands in SQL.
+    /// The table's name as SQL text.
     table: Arc<str>,
 }
 
@@ -60,7 +61,7 @@ impl Statements {
         Statements { table: table.quoted('`').into() }
     }
 
-    /// Takes no lock of the server's, and waits for none.
+    /// Reads the lock's row. Takes no row lock of the server, and waits for none.
     pub(super) fn look(&self, key: &[u8]) -> Statement {
         self.look_text(key).into()
     }
@@ -70,10 +71,11 @@ impl Statements {
         format!("SELECT {NOW} AS now, owner, token, expires, label, revoked FROM {table} WHERE name = {key}")
     }
 
-    /// The one statement that grants. Answers the token; if it did not take the lock, what a look shows.
+    /// Takes the lock. This is the only statement that grants. Returns the token; if it did not take the lock, what a
+    /// look shows.
     ///
-    /// Whoever waits for the row meanwhile sees the time of its beginning in `NOW`, and the deadline is compared with the
-    /// time at which the row is reached.
+    /// A statement that has waited for the row still sees the time of its beginning in `NOW`. The deadline is compared
+    /// with the time at which the statement reaches the row.
     pub(super) fn take(
         &self,
         key: &[u8],
@@ -95,11 +97,12 @@ impl Statements {
         }
     }
 
-    /// Makes the row of a name that has none, and takes the lock. Fails without having done anything if another has made
-    /// the row.
+    /// Creates the row of a name that has none, and takes the lock. Fails without having done anything if another
+    /// client has created the row.
     ///
-    /// They are two transactions in one packet. What makes the row grants nothing, so that it may come late: it waits for
-    /// whoever has locked the gap that the row goes into, and could look at no deadline behind that.
+    /// These are two transactions in one packet. The one that creates the row grants nothing, so it may take effect
+    /// late. It waits for any transaction that has locked the gap where the row belongs, and could check no deadline
+    /// after that wait.
     pub(super) fn make_and_take(
         &self,
         key: &[u8],
@@ -117,7 +120,7 @@ impl Statements {
         Statement { text, ..take }
     }
 
-    /// Answers what is left then.
+    /// Renews the lease. Returns what is left of it then.
     pub(super) fn renew(&self, key: &[u8], owner: &Owner, ttl: Duration) -> Statement {
         let (table, name, owner, ttl) = (&self.table, Hex(key), Hex(owner.as_bytes()), micros(ttl));
         format!(
@@ -127,8 +130,8 @@ impl Statements {
         .into()
     }
 
-    /// Gives up what is the owner's, or what a revoke has left in its place. Answers the time if it was held until now, and
-    /// whether a waiter is there.
+    /// Releases the owner's lock, or what a revoke has left in its place. If the lock was held until now, returns the
+    /// time and whether a client waits.
     pub(super) fn release(&self, key: &[u8], owner: &Owner) -> Statement {
         let (table, name, owner) = (&self.table, Hex(key), Hex(owner.as_bytes()));
         let text = format!(
@@ -139,19 +142,19 @@ impl Statements {
         Statement { text, number: Number::NowAndOthers, otherwise: None }
     }
 
-    /// For how much longer a release says that somebody waits.
+    /// Reads for how much longer a release reports that a client waits.
     pub(super) fn waiting(&self, key: &[u8]) -> Statement {
         let (table, name) = (&self.table, Hex(key));
         format!("SELECT {NOW} AS now, waiting - {NOW} AS waiting FROM {table} WHERE name = {name}").into()
     }
 
-    /// From now on, and for so long, a release says that somebody waits.
+    /// Makes releases report that a client waits, from now on and for the time `mark`.
     pub(super) fn mark(&self, key: &[u8], mark: Duration) -> Statement {
         let (table, name, mark) = (&self.table, Hex(key), micros(mark));
         format!("UPDATE {table} SET waiting = GREATEST(waiting, {NOW} + {mark}) WHERE name = {name}").into()
     }
 
-    /// Answers what was left.
+    /// Revokes the lock. Returns what was left of the lease.
     pub(super) fn revoke(
         &self,
         key: &[u8],
@@ -176,7 +179,7 @@ impl Statements {
         .into()
     }
 
-    /// The next rows behind a name, and whether nobody has had their locks for a day.
+    /// Reads the next rows behind a name, and whether their locks have been idle for a day.
     pub(super) fn idle(&self, from: &[u8]) -> Statement {
         let (table, from, idle) = (&self.table, Hex(from), micros(IDLE));
         format!(
@@ -186,7 +189,7 @@ impl Statements {
         .into()
     }
 
-    /// Deletes these rows as far as they are still idle.
+    /// Deletes those of these rows that are still idle.
     pub(super) fn forget(&self, names: &[Vec<u8>]) -> Statement {
         let (table, idle) = (&self.table, micros(IDLE));
         let names: Vec<String> = names.iter().map(|name| Hex(name).to_string()).collect();
@@ -195,7 +198,7 @@ impl Statements {
             .into()
     }
 
-    /// Each asks for a right that locks need, and changes nothing.
+    /// Returns statements that each need one of the rights that locks need, and change nothing.
     pub(super) fn rights(&self) -> [(&'static str, Statement); 3] {
         let table = &self.table;
         [
@@ -210,7 +213,7 @@ impl Statements {
     }
 }
 
-/// Bytes, as a literal.
+/// Bytes, as an SQL literal.
 pub(super) struct Hex<'a>(pub(super) &'a [u8]);
 
 impl Display for Hex<'_> {
@@ -223,7 +226,7 @@ impl Display for Hex<'_> {
     }
 }
 
-/// A label, as a literal.
+/// A label, as an SQL literal.
 struct Text<'a>(&'a Label);
 
 impl Display for Text<'_> {

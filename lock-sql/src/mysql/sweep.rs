@@ -1,4 +1,4 @@
-//! Rows that nobody has had for a day.
+//! Deletes the rows of locks that no client has held for a day.
 
 use lock_core::Result;
 use lock_core::driver::Call;
@@ -10,7 +10,8 @@ use super::table::MySqlTable;
 use crate::server::Purpose;
 use crate::sweep::Swept;
 
-/// Sweeps the rows behind `from`. They are found by a look, and deleted by their names: nothing else is locked.
+/// Sweeps the rows behind `from`. A look finds the idle ones, and they are deleted by name, so that no other row is
+/// locked.
 pub(super) fn sweep(
     table: &MySqlTable,
     call: Call,

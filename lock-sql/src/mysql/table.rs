@@ -26,7 +26,7 @@ use crate::table::{Course, Key, Listener, Table};
 pub(crate) struct MySqlTable {
     pub(super) pool: Pool<Server>,
     pub(super) statements: Statements,
-    /// With its database.
+    /// The table's name, with its database.
     pub(super) name: TableName,
     prefix: Prefix,
     sweep: Sweep,
@@ -35,7 +35,7 @@ pub(crate) struct MySqlTable {
 /// What an attempt found.
 #[derive(Debug)]
 enum Found {
-    /// It was free, and is ours now.
+    /// The lock was free, and is ours now.
     Taken {
         token: i64,
     },
@@ -43,13 +43,13 @@ enum Found {
     Row(Row),
     /// There is none yet.
     Nothing,
-    /// Somebody else has made it meanwhile.
+    /// Another client has created the row meanwhile.
     SomebodysRow,
     NoTable,
 }
 
 impl MySqlTable {
-    /// `name` with its database.
+    /// Opens the table. `name` includes its database.
     pub(super) async fn open(
         mysql: MySql,
         name: TableName,
@@ -57,7 +57,7 @@ impl MySqlTable {
         context: Context,
     ) -> Result<MySqlTable> {
         let MySql { options, parameters } = mysql;
-        // sqlx has a provider of its own for all but this.
+        // sqlx names a provider of its own for every mode but this one.
         #[cfg(feature = "tls")]
         if matches!(options.get_ssl_mode(), sqlx::mysql::MySqlSslMode::VerifyCa) {
             lock_core::driver::check_tls_provider()?;
@@ -75,7 +75,7 @@ impl MySqlTable {
         Ok(table)
     }
 
-    /// Takes a lock that is free; otherwise sees who has it.
+    /// Takes the lock if it is free; otherwise reads its row.
     async fn take(&self, call: &Call, key: &Key, request: &Request, row: Existence) -> Result<Found> {
         let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner);
         let (ttl, label) = (request.ttl, request.label.clone());
@@ -121,7 +121,7 @@ impl Table for MySqlTable {
                 _ => None,
             }),
             Err(e) if is_table_missing(&e) => Ok(None),
-            // Whatever became of it, nothing was done.
+            // Whatever the outcome, nothing was done.
             Err(e) => Err(errors::harmless(e)),
         }
     }
@@ -140,25 +140,26 @@ impl Table for MySqlTable {
                         age: Duration::ZERO,
                     }));
                 }
-                // Ours already, by an attempt whose answer was lost: kept from now on, as by any other attempt.
+                // Ours already, by an attempt whose answer was lost. The lease now counts from this attempt, as from
+                // any other.
                 Found::Row(row) if row.is_held_by(&request.owner) => {
                     match self.renew(call, key, &request.owner, request.ttl).await? {
                         Some(valid_for) => {
                             let token = row::token(row.token)?;
                             return Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO }));
                         }
-                        // It has ended meanwhile.
+                        // The lease has ended meanwhile.
                         None => self.take(call, key, request, Existence::Expected).await?,
                     }
                 }
                 Found::Row(row) if row.left.is_some() => return Ok(Attempt::Busy(row.into_busy())),
-                // Free: it was only looked at, somebody had it in between, or the server's clock was set, which this
-                // connection has just heard of.
+                // Free: it was only looked at, another client had it in between, or the server clock was set, as this
+                // connection has just learned.
                 Found::Row(_) | Found::SomebodysRow => {
                     self.take(call, key, request, Existence::Expected).await?
                 }
                 Found::Nothing => self.take(call, key, request, Existence::Missing).await?,
-                // A server that has lost its data gets a table again, as one that never had any.
+                // A server that has lost its data gets a table again, like a new server.
                 Found::NoTable => {
                     schema::prepare(self, call).await?;
                     Found::Nothing
@@ -215,18 +216,18 @@ impl Table for MySqlTable {
 
     async fn init(&self, call: &Call) -> Result<String> {
         Ok(match schema::prepare(self, call).await? {
-            Made::Now => format!("made the table {}", self.name),
+            Made::Now => format!("created the table {}", self.name),
             Made::Before => String::new(),
         })
     }
 }
 
-/// There is nothing of anybody's then.
+/// Whether the table is missing. No owner holds anything then.
 fn is_table_missing(error: &Error) -> bool {
     errors::code_of(error) == Some(Code::NO_TABLE)
 }
 
-/// What a look shows.
+/// Reads what a look shows.
 fn found(answer: &Answer<MySqlRow>) -> Result<Found> {
     answer.rows.first().map_or(Ok(Found::Nothing), |row| read(row).map(Found::Row).map_err(errors::reading))
 }

@@ -1,5 +1,6 @@
-//! A claim that waits. Nobody wakes it; but its row says that somebody waits, so that a process which hands the lock over
-//! to its own tasks lets others have their turns, and pauses for nothing where there are none.
+//! A claim that waits. The server can't wake it, but the lock's row says that a client waits. So a process that hands
+//! the lock over between its own tasks lets other clients have their turns, and doesn't pause for others where there
+//! are none.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,18 +16,18 @@ use super::statements::Statements;
 use crate::server::{Pool, Purpose, left};
 use crate::table::{Key, Listener};
 
-/// How long a mark lasts. It is not taken back: others may wait too.
+/// How long a mark lasts. The waiter doesn't remove it, because other claims may wait too.
 const MARK: Duration = Duration::from_secs(30);
-/// How old it may grow before it is left again.
+/// How old a mark may become before it is written again.
 const FRESH: Duration = Duration::from_secs(15);
 
-/// A claim that waits, and the mark that says so.
+/// A claim that waits, and the mark that shows it.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pool: Pool<Server>,
     statements: Statements,
     key: Key,
-    /// When it last looked after its mark.
+    /// When the claim last checked its mark.
     marked: Mutex<Option<Instant>>,
 }
 
@@ -35,7 +36,8 @@ impl Waiter {
         Waiter { pool, statements, key, marked: Mutex::new(None) }
     }
 
-    /// Leaves the mark, unless another has: a hundred waiters that all wrote would stand in the way of a renewal.
+    /// Writes the mark, unless another waiter has written it. If a hundred waiters all wrote, they would delay a
+    /// renewal.
     pub(super) async fn mark(&self, call: &Call) -> Result<()> {
         let (statements, key) = (self.statements.clone(), self.key.clone());
         let look = move |_| statements.waiting(&key);
@@ -64,7 +66,7 @@ impl Listener for Waiter {
 
     async fn go_on(&self, call: &Call) {
         if !self.is_fresh(call.began()) {
-            // Without it the process that holds the lock keeps it longer than it would: no more.
+            // Without the mark, the process that holds the lock may keep it longer. That is the only effect.
             self.mark(call).await.ok();
         }
     }

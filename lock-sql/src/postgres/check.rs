@@ -1,4 +1,4 @@
-//! `check`: is the server reachable, are we allowed, does it keep what it is told?
+//! `check`: whether the server is reachable, grants the rights that locks need, and keeps what it is told.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use super::{elsewhere, errors, wakes};
 use crate::server::{Purpose, micros};
 use crate::table::Table as _;
 
-/// How long the lock would be held that is undone at once: longer than the server may take for all of it.
+/// The ttl of the lock that `check` takes and undoes at once: longer than the server may need for all of it.
 const PROBE: Duration = Duration::from_secs(3600);
 
-/// Of those to which the server sends its log, what may be promoted is no backup, and no subscriber (whose slot is a
-/// logical one). Who lacks `pg_monitor` is shown no state.
+/// The question for most findings. Of the connections to which the server sends its log, a backup and a subscriber
+/// (whose slot is a logical one) can't be promoted, and don't count. A user without `pg_monitor` is shown no state.
 const ABOUT: &str = concat!(
     "SELECT ",
     now!(),
@@ -39,7 +39,7 @@ const ABOUT: &str = concat!(
   coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false) AS encrypted"
 );
 
-/// One finding per question. An `Err` only if the server can't be reached at all.
+/// Checks the server. Returns one finding per question. It is an `Err` only if the server can't be reached at all.
 pub(super) async fn check(table: &PostgresTable, call: &Call) -> Result<Vec<Finding>> {
     let row = ask(table, call, ABOUT.replace("{table}", &table.name.quoted('"'))).await?;
     let others = ask(table, call, elsewhere::all(&table.name)).await?;
@@ -51,7 +51,7 @@ pub(super) async fn check(table: &PostgresTable, call: &Call) -> Result<Vec<Find
     Ok(findings)
 }
 
-/// The one row that answers a question.
+/// Asks a question, and returns its one row.
 async fn ask(table: &PostgresTable, call: &Call, question: String) -> Result<PgRow> {
     let question = question.into();
     let answer = table.pool.ask(call, Purpose::Enter, move |_| Statement::new(&question)).await?;
@@ -75,7 +75,7 @@ fn about_server(
             true => Finding::new(
                 "writable",
                 Level::Bad,
-                "the server, or this user's sessions, are set to read-only; behind a pooler perhaps by another client",
+                "the server, or this user's sessions, are set to read-only (behind a pooler perhaps by another client)",
             ),
             false => Finding::new("writable", Level::Good, "it takes writes"),
         },
@@ -86,7 +86,7 @@ fn about_server(
             false => Finding::new(
                 "encryption",
                 Level::Warning,
-                "the server's connection is not encrypted; ?ca= does",
+                "the server's connection is not encrypted; ?ca= encrypts it",
             ),
         },
     ])
@@ -96,8 +96,8 @@ fn is_read_only(row: &PgRow) -> sqlx::Result<bool> {
     Ok(row.try_get::<String, _>("read_only")? == "on")
 }
 
-/// What this user is granted; and whether it takes, renews and releases a lock that is undone at once, since policies for
-/// rows, and triggers, may keep it from what it is granted.
+/// Finds out what this user is granted, and whether it can take, renew and release a lock, which is undone at once.
+/// Policies for rows, and triggers, may keep the user from what it is granted.
 async fn rights(table: &PostgresTable, call: &Call, row: &PgRow) -> Result<Finding> {
     let read = || Ok((row.try_get("refused")?, is_read_only(row)?));
     let (refused, is_read_only): (Option<String>, bool) = read().map_err(errors::reading)?;
@@ -111,34 +111,34 @@ async fn rights(table: &PostgresTable, call: &Call, row: &PgRow) -> Result<Findi
             Err(e) => Finding::new("rights", Level::Unknown, e.message()),
         },
         Some(refused) => {
-            let message = format!("this user is refused {refused}; GRANT them on {}", table.name);
+            let message = format!("this user lacks {refused}; GRANT them on {}", table.name);
             Finding::new("rights", Level::Bad, message)
         }
-        None => Finding::new("rights", Level::Unknown, "the server would not say"),
+        None => Finding::new("rights", Level::Unknown, "the server did not tell"),
     })
 }
 
-/// Takes, renews and releases a lock that no client names, and undoes it.
+/// Takes, renews and releases a lock with a name that no client uses, and undoes it.
 async fn probe(table: &PostgresTable, call: &Call) -> Result<()> {
     let owner = Owner::mint(&table.random);
     let key = table.prefix.key(&Name::new(format!("check {owner}"))?).into_bytes();
     let (text, ttl) = (table.statements.probe.clone(), micros(PROBE));
     let probe = move |_| {
         let probe = Statement::several(&text).bytes(&key).bytes(owner.as_bytes());
-        // What is undone may come late.
+        // The statement is undone, so it may come late.
         probe.number(ttl).number(i64::MAX).bytes(b"lock check")
     };
     let answer = table.pool.ask(call, Purpose::Enter, probe).await?;
     match answer.rows.len() {
         statements::PROBED => Ok(()),
         _ => Err(Error::rejected(
-            "this user may not change the rows that it has written: row-level security, or a trigger of the table, keeps \
-             it from them",
+            "this user may not change the rows that it has written: row-level security, or a trigger of the table, \
+             prevents it",
         )),
     }
 }
 
-/// Our transactions wait for the disk whatever `synchronous_commit` is elsewhere.
+/// Our transactions wait for the disk, whatever `synchronous_commit` is in other sessions.
 fn durability(fsync: &str) -> Finding {
     match fsync {
         "off" => Finding::new(
@@ -154,21 +154,21 @@ fn replicas(connected: i64, setting: &str) -> Finding {
     let warning = |message: String| Finding::new("replicas", Level::Warning, message);
     match (usize::try_from(connected).unwrap_or(0), Synchronous::read(setting)) {
         (0, None) if setting.is_empty() => {
-            Finding::new("replicas", Level::Good, "none: the server is the only one that has the locks")
+            Finding::new("replicas", Level::Good, "none: no other server has the locks")
         }
         (_, None) if setting.is_empty() => warning(format!(
-            "{connected}, none of them synchronous: one that is promoted may not know of the last grants"
+            "{connected}, none of them synchronous: one that is promoted may lack the last grants"
         )),
         (connected, Some(synchronous)) if synchronous.covers(connected) => {
             let message = format!("a grant is at all of them before it counts ({setting})");
             Finding::new("replicas", Level::Good, message)
         }
         (_, Some(Synchronous { awaited, .. })) => warning(format!(
-            "a grant waits for {awaited} of them (synchronous_standby_names is {setting}): another that is promoted may \
-             not know of the last grants; let it wait for all that may be promoted"
+            "a grant waits for {awaited} of them (synchronous_standby_names is {setting}): another one that is \
+             promoted may lack the last grants; make grants wait for all that may be promoted"
         )),
         (_, None) => {
-            let message = format!("what synchronous_standby_names says is not understood: {setting}");
+            let message = format!("the value of synchronous_standby_names is not understood: {setting}");
             Finding::new("replicas", Level::Unknown, message)
         }
     }
@@ -182,7 +182,7 @@ fn schema(table: &PostgresTable, found: &Found, others: &[String]) -> Finding {
         }
         (Ok(true), Some(warning)) => Finding::new("schema", Level::Warning, warning),
         (Ok(false), _) => {
-            let message = format!("the table {} is missing; `lock init --on URL` makes it", table.name);
+            let message = format!("the table {} is missing; `lock init --on URL` creates it", table.name);
             Finding::new("schema", Level::Bad, message)
         }
         (Err(e), _) => Finding::new("schema", Level::Bad, e.message()),
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_standby_that_no_grant_waits_for_is_warned_of() {
         for (connected, setting, level, said) in [
-            (0, "", Level::Good, "only one"),
+            (0, "", Level::Good, "no other server"),
             (2, "", Level::Warning, "none of them synchronous"),
             (1, "a", Level::Good, "at all of them"),
             (2, "ANY 1 (a, b)", Level::Warning, "waits for 1"),

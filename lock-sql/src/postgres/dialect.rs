@@ -31,7 +31,7 @@ impl Dialect for PostgresDialect {
             (Tenure::Own, Form::One) => statement.prepared().fetch_all(&mut session.connection).await?,
             (tenure, _) => statement.run_whole(tenure.preface(), &mut session.connection).await?,
         };
-        // The first column of every answer.
+        // The server's time is the first column of every answer.
         let now = rows.first().map(|row| row.try_get(0)).transpose()?;
         Ok(Answer { last_insert_id: 0, now, rows })
     }

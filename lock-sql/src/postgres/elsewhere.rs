@@ -1,8 +1,8 @@
-//! Other tables of locks in the same database. Who holds a lock in one of them is not seen in ours.
+//! Other tables of locks in the same database. A holder of a lock in one of them is not seen in ours.
 //!
-//! Earlier releases took the schema from the session's search path, so that two users could each have a table. What they
-//! left is looked for where no schema was named: in all schemas before a table is made, and where the user's path leads
-//! before another is used. `check` looks for all of them.
+//! Earlier releases took the schema from the session's search path, so that two users could each have a table. If no
+//! schema is named, this module looks for such tables: in all schemas before a table is created, and where the user's
+//! search path leads before another table is used. `check` looks for all of them.
 
 use lock_core::{Error, Result};
 use sqlx::postgres::{PgConnection, PgRow};
@@ -14,8 +14,8 @@ use super::session::PINNED;
 use super::statements::now;
 use crate::server::TableName;
 
-/// Their names in one row, each with its schema, and in quotes where it needs them. Temporary ones are their sessions'
-/// own.
+/// The names of the other tables in one row, each with its schema, and in quotes where it needs them. A temporary table
+/// belongs to its session alone, and doesn't count.
 const OTHERS: &str = concat!(
     "SELECT ",
     now!(),
@@ -26,25 +26,25 @@ const OTHERS: &str = concat!(
     AND obj_description(c.oid, 'pg_class') LIKE 'onelock schema %'"
 );
 
-/// The question for all others.
+/// Returns the question for all other tables.
 pub(super) fn all(table: &TableName) -> String {
     format!("{} ORDER BY 1)", OTHERS.replace("{table}", &table.quoted('"')))
 }
 
-/// The question for those that only their schema tells from ours.
+/// Returns the question for other tables with the same name in other schemas.
 fn namesakes(table: &TableName) -> String {
     let others = OTHERS.replace("{table}", &table.quoted('"'));
     format!("{PINNED}{others} AND c.relname = '{}' ORDER BY 1)", table.table())
 }
 
-/// The question for the table with this number, if it is another than ours.
+/// Returns the question for the table with this number, if it is another than ours.
 fn numbered(table: &TableName, number: i64) -> String {
     let others = OTHERS.replace("{table}", &table.quoted('"'));
     format!("{PINNED}{others} AND c.oid::bigint = {number})")
 }
 
-/// Asks where the user's own path leads: the default of a session whose greeting has set none. Of the user's own role:
-/// a schema with its name stands in most paths.
+/// Returns the question where the user's own search path leads. That is the default path of a session whose greeting
+/// has set none, for the user's own role: most paths contain a schema with the role's name.
 fn lead(table: &TableName) -> String {
     let found = format!("pg_catalog.to_regclass('\"{}\"')", table.table());
     format!(
@@ -52,12 +52,12 @@ fn lead(table: &TableName) -> String {
     )
 }
 
-/// What a question was answered.
+/// Reads the answer to one of these questions.
 pub(super) fn read(row: &PgRow) -> sqlx::Result<Vec<String>> {
     row.try_get(1)
 }
 
-/// Refuses to make a table beside another of its name, unless its schema was named.
+/// Refuses to create a table beside another of its name, unless its schema was named.
 pub(super) async fn must_be_no_second(connection: &mut PgConnection, named: &TableName) -> Result<()> {
     if named.schema().is_some() {
         return Ok(());
@@ -67,16 +67,16 @@ pub(super) async fn must_be_no_second(connection: &mut PgConnection, named: &Tab
     match others.is_empty() {
         true => Ok(()),
         false => Err(Error::rejected(format!(
-            "there is no table {table}, and the database has {}: earlier releases looked for the table where the user's \
-             search_path led. {}",
+            "there is no table {table}, but the database has {}: earlier releases took the schema from the user's \
+             search_path. {}",
             others.join(" and "),
             choice(&table, &others)
         ))),
     }
 }
 
-/// Refuses to use the table in `public` where this user's own path leads to another one, unless the schema was named:
-/// processes of an earlier release hold their locks there.
+/// Refuses to use the table in `public` if this user's own search path leads to another one, unless the schema was
+/// named. Processes of an earlier release hold their locks in that other table.
 pub(super) async fn must_be_where_the_path_led(
     connection: &mut PgConnection,
     named: &TableName,
@@ -104,7 +104,7 @@ async fn ask(connection: &mut PgConnection, question: String) -> Result<Vec<Stri
     row.and_then(|row| read(&row)).map_err(errors::connecting)
 }
 
-/// What there is to choose from.
+/// Describes what the user can choose.
 fn choice(table: &TableName, others: &[String]) -> String {
     let others: Vec<_> = others.iter().map(|quoted| (quoted, named(quoted))).collect();
     let urls: String =
@@ -118,19 +118,20 @@ fn choice(table: &TableName, others: &[String]) -> String {
     )
 }
 
-/// How a URL names it, if one can.
+/// Returns the table's name as a URL has it, if a URL can name it.
 fn named(quoted: &str) -> Option<TableName> {
     let name = quoted.replace('"', "").parse().ok();
     name.filter(|_| !quoted.contains("\"\""))
 }
 
-/// What there is to say of others, if there are any.
+/// Returns a warning about the other tables, if there are any.
 pub(super) fn warning(table: &TableName, others: &[String]) -> Option<String> {
     others.first()?;
     let one = others.iter().find_map(|quoted| named(quoted)).unwrap_or_else(|| table.clone());
     Some(format!(
-        "this database has other tables of locks beside {table}: {}. Who holds a lock in one of them is not seen in the \
-         others: name the same table in all URLs that mean the same locks, as by ?table={one}, and drop what no client uses",
+        "this database has other tables of locks beside {table}: {}. A holder of a lock in one of them is not seen in \
+         the others: name the same table in all URLs that mean the same locks, for example by ?table={one}, and drop \
+         the tables that no client uses",
         others.join(", ")
     ))
 }

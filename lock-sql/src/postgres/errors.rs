@@ -1,4 +1,5 @@
-//! What PostgreSQL's errors mean: may the statement have been carried out, will it pass, what is to be done.
+//! Classifies PostgreSQL's errors: whether the statement may have been carried out, whether the error passes by itself,
+//! and what the user should do.
 
 use std::io;
 
@@ -8,28 +9,29 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use crate::server::{Trouble, is_misread};
 
-/// While connecting: no lock was touched.
+/// Converts an error of connecting: no lock was touched.
 pub(crate) fn connecting(error: SqlxError) -> Error {
     let refused = |why: String| Error::rejected(why);
     let not_now = |why: String| Error::unavailable(Done::No, why);
     let found = match (&error, code(&error)) {
-        (_, Some(code)) if code.starts_with("28") => refused(format!("the server refuses us: {error}")),
+        (_, Some(code)) if code.starts_with("28") => refused(format!("the server refuses the user: {error}")),
         (_, Some("3D000")) => refused(format!("{error}; create it, or name another in the URL")),
         (_, Some("3F000")) => refused(format!("{error}; create it, or name another by ?table=schema.table")),
-        (_, Some("42501")) => refused(format!("this user may not: {error}")),
+        (_, Some("42501")) => refused(format!("this user lacks a right: {error}")),
         (_, Some("25006")) => read_only(&error.to_string()),
-        // What time won't help: a setting of the URL's that the server doesn't know, a text that it doesn't understand.
+        // Errors that don't pass by themselves: a setting of the URL that the server doesn't know, a text that it
+        // doesn't understand.
         (_, Some(code)) if matches!(code.get(..2), Some("0A" | "22" | "42")) => {
             refused(format!("the server does not take what a lock needs, or what the URL sets: {error}"))
         }
         (_, Some("53300")) => not_now(format!("the server has no connection left: {error}")),
         (_, Some(_)) => not_now(format!("the server refused the connection: {error}")),
         (SqlxError::Configuration(_), _) => Error::invalid(error.to_string()),
-        // What rustls doesn't like of the other side arrives as data that is wrong.
+        // What rustls rejects from the other side is reported as invalid data.
         (SqlxError::Io(e), _) if e.kind() == io::ErrorKind::InvalidData => refused(unencrypted(&error)),
         (SqlxError::Tls(_), _) => refused(unencrypted(&error)),
         (SqlxError::Protocol(said), _) if is_another_kinds(said) => {
-            refused(format!("what answers there is no PostgreSQL: {said}"))
+            refused(format!("the server that answers is no PostgreSQL server: {said}"))
         }
         _ if is_misread(&error) => refused(misread(&error)),
         _ => not_now(format!("the server can't be reached: {error}")),
@@ -37,24 +39,26 @@ pub(crate) fn connecting(error: SqlxError) -> Error {
     found.with_source(error)
 }
 
-/// Whether sqlx says that it met what no PostgreSQL sends. All else that it can't read may pass: an error in the server's
-/// own encoding, before the client's is known, is that it is still starting up as a rule.
+/// Whether sqlx reports something that no PostgreSQL server sends. Anything else that sqlx can't read may pass by
+/// itself. For example, an error in the server's own encoding, before it knows the client's, usually says that the
+/// server is still starting up.
 fn is_another_kinds(said: &str) -> bool {
-    // It is answered by an `E` where the server has no process for us; and at the end of the connection sqlx reads a zero.
+    // A server that has no process for the connection answers with an `E`. At the end of the connection, sqlx reads a
+    // zero.
     let is_no_answer = |byte: &str| !byte.starts_with("00") && !byte.starts_with("45");
     said.strip_prefix("unexpected response from SSLRequest: 0x").is_some_and(is_no_answer)
         || said.starts_with("unknown message type")
 }
 
-/// While a statement runs.
+/// Converts the error of a running statement.
 pub(crate) fn asking(error: SqlxError) -> Trouble {
     let Some(said) = error.try_downcast_ref() else {
         let message = format!("the connection broke: {error}");
         return Trouble::Broken(Error::unavailable(Done::Unknown, message).with_source(error));
     };
     let (code, text) = (said.code().to_owned(), said.message().to_owned());
-    // The server ends an erring transaction by undoing it. Who ends the connection with it, or speaks for the server,
-    // says nothing of what was done.
+    // After an error, the server undoes the transaction. An error that ends the connection, or that comes from
+    // something in front of the server, says nothing about what was done.
     let undone = said.severity() == PgSeverity::Error && !code.starts_with("08");
     if !undone {
         let message = format!("the server ended the connection: {text}");
@@ -67,40 +71,40 @@ pub(crate) fn asking(error: SqlxError) -> Trouble {
         "40001" | "40P01" | "55P03" => {
             Trouble::Undone(not_now("others kept the lock's row for too long").with_source(error))
         }
-        "57014" => {
-            Trouble::Refused(not_now("the server took too long, or was told to stop").with_source(error))
-        }
+        "57014" => Trouble::Refused(
+            not_now("the server took too long, or the statement was cancelled").with_source(error),
+        ),
         "25006" => Trouble::Broken(read_only(&text).with_source(error)),
-        // The session is not what we left it as: something in between gives us others' sessions.
+        // The session is not as we left it: something in between gives us other clients' sessions.
         "25P02" | "26000" | "42P05" | "0A000" => {
-            Trouble::Broken(not_now("the session is not what it was").with_source(error))
+            Trouble::Broken(not_now("the session was changed by something else").with_source(error))
         }
         "42P01" => Trouble::Broken(
-            not_now("the table of locks is gone; the next connection makes it anew, if this user may")
+            not_now("the table of locks is gone; the next connection creates it, if this user may")
                 .with_source(error),
         ),
         "42703" | "42804" | "42883" | "42P10" => Trouble::Refused(
-            never("the table of locks is not what it was; see `lock check --on URL`").with_source(error),
+            never("the table of locks was altered; see `lock check --on URL`").with_source(error),
         ),
         "42501" if text.contains("row-level security") => Trouble::Refused(
             never("the table's row-level security keeps this user from the lock; let a policy allow it")
                 .with_source(error),
         ),
         "42501" => Trouble::Refused(
-            never("this user may not; it takes SELECT, INSERT, UPDATE and DELETE on the table")
+            never("this user lacks a right; locks need SELECT, INSERT, UPDATE and DELETE on the table")
                 .with_source(error),
         ),
-        code if code.starts_with("22") || code.starts_with("23") => {
-            Trouble::Refused(never("the lock's row holds what no lock client has written").with_source(error))
-        }
+        code if code.starts_with("22") || code.starts_with("23") => Trouble::Refused(
+            never("the lock's row holds a value that no lock client has written").with_source(error),
+        ),
         code if code.starts_with("53") => {
-            Trouble::Refused(not_now("the server is short of something").with_source(error))
+            Trouble::Refused(not_now("the server is short of a resource").with_source(error))
         }
         _ => Trouble::Refused(not_now("the server refused the statement").with_source(error)),
     }
 }
 
-/// Where an answer is not what the statement asks for.
+/// Converts an error of reading an answer that is not what the statement asks for.
 pub(crate) fn reading(error: SqlxError) -> Error {
     Error::rejected(misread(&error)).with_source(error)
 }
@@ -109,12 +113,13 @@ fn misread(error: &SqlxError) -> String {
     format!("the server's answer is not what was asked for: {error}")
 }
 
-/// Locks are written, and a standby takes no writes. It may be about to be promoted, or the address to move.
+/// The error for a standby: a lock is a write, and a standby takes no writes. It may be promoted soon, or the address
+/// may move to the primary.
 pub(crate) fn standby() -> Error {
     Error::unavailable(Done::No, "the server is a standby, which takes no writes; name the primary")
 }
 
-/// Whether what answered doesn't take a parameter of the greeting, or none at all.
+/// Whether the server or the pooler refuses a parameter of the greeting, or all parameters.
 pub(crate) fn is_unknown_parameter(error: &SqlxError) -> bool {
     match code(error) {
         Some("08P01") => error.to_string().contains("parameter"),
@@ -123,29 +128,29 @@ pub(crate) fn is_unknown_parameter(error: &SqlxError) -> bool {
     }
 }
 
-/// Whether this user has no right to what it asked for.
+/// Whether this user lacks the right to what it asked for.
 pub(super) fn is_refusal(error: &SqlxError) -> bool {
     code(error) == Some("42501")
 }
 
-/// The server's code for what went wrong.
+/// Returns the server's code of the error.
 fn code(error: &SqlxError) -> Option<&str> {
     error.try_downcast_ref().map(PgDatabaseError::code)
 }
 
 fn read_only(text: &str) -> Error {
-    let why = "the server takes no writes: it is a standby by now, or set to read-only (behind a pooler perhaps by another \
-        client, for the session that it was lent)";
+    let why = "the server takes no writes: it has become a standby, or is set to read-only (behind a pooler perhaps by \
+        another client, in a session that was lent to it)";
     Error::unavailable(Done::No, format!("{why}: {text}"))
 }
 
 fn unencrypted(error: &SqlxError) -> String {
     format!(
-        "no encrypted connection: {error}; the certificate has to come from one of ?ca=, and to name the host"
+        "no encrypted connection: {error}; the certificate must come from one of the roots in ?ca=, and name the host"
     )
 }
 
-/// What the server said itself.
+/// Errors that the server itself sent.
 trait Said {
     fn try_downcast_ref(&self) -> Option<&PgDatabaseError>;
 }
@@ -167,14 +172,14 @@ mod tests {
 
     use super::*;
 
-    /// What a server that sends this, and goes, is taken for.
+    /// Returns the error of connecting to a server that sends this and closes the connection.
     fn met(ssl: PgSslMode, sends: &[u8]) -> Error {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut client, _) = listener.accept().expect("a client");
-                // It says nothing before its client does.
+                // It sends nothing before the client does.
                 client.read_exact(&mut [0; 8]).expect("a greeting");
                 client.write_all(sends).expect("a client that listens");
             });
@@ -197,9 +202,9 @@ mod tests {
         for (ssl, sends, kind) in [
             (PgSslMode::Prefer, &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], ErrorKind::Rejected),
             (PgSslMode::Disable, &b"-ERR unknown command\r\n"[..], ErrorKind::Rejected),
-            // A postmaster that can't fork, or runs out of memory: an error of the oldest protocol.
+            // A postmaster that can't fork, or has no memory left: an error of the oldest protocol.
             (PgSslMode::Prefer, &b"Ecould not fork new process for connection\0"[..], passing),
-            // One that ends.
+            // A server that shuts down.
             (PgSslMode::Prefer, &b""[..], passing),
             // Before the client's encoding is known, the server speaks its own.
             (PgSslMode::Disable, &not_utf8, passing),
@@ -209,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Teleport's proxy sends such.
+    /// Teleport's proxy sends such errors.
     #[test]
     fn an_error_without_a_code_is_one() {
         let error = met(PgSslMode::Disable, &message(b'E', b"SFATAL\0VFATAL\0Maccess denied\0\0"));

@@ -1,4 +1,4 @@
-//! The task behind the wake-ups: listens, hears, reconnects.
+//! The task behind the wake-ups: listens on a connection, wakes claims, reconnects.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,22 +11,22 @@ use tokio::sync::{mpsc, oneshot};
 use super::session::Sessions;
 use super::{errors, payload};
 
-/// After the connection broke, before it is tried again; doubled each time.
+/// The first pause before the next connection is opened after one broke; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How often a connection on which somebody listens is asked whether it is still there.
+/// How often the connection is checked while a claim listens.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// A claim wants to hear of releases or revokes.
+/// A claim's request to be notified of releases or revokes.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// In the table with this number; `None` if the claim has not been told it.
+    /// The number of the table; `None` if the claim doesn't know it.
     pub(super) table: Option<i64>,
     pub(super) reply: oneshot::Sender<Result<(), Trouble>>,
 }
 
-/// Why nothing is heard.
+/// Why no notifications arrive.
 #[derive(Clone, Debug)]
 pub(super) enum Trouble {
     /// A pooler stands in between.
@@ -34,12 +34,12 @@ pub(super) enum Trouble {
     Broken(String),
 }
 
-/// The claims of a client that hear. Cheap to clone.
+/// The claims of a client that listen. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hubs {
-    /// By the name that they wait for.
+    /// Waiting claims, by the name that they wait for.
     pub(super) waiters: Hub,
-    /// By the owner that holds.
+    /// Holding claims, by their owner.
     pub(super) holders: Hub,
 }
 
@@ -54,7 +54,7 @@ impl Hubs {
     }
 }
 
-/// The table whose releases and revokes are heard at present. Cheap to clone.
+/// The table whose releases and revokes are notified at present. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heard(Arc<Mutex<Option<i64>>>);
 
@@ -67,13 +67,13 @@ impl Heard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// What was heard before.
+    /// Sets the table, and returns the one before.
     fn set(&self, table: Option<i64>) -> Option<i64> {
         std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), table)
     }
 }
 
-/// Hears for all claims of a client, from the first listen until nobody can want anything any more.
+/// Listens for all claims of a client, from the first listen until the client is dropped.
 #[derive(Debug)]
 pub(super) struct Feed {
     sessions: Arc<Sessions>,
@@ -86,7 +86,7 @@ pub(super) struct Feed {
     orders: mpsc::UnboundedReceiver<Order>,
 }
 
-/// What is to be heard, and who waits for that.
+/// The table to listen to, and the claims that wait for that.
 #[derive(Default)]
 struct Wanted {
     table: Option<i64>,
@@ -94,7 +94,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// The newest order that knows it knows best which table there is.
+    /// The newest order that names a table has the most recent knowledge of it.
     fn add(&mut self, order: Order) {
         self.table = order.table.or(self.table);
         self.replies.push(order.reply);
@@ -102,15 +102,15 @@ impl Wanted {
 
     fn answer(&mut self, outcome: &Result<(), Trouble>) {
         for reply in self.replies.drain(..) {
-            // Who asked may have gone.
+            // The claim may have stopped waiting for the answer.
             let _: Result<(), _> = reply.send(outcome.clone());
         }
     }
 }
 
-/// Why a connection is left.
+/// Why the task stopped using a connection.
 enum Left {
-    /// Nobody can want anything of it any more.
+    /// The client was dropped.
     Ended,
     Trouble(Trouble),
 }
@@ -148,7 +148,7 @@ impl Feed {
             };
             wanted.answer(&Err(trouble));
             if self.heard.set(None).is_some() {
-                // Nothing is heard from now on: who listens has to look.
+                // No notification arrives from now on, so all claims that listen must look.
                 self.hubs.wake_all();
             }
             if !self.rest(pause, &mut wanted).await {
@@ -158,7 +158,8 @@ impl Feed {
         }
     }
 
-    /// A connection of its own: sqlx hands notifications only to a listener, and makes one only of a pool.
+    /// Opens a connection of its own: sqlx passes notifications only to a listener, and creates a listener only from a
+    /// pool.
     async fn connect(&self) -> Result<PgListener, Trouble> {
         let (options, mark) = self.sessions.greeting();
         let Some(mark) = mark else { return Err(Trouble::Lent) };
@@ -189,10 +190,10 @@ impl Feed {
         }
     }
 
-    /// Feeds from one connection until it breaks.
+    /// Wakes claims by the notifications of one connection, until it breaks.
     async fn feed(&mut self, listener: &mut PgListener, wanted: &mut Wanted) -> Left {
         let mut channel = None;
-        // It may lead to another server, or to a table that was made anew.
+        // The connection may lead to another server, or the table may have been created anew.
         wanted.table = None;
         let mut heartbeat = self.clock.now() + HEARTBEAT;
         loop {
@@ -220,7 +221,7 @@ impl Feed {
         }
     }
 
-    /// Listens to what is wanted, and answers those who wait for it.
+    /// Listens to the wanted table, and answers the claims that wait for that.
     async fn listen(
         &self,
         listener: &mut PgListener,
@@ -237,14 +238,14 @@ impl Feed {
             self.bounded(listener.listen(&payload::channel(table))).await?;
             *channel = Some(table);
             self.heard.set(Some(table));
-            // What was told while nobody heard it is lost.
+            // Notifications that were sent before this were not received.
             self.hubs.wake_all();
         }
         wanted.answer(&Ok(()));
         Ok(())
     }
 
-    /// The number of the table, asked on this connection: a holder's own may be about to renew.
+    /// Reads the number of the table on this connection, because a renewal may need the other ones.
     async fn table(&self, listener: &mut PgListener) -> Result<i64, Trouble> {
         let mut table = None;
         self.bounded(async {
@@ -271,7 +272,8 @@ impl Feed {
         }
     }
 
-    /// A connection that died in silence would be waited on for ever, and so would a table that was made anew.
+    /// Checks that the connection still works, and that the table is still the same. Without this check, claims would
+    /// wait for ever on a broken connection, or for a table that was created anew.
     async fn beat(&self, listener: &mut PgListener, wanted: &mut Wanted) -> Result<(), Trouble> {
         if !self.hubs.are_empty() {
             wanted.table = Some(self.table(listener).await?);
@@ -290,7 +292,7 @@ impl Feed {
         }
     }
 
-    /// Waits before the next connection, and takes orders meanwhile. `false` if nobody can want anything any more.
+    /// Waits before the next connection, and accepts orders meanwhile. Returns `false` if the client was dropped.
     async fn rest(&mut self, pause: Duration, wanted: &mut Wanted) -> bool {
         let until = self.clock.now() + pause / 2 + self.random.up_to(pause / 2);
         loop {

@@ -1,4 +1,4 @@
-//! The resource's side of fencing, for what is kept in a PostgreSQL database: a check in the user's own transaction.
+//! The check of fencing tokens for resources in a PostgreSQL database, in the user's own transaction.
 
 use std::sync::Arc;
 
@@ -10,16 +10,18 @@ use super::schema;
 use crate::fence::{self, FenceError};
 use crate::server::TableName;
 
-/// A resource in a database of the user's, which takes writes only from holders that nobody has come after.
+/// A resource in the user's database that refuses the writes of a holder once a later holder has written.
 ///
-/// The highest token that was accepted is kept in the table `public.onelock_fences` of that database, whatever the session's
-/// search path is, or in another that [`Fence::table`] names. Checked first thing in
-/// the transaction that writes, the check and the writes take effect together or not at all: the check locks the
-/// resource's row until then, so that a later holder's transaction waits, and an earlier one's is refused. A token that
-/// is not lower is accepted: a holder may write more than once. All tokens of one resource have to be of one lock.
+/// The highest accepted token is kept in the table `public.onelock_fences` of that database, whatever the session's
+/// search path is, or in the table that [`Fence::table`] names.
 ///
-/// At isolation level `repeatable read` or above a check that had to wait for another's transaction fails with the
-/// server's error 40001: roll back, and begin anew.
+/// Call [`Fence::accept`] first in the transaction that writes. The check and the writes then take effect together or
+/// not at all. The check locks the resource's row until the transaction ends, so that a later holder's transaction
+/// waits, and an earlier holder's is refused. A token is accepted unless it is lower than the highest one, so that a
+/// holder may write more than once. All tokens of one resource must be of one lock.
+///
+/// At the isolation level `repeatable read` or above, a check that had to wait for another transaction fails with the
+/// server's error 40001. Roll back, and begin a new transaction.
 ///
 /// ```no_run
 /// # async fn example(guard: lock_core::Guard, mut connection: lock_sql::sqlx::PgConnection)
@@ -38,7 +40,7 @@ pub struct Fence {
     accept: Arc<str>,
 }
 
-/// Found by its schema: where the session's search path leads is another place for another user.
+/// The table is named with its schema, because a session's search path may lead another user to another table.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS public.onelock_fences (
   resource bytea NOT NULL PRIMARY KEY,
   token bigint NOT NULL CHECK (token > 0)
@@ -46,7 +48,7 @@ const CREATE: &str = "CREATE TABLE IF NOT EXISTS public.onelock_fences (
 
 const TABLE: &str = "public.onelock_fences";
 
-/// A table of fences in another schema, where `public` has none. It is not made anew beside one that has tokens.
+/// Finds a table of fences in another schema, if `public` has none. No new table is created beside one that has tokens.
 const ELSEWHERE: &str = "
 SELECT (SELECT n.nspname::text || '.' || c.relname::text
   FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -54,37 +56,48 @@ SELECT (SELECT n.nspname::text || '.' || c.relname::text
     AND pg_catalog.to_regclass('public.onelock_fences') IS NULL
   ORDER BY 1 LIMIT 1)";
 
-/// Writes in any case: whoever comes after it waits for the end of this transaction.
+/// Writes in any case, so that every transaction that comes after it waits for the end of this one.
 const ACCEPT: &str = "
 INSERT INTO {table} AS f (resource, token) VALUES ($1, $2)
 ON CONFLICT (resource) DO UPDATE SET token = greatest(f.token, excluded.token) RETURNING token";
 
 impl Fence {
-    /// The fence of `resource`: any name that stands for what is written.
+    /// Creates the fence of `resource`.
+    ///
+    /// `resource` is any name for what is written.
     pub fn new(resource: impl Into<Vec<u8>>) -> Fence {
         Fence { resource: resource.into(), accept: ACCEPT.replace("{table}", TABLE).into() }
     }
 
-    /// Keeps the highest token in another table, which was created beforehand with the columns that [`Fence::schema`] has:
-    /// `schema.table`, or `table` in the schema `public`. All writers to the resource have to name the same. `Invalid` as
-    /// [`Postgres::table`](super::Postgres::table) says.
+    /// Keeps the highest token in another table: `schema.table`, or `table` in the schema `public`.
+    ///
+    /// The table must exist already, with the columns that [`Fence::schema`] has. All writers to the resource must name
+    /// the same table.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](lock_core::ErrorKind::Invalid), as [`Postgres::table`](super::Postgres::table) says.
     pub fn table(self, table: &str) -> Result<Fence, Error> {
         let table: TableName = schema::must_be_shared(table.parse()?)?;
         let table = schema::located(&table).quoted('"');
         Ok(Fence { accept: ACCEPT.replace("{table}", &table).into(), ..self })
     }
 
-    /// Creates the table `public.onelock_fences` in the database, if it isn't there. Or have it created with the others, as
-    /// [`Fence::schema`] says.
+    /// Creates the table `public.onelock_fences` in the database, if it is missing.
     ///
-    /// An error if another schema has a table of that name and `public` has none: in it are tokens that a new table would
-    /// not know of. Move it there (`ALTER TABLE other.onelock_fences SET SCHEMA public`), or name it.
+    /// [`Fence::schema`] has the statement for users that create their tables by other means.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError::Sqlx`] if the database fails, or if another schema has a table of that name and `public` has none:
+    /// that table holds tokens that a new table would not know. Move it (`ALTER TABLE other.onelock_fences SET SCHEMA
+    /// public`), or name it by [`Fence::table`].
     pub async fn create_table(connection: &mut PgConnection) -> Result<(), FenceError> {
         let elsewhere: Option<String> = connection.fetch_one(ELSEWHERE).await?.try_get(0)?;
         if let Some(elsewhere) = elsewhere {
             let why = format!(
-                "there is no table {TABLE}, and {elsewhere} may have the tokens of its resources: ALTER TABLE {elsewhere} SET \
-                 SCHEMA public, or name it by Fence::table"
+                "there is no table {TABLE}, but {elsewhere} may have the tokens of its resources: run ALTER TABLE \
+                 {elsewhere} SET SCHEMA public, or name that table by Fence::table"
             );
             return Err(sqlx::Error::Configuration(why.into()).into());
         }
@@ -92,20 +105,28 @@ impl Fence {
         Ok(())
     }
 
-    /// The statement that creates the table of fences, for those who create tables elsewhere.
+    /// Returns the statement that creates the table of fences, for users that create their tables by other means.
     pub fn schema() -> &'static str {
         CREATE
     }
 
-    /// Accepts `token` in the transaction that `connection` is in, unless a later one was accepted before: then
-    /// [`FenceError::Stale`], and the transaction is to be rolled back.
+    /// Accepts `token` in the transaction that `connection` is in, unless a higher one was accepted before.
     ///
-    /// Outside a transaction it only says how things stood. Cancel safe as sqlx is: roll the transaction back.
+    /// Outside a transaction, the answer only says what was true at that moment.
+    ///
+    /// # Errors
+    ///
+    /// - [`FenceError::Stale`]: a higher token was accepted before. Roll the transaction back.
+    /// - [`FenceError::Sqlx`]: the database failed. It is an encoding error if the token is too large for a `bigint`.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for sqlx: if the future is dropped, roll the transaction back.
     pub async fn accept(&self, connection: &mut PgConnection, token: FencingToken) -> Result<(), FenceError> {
         let accept = sqlx::query(AssertSqlSafe(self.accept.clone()))
             .bind(self.resource.clone())
             .bind(fence::to_column(token)?);
-        // To its last step: outside a transaction it takes effect only there.
+        // Reads the answer to its end: outside a transaction, the statement takes effect only there.
         let rows = accept.fetch_all(connection).await?;
         let highest: i64 = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
         fence::judge(token, highest)

@@ -1,4 +1,5 @@
-//! The very statements on the default table, for the benchmark's floor. Not for users: they change with the table.
+//! The statements that the library sends, on the default table, for the benchmark `floor` (the raw driver with the same
+//! statements). Not for users: they change with the layout of the table.
 
 use std::sync::Arc;
 
@@ -12,39 +13,39 @@ use super::{payload, schema};
 use crate::profile::Profile;
 use crate::server::TableName;
 
-/// What an acquisition, a wait and a release send.
+/// The statements of an acquisition, a wait and a release.
 #[derive(Clone, Debug)]
 pub struct Texts {
     /// Name, owner, ttl and deadline in microseconds, label as bytes.
     pub take: Arc<str>,
-    /// The column of the token in its answer; NULL if it was not granted.
+    /// The column of the token in the answer to `take`; NULL if the lock was not granted.
     pub token: usize,
-    /// Name, how long it lasts in microseconds. The table's number is in the second column.
+    /// Name, how long the mark lasts in microseconds. The table's number is in the second column of the answer.
     pub mark: Arc<str>,
-    /// Name, owner. No row: it was not held.
+    /// Name, owner. Returns no row if the lock was not held.
     pub release: Arc<str>,
 }
 
-/// The texts on the default table.
+/// Returns the texts for the default table.
 pub fn texts() -> Texts {
     let table = schema::located(&TableName::default());
     let Statements { take, mark, release, .. } = Statements::of(&table);
     Texts { take, token: statements::TOKEN, mark, release }
 }
 
-/// A connection as the library opens it.
+/// Opens a connection as the library does.
 pub async fn connect(options: PgConnectOptions) -> Result<PgConnection> {
     let profile = Profile::new(info(String::new()), "", &Prefix::default());
     let sessions = Sessions::new(options, TableName::default(), Random::system(), profile);
     Ok(sessions.open().await?.connection.connection)
 }
 
-/// Where releases in the table with this number are told.
+/// Returns the channel on which releases in the table with this number are notified.
 pub fn channel(table: i64) -> String {
     payload::channel(table)
 }
 
-/// What tells of the release of a name.
+/// Returns the payload that notifies of the release of a name.
 pub fn payload(name: &str) -> String {
     name.bytes().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -7,7 +7,7 @@ use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 
 use crate::sweep::IDLE;
 
-/// What it promises at `server`. Its releases are heard, unless a pooler is found in between.
+/// Describes what the server at this address guarantees. Releases are pushed, unless a pooler is found in between.
 pub(super) fn info(server: String) -> Info {
     Info {
         backend: "postgres",
@@ -16,8 +16,8 @@ pub(super) fn info(server: String) -> Info {
         fencing: Fencing::WhileDataIsKept {
             clock_step: IDLE,
             kept: "each grant is on the server's disk before it counts, unless the server runs with fsync=off; after a \
-                   loss of data, as by the promotion of a standby that lags behind, tokens rise unless the server's clock \
-                   stands behind the last one"
+                   loss of data, for example by the promotion of a standby that lags behind, tokens rise unless the \
+                   server's clock is behind the last one"
                 .to_owned(),
         },
         lease: Lease::Lock,
@@ -25,11 +25,12 @@ pub(super) fn info(server: String) -> Info {
         wakes: Wakes::Pushed,
         min_ttl: Duration::from_millis(50),
         max_ttl: Duration::from_secs(365 * 24 * 3600),
-        clock: "the server's wall clock: set forward, it ends leases early; set back, it lets those of dead holders last \
-                longer; its time zone doesn't matter",
-        data_loss: "a grant that a promoted standby has not received is gone: the lock is free for others there until its \
-                    holder's next renewal tells it; there is none such if synchronous_standby_names makes each grant wait for \
-                    all standbys that may be promoted, which FIRST 1 and ANY 1 of several do not"
+        clock: "the server's wall clock: if it is set forward, leases end early; if it is set back, the leases of dead \
+                holders last longer; its time zone doesn't matter",
+        data_loss: "a grant that a promoted standby has not received is lost: another client can take the lock there, \
+                    and the holder learns of it at its next renewal; no grant is lost if synchronous_standby_names \
+                    makes each grant wait for all standbys that may be promoted, which FIRST 1 and ANY 1 of several do \
+                    not"
             .to_owned(),
         requests_per_hand_over: 2,
     }

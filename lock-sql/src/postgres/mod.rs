@@ -1,4 +1,4 @@
-//! PostgreSQL: a table of locks in a database that is there already or in one of its own.
+//! PostgreSQL: a table of locks, in a database of its own or in one that exists already.
 
 mod check;
 mod dialect;
@@ -25,13 +25,32 @@ pub use settings::Postgres;
 
 use lock_core::{Client, Options, Result};
 
-/// Opens a client of the server that `url` names, with everything by default. See [`Postgres::from_url`] for URLs, and
-/// [`Postgres::open`] for errors.
+/// Opens a client of the server that `url` names, with the default options.
+///
+/// [`Postgres::from_url`] describes the URL.
+///
+/// # Errors
+///
+/// Those of [`Postgres::from_url`] and of [`Postgres::open`].
+///
+/// # Cancel safety
+///
+/// As for [`Postgres::open`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
 
-/// Opens a client of the server that `url` names. A patience in the URL comes before one in the options.
+/// Opens a client of the server that `url` names, with these options.
+///
+/// A patience in the URL takes precedence over one in the options. [`Postgres::from_url`] describes the URL.
+///
+/// # Errors
+///
+/// Those of [`Postgres::from_url`] and of [`Postgres::open`].
+///
+/// # Cancel safety
+///
+/// As for [`Postgres::open`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Postgres::from_url(url)?.open(options).await
 }

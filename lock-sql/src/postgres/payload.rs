@@ -1,19 +1,21 @@
-//! What a notification says, in hexadecimal digits: which lock was released, or, behind an exclamation mark, which owner
-//! a lock was revoked from. A text would have to be one in the database's encoding, and names are any.
+//! The payload of a notification, in hexadecimal digits: the lock that was released, or, behind an exclamation mark,
+//! the owner that a lock was revoked from. The payload can't be the name itself: it must be text in the database's
+//! encoding, and a name may contain any character.
 
 use lock_core::Prefix;
 
-/// The channel of a table's releases and revokes. Tables are told by their number: a name may be short of its schema.
+/// Returns the channel of a table's releases and revokes. It contains the table's number, because a name may lack its
+/// schema.
 pub(super) fn channel(table: i64) -> String {
     format!("onelock_{table}")
 }
 
-/// From whom a lock was revoked, if it says that.
+/// Returns the owner that a lock was revoked from, if the payload is of a revoke.
 pub(super) fn revoked(payload: &str) -> Option<&str> {
     payload.strip_prefix('!')
 }
 
-/// The name of the lock that was released, if it has our prefix.
+/// Returns the name of the lock that was released, if it has our prefix.
 pub(super) fn read(payload: &str, prefix: &Prefix) -> Option<String> {
     let digits = payload.as_bytes().chunks(2);
     let bytes: Option<Vec<u8>> =

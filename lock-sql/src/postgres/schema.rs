@@ -1,6 +1,6 @@
-//! The table of locks, and whether the one that is there is ours.
+//! The table of locks, and the check that an existing table is one.
 //!
-//! Its version stands in its comment. Both are made in one transaction.
+//! Its version is in its comment. The table and its comment are created in one transaction.
 
 use lock_core::{Error, Result};
 
@@ -11,8 +11,8 @@ use crate::version;
 /// The version of the table that this crate reads and writes.
 pub(super) const VERSION: u32 = 1;
 
-/// A row stays when its lock is released: it carries the token. What can't be a lock can't be written. Half of each page
-/// is left free for the row's next version, so that no index is touched when it is written.
+/// A row stays when its lock is released, because it carries the token. The checks refuse a row that can't be a lock.
+/// Half of each page is left free for the next version of the row, so that a write touches no index.
 const CREATE: &str = "CREATE TABLE {table} (
   name bytea NOT NULL PRIMARY KEY CHECK (octet_length(name) BETWEEN 1 AND 640),
   owner bytea NOT NULL CHECK (octet_length(owner) IN (0, 16)),
@@ -24,10 +24,11 @@ const CREATE: &str = "CREATE TABLE {table} (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE {table} IS 'onelock schema 1'";
 
-/// Where the table is unless its schema was named. A session's search path has no part in it: two users' paths may differ.
+/// The schema of the table, unless another was named. A session's search path has no part in it, because two users'
+/// paths may differ.
 const USUAL_SCHEMA: &str = "public";
 
-/// What a server says of the table.
+/// What a server reports about the table.
 #[derive(Debug)]
 pub(super) struct Found {
     /// `relpersistence`, if there is a table.
@@ -35,12 +36,12 @@ pub(super) struct Found {
     pub(super) comment: Option<String>,
 }
 
-/// The table's name with its schema, by what the caller named.
+/// Returns the table's name with its schema.
 pub(super) fn located(named: &TableName) -> TableName {
     named.clone().within(USUAL_SCHEMA)
 }
 
-/// Refuses a schema of the server's own: in `pg_temp` each session would have a table of its own.
+/// Refuses a schema of the server's own. In `pg_temp`, each session would have a table of its own.
 pub(super) fn must_be_shared(named: TableName) -> Result<TableName> {
     match named.schema() {
         Some(schema) if schema.starts_with("pg_") => Err(Error::invalid(format!(
@@ -50,25 +51,25 @@ pub(super) fn must_be_shared(named: TableName) -> Result<TableName> {
     }
 }
 
-/// The statements that create the table.
+/// Returns the statements that create the table.
 pub(super) fn create(table: &TableName) -> String {
     CREATE.replace("{table}", &table.quoted('"'))
 }
 
-/// Whether our table is there; an error if another is.
+/// Whether the table of locks exists. It is an error if another table has its name.
 pub(super) fn is_ours(table: &TableName, found: &Found) -> Result<bool> {
     let Some(persistence) = &found.persistence else { return Ok(false) };
     version::must_be_ours(table, found.comment.as_deref().unwrap_or_default(), VERSION)?;
     match persistence.as_str() {
         "p" => Ok(true),
         _ => Err(Error::rejected(format!(
-            "the table {table} is UNLOGGED: a crash of the server empties it, and a standby has no row of it; ALTER TABLE \
-             {table} SET LOGGED"
+            "the table {table} is UNLOGGED: a crash of the server empties it, and a standby has no row of it; run \
+             ALTER TABLE {table} SET LOGGED"
         ))),
     }
 }
 
-/// Why it could not be created.
+/// Returns why the table could not be created.
 pub(super) fn not_created(table: &TableName, error: sqlx::Error) -> Error {
     match errors::is_refusal(&error) {
         true => missing(table, errors::connecting(error)),

@@ -1,11 +1,11 @@
-//! What a connection leads to: a session of the server's that is ours alone, or one that a pooler lends us for each
+//! What a connection leads to: a session of the server that is ours alone, or one that a pooler lends for each
 //! transaction anew.
 //!
-//! Behind such a pooler nothing that was set lasts, prepared statements are somebody else's (a name that we prepared may
-//! stand for another client's statement), and nobody hears a notification. So each connection is asked, before anything
-//! else is sent on it, whether the server knows of a mark that only our own greeting can have brought there. The same
-//! question tells the server's time, and whether it has our table. With each question and each statement goes what it
-//! takes for granted: what the session's last user has left there is no part of it.
+//! Behind such a pooler, no setting lasts and no client receives a notification. Prepared statements belong to other
+//! clients: a name that we prepared may stand for another client's statement. So before anything else is sent on a
+//! connection, the server is asked whether it knows a mark that only our own greeting can have set. The same question
+//! reads the server's time, and whether the server has our table. Each question and each statement also sets what it
+//! relies on, so that nothing depends on what another client left in the session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use super::{elsewhere, errors};
 use crate::profile::Profile;
 use crate::server::{Opened, TableName};
 
-/// The oldest release that has everything the statements need.
+/// The oldest release with everything that the statements need.
 const OLDEST: i32 = 120_000;
 
 /// How connections are opened.
@@ -29,21 +29,22 @@ const OLDEST: i32 = 120_000;
 pub(crate) struct Sessions {
     options: Plain,
     random: Random,
-    /// As the caller named it.
+    /// The table, as the caller named it.
     named: TableName,
-    /// With its schema.
+    /// The table, with its schema.
     table: TableName,
     greeting: Arc<str>,
-    /// Whether a pooler was found in between: then no connection is greeted with what it may not understand.
+    /// Whether a pooler was found in between. If so, connections are opened without settings that the pooler may not
+    /// understand.
     lent: AtomicBool,
     profile: Profile,
     /// Whether the table of locks was created on one of the connections.
     created: AtomicBool,
-    /// Whether it was asked where the user's own path leads.
+    /// Whether a session was asked where the user's own search path leads.
     followed: AtomicBool,
 }
 
-/// What was given, without what we add. Never shown: it holds a password.
+/// The options that the user gave, without our additions. Never shown: they hold a password.
 struct Plain(PgConnectOptions);
 
 impl std::fmt::Debug for Plain {
@@ -59,17 +60,17 @@ pub(crate) struct Session {
     pub(crate) tenure: Tenure,
 }
 
-/// Whose a session of the server's is.
+/// Which client a session of the server belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tenure {
-    /// Ours, while the connection lasts.
+    /// To us, while the connection lasts.
     Own,
-    /// Lent for a transaction.
+    /// It is lent for one transaction.
     Lent,
 }
 
 impl Tenure {
-    /// What a statement needs before it that the session doesn't have by itself.
+    /// Returns the statements that must precede a statement, because the session doesn't have their settings by itself.
     pub(crate) fn preface(self) -> &'static str {
         match self {
             Tenure::Own => "",
@@ -78,22 +79,22 @@ impl Tenure {
     }
 }
 
-/// What our statements take for granted, for the transaction that begins with it: a session that is lent has what another
-/// client left there.
+/// What our statements rely on, set for the transaction that begins with it. A lent session has the settings that
+/// another client left there.
 ///
-/// - A grant counts when it is on the disk, here and at the synchronous standbys: one that a crash takes back would be a
-///   second holder's.
+/// - A grant counts when it is on the disk, here and at the synchronous standbys. If a crash could take a grant back,
+///   there would be a second holder.
 /// - Functions and operators are the server's own.
-/// - Policies for rows are applied. Switched off, it is an error to have one.
+/// - Policies for rows are applied. If that were switched off, a table with a policy would be an error.
 /// - The role is the one that this user begins with.
 ///
-/// Whether transactions may write stays as it is: by that setting administrators keep writers out, and so does what
-/// promotes standbys.
+/// Whether transactions may write is not set. Administrators keep writers out by that setting, and so does software
+/// that promotes standbys.
 pub(super) const PINNED: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL role TO DEFAULT; \
     SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL synchronous_commit = on; SET LOCAL row_security = on; \
     SET LOCAL statement_timeout = 5000; SET LOCAL lock_timeout = 0; SET LOCAL bytea_output = hex; ";
 
-/// The same for a session of our own, for as long as it lasts.
+/// The same for a session of our own, for as long as the session lasts.
 const OWN: [(&str, &str); 6] = [
     ("default_transaction_isolation", "read committed"),
     ("synchronous_commit", "on"),
@@ -103,11 +104,12 @@ const OWN: [(&str, &str); 6] = [
     ("bytea_output", "hex"),
 ];
 
-/// This too, once it has been asked where the user's own path leads.
+/// This setting too, once a session was asked where the user's own search path leads.
 const PATH: (&str, &str) = ("search_path", "pg_catalog, pg_temp");
 
-/// Asked in a form that any pooler passes on whole. A name may lead to a table that was created after the question's
-/// snapshot was taken, in which it has no comment yet: it is there if that snapshot has it.
+/// The first question on a connection, in a form that any pooler passes on whole. The table's name may lead to a table
+/// that was created after the question's snapshot was taken; in that snapshot the table has no comment yet. So the
+/// table counts as existing only if that snapshot has it.
 const GREETING: &str = concat!(
     "SELECT ",
     now!(),
@@ -128,7 +130,7 @@ impl Sessions {
     ) -> Sessions {
         let table = schema::located(&named);
         Sessions {
-            // Floats are never asked for, and poolers don't know the setting.
+            // No float is ever read, and poolers don't know this setting.
             options: Plain(options.extra_float_digits(None)),
             random,
             greeting: format!("{PINNED}{}", GREETING.replace("{table}", &table.quoted('"'))).into(),
@@ -141,12 +143,12 @@ impl Sessions {
         }
     }
 
-    /// Whether one of them found no table of locks, and created it.
+    /// Whether one of the connections found no table of locks, and created it.
     pub(crate) fn have_created_table(&self) -> bool {
         self.created.load(Ordering::Acquire)
     }
 
-    /// What the server that was met last guarantees.
+    /// Returns what the server of the newest connection guarantees.
     pub(crate) fn info(&self) -> Arc<Info> {
         self.profile.get()
     }
@@ -156,10 +158,10 @@ impl Sessions {
         self.lent.load(Ordering::Acquire)
     }
 
-    /// Takes note that a pooler does.
+    /// Records that a pooler lends us sessions.
     pub(crate) fn learn_lent(&self) {
         self.lent.store(true, Ordering::Release);
-        // It passes no notifications on.
+        // It forwards no notifications.
         self.profile.change(|info| info.wakes = Wakes::Polled);
     }
 
@@ -188,7 +190,7 @@ impl Sessions {
         Ok(Opened { connection: Session { connection, tenure }, now: greeted.now })
     }
 
-    /// Asks where the user's own path leads, and has the session forget it.
+    /// Asks where the user's own search path leads, and then sets our own path for the session.
     async fn follow(&self, connection: &mut PgConnection, tenure: Tenure) -> Result<()> {
         elsewhere::must_be_where_the_path_led(connection, &self.named).await?;
         if tenure == Tenure::Own {
@@ -199,13 +201,14 @@ impl Sessions {
         Ok(())
     }
 
-    /// What a server says at first.
+    /// Asks the first question.
     async fn greet(&self, connection: &mut PgConnection) -> sqlx::Result<Greeted> {
         let greeting = sqlx::raw_sql(AssertSqlSafe(self.greeting.clone()));
         Greeted::read(&connection.fetch_one(greeting).await?)
     }
 
-    /// Each connection may lead to another server than the one before, or to one that was set up anew.
+    /// Creates the table if it is missing: each connection may lead to another server than the one before, or to a new
+    /// one.
     async fn prepare_table(&self, connection: &mut PgConnection, found: &Found) -> Result<()> {
         if schema::is_ours(&self.table, found)? {
             return Ok(());
@@ -216,7 +219,7 @@ impl Sessions {
             self.created.store(true, Ordering::Release);
             return Ok(());
         };
-        // Somebody else may have created it at the same moment.
+        // Another client may have created the table at the same moment.
         let again = self.greet(connection).await.map_err(errors::connecting)?;
         match schema::is_ours(&self.table, &again.table)? {
             true => Ok(()),
@@ -234,12 +237,12 @@ impl Sessions {
         Ok(Greeted::read(&row)?.mark.as_deref() == Some(mark))
     }
 
-    /// Asks for the number of the table of locks.
+    /// Returns the question for the number (oid) of the table of locks.
     pub(crate) fn which_table(&self) -> String {
         format!("SELECT to_regclass('{}')::oid::int8", self.table.quoted('"'))
     }
 
-    /// How the next connection is greeted, and with which mark.
+    /// Returns the options for the next connection, and the mark in them.
     pub(crate) fn greeting(&self) -> (PgConnectOptions, Option<String>) {
         let (options, mark) = self.greeting_without_path();
         (if mark.is_some() { options.options([PATH]) } else { options }, mark)
@@ -255,14 +258,15 @@ impl Sessions {
     }
 }
 
-/// What a server said at first.
+/// The answer to the first question.
 struct Greeted {
     now: i64,
     mark: Option<String>,
     is_standby: bool,
     version: i32,
     table: Found,
-    /// When it was started, to the microsecond, which copies of its files don't share; and which of its databases it is.
+    /// When the server was started, in microseconds, which copies of its files don't share; and which of its databases
+    /// this is.
     server: Option<String>,
 }
 

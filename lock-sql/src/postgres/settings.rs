@@ -1,4 +1,4 @@
-//! How a server is named: by a URL, or by sqlx' own options.
+//! How a server is reached: by a URL, or by sqlx' own options.
 
 use std::fmt;
 
@@ -26,13 +26,13 @@ pub struct Postgres {
     pub(crate) parameters: Parameters,
 }
 
-/// What sqlx reads of a URL, beside what is about TLS.
+/// The parameters of a URL that sqlx reads, except those about TLS.
 const DRIVERS: [&str; 7] = ["host", "hostaddr", "port", "dbname", "user", "application_name", "options"];
 
-/// How encryption is asked for, in libpq's words and in sqlx'.
+/// The names of the parameter that asks for encryption, libpq's and sqlx'.
 const MODES: [&str; 2] = ["sslmode", "ssl-mode"];
 
-/// Files with certificates, in our words, libpq's and sqlx'.
+/// Files with certificates, under our names, libpq's and sqlx'.
 const FILES: Spellings = Spellings {
     ca: &["ca", "sslrootcert", "ssl-root-cert", "ssl-ca"],
     cert: &["cert", "sslcert", "ssl-cert"],
@@ -40,20 +40,37 @@ const FILES: Spellings = Spellings {
 };
 
 impl Postgres {
-    /// Reads a URL: `postgres://[user[:password]@][host][:port][/database]`, or the same with `postgresql://`.
+    /// Reads a URL: `postgres://[user[:password]@][host][:port][/database]`.
     ///
-    /// What it leaves out is taken from the environment (`PGHOST`, `PGUSER`, …) and from the password file, as sqlx says.
-    /// Parameters: `prefix` (stands before every name in the table), `table` (`onelock_locks` in the schema `public`, or
-    /// another there, or `schema.table`; no search path has a part in it), `connections` (how many the client opens at most for its requests, 8 unless you say otherwise; one
-    /// more hears of releases), `patience` (how long one call may take), `ca` (a PEM file of the roots that the server's
-    /// certificate has to come from: encrypts, and verifies the host's name too), `cert` and `key` (PEM files of the
-    /// client's certificate). libpq's `sslrootcert`, `sslcert` and `sslkey` mean the same as these, and of its `sslmode` only
-    /// what verifies goes with roots. Its `host` (also a folder with the Unix socket), `hostaddr`, `port`, `dbname`, `user`,
-    /// `application_name` and `options` are passed on. `Invalid` for any other, and for a file that can't be read.
+    /// `postgresql://` means the same.
+    ///
+    /// What the URL leaves out comes from the environment (`PGHOST`, `PGUSER`, …) and from the password file, as sqlx
+    /// says. Parameters:
+    ///
+    /// - `prefix`: stands before every name in the table.
+    /// - `table`: the table of locks, `schema.table`, or `table` in the schema `public`; `onelock_locks` by default. A
+    ///   search path has no part in it.
+    /// - `connections`: how many connections the client opens at most for its requests, from 2 to 1000; 8 by default.
+    ///   One more receives the notifications of releases.
+    /// - `patience`: how long one call may take.
+    /// - `ca`: a PEM file of the roots that the server's certificate must come from. Encrypts the connection, and
+    ///   verifies the host's name too.
+    /// - `cert` and `key`: PEM files of the client's certificate and of its private key.
+    /// - `sslrootcert`, `sslcert` and `sslkey`, libpq's: the same as `ca`, `cert` and `key`.
+    /// - `sslmode`, libpq's: if roots are given, only a mode that verifies is valid.
+    /// - `host` (also a folder with the Unix socket), `hostaddr`, `port`, `dbname`, `user`, `application_name` and
+    ///   `options`, libpq's: are passed on.
+    ///
+    /// # Errors
+    ///
+    /// - [`Invalid`](lock_core::ErrorKind::Invalid): this is not such a URL, it has any other parameter, a parameter
+    ///   has a wrong value, or a file can't be read.
+    /// - [`Unsupported`](lock_core::ErrorKind::Unsupported): the URL names files with certificates, and this build has
+    ///   no TLS (its feature `tls` is off).
     pub fn from_url(url: &str) -> Result<Postgres> {
         let mut url = Location::parse(url)?;
         if !matches!(url.scheme(), "postgres" | "postgresql") {
-            return Err(Error::invalid("no PostgreSQL URL; write postgres://user@host/database"));
+            return Err(Error::invalid("not a PostgreSQL URL; write postgres://user@host/database"));
         }
         let mut parameters = Parameters::take(&mut url)?;
         parameters.table = schema::must_be_shared(parameters.table)?;
@@ -65,53 +82,77 @@ impl Postgres {
         let passed_on = passed_on.collect::<Vec<_>>().join("&");
         let options: PgConnectOptions = format!("{}?{passed_on}", url.base())
             .parse()
-            .map_err(|e: sqlx::Error| Error::invalid(format!("no PostgreSQL URL: {e}")).with_source(e))?;
+            .map_err(|e: sqlx::Error| Error::invalid(format!("not a PostgreSQL URL: {e}")).with_source(e))?;
         url.finish(&format!("{}, sslmode, {}", Parameters::KNOWN, DRIVERS.join(", ")))?;
         let options = encrypted(options.disable_statement_logging(), mode, certificates)?;
         Ok(Postgres { options, parameters })
     }
 
-    /// Puts `prefix` before every name in the table. `Invalid` as [`Prefix::new`] says.
+    /// Puts `prefix` before every name in the table.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](lock_core::ErrorKind::Invalid), as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<Postgres> {
         self.parameters.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
-    /// Keeps the locks in another table: `schema.table`, or `table` in the schema `public`. `Invalid` unless its parts are
-    /// of letters, digits and `_`, and for a schema of the server's own (`pg_…`).
+    /// Keeps the locks in another table: `schema.table`, or `table` in the schema `public`.
+    ///
+    /// Each part has letters, digits and `_`, at most 63, and begins with no digit.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](lock_core::ErrorKind::Invalid) for any other name, and for a schema of the server's own (`pg_…`).
     pub fn table(mut self, table: &str) -> Result<Postgres> {
         self.parameters.table = schema::must_be_shared(table.parse()?)?;
         Ok(self)
     }
 
-    /// Opens `most` connections at most, of which one is kept for renewals and releases; one more hears of releases.
-    /// Fewer than 2 are taken for 2.
+    /// Lets the client open at most `most` connections, of which one is kept for renewals and releases.
+    ///
+    /// One more receives the notifications of releases. Fewer than 2 are taken for 2.
     #[must_use]
     pub fn connections(mut self, most: usize) -> Postgres {
         self.parameters.connections = most;
         self
     }
 
-    /// The statements that create the table of locks, for an administrator. Does no I/O.
+    /// Returns the statements that create the table of locks, for an administrator.
+    ///
+    /// Does no I/O.
     pub fn schema(&self) -> String {
         format!("{};", schema::create(&schema::located(&self.parameters.table)))
     }
 
-    /// Opens a client. Waits, for one patience at most, until the server has answered. The table of locks is created if it
-    /// isn't there and the user may.
+    /// Opens a client.
     ///
-    /// `Unavailable` if the server can't be reached, or is a standby; `Rejected` if it refuses us, its certificate is not
-    /// trusted, or the table is missing or of another version; also if its schema was not named, and this user's search path
-    /// leads to a table of locks of that name in another schema, or the table is missing and any other schema of the
-    /// database has one. `Unsupported` if it is older than PostgreSQL 12.
+    /// Waits until the server has answered, for one patience at most. Creates the table of locks if it is missing and
+    /// this user may create it.
+    ///
+    /// # Errors
+    ///
+    /// - [`Unavailable`](lock_core::ErrorKind::Unavailable): the server can't be reached, or is a standby.
+    /// - [`Rejected`](lock_core::ErrorKind::Rejected): the server refuses the user, its certificate is not trusted, or
+    ///   the table is missing, of another version, not a table of locks, or `UNLOGGED`. If the table's schema was not
+    ///   named: this user's search path leads to a table of locks of that name in another schema, or the table is
+    ///   missing and any other schema of the database has one.
+    /// - [`Unsupported`](lock_core::ErrorKind::Unsupported): the server is older than PostgreSQL 12.
+    /// - [`Invalid`](lock_core::ErrorKind::Invalid): the patience is less than 1 ms; or the client is not
+    ///   [`dedicated`](Options::dedicated), and there is no tokio runtime here.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, no client remains. The table of locks may have been created all the same.
     pub async fn open(self, options: Options) -> Result<Client> {
         let (options, address) = (self.parameters.options(options), self.address());
         let server = address.clone();
         options.open("postgres", &address, |context| open(self, context, server)).await
     }
 
-    /// The server for people: where it is, and where the locks are there, without who we are. What two clients' differ in
-    /// is not the same lock.
+    /// The server for messages: its address, and the database and the table of the locks; without the user. Where it
+    /// differs between two clients, they don't share a lock.
     fn address(&self) -> String {
         let (options, database) = (&self.options, self.options.get_database());
         let host = match options.get_socket() {
@@ -124,15 +165,15 @@ impl Postgres {
 }
 
 impl From<PgConnectOptions> for Postgres {
-    /// A server as sqlx' own options describe it, without a prefix. What our statements take for granted of a session is set
-    /// by us: isolation, search path, timeouts and the like.
+    /// Describes a server by sqlx' own options, without a prefix. The client itself sets what its statements rely on in
+    /// a session: isolation, search path, timeouts and the like.
     fn from(options: PgConnectOptions) -> Postgres {
         Postgres { options, parameters: Parameters::default() }
     }
 }
 
 impl fmt::Debug for Postgres {
-    /// Without who we are: sqlx' options show their password.
+    /// Without the user: sqlx' options would show the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Postgres")
             .field("address", &self.address())
@@ -149,13 +190,12 @@ async fn open(postgres: Postgres, context: Context, server: String) -> Result<Sq
 fn parse_mode(url: &Location, text: &str) -> Result<PgSslMode> {
     text.parse().map_err(|_| {
         let mode = url.shown("sslmode", text);
-        Error::invalid(format!(
-            "{mode}: there are disable, allow, prefer, require, verify-ca and verify-full"
-        ))
+        Error::invalid(format!("{mode}: must be disable, allow, prefer, require, verify-ca or verify-full"))
     })
 }
 
-/// Roots are there to be verified with, and a client's certificate is not for a server that offers no TLS.
+/// Adds TLS to the options. If roots are given, the server is verified with them. If a client's certificate is given,
+/// it is not used with a server that offers no TLS.
 fn encrypted(
     options: PgConnectOptions,
     mode: Option<PgSslMode>,
@@ -176,7 +216,7 @@ fn encrypted(
         }
         (Some(Require), Some(_)) => {
             return Err(Error::invalid(
-                "with roots the server is verified, and sslmode=require would not: leave it out, or write verify-full or \
+                "roots verify the server, but sslmode=require does not: leave it out, or write verify-full or \
                  verify-ca",
             ));
         }

@@ -1,16 +1,17 @@
-//! What `synchronous_standby_names` says of a grant: at how many standbys it is when it counts.
+//! What the setting `synchronous_standby_names` means for a grant: how many standbys have it when it counts.
 
 /// The standbys that a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Synchronous {
-    /// So many of them have it on the disk.
+    /// How many standbys have the grant on the disk when it counts.
     pub(super) awaited: usize,
-    /// Of so many; `None` if they are not counted by name (`*`).
+    /// How many standbys the setting names; `None` if it names any (`*`).
     named: Option<usize>,
 }
 
 impl Synchronous {
-    /// Reads the setting: `a, b`, `2 (a, b)`, `FIRST 2 (a, b)`, `ANY 2 (a, b)`. `None` if it is empty, or of another form.
+    /// Reads the setting: `a, b`, `2 (a, b)`, `FIRST 2 (a, b)`, `ANY 2 (a, b)`. `None` if it is empty, or has another
+    /// form.
     pub(super) fn read(setting: &str) -> Option<Synchronous> {
         let setting = setting.trim();
         let (awaited, list) = match setting.strip_suffix(')').and_then(|inner| inner.split_once('(')) {
@@ -28,7 +29,7 @@ impl Synchronous {
     }
 }
 
-/// Those of a list, at whose commas it is split unless they are quoted.
+/// Returns the names of a list. Splits it at its commas, except within quotes.
 fn names(list: &str) -> Vec<&str> {
     let mut is_quoted = false;
     list.split(|c| {

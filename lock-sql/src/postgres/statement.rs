@@ -7,7 +7,7 @@ use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Executor};
 
-/// A statement of ours with its values. Nothing of a user's stands in its text but the table's name, which needs no
+/// A statement with its values. Its text contains nothing that a user gives, except the table's name, which needs no
 /// escaping.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement {
@@ -16,12 +16,12 @@ pub(crate) struct Statement {
     values: Vec<Value>,
 }
 
-/// Of what a text consists.
+/// What a text consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// One statement.
     One,
-    /// Several, which can't be prepared.
+    /// Several statements, which can't be prepared.
     Several,
 }
 
@@ -36,7 +36,7 @@ impl Statement {
         Statement { sql: sql.clone(), form: Form::One, values: Vec::new() }
     }
 
-    /// Several in one message, which is one transaction. Their rows are answered together.
+    /// Several statements in one message, which is one transaction. Their rows are returned together.
     pub(crate) fn several(sql: &Arc<str>) -> Statement {
         Statement { form: Form::Several, ..Statement::new(sql) }
     }
@@ -53,7 +53,7 @@ impl Statement {
         self
     }
 
-    /// As a prepared statement: the server has parsed it at its first use on this connection.
+    /// Returns it as a prepared statement. The server parses it at its first use on this connection.
     pub(crate) fn prepared(self) -> Query<'static, sqlx::Postgres, PgArguments> {
         let query = sqlx::query(AssertSqlSafe(self.sql));
         self.values.into_iter().fold(query, |query, value| match value {
@@ -62,7 +62,7 @@ impl Statement {
         })
     }
 
-    /// As text without parameters, values in a form that needs no quoting under any setting.
+    /// Returns it as text without parameters, with the values in a form that needs no quoting under any setting.
     fn literal(&self) -> String {
         let mut parts = self.sql.split('$');
         let mut text = parts.next().unwrap_or_default().to_owned();
@@ -82,8 +82,8 @@ impl Statement {
         text
     }
 
-    /// Runs it behind `preface` in one message, which is one transaction: whatever stands between us and the server
-    /// gives it to one session of the server's.
+    /// Runs it behind `preface` in one message, which is one transaction. Anything between the client and the server
+    /// then passes it to one session of the server.
     pub(crate) async fn run_whole(
         &self,
         preface: &str,

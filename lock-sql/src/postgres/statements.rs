@@ -1,10 +1,11 @@
-//! The statements, as texts for the configured table. `docs/protocols/postgres.md` says why each is as it is.
+//! The statements, as texts for the configured table. `docs/protocols/postgres.md` gives the reasons for each.
 
 use std::sync::Arc;
 
 use crate::server::TableName;
 
-/// The server's time in microseconds, read where it stands: not when the transaction or the statement began.
+/// The server's time in microseconds, read at the place where this expression stands, and not at the start of the
+/// transaction or the statement.
 macro_rules! now {
     () => {
         "(date_part('epoch', clock_timestamp()) * 1000000)::bigint"
@@ -23,12 +24,13 @@ pub(crate) struct Statements {
     pub(crate) revoke_at_the_end: Arc<str>,
     pub(crate) revoke_now: Arc<str>,
     pub(crate) sweep: Arc<str>,
-    /// Several in one message.
+    /// Several statements in one message.
     pub(crate) probe: Arc<str>,
 }
 
 impl Statements {
-    /// `table` with its schema: where a session's search path leads is another place for another user.
+    /// Returns the statements for `table`, which includes its schema: a session's search path may lead another user to
+    /// another table.
     pub(crate) fn of(table: &TableName) -> Statements {
         let of = |text: &str| text.replace("{now}", now!()).replace("{table}", &table.quoted('"')).into();
         Statements {
@@ -45,18 +47,19 @@ impl Statements {
     }
 }
 
-/// One row in any case, for the server's time.
+/// Name. Returns one row in any case, for the server's time.
 const LOOK: &str = "
 SELECT {now}, l.owner, l.token, l.expires, l.label, l.revoked
 FROM (SELECT 1) AS one LEFT JOIN {table} AS l ON l.name = $1";
 
-/// Where the token stands in what `TAKE` answers; NULL if it did not take the lock.
+/// The column of the token in the answer to `TAKE`; NULL if it did not take the lock.
 pub(super) const TOKEN: usize = 6;
 
-/// Name, owner, ttl, deadline, label. Looks and takes in one statement: a lock that somebody else holds is told from
-/// what the look saw, and nothing is written or waited for. What is granted tells which channel is the table's.
+/// Name, owner, ttl, deadline, label. Looks and takes in one statement. If the look shows that another owner holds the
+/// lock, nothing is written or waited for. A grant also returns the number of the table, which names its channel.
 ///
-/// Whatever decides about a row that is there reads the clock where it decides: it may have waited for the row's lock.
+/// Each condition on an existing row reads the clock when it is evaluated, because the statement may have waited for
+/// the row's lock.
 const TAKE: &str = "
 WITH seen AS MATERIALIZED (SELECT owner, token, expires, label, revoked FROM {table} WHERE name = $1),
 taken AS (
@@ -80,13 +83,13 @@ UPDATE {table} SET expires = greatest(expires, {now} + $3)
 WHERE name = $1 AND owner = $2 AND expires > {now}
 RETURNING {now}, expires";
 
-/// Name, owner: its own, or what a revoke has left in its place. Tells whether it was held until now, and notifies in
-/// the same transaction if a client waits: a transaction without a notification doesn't take the one lock of the server's
-/// that all that notify take.
+/// Name, owner. Releases the owner's lock, or what a revoke has left in its place. Returns whether it was held until
+/// now. Notifies in the same transaction if a client waits: all transactions that notify take one lock of the server,
+/// which a transaction without a notification doesn't take.
 ///
-/// An update passes by a row that another transaction is writing for this owner, and an insert of its: it sees neither
-/// before the commit, which may take longer than a call. Where it found nothing, an upsert waits for that transaction. The
-/// idle row that it makes of a name that has none is what an insert meets that comes later.
+/// An update skips a row that another transaction is updating or inserting for this owner: it sees the change only
+/// after the commit, which may take longer than a call. So where the update found nothing, an upsert waits for that
+/// transaction. If the name has no row, the upsert creates an idle one, which an insert that comes later then meets.
 const RELEASE: &str = "
 WITH seen AS (
   UPDATE {table} SET owner = '', label = '', expires = CASE WHEN expires > {now} THEN -1 ELSE -2 END
@@ -104,14 +107,15 @@ SELECT {now}, expires = -1, wanted,
   CASE WHEN wanted THEN pg_notify('onelock_' || tableoid, encode($1, 'hex')) IS NULL END
 FROM released";
 
-/// Name, how long the mark lasts. Never shortened, and not written if enough is left of it. Answers which channel is the
-/// table's.
+/// Name, how long the mark lasts. Never shortens a mark, and writes nothing if enough of it is left. Returns the number
+/// of the table, which names its channel.
 const MARK: &str = "
 WITH marked AS (
   UPDATE {table} SET waiting = {now} + $2 WHERE name = $1 AND waiting < {now} + $2 / 2)
 SELECT {now}, to_regclass('{table}')::oid::bigint";
 
-/// Name, holder, its successor until the end, label. Who held it first is told, however often it is revoked.
+/// Name, holder, the owner that replaces it until the lease ends, label. Notifies the first holder, even if the lock
+/// was revoked several times.
 const REVOKE_AT_THE_END: &str = "
 WITH taken AS (
   UPDATE {table} SET owner = $3, label = $4, revoked = coalesce(revoked, $2)
@@ -119,7 +123,7 @@ WITH taken AS (
   RETURNING tableoid, expires, revoked)
 SELECT {now}, expires, pg_notify('onelock_' || tableoid, '!' || encode(revoked, 'hex')) IS NULL FROM taken";
 
-/// Name, holder. Tells it, and who waits.
+/// Name, holder. Notifies the first holder, and the waiters.
 const REVOKE_NOW: &str = "
 WITH released AS (
   UPDATE {table} SET owner = '', label = '', expires = -1, revoked = coalesce(revoked, $2)
@@ -129,7 +133,8 @@ SELECT {now}, 0::bigint, CASE WHEN wanted THEN pg_notify('onelock_' || tableoid,
   pg_notify('onelock_' || tableoid, '!' || encode(revoked, 'hex')) IS NULL
 FROM released";
 
-/// Behind which name, how many, how long a row must have been idle. Who is in the way is left for another time.
+/// The name to continue behind, how many rows, how long a row must have been idle. Rows that another transaction has
+/// locked are left for a later sweep.
 const SWEEP: &str = "
 WITH seen AS (SELECT name FROM {table} WHERE name > $1 ORDER BY name LIMIT $2),
 idle AS (
@@ -138,11 +143,11 @@ idle AS (
 gone AS (DELETE FROM {table} AS l USING idle WHERE l.name = idle.name)
 SELECT {now}, count(*), (SELECT name FROM seen ORDER BY name DESC LIMIT 1) FROM seen";
 
-/// How many rows the probe answers if all that a lock needs is done.
+/// How many rows the probe returns if everything that a lock needs was done.
 pub(super) const PROBED: usize = 3;
 
-/// Undoes what stands before it in the same message. Nothing is written if one of those fails, and then no transaction is
-/// left open either, as it would be if the message had begun one.
+/// Undoes the statements before it in the same message. If one of those fails, nothing is written, and no transaction
+/// is left open either, as it would be if the message began with `BEGIN`.
 const UNDO: &str = " BEGIN; ROLLBACK";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is asked of the table of locks: each call one statement.
+//! The requests to the table of locks. Each call is one statement.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,24 +28,25 @@ use crate::table::{Course, Key, Listener, Table};
 #[derive(Debug)]
 pub(crate) struct PostgresTable {
     pub(super) pool: Pool<PostgresDialect>,
-    /// With its schema.
+    /// The table's name, with its schema.
     pub(super) name: TableName,
     pub(super) statements: Arc<Statements>,
     pub(super) prefix: Prefix,
     pub(super) random: Random,
     sessions: Arc<Sessions>,
     wakes: Arc<Wakes>,
-    /// The number of the table in which a lock was taken last; 0 before the first.
+    /// The number of the table in which a lock was last taken; 0 before the first.
     number: AtomicI64,
     sweep: Sweep,
 }
 
-/// How long a release is told that somebody waits. A claim that waits looks again within 5 s, and asks for more then.
+/// How long a release learns from a mark that a client waits. A waiting claim looks again within 5 s, and then
+/// refreshes its mark.
 const MARK: Duration = Duration::from_secs(20);
-/// How old a mark may grow before it is asked for again: more than half of it is left then.
+/// How old a mark may become before it is refreshed. More than half of its time is left then.
 pub(super) const REFRESHED: Duration = Duration::from_secs(3);
 
-/// How claims leave word that they wait.
+/// Writes the marks that show that claims wait.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
     pool: Pool<PostgresDialect>,
@@ -53,7 +54,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Leaves the mark, or finds one; the number of the table.
+    /// Writes the mark, unless there is one. Returns the number of the table.
     pub(super) async fn leave(&self, call: &Call, key: &Key) -> Result<i64> {
         let (key, text) = (key.clone(), self.statements.mark.clone());
         let mark = move |_| Statement::new(&text).bytes(&key).number(micros(MARK));
@@ -66,7 +67,7 @@ impl Marks {
 impl PostgresTable {
     pub(super) async fn open(postgres: Postgres, context: Context, server: String) -> Result<PostgresTable> {
         let Postgres { options, parameters } = postgres;
-        // sqlx has a provider of its own for all but this.
+        // sqlx names a provider of its own for every mode but this one.
         #[cfg(feature = "tls")]
         if matches!(options.get_ssl_mode(), sqlx::postgres::PgSslMode::VerifyCa) {
             lock_core::driver::check_tls_provider()?;
@@ -90,12 +91,12 @@ impl PostgresTable {
         Ok(table)
     }
 
-    /// Whether releases are heard on this server.
+    /// Whether notifications of releases are received from this server.
     pub(super) async fn hears(&self, call: &Call) -> Result<bool> {
         if self.sessions.are_lent() {
             return Ok(false);
         }
-        // A mark that finds no row; it answers which channel is the table's.
+        // A mark for a name without a row. It returns the number of the table.
         let table = self.marks().leave(call, &Key::default()).await?;
         self.hear(call, Some(table)).await
     }
@@ -148,7 +149,7 @@ impl PostgresTable {
     }
 }
 
-/// What became of one try to take a lock.
+/// The outcome of one try to take a lock.
 #[derive(Debug)]
 enum Taken {
     Granted {
@@ -157,11 +158,11 @@ enum Taken {
         /// The number of the table.
         table: i64,
     },
-    /// By somebody else.
+    /// Another owner holds the lock.
     Held(Row),
-    /// It was free when it was looked at.
+    /// The lock was free when it was looked at, but another owner took it first.
     LostRace,
-    /// Nothing was done.
+    /// The deadline had passed, and nothing was done.
     Late,
 }
 
@@ -209,7 +210,7 @@ impl Table for PostgresTable {
                 }
                 Taken::Held(row) => Attempt::Busy(row.into_busy()),
                 Taken::LostRace => Attempt::Busy(Busy::default()),
-                // The answer held the server's time: the next deadline is made of that.
+                // The answer contained the server's time, and the next deadline is computed from it.
                 Taken::Late if !call.left().is_zero() => continue,
                 Taken::Late => return Err(late()),
             });
@@ -279,8 +280,8 @@ impl Table for PostgresTable {
             return Ok(None);
         }
         let watching = self.wakes.watch(owner);
-        // No statement on a connection that a renewal may need: the grant has told the table, which may have been made
-        // anew since another lock was taken.
+        // No statement is sent on a connection that a renewal may need. The grant has told the number of the table,
+        // which may have been created anew since another lock was taken.
         let table = self.number.load(Ordering::Acquire);
         let hears = self.hear(call, (table != 0).then_some(table)).await?;
         Ok(hears.then(|| Box::new(Holder(watching)) as Box<dyn Listener>))
@@ -291,7 +292,7 @@ impl Table for PostgresTable {
     }
 
     async fn init(&self, _: &Call) -> Result<String> {
-        // Whoever opened the first connection has made it.
+        // The client that opened the first connection has created the table.
         Ok(match self.sessions.have_created_table() {
             true => format!("created the table {}", self.name),
             false => String::new(),
@@ -303,7 +304,7 @@ fn late() -> Error {
     Error::unavailable(Done::No, "the request reached the server after its deadline")
 }
 
-/// The row of the table, which stands in an answer behind the server's time.
+/// Reads the row of the table, whose columns follow the server's time in an answer.
 fn read(row: &PgRow) -> sqlx::Result<Option<Row>> {
     let now: i64 = row.try_get(0)?;
     let Some(owner) = row.try_get(1)? else { return Ok(None) };
@@ -318,7 +319,7 @@ fn read(row: &PgRow) -> sqlx::Result<Option<Row>> {
     }))
 }
 
-/// What is left of a lease that ends at the time in the second column.
+/// Reads what is left of a lease that ends at the time in the second column.
 fn rest(row: &PgRow) -> Result<Option<Duration>> {
     let read = || Ok((row.try_get::<i64, _>(0)?, row.try_get::<i64, _>(1)?));
     let (now, expires) = read().map_err(errors::reading)?;

@@ -1,4 +1,5 @@
-//! Wake-ups, seen from the claims: one connection per client hears of releases and of revokes, opened at the first listen.
+//! Wake-ups, as the claims see them. One connection per client receives the notifications of releases and revokes. It
+//! is opened at the first listen.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,13 +13,13 @@ use super::session::Sessions;
 use super::table::Marks;
 use crate::table::{Key, Listener};
 
-/// Where the claims of a client listen. The feed ends when this is dropped.
+/// Where the claims of a client listen. The feed, which is the task with that connection, ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Wakes {
     hubs: Hubs,
     heard: Heard,
     orders: mpsc::UnboundedSender<Order>,
-    /// Until the first listen starts it.
+    /// The feed, until the first listen starts it.
     feed: Mutex<Option<Feed>>,
 }
 
@@ -30,19 +31,20 @@ impl Wakes {
         Wakes { hubs, heard, orders, feed: Mutex::new(Some(feed)) }
     }
 
-    /// Listens from now on to whatever is heard.
+    /// Listens from now on to the releases of `name`, as far as they are received.
     pub(super) fn listen(&self, name: &Name) -> Listening {
         self.hubs.waiters.listen(name)
     }
 
-    /// Listens from now on to revokes of what this owner holds, as far as they are heard.
+    /// Listens from now on to the revokes of this owner's locks, as far as they are received.
     pub(super) fn watch(&self, owner: &Owner) -> Listening {
         self.hubs.holders.listen(&owner.to_name())
     }
 
-    /// From its return on, releases and revokes in `table` are heard; if it is not known, those in the table of locks.
+    /// From its return on, notifications of releases and revokes in `table` are received; if the table is not known,
+    /// those in the table of locks.
     ///
-    /// `Unsupported` if a pooler stands in between, through which none would be.
+    /// `Unsupported` if there is a pooler in between, because none would be received through it.
     pub(super) async fn hear(&self, call: &Call, table: Option<i64>) -> Result<()> {
         if table.map_or(self.heard.is_any(), |table| self.heard.is(table)) {
             return Ok(());
@@ -53,7 +55,7 @@ impl Wakes {
             Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Done::No, how)),
             None => Err(Error::unavailable(
                 Done::No,
-                "the server did not say in time that it would tell of releases",
+                "the server did not confirm in time that it sends notifications",
             )),
         }
     }
@@ -69,10 +71,10 @@ impl Wakes {
     }
 }
 
-pub(super) const LENT: &str = "a pooler lends us the server's sessions for each transaction: nobody hears of a release \
-    through it; waiting falls back to looking again and again";
+pub(super) const LENT: &str = "a pooler lends the server's sessions for each transaction: no notification of a release \
+    comes through it, so waiters look again and again";
 
-/// A claim that holds, and is told of a revoke; stops when dropped.
+/// A holding claim's subscription to revokes. It ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Holder(pub(super) Listening);
 
@@ -83,7 +85,7 @@ impl Listener for Holder {
     }
 }
 
-/// A claim that listens; stops when dropped.
+/// A waiting claim's subscription to releases. It ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) listening: Listening,
@@ -111,10 +113,10 @@ impl Listener for Waiter {
             return;
         }
         let asked = call.clock().now();
-        // Without a mark the release is found by looking.
+        // Without a mark, the waiter finds the release by looking.
         if let Ok(table) = self.marks.leave(call, &self.key).await {
             *self.marked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
-            // The table may have been made anew since. If it is not heard, the release is found by looking, too.
+            // The table may have been created anew since. If this fails, the waiter finds the release by looking, too.
             let _: Result<()> = self.wakes.hear(call, Some(table)).await;
         }
     }

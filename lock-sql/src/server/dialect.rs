@@ -1,21 +1,21 @@
-//! What the pool needs of a database server's dialect.
+//! What the pool needs from the dialect of a database server.
 
 use std::fmt;
 
 use lock_core::{Error, Result};
 
-/// How to connect to one kind of database server, and to run a statement there.
+/// How to connect to one kind of database server, and how to run a statement there.
 pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     type Connection: fmt::Debug + Send + 'static;
     /// A statement with its values.
     type Statement: Send + 'static;
     type Row: Send + 'static;
 
-    /// Connects, sets the session up, and asks for the server's time. To be bounded by the caller.
+    /// Connects, sets up the session, and reads the server's time. The caller limits the time that this takes.
     fn connect(&self) -> impl Future<Output = Result<Opened<Self::Connection>>> + Send;
 
-    /// Runs a statement to its last step: one that writes takes effect behind its last row, and only then is known to
-    /// have.
+    /// Runs a statement and reads its answer to the end. A statement that writes takes effect after its last row; only
+    /// then is it known to have taken effect.
     fn run(
         connection: &mut Self::Connection,
         statement: Self::Statement,
@@ -29,28 +29,28 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct Opened<C> {
     pub(crate) connection: C,
-    /// What its server's clock said last, in microseconds.
+    /// The last reading of the server clock, in microseconds.
     pub(crate) now: i64,
 }
 
-/// What a statement answered.
+/// The answer to a statement.
 #[derive(Debug)]
 pub(crate) struct Answer<R> {
     pub(crate) rows: Vec<R>,
     /// What `LAST_INSERT_ID(…)` was set to, on servers that have it.
-    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "MySQL's dialect asks for it"))]
+    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MySQL's dialect reads it"))]
     pub(crate) last_insert_id: u64,
-    /// The server's time in microseconds, where the answer holds it.
+    /// The server's time in microseconds, if the answer contains it.
     pub(crate) now: Option<i64>,
 }
 
 /// What an error of a running statement means.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The server undid it because others were in the way: it may be asked again at once.
+    /// The server undid the statement because other transactions were in the way. It may be repeated at once.
     Undone(Error),
-    /// The server refused it; the connection is as good as before.
+    /// The server refused the statement. The connection can still be used.
     Refused(Error),
-    /// The connection is of no more use, and those opened before it hardly are.
+    /// The connection can't be used any more, and the connections opened before it probably can't either.
     Broken(Error),
 }

@@ -1,5 +1,5 @@
-//! One connection together with its estimate of the server's clock. They are replaced as one: an estimate made on
-//! another connection may be of another server.
+//! One connection together with its estimate of the server clock. They are replaced together, because an estimate made
+//! on another connection may be of another server.
 
 use lock_core::driver::{Call, Drift, ServerClock};
 use lock_core::{Clock, Done, Error, Instant};
@@ -11,24 +11,24 @@ use super::dialect::{Answer, Dialect, Opened, Trouble};
 pub(super) struct Link<D: Dialect> {
     connection: D::Connection,
     server: ServerClock,
-    /// When it last answered.
+    /// When the server last answered on it.
     pub(super) answered: Instant,
 }
 
-/// What a statement has to know of the moment in which it is sent.
+/// What a statement must know about the moment at which it is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// The end of the call's patience on the server's clock, or a little before it.
+    /// The end of the call's patience on the server clock, or a little earlier.
     pub(crate) deadline: i64,
 }
 
-/// What became of a statement.
+/// The outcome of a statement.
 #[derive(Debug)]
 pub(super) enum Ran<R> {
     Answered(Answer<R>),
-    /// Not done, or not known to be; the connection is as good as before.
+    /// Not done, or not known to be done. The connection can still be used.
     Failed(Error),
-    /// The same, and the connection is of no more use.
+    /// Not done, or not known to be done. The connection can't be used any more.
     Broken(Error),
 }
 
@@ -39,12 +39,13 @@ impl<D: Dialect> Link<D> {
         Link { connection: opened.connection, server, answered }
     }
 
-    /// How the server's clock has gone since the connection was opened.
+    /// How the server clock has drifted since the connection was opened.
     pub(super) fn drift(&self) -> Drift {
         self.server.drift()
     }
 
-    /// Runs the statement that `make` makes of the moment; again if the server undid it, until the call is over.
+    /// Runs the statement that `make` builds for the moment of sending. Repeats it if the server undid it, until the
+    /// call is over.
     pub(super) async fn run(
         &mut self,
         call: &Call,
@@ -66,12 +67,11 @@ impl<D: Dialect> Link<D> {
             }
         }
         Ran::Failed(
-            undone
-                .unwrap_or_else(|| Error::unavailable(Done::No, "the calls before it took all of its time")),
+            undone.unwrap_or_else(|| Error::unavailable(Done::No, "no time was left to send the statement")),
         )
     }
 
-    /// Takes note of an answer that has just arrived, and of the server's time if that told it.
+    /// Records that an answer has just arrived, and the server's time if the answer contained it.
     fn hear(&mut self, clock: &Clock, now: Option<i64>) {
         self.answered = clock.now();
         if let Some(now) = now {

@@ -1,5 +1,5 @@
-//! What MySQL and PostgreSQL have in common: a small pool of connections of our own, each with its estimate of the
-//! server's clock, and what a URL says beside the driver's own options.
+//! What MySQL and PostgreSQL have in common: a small pool of our own connections, each with its estimate of the server
+//! clock, and the URL parameters beside the driver's own.
 
 mod dialect;
 mod link;
@@ -20,27 +20,29 @@ use std::time::Duration;
 use lock_core::Error;
 use sqlx::Error as SqlxError;
 
-/// A duration as the server counts it, rounded up: never less than was asked for.
+/// Converts a duration to microseconds, as the server counts. Rounds up: never less than was asked for.
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos().div_ceil(1000)).unwrap_or(i64::MAX)
 }
 
-/// What is left of a lease, of a server that said it in microseconds; `None` if it is over.
+/// Converts what is left of a lease from the server's microseconds. `None` if the lease is over.
 pub(crate) fn left(micros: i64) -> Option<Duration> {
     u64::try_from(micros).ok().filter(|left| *left > 0).map(Duration::from_micros)
 }
 
-/// There is no table of locks, and this user was refused to make it.
+/// The error for a missing table of locks that this user may not create.
 pub(crate) fn missing(table: &TableName, refusal: Error) -> Error {
     let message = format!(
-        "there is no table {table}, and this user may not make it ({}); let one who may run `lock init --on URL`, or what \
-         `lock schema --on URL` prints, or name one elsewhere in all URLs by table=",
+        "there is no table {table}, and this user may not create it ({}); let a user with that right run \
+         `lock init --on URL`, or the statements that `lock schema --on URL` prints, or name a table elsewhere by \
+         table= in all URLs",
         refusal.message()
     );
     Error::rejected(message).with_source(refusal)
 }
 
-/// Whether an answer came that is not what was asked for: to ask again would bring the same.
+/// Whether the server sent an answer that the statement doesn't ask for. The same statement would get the same answer
+/// again.
 pub(crate) fn is_misread(error: &SqlxError) -> bool {
     use SqlxError::{
         ColumnDecode, ColumnIndexOutOfBounds, ColumnNotFound, Decode, RowNotFound, TypeNotFound,

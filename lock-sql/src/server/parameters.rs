@@ -1,4 +1,4 @@
-//! What a URL says beside the driver's own options.
+//! The parameters of a URL beside the driver's own options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::table_name::TableName;
 
 /// How many connections a client opens at most, unless the URL says otherwise.
 const CONNECTIONS: usize = 8;
-/// More would only queue at the server.
+/// The largest number that a URL may name. More connections would only queue at the server.
 const MOST_CONNECTIONS: usize = 1000;
 
-/// What we are told of a server beside where it is and who we are there.
+/// The settings of a server beside its address and the user.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameters {
     pub(crate) prefix: Prefix,
@@ -24,13 +24,14 @@ pub(crate) struct Parameters {
 /// Files with certificates, in PEM form.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Certificates {
-    /// Whom we trust.
+    /// The roots that the client trusts.
     pub(crate) ca: Option<PathBuf>,
-    /// Who we are, and the key to it.
+    /// The client's certificate, and its private key.
     pub(crate) client: Option<(PathBuf, PathBuf)>,
 }
 
-/// What a URL may call these files, the driver's own words for them included: roots under any name are there to verify with.
+/// The parameter names that a URL may use for these files, including the driver's own names. Under any of these names,
+/// roots are used to verify the server.
 pub(crate) struct Spellings {
     pub(crate) ca: &'static [&'static str],
     pub(crate) cert: &'static [&'static str],
@@ -49,10 +50,10 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// What is known in every dialect, for messages.
+    /// The parameters that every dialect knows, for messages.
     pub(crate) const KNOWN: &str = "prefix, table, connections, patience, ca, cert, key";
 
-    /// Takes ours out of a URL.
+    /// Takes these parameters out of a URL.
     pub(crate) fn take(url: &mut Location) -> Result<Parameters> {
         let default = Parameters::default();
         Ok(Parameters {
@@ -65,7 +66,7 @@ impl Parameters {
         })
     }
 
-    /// A patience in the URL comes before one in the options.
+    /// Returns the options with the URL's patience, if it names one. The URL takes precedence over the options.
     pub(crate) fn options(&self, options: Options) -> Options {
         match self.patience {
             Some(patience) => options.patience(patience),
@@ -75,7 +76,7 @@ impl Parameters {
 }
 
 impl Certificates {
-    /// Takes the names of files out of a URL; `None` if it has none of them.
+    /// Takes the file names out of a URL; `None` if it has none of them.
     pub(crate) fn take(url: &mut Location, known_as: &Spellings) -> Result<Option<Certificates>> {
         let ca = take_file(url, known_as.ca, "CERTIFICATE")?;
         let cert = take_file(url, known_as.cert, "CERTIFICATE")?;
@@ -101,7 +102,7 @@ impl Certificates {
 
 fn parse_table(url: &Location, text: &str) -> Result<TableName> {
     text.parse().map_err(|e| match url.has_a_secret() {
-        true => Error::invalid("the URL's parameter table names no table: letters, digits and _ do"),
+        true => Error::invalid("the URL's parameter table must be a name of letters, digits and _"),
         false => e,
     })
 }
@@ -109,23 +110,24 @@ fn parse_table(url: &Location, text: &str) -> Result<TableName> {
 fn parse_connections(url: &Location, text: &str) -> Result<usize> {
     text.parse().ok().filter(|n| (2..=MOST_CONNECTIONS).contains(n)).ok_or_else(|| {
         let connections = url.shown("connections", text);
-        Error::invalid(format!("{connections}: from 2 (one is kept for renewals) to {MOST_CONNECTIONS}"))
+        Error::invalid(format!("{connections}: must be 2 (one is kept for renewals) to {MOST_CONNECTIONS}"))
     })
 }
 
-/// The file that one of these parameters names, and only one.
+/// Takes the file that one of these parameters names. `Invalid` if more than one of them is given.
 fn take_file(url: &mut Location, names: &[&str], what: &str) -> Result<Option<PathBuf>> {
     let mut found = None;
     for name in names {
         let Some(path) = url.take(name) else { continue };
         if let Some((other, _)) = found.replace((name, pem(url, name, path, what)?)) {
-            return Err(Error::invalid(format!("{other} and {name} mean the same: write one of them")));
+            return Err(Error::invalid(format!("{other} and {name} mean the same: write only one")));
         }
     }
     Ok(found.map(|(_, path)| path))
 }
 
-/// A file that holds `what`: the driver would only say at the first connection that it doesn't.
+/// Checks that a file contains `what`. Without this check, the driver would report a wrong file only at the first
+/// connection.
 fn pem(url: &Location, parameter: &str, path: String, what: &str) -> Result<PathBuf> {
     let file = url.shown(parameter, &path);
     let text = std::fs::read(&path)

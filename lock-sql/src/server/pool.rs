@@ -1,8 +1,8 @@
 //! A few connections, opened when they are needed, and calls on them that end in time.
 //!
-//! They are our own and never the user's: a user's code that keeps all of a pool's connections would stop renewals, and
-//! what it leaves behind on a connection (an open transaction, another isolation level) would become part of our
-//! statements.
+//! The connections are the client's own and never the user's. User code that holds all connections of a shared pool
+//! would stop renewals, and what it leaves on a connection (an open transaction, another isolation level) would affect
+//! our statements.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,28 +23,28 @@ struct Shared<D: Dialect> {
     dialect: D,
     /// How long opening a connection may take.
     patience: Duration,
-    /// Those that nobody uses, the one used last on top.
+    /// The connections that no call uses; the one used last is on top.
     idle: Mutex<Vec<Link<D>>>,
-    /// One permit for each connection there may be.
+    /// One permit for each connection that may exist.
     all: Arc<Semaphore>,
-    /// One fewer: who comes in can't keep out those who renew and release.
+    /// One permit fewer, so that calls that inspect or take locks can't keep out calls that renew and release.
     entering: Arc<Semaphore>,
 }
 
-/// What a statement is asked for.
+/// What a statement is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To see who holds a lock, or to take it.
+    /// To see the holder of a lock, or to take the lock.
     Enter,
-    /// To keep a lock, or to give it up. Always finds a connection that those who enter leave alone.
+    /// To renew or release a lock. Calls for [`Purpose::Enter`] always leave one connection for it.
     Keep,
 }
 
 /// The right to use a connection.
 type Permit = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
-/// A connection that has been silent for so long may have been forgotten by something between us and the server, which
-/// would cost a call all of its patience: another is opened instead.
+/// A connection on which the server has not answered for this long is replaced. Something between client and server may
+/// have dropped it, and a call on it would then lose all of its patience.
 const SILENCE: Duration = Duration::from_secs(30);
 
 impl<D: Dialect> Clone for Pool<D> {
@@ -54,7 +54,7 @@ impl<D: Dialect> Clone for Pool<D> {
 }
 
 impl<D: Dialect> Pool<D> {
-    /// At most so many `connections`, of which there are two at least.
+    /// Creates a pool of at most `connections` connections; fewer than two are taken for two.
     pub(crate) fn new(dialect: D, connections: usize, patience: Duration) -> Pool<D> {
         let most = connections.max(2);
         Pool(Arc::new(Shared {
@@ -66,17 +66,17 @@ impl<D: Dialect> Pool<D> {
         }))
     }
 
-    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "MySQL's dialect asks for it"))]
+    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "only MySQL's table calls it"))]
     pub(crate) fn dialect(&self) -> &D {
         &self.0.dialect
     }
 
-    /// How the server's clock has gone since the oldest of the idle connections was opened.
+    /// How the server clock has drifted since the oldest of the idle connections was opened.
     pub(crate) fn drift(&self) -> Option<Drift> {
         self.0.idle().iter().map(Link::drift).max_by_key(|drift| drift.over)
     }
 
-    /// Runs the statement that `make` makes of the moment in which it is sent.
+    /// Runs the statement that `make` builds for the moment of sending.
     pub(crate) async fn ask(
         &self,
         call: &Call,
@@ -97,7 +97,8 @@ impl<D: Dialect> Pool<D> {
                     Err(error)
                 }
                 Ran::Broken(error) => {
-                    // What broke one has broken the others as a rule: each would cost a call of its own to find out.
+                    // What broke this connection has usually broken the others too. Otherwise each would cost another
+                    // call.
                     shared.idle().clear();
                     Err(error)
                 }
@@ -108,13 +109,13 @@ impl<D: Dialect> Pool<D> {
         .await
     }
 
-    /// Opens the first connection, as a client does that is just being opened.
-    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "PostgreSQL's feed asks for it"))]
+    /// Opens the first connection of a client that is being opened.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only PostgreSQL's table calls it"))]
     pub(crate) async fn open_one(&self, call: &Call) -> Result<()> {
         self.open(call).await
     }
 
-    /// A connection, opened if none is idle. Nothing has been asked if this fails.
+    /// Returns a connection, and opens one if none is idle. If this fails, nothing was asked of the server.
     async fn link(&self, call: &Call, purpose: Purpose) -> Result<(Permit, Link<D>)> {
         let out_of_time = || Error::unavailable(Done::No, "no connection was free in time");
         let permit = match self.free_permit(purpose) {
@@ -132,7 +133,7 @@ impl<D: Dialect> Pool<D> {
         }
     }
 
-    /// One that nobody has to be waited for.
+    /// Takes a permit if one is free, without waiting.
     fn free_permit(&self, purpose: Purpose) -> Option<Permit> {
         let of = |semaphore: &Arc<Semaphore>| semaphore.clone().try_acquire_owned().ok();
         let entering = match purpose {
@@ -153,7 +154,7 @@ impl<D: Dialect> Pool<D> {
         (of(&self.0.all).await, entering)
     }
 
-    /// Opens a connection. Where that takes longer than a call may, it is there for the calls after it.
+    /// Opens a connection. If that takes longer than the call may, later calls use the connection.
     async fn open(&self, call: &Call) -> Result<()> {
         let (shared, clock) = (self.0.clone(), call.clock().clone());
         let opening = async move {
@@ -163,7 +164,7 @@ impl<D: Dialect> Pool<D> {
             Ok(())
         };
         let outcome = detached(call.clock(), call.left(), opening).await;
-        // Whatever became of it, no lock was touched.
+        // Whatever the outcome, no lock was touched.
         outcome.map_err(|e| match e.may_have_been_done() {
             true => not_connected(call.left()).with_source(e),
             false => e,
@@ -180,13 +181,14 @@ impl<D: Dialect> Pool<D> {
 
 impl<D: Dialect> Shared<D> {
     fn idle(&self) -> MutexGuard<'_, Vec<Link<D>>> {
-        // Nothing that can panic runs under this lock: a poisoned list is whole.
+        // No code that can panic runs under this lock, so a poisoned list is still complete.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn not_connected(within: Duration) -> Error {
-    // Other kinds of servers wait for the client's next word, and their clients' for the server's first.
+    // Servers of another kind may wait for the client to send something, while the client waits for the server's first
+    // message.
     Error::unavailable(
         Done::No,
         format!(

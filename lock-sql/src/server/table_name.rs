@@ -1,11 +1,11 @@
-//! What the tables are called.
+//! The names of tables.
 
 use std::fmt;
 use std::str::FromStr;
 
 use lock_core::{Error, Result};
 
-/// The longest part of a name that every server takes whole (PostgreSQL cuts off what is longer).
+/// The longest part of a name, in bytes, that every server keeps whole. PostgreSQL truncates longer ones.
 const LONGEST: usize = 63;
 
 /// The name of the table of locks: `onelock_locks`, or `schema.table`.
@@ -16,7 +16,7 @@ pub(crate) struct TableName {
 }
 
 impl TableName {
-    /// The schema that was named, or the database, as MySQL calls it.
+    /// The schema that was named. MySQL calls it the database.
     pub(crate) fn schema(&self) -> Option<&str> {
         self.schema.as_deref()
     }
@@ -24,20 +24,21 @@ impl TableName {
     /// The table without its schema.
     #[cfg_attr(
         not(feature = "postgres"),
-        allow(dead_code, reason = "PostgreSQL's catalogue is asked for it")
+        allow(dead_code, reason = "only PostgreSQL's queries of the catalogue use it")
     )]
     pub(crate) fn table(&self) -> &str {
         &self.table
     }
 
-    /// In `schema`, unless another was named.
+    /// Returns the name within `schema`, unless it names another schema.
     ///
-    /// A table without one would be looked for where the session happens to be, which is another place for another user.
+    /// The server would look for a table without a schema in the session's current one, which may be another one for
+    /// another user.
     pub(crate) fn within(self, schema: &str) -> TableName {
         TableName { schema: Some(self.schema.unwrap_or_else(|| schema.to_owned())), table: self.table }
     }
 
-    /// As it stands in SQL, each part within `quotes`.
+    /// Returns the name as SQL text, each part between two `quote` characters.
     pub(crate) fn quoted(&self, quote: char) -> String {
         match &self.schema {
             // A database that a URL names may be called anything.
@@ -59,7 +60,7 @@ impl Default for TableName {
 impl FromStr for TableName {
     type Err = Error;
 
-    /// Only letters, digits and `_`, so that nothing in it has to be escaped.
+    /// Parses a name. Only letters, digits and `_` are valid, so that nothing in it has to be escaped.
     fn from_str(text: &str) -> Result<TableName> {
         let is_plain = |part: &&str| {
             let first = part.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
@@ -72,8 +73,8 @@ impl FromStr for TableName {
                 Ok(TableName { schema: Some(schema.to_owned()), table: table.to_owned() })
             }
             _ => Err(Error::invalid(format!(
-                "table={text}: a table is named by letters, digits and _, {LONGEST} at most, with its schema before a dot \
-                 if need be"
+                "table={text}: the name of a table has letters, digits and _, at most {LONGEST}, with its schema \
+                 before a dot if needed"
             ))),
         }
     }

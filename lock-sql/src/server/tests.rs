@@ -1,4 +1,4 @@
-//! The pool against a server that does as it is told.
+//! Tests of the pool, with a scripted server.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::{Answer, Dialect, Moment, Opened, Pool, Purpose, Trouble, micros};
 
-/// A server whose clock is not ours.
+/// A scripted server, whose clock is not the client's.
 #[derive(Clone, Debug)]
 struct Scripted(Arc<State>);
 
@@ -19,27 +19,27 @@ struct Scripted(Arc<State>);
 struct State {
     clock: Clock,
     opened: AtomicU32,
-    /// The next connection is there when told.
+    /// If set, the next connection opens only after this notification.
     opening: Mutex<Option<Arc<Notify>>>,
     steps: Mutex<VecDeque<Step>>,
-    /// Whether answers tell the time.
+    /// Whether answers contain the server's time.
     tells_time: AtomicBool,
     deadlines: Mutex<Vec<i64>>,
 }
 
-/// What the server does to a statement; without one it answers at once.
+/// What the server does with a statement. Without a step it answers at once.
 #[derive(Debug)]
 enum Step {
     /// It reads its clock at once, and the answer takes this long.
     Slow(Duration),
-    /// It answers when told.
+    /// It answers after this notification.
     When(Arc<Notify>),
     Undone,
     Refused,
     Broken,
 }
 
-/// How far the server's clock is ahead of ours.
+/// How far the server clock is ahead of the client's, in microseconds.
 const AHEAD: i64 = 3_600_000_000;
 
 impl Scripted {
@@ -62,7 +62,7 @@ impl Scripted {
         self.0.opened.load(Ordering::SeqCst)
     }
 
-    /// How many statements have come.
+    /// How many statements have arrived.
     fn asked(&self) -> usize {
         self.0.deadlines.lock().unwrap().len()
     }
@@ -182,7 +182,7 @@ async fn a_connection_that_takes_longer_than_a_call_is_there_for_the_next() {
     let (server, pool) = pool(2);
     let told = Arc::new(Notify::new());
     *server.0.opening.lock().unwrap() = Some(told.clone());
-    // One that was over before it had begun to connect was none.
+    // A call that was over before it began to connect doesn't count.
     while server.0.opening.lock().unwrap().is_some() {
         let error = ask(&server, &pool, Purpose::Enter, ms(20)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
@@ -207,12 +207,13 @@ async fn no_deadline_lies_beyond_the_end_of_the_patience() {
         pool.ask(&call, Purpose::Enter, |moment: Moment| moment.deadline).await.unwrap();
         let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
         // Rounded up to a microsecond on either side.
-        assert!(deadline <= end + 2, "{} us beyond it", deadline - end);
-        // The server's clock was read while the call before ran (the first connects), and may have drifted since.
+        assert!(deadline <= end + 2, "{} us beyond the end", deadline - end);
+        // The server clock was read during the previous call (the first call reads it while it connects), and may have
+        // drifted since.
         let this = (began, server.0.clock.now().since(began));
         let (read, ran) = before.replace(this).unwrap_or(this);
         let most = micros(ran + call.ends().since(read) / 100) + 2;
-        assert!(end - deadline <= most, "{} us before it, and not {most} at most", end - deadline);
+        assert!(end - deadline <= most, "{} us before the end, more than {most}", end - deadline);
     }
 }
 
@@ -228,7 +229,7 @@ async fn an_old_estimate_makes_a_deadline_earlier() {
         let end = micros(call.ends().since_origin()) + AHEAD;
         pool.ask(&call, Purpose::Enter, |moment: Moment| moment.deadline).await.unwrap();
         let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
-        assert!(end - deadline >= micros((old + PATIENCE) / 100), "{} us before it", end - deadline);
+        assert!(end - deadline >= micros((old + PATIENCE) / 100), "{} us before the end", end - deadline);
     }
 }
 
@@ -239,14 +240,14 @@ async fn a_call_that_nobody_answers_ends_in_time_and_its_connection_comes_back()
     let (told, before) = (Arc::new(Notify::new()), server.asked());
     server.does([Step::When(told.clone())]);
     let mut outcome = Ok(());
-    // One that was over before it had asked was none.
+    // A call that was over before it sent its statement doesn't count.
     while server.asked() == before {
         outcome = ask(&server, &pool, Purpose::Enter, ms(30)).await;
     }
     let error = outcome.unwrap_err();
     assert!(error.may_have_been_done(), "{error:?}");
     told.notify_one();
-    // Who comes in next waits for the answer that nobody waits for.
+    // The next call waits for the answer that the first caller no longer waits for.
     ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
     assert_eq!(server.opened(), 1);
 }

@@ -1,4 +1,4 @@
-//! `check`: can the file be used, and does it lie where it is safe?
+//! `check`: whether the file can be used, and whether it is on a safe file system.
 
 use lock_core::driver::{Call, Finding, Level};
 use lock_core::{ErrorKind, Result};
@@ -14,10 +14,10 @@ use super::{schema, time};
 
 const ABOUT: &str = "SELECT sqlite_version(), (SELECT journal_mode FROM pragma_journal_mode)";
 
-/// Takes the right to write, and changes nothing.
+/// Acquires SQLite's right to write, and changes nothing.
 const TOUCH: &str = "UPDATE main.onelock_locks SET token = token WHERE name = x''";
 
-/// One finding per question. An `Err` only if the file can't be opened at all.
+/// Checks the file. Returns one finding per question. It is an `Err` only if the file can't be opened at all.
 pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Finding>> {
     let about = table.looks.ask(call, Late::Welcome, |_| sqlx::query(ABOUT)).await?;
     let row = about.rows.first().ok_or_else(|| errors::asking(sqlx::Error::RowNotFound))?;
@@ -40,7 +40,7 @@ pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Findin
     ])
 }
 
-/// The version was looked at when the connection was opened; a trigger may have come since.
+/// The version was checked when the connection was opened, but a trigger may have been added since.
 async fn schema(table: &SqliteTable, call: &Call) -> Finding {
     let triggers = table.looks.ask(call, Late::Welcome, |_| sqlx::query(schema::TRIGGERS)).await;
     match triggers.and_then(|found| schema::must_be_none(&found.rows)) {
@@ -59,7 +59,7 @@ fn boot_id(trust: BootId) -> Finding {
         (Err(_), BootId::OfTheContainer) => Finding::new(
             "boot id",
             Level::Warning,
-            "made up by the manager of this container, by boot=trust: no process outside may use this file",
+            "made up by the manager of this container, accepted by boot=trust: no process outside may use this file",
         ),
         (Err(e), BootId::OfTheMachine) => Finding::new("boot id", Level::Bad, e.message()),
     }
@@ -67,7 +67,7 @@ fn boot_id(trust: BootId) -> Finding {
 
 fn waiters(table: &SqliteTable) -> Finding {
     match table.wakes.obstacle() {
-        None => Finding::new("waiters", Level::Good, "processes see whether others wait"),
+        None => Finding::new("waiters", Level::Good, "processes see whether other processes wait"),
         Some(e) => Finding::new(
             "waiters",
             Level::Warning,
@@ -97,17 +97,17 @@ fn file_system(file: &File, trust: Trust) -> Finding {
         (FileSystem::Foreign(kind), Trust::Anything) => Finding::new(
             "file system",
             Level::Warning,
-            format!("{kind}, by fs=trust: no other machine may use this file"),
+            format!("{kind}, accepted by fs=trust: no other machine may use this file"),
         ),
         (FileSystem::Foreign(kind), Trust::Local) => Finding::new(
             "file system",
             Level::Bad,
-            format!("{} lies on {kind} by now: other machines may use this file", file.folder().display()),
+            format!("{} is now on {kind}: other machines may use this file", file.folder().display()),
         ),
         (FileSystem::NotKnown, _) => Finding::new(
             "file system",
             Level::Unknown,
-            "it can't be told here whether this is a local disk, as it has to be",
+            "it must be a local disk, but this system can't tell whether it is",
         ),
     }
 }

@@ -1,9 +1,10 @@
-//! What SQLite's errors mean: may the statement have been carried out, will it pass, what is to be done.
+//! Classifies SQLite's errors: whether the statement may have been carried out, whether the error passes by itself, and
+//! what the user should do.
 
 use lock_core::{Done, Error};
 use sqlx::Error as SqlxError;
 
-/// While connecting: no lock was touched.
+/// Converts an error of connecting: no lock was touched.
 pub(crate) fn connecting(error: SqlxError) -> Error {
     match code(&error) {
         Some(code) => said(code, error, Done::No),
@@ -14,7 +15,7 @@ pub(crate) fn connecting(error: SqlxError) -> Error {
     }
 }
 
-/// Why a file could not be opened: SQLite failed, or something was found that is not as it has to be.
+/// Why a file could not be opened: SQLite failed, or a check of ours failed.
 pub(crate) enum Obstacle {
     Sqlite(SqlxError),
     Found(Error),
@@ -23,7 +24,7 @@ pub(crate) enum Obstacle {
 }
 
 impl Obstacle {
-    /// Whether it goes by itself: another process was in the way.
+    /// Whether it passes by itself: another process was in the way.
     pub(crate) fn is_busy(&self) -> bool {
         match self {
             Obstacle::Sqlite(e) => is_busy(e),
@@ -45,7 +46,7 @@ impl From<Error> for Obstacle {
     }
 }
 
-/// While a statement runs.
+/// Converts the error of a running statement.
 pub(crate) fn asking(error: SqlxError) -> Error {
     match code(&error) {
         Some(code) => said(code, error, Done::Unknown),
@@ -66,7 +67,7 @@ pub(crate) fn is_cant_open(error: &SqlxError) -> bool {
     code(error).map(primary) == Some(CANTOPEN)
 }
 
-/// Whether a file ended before what was to be read in it.
+/// Whether a file ended before the part that was to be read.
 pub(crate) fn is_short_read(error: &SqlxError) -> bool {
     code(error) == Some(IOERR_SHORT_READ)
 }
@@ -112,18 +113,18 @@ fn said(code: i32, error: SqlxError, otherwise: Done) -> Error {
         BUSY | LOCKED | PROTOCOL => not_now("another process kept the file locked for too long"),
         NOMEM => not_now("there is no memory left"),
         FULL => not_now("the disk is full"),
-        SCHEMA => not_now("the tables were changed meanwhile"),
+        SCHEMA => not_now("the tables were altered meanwhile"),
         CANTOPEN => not_now("the file can't be opened"),
         READONLY if code == READONLY_DBMOVED => not_now("the file was moved or deleted"),
         READONLY => {
             never("the file is read-only for this user; SQLite needs to write to it and to its folder")
         }
         PERM | AUTH => never("access is denied"),
-        CORRUPT => never("the file is damaged; restore it, or delete it while nobody holds a lock in it"),
-        NOTADB => never("this is no SQLite database (or an encrypted one); name another file"),
+        CORRUPT => never("the file is damaged; restore it, or delete it while no client holds a lock in it"),
+        NOTADB => never("this is not a SQLite database (or an encrypted one); name another file"),
         CONSTRAINT if code == CONSTRAINT_COMMITHOOK => not_now("the statement came too late, and was undone"),
-        CONSTRAINT => never("the lock's row holds what no lock client has written"),
-        ERROR => never("the table of locks is not what it was; see `check`"),
+        CONSTRAINT => never("the lock's row holds a value that no lock client has written"),
+        ERROR => never("the table of locks was altered; see `check`"),
         _ => Error::unavailable(otherwise, format!("SQLite failed: {error}")),
     };
     error_of.with_source(error)

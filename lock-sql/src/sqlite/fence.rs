@@ -1,4 +1,4 @@
-//! The resource's side of fencing, for what is kept in a SQLite database: a check in the user's own transaction.
+//! The check of fencing tokens for resources in a SQLite database, in the user's own transaction.
 
 use lock_core::FencingToken;
 use sqlx::sqlite::SqliteConnection;
@@ -6,12 +6,14 @@ use sqlx::{Executor, Row};
 
 use crate::fence::{self, FenceError};
 
-/// A resource in a database of the user's, which takes writes only from holders that nobody has come after.
+/// A resource in the user's database that refuses the writes of a holder once a later holder has written.
 ///
-/// The highest token that was accepted is kept in the table `onelock_fences` of that database. Checked first thing in
-/// the transaction that writes, the check and the writes take effect together or not at all, and no later holder's
-/// transaction comes in between: the check itself writes. A token that is not lower is accepted: a holder may write
-/// more than once. All tokens of one resource have to be of one lock.
+/// The highest accepted token is kept in the table `onelock_fences` of that database.
+///
+/// Call [`Fence::accept`] first in the transaction that writes. The check and the writes then take effect together or
+/// not at all, and no later holder's transaction comes in between, because the check itself writes. A token is accepted
+/// unless it is lower than the highest one, so that a holder may write more than once. All tokens of one resource must
+/// be of one lock.
 ///
 /// ```
 /// # async fn example(guard: lock_core::Guard, mut connection: lock_sql::sqlx::SqliteConnection)
@@ -40,34 +42,50 @@ INSERT INTO onelock_fences AS f (resource, token) VALUES (?1, ?2)
 ON CONFLICT (resource) DO UPDATE SET token = max(f.token, ?2) RETURNING token";
 
 impl Fence {
-    /// The fence of `resource`: any name that stands for what is written.
+    /// Creates the fence of `resource`.
+    ///
+    /// `resource` is any name for what is written.
     pub fn new(resource: impl Into<Vec<u8>>) -> Fence {
         Fence { resource: resource.into() }
     }
 
-    /// Creates the table of fences in the database, if it isn't there. Or have it created with the others, as
-    /// [`Fence::schema`] says.
+    /// Creates the table of fences in the database, if it is missing.
+    ///
+    /// [`Fence::schema`] has the statement for users that create their tables by other means.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError::Sqlx`] if the database fails.
     pub async fn create_table(connection: &mut SqliteConnection) -> Result<(), FenceError> {
         connection.execute(CREATE).await?;
         Ok(())
     }
 
-    /// The statement that creates the table of fences, for those who create tables elsewhere.
+    /// Returns the statement that creates the table of fences, for users that create their tables by other means.
     pub fn schema() -> &'static str {
         CREATE
     }
 
-    /// Accepts `token` in the transaction that `connection` is in, unless a later one was accepted before: then
-    /// [`FenceError::Stale`], and the transaction is to be rolled back.
+    /// Accepts `token` in the transaction that `connection` is in, unless a higher one was accepted before.
     ///
-    /// Outside a transaction it only says how things stood. Cancel safe as sqlx is: roll the transaction back.
+    /// Outside a transaction, the answer only says what was true at that moment.
+    ///
+    /// # Errors
+    ///
+    /// - [`FenceError::Stale`]: a higher token was accepted before. Roll the transaction back.
+    /// - [`FenceError::Sqlx`]: the database failed. It is an encoding error if the token is too large for an integer of
+    ///   64 bits with a sign.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for sqlx: if the future is dropped, roll the transaction back.
     pub async fn accept(
         &self,
         connection: &mut SqliteConnection,
         token: FencingToken,
     ) -> Result<(), FenceError> {
         let accept = sqlx::query(ACCEPT).bind(self.resource.clone()).bind(fence::to_column(token)?);
-        // To its last step: outside a transaction it takes effect only there.
+        // Reads the answer to its end: outside a transaction, the statement takes effect only there.
         let rows = accept.fetch_all(connection).await?;
         let highest: i64 = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
         fence::judge(token, highest)

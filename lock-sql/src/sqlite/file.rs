@@ -1,7 +1,7 @@
-//! Where the database lies, and whether SQLite may be let at it.
+//! Where the database is, and whether SQLite may open it.
 //!
-//! Nothing here opens the file for reading or writing: closing such a descriptor would drop the locks that SQLite holds in
-//! this process.
+//! Nothing here opens the file for reading or writing. If such a descriptor were closed, the locks that SQLite holds in
+//! this process would be dropped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use lock_core::{Done, Error, Result};
 use super::filesystem::{self, FileSystem};
 use super::identity::{self, Identity, Parts, Seen};
 
-/// A database file by its real path.
+/// A database file, with its real path.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     parts: Parts,
@@ -19,8 +19,8 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// The file at `path`, which need not be there; its folder has to be. SQLite's own files stand beside the real
-    /// file, so that is what counts where `path` is a link.
+    /// Finds the file at `path`, which need not exist; its folder must exist. If `path` is a symbolic link, the file
+    /// that it leads to counts, because SQLite's own files are beside that one.
     pub(crate) fn at(path: &Path) -> Result<File> {
         if path.is_dir() {
             return Err(Error::rejected(format!("{} is a folder; name a file in it", path.display())));
@@ -46,17 +46,18 @@ impl File {
         &self.folder
     }
 
-    /// Its write-ahead log.
+    /// Returns the path of its write-ahead log.
     pub(crate) fn log(&self) -> &Path {
         self.parts.log()
     }
 
-    /// The log's index.
+    /// Returns the path of the log's index.
     pub(crate) fn index(&self) -> &Path {
         self.parts.index()
     }
 
-    /// The file system under the file, where it is mounted by itself, and under its folder.
+    /// Returns the file system of the file if that is not a local one (the file may be a mount of its own), or else the
+    /// file system of its folder.
     pub(crate) fn file_system(&self) -> Result<FileSystem> {
         let find = |path: &Path| {
             filesystem::find(path).map_err(|e| {
@@ -72,25 +73,25 @@ impl File {
         find(&self.folder)
     }
 
-    /// `Unsupported` on a file system that other machines may reach.
+    /// Checks that the file is on a disk of this machine. `Unsupported` on a file system that other machines may reach.
     pub(crate) fn must_be_local(&self) -> Result<()> {
         let FileSystem::Foreign(kind) = self.file_system()? else { return Ok(()) };
         Err(Error::unsupported(format!(
-            "{} lies on {kind}, which is not known to be a disk of this machine alone: other machines would not see our \
-             locks, nor we theirs. Take a file on a local disk or another backend, or, if only this machine uses the \
-             file and its file system supports locks and shared memory, say fs=trust",
+            "{} is on {kind}, which is not known to be a disk of this machine alone: other machines would not see our \
+             locks, nor we theirs. Use a file on a local disk or another backend, or, if only this machine uses the \
+             file and its file system supports locks and shared memory, add fs=trust to the URL",
             self.folder.display()
         )))
     }
 
-    /// `Rejected` if what is there is no file, or one that other processes may reach by another path: they would keep
-    /// another log.
+    /// Checks that every process reaches the file by the same path. `Rejected` if it is not a regular file, or if other
+    /// processes may reach it by another path, because they would keep another log.
     pub(crate) fn must_have_one_path(&self) -> Result<()> {
-        // Else it is created.
+        // If it does not exist, it is created later.
         let Ok(found) = std::fs::metadata(self.path()) else { return Ok(()) };
         if !found.is_file() {
             return Err(Error::rejected(format!(
-                "{} is no regular file; name another",
+                "{} is not a regular file; name another",
                 self.path().display()
             )));
         }
@@ -102,25 +103,25 @@ impl File {
         match alone {
             false => Ok(()),
             true => Err(Error::rejected(format!(
-                "{} is mounted by itself: SQLite keeps its log beside it, where the processes outside don't see it, and \
-                 both would hold the same lock; mount the folder that the file is in",
+                "{} is mounted by itself: SQLite keeps its log beside it, where processes outside don't see the log, \
+                 and two clients would hold the same lock; mount the folder that the file is in",
                 self.path().display()
             ))),
         }
     }
 
-    /// Which database is there, if one is.
+    /// Returns which database is there now, if there is one.
     pub(crate) fn seen(&self) -> Option<Seen> {
         self.parts.seen()
     }
 
-    /// The files that are there now.
+    /// Returns which files are there now.
     pub(crate) fn identity(&self) -> Result<Identity> {
         self.parts.identity()
     }
 
-    /// `Unavailable` while other connections of this process keep an index of the log that was removed: SQLite would
-    /// share it with ours.
+    /// Checks that SQLite will open the index that is there now. `Unavailable` while other connections of this process
+    /// keep an index that was removed, because SQLite would share that one with our connection.
     pub(crate) fn must_share_the_index(&self) -> Result<()> {
         let index = self.index();
         if !filesystem::has_mapped_removed(index) {
@@ -129,13 +130,13 @@ impl File {
         Err(Error::unavailable(
             Done::No,
             format!(
-                "{} was removed, and another connection of this process has it open; close that",
+                "{} was removed, and another connection of this process has it open; close that connection",
                 index.display()
             ),
         ))
     }
 
-    /// Why a file can't be opened, as far as that can be seen from outside.
+    /// Returns why the file can't be opened, as far as that can be found out without SQLite.
     pub(crate) fn obstacle(&self) -> Option<Error> {
         if let Err(e) = std::fs::metadata(&self.folder) {
             return Some(no_folder(&self.folder, e));
@@ -154,11 +155,12 @@ impl File {
 fn split(path: &Path) -> Result<(&Path, &std::ffi::OsStr)> {
     match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => Ok((folder, name)),
-        _ => Err(Error::invalid(format!("{} names no file", path.display()))),
+        _ => Err(Error::invalid(format!("{} does not name a file", path.display()))),
     }
 }
 
-/// SQLite would create what it leads to; that is more often not mounted yet.
+/// Refuses a symbolic link to a file that is not there. SQLite would create that file, but more often it is on a disk
+/// that is not mounted yet.
 fn must_be_no_link(path: &Path) -> Result<()> {
     let Ok(target) = path.read_link() else { return Ok(()) };
     Err(Error::rejected(format!(
@@ -168,7 +170,8 @@ fn must_be_no_link(path: &Path) -> Result<()> {
     )))
 }
 
-/// Only a file is created: a folder that is not there is more often misspelt, or not mounted yet.
+/// Returns the error for a folder that can't be used. A folder is not created: a missing one is more often misspelt, or
+/// not mounted yet.
 fn no_folder(folder: &Path, e: io::Error) -> Error {
     let message = match e.kind() {
         io::ErrorKind::NotFound => format!("the folder {} is not there; create it first", folder.display()),
@@ -177,7 +180,7 @@ fn no_folder(folder: &Path, e: io::Error) -> Error {
     Error::rejected(message).with_source(e)
 }
 
-/// What an open client meets: what was there once may come back.
+/// Converts an error that an open client meets: a file that was there once may come back.
 pub(crate) fn for_now(e: Error) -> Error {
     Error::unavailable(Done::No, e.message()).with_source(e)
 }

@@ -1,7 +1,8 @@
-//! Whether a path still leads to the files that were opened: the database, and the two that SQLite keeps beside it.
+//! Checks whether a path still leads to the files that were opened: the database, and the two files that SQLite keeps
+//! beside it.
 //!
-//! A file that was deleted or replaced takes writes as before from those who have it open, and no other process sees
-//! them. Rows that were committed of late stand in the log alone, so that it counts as much as the database.
+//! A process that has a deleted or replaced file open can still write to it, but no other process sees these writes.
+//! Rows that were committed recently are in the log alone, so the log counts as much as the database.
 
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use lock_core::{Done, Error, Result};
 
 use super::time::Boot;
 
-/// The database, its log, and the log's index, which all its processes map.
+/// The paths of the database, of its log, and of the log's index, which all its processes map.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     database: PathBuf,
@@ -18,7 +19,7 @@ pub(crate) struct Parts {
     index: PathBuf,
 }
 
-/// Which files they were.
+/// The identities of the files that were at these paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     database: Id,
@@ -26,7 +27,7 @@ pub(crate) struct Identity {
     index: Id,
 }
 
-/// A file that stood at a path.
+/// The identity of a database file that was at its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen(Id);
 
@@ -54,12 +55,12 @@ impl Parts {
         &self.index
     }
 
-    /// Which database is there, if one is.
+    /// Returns which database is there now, if there is one.
     pub(crate) fn seen(&self) -> Option<Seen> {
         fs::metadata(&self.database).ok().map(|file| Seen(id(&file)))
     }
 
-    /// The files that are there now. `Rejected` if the database is a file with more names than this one.
+    /// Returns which files are there now. `Rejected` if the database is a file with more names than this one.
     pub(crate) fn identity(&self) -> Result<Identity> {
         let database = stat(&self.database)?;
         must_have_one_name(&self.database, &database)?;
@@ -68,13 +69,14 @@ impl Parts {
 }
 
 impl Identity {
-    /// Whether the database was there before. A descriptor that was opened in between is to no other file then.
+    /// Whether this is the database that was there before. If it is, a descriptor that was opened in between leads to
+    /// no other file.
     pub(crate) fn is_of(&self, before: Option<Seen>) -> bool {
         before == Some(Seen(self.database))
     }
 
-    /// Which file the database is, of those on all machines; `None` where the system doesn't say. Two machines may have
-    /// the same numbers, and no two have booted the same.
+    /// Returns an identity of the database among the files of all machines; `None` where the system has none. It
+    /// contains the boot id, because two machines may have the same device and file numbers.
     pub(crate) fn of_all(&self, boot: Boot) -> Option<String> {
         let (device, inode) = cfg!(unix).then_some(self.database)?;
         Some(format!("{:032x} {device:x}:{inode:x}", u128::from_be_bytes(boot)))
@@ -94,14 +96,15 @@ fn id(file: &Metadata) -> Id {
     (file.dev(), file.ino())
 }
 
-/// That there is one has to do: the system doesn't let an open file be replaced.
+/// A file has no number here. It is enough that the file exists, because the system doesn't let an open file be
+/// replaced.
 #[cfg(not(unix))]
 fn id(_: &Metadata) -> Id {
     (0, 0)
 }
 
-/// SQLite keeps the log beside the name by which a file was opened: under two names, the processes of one would not see
-/// what those of the other write.
+/// Refuses a file with several names (hard links). SQLite keeps the log beside the name by which a file was opened, so
+/// processes that use one name would not see what processes with another name write.
 #[cfg(unix)]
 pub(crate) fn must_have_one_name(path: &Path, file: &Metadata) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
@@ -109,7 +112,7 @@ pub(crate) fn must_have_one_name(path: &Path, file: &Metadata) -> Result<()> {
         0 | 1 => Ok(()),
         names => Err(Error::rejected(format!(
             "{} is a file with {names} names (hard links): processes that use another name would not see our locks, nor \
-             we theirs. Remove the other names; a symbolic link, or the folder mounted elsewhere, is fine",
+             we theirs. Remove the other names; a symbolic link, or a mount of the whole folder, can be used instead",
             path.display()
         ))),
     }

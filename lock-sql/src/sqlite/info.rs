@@ -17,7 +17,7 @@ pub(super) fn info(file: &File) -> Info {
         fencing: Fencing::WhileDataIsKept {
             clock_step: IDLE,
             kept: "each grant is on the disk before it counts; after the file was lost or restored, tokens rise \
-                   unless the wall clock stands behind the last one"
+                   unless the wall clock is behind the last one"
                 .to_owned(),
         },
         lease: Lease::Lock,
@@ -26,7 +26,8 @@ pub(super) fn info(file: &File) -> Info {
         min_ttl: Duration::from_millis(50),
         max_ttl: Duration::from_secs(365 * 24 * 3600),
         clock: PROMISE,
-        data_loss: "a file that is deleted or replaced, or whose -wal is, frees every lock; its holders are told at their next renewal"
+        data_loss: "if the file or its -wal is deleted or replaced, every lock is free; holders are told at their next \
+                    renewal"
             .to_owned(),
         requests_per_hand_over: 3,
     }

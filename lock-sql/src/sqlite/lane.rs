@@ -1,7 +1,7 @@
-//! A lane: one connection of SQLite, on which calls go one at a time.
+//! A lane: one SQLite connection, on which calls run one at a time.
 //!
-//! sqlx gives each connection a thread, and a statement whose future is dropped goes on there. So calls are detached:
-//! a connection whose call came to no answer is not used again.
+//! sqlx gives each connection a thread, and a statement whose future is dropped continues there. So calls are detached,
+//! and a connection on which a call got no answer is not used again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::profile::Profile;
 /// A statement with its values.
 pub(crate) type Statement = Query<'static, sqlx::Sqlite, SqliteArguments>;
 
-/// How a database is reached.
+/// What is needed to open a connection to a database.
 #[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) options: SqliteConnectOptions,
@@ -38,7 +38,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// With what is ours.
+    /// Returns the user's options with our own settings.
     fn options(&self) -> SqliteConnectOptions {
         self.options
             .clone()
@@ -51,7 +51,7 @@ impl Route {
 }
 
 impl fmt::Debug for Route {
-    /// Without the options: they show the key of an encrypted file.
+    /// Without the options, which would show the key of an encrypted file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Route").field("file", &self.file).finish_non_exhaustive()
     }
@@ -64,19 +64,19 @@ pub(crate) struct Lane {
     link: Arc<Slot>,
 }
 
-/// Where a connection stands while no call uses it.
+/// The place of a connection while no call uses it.
 pub(crate) type Slot = Mutex<Option<Link>>;
 
-/// Whether a statement may take effect when its call is over.
+/// Whether a statement may still take effect after its call is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Late {
-    /// It is undone.
+    /// It may not: it is undone.
     Undone,
-    /// It is as welcome as before.
+    /// It may, because it does no harm then.
     Welcome,
 }
 
-/// What a statement answered, and the moment that stood in it.
+/// The answer to a statement, and the moment that the statement contained.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) rows: Vec<SqliteRow>,
@@ -90,7 +90,8 @@ impl Lane {
         Lane { route, link }
     }
 
-    /// Opens the connection, as a client does that is just being opened: what is missing is the user's to mend.
+    /// Opens the connection of a client that is being opened. Its errors are not converted to passing ones, because the
+    /// user has to create what is missing.
     pub(crate) async fn open(&self, call: &Call) -> Result<()> {
         let (lane, own) = (self.clone(), call.clone());
         detached(call.clock(), call.left(), async move {
@@ -101,7 +102,7 @@ impl Lane {
         .await
     }
 
-    /// Runs the statement that `make` makes of the moment, which is read right before it starts.
+    /// Runs the statement that `make` builds for the moment, which is read right before the statement starts.
     pub(crate) async fn ask(
         &self,
         call: &Call,
@@ -131,7 +132,7 @@ impl Lane {
     }
 }
 
-/// Why a statement had no answer.
+/// Why a statement got no answer.
 struct Failure {
     error: Error,
     spares_connection: bool,
@@ -148,13 +149,13 @@ impl From<sqlx::Error> for Failure {
 pub(crate) struct Link {
     connection: SqliteConnection,
     files: Identity,
-    /// When the running statement may take effect at the latest, on the shared clock.
+    /// Until when the running statement may take effect, on the shared clock.
     deadline: Arc<AtomicI64>,
 }
 
 impl Link {
-    /// Opens until the file that SQLite has opened is the one that is there. One that is created is opened once more: no
-    /// look before it could tell which file it would be.
+    /// Opens a connection, and repeats that until the file that SQLite has opened is the one at the path. A file that
+    /// is created by this is opened a second time: before it existed, it could not be known which file it would be.
     async fn open(route: &Route, call: &Call) -> Result<Link> {
         let _turn = siblings::turn(&route.file, call).await?;
         loop {
@@ -185,7 +186,8 @@ impl Link {
         }
     }
 
-    /// Which files the connection is to, if it may be used. Nothing takes effect on it behind the `limit`.
+    /// Returns which files the connection leads to, if it may be used. After the time in `limit`, no statement takes
+    /// effect on it.
     async fn prepare(
         connection: &mut SqliteConnection,
         route: &Route,
@@ -194,24 +196,24 @@ impl Link {
         let files = route.file.identity()?;
         route.file.must_share_the_index()?;
         let time = route.time;
-        // The last word before a statement takes effect, after every wait for other processes.
+        // The last check before a statement takes effect, after every wait for other processes.
         let in_time = move || time.shared() <= limit.load(Ordering::Acquire);
         connection.lock_handle().await.map_err(errors::connecting)?.set_commit_hook(in_time);
         Ok(files)
     }
 
-    /// Whether it is to the files that are there now.
+    /// Whether the connection leads to the files that are there now.
     pub(crate) fn leads_to(&self, file: &File) -> bool {
         file.identity().is_ok_and(|there| there == self.files)
     }
 
-    /// Closes it, to the end. What goes wrong then is nothing that a call could be told.
+    /// Closes the connection, and waits for the end of that. No call could be told of an error.
     pub(crate) async fn close(self) {
         self.connection.close().await.ok();
     }
 
-    /// Asks until no other process is in the way, or the call is over. Each try has its own moment: a lease is counted
-    /// from right before the statement.
+    /// Repeats the statement until no other process is in the way, or the call is over. Each try reads the time again,
+    /// so that a lease is counted from right before the statement.
     async fn ask(
         &mut self,
         route: &Route,
@@ -222,7 +224,7 @@ impl Link {
         loop {
             let (now, left) = (route.time.now(), call.left());
             if left.is_zero() {
-                let error = Error::unavailable(Done::No, "the calls before it took all of its time");
+                let error = Error::unavailable(Done::No, "no time was left after earlier calls");
                 return Err(Failure { error, spares_connection: true });
             }
             let limit = match late {
@@ -230,8 +232,9 @@ impl Link {
                 Late::Welcome => i64::MAX,
             };
             self.deadline.store(limit, Ordering::Release);
-            // To its last step: a statement that writes takes effect behind its last row, and only then is known to
-            // have. (sqlx' `fetch_optional` stops at the row, and hears of no error behind it.)
+            // Reads the answer to its end: a statement that writes takes effect after its last row, and only then is
+            // known to have taken effect. (sqlx' `fetch_optional` stops at the row, and doesn't report an error after
+            // it.)
             match make(now).fetch_all(&mut self.connection).await {
                 Ok(rows) => return Ok(Answer { rows, now }),
                 Err(e) if errors::is_busy(&e) && call.left() > ROOM => {}
@@ -241,16 +244,16 @@ impl Link {
     }
 }
 
-/// How long SQLite waits by itself for other processes. Its pauses grow to 100 ms, which on a busy file is too few tries
-/// for a call of 100 ms; so it tries often for a short while, and is asked again.
+/// How long SQLite waits by itself for other processes. The pauses between its tries grow to 100 ms, which on a busy
+/// file is too few tries for a call of 100 ms. So it tries often for a short while, and the statement is then repeated.
 const ONE_TRY: Duration = Duration::from_millis(8);
 
-/// What a call must have left for another try: the try, and as much again to hear of it. Of one that is cut short in its
-/// last moment nobody could say that it did nothing.
+/// How much time a call must have left for another try: for the try itself, and as much again to receive its result. If
+/// a try is cut short at its last moment, it is not known whether it did nothing.
 const ROOM: Duration = Duration::from_millis(16);
 
-/// Processes that come at the same time stand in each other's way while the first one sets the file up, and SQLite
-/// doesn't wait then.
+/// Opens a connection and sets the file up. Processes that come at the same time are in each other's way while the
+/// first one sets the file up, and SQLite doesn't wait then; so this waits and tries again.
 async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> Result<SqliteConnection> {
     loop {
         match set_up(options, &route.file).await {
@@ -275,7 +278,7 @@ async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> 
 
 const BETWEEN_TRIES: Duration = Duration::from_millis(3);
 
-/// Opens, and sees to it that the file has a log and our table.
+/// Opens a connection, and ensures that the file has a log and our table.
 async fn set_up(options: &SqliteConnectOptions, file: &File) -> Result<SqliteConnection, Obstacle> {
     let mut connection = options.connect().await?;
     match prepare(&mut connection, file).await {
@@ -284,8 +287,8 @@ async fn set_up(options: &SqliteConnectOptions, file: &File) -> Result<SqliteCon
     }
 }
 
-/// Closes, before anything else is opened, what is of no use. One that is dropped is closed by its own thread, later: until
-/// then it keeps the index that it was refused for.
+/// Closes a connection that can't be used, before another one is opened. A dropped connection is closed by its own
+/// thread, later, and until then it keeps the index for which it was refused.
 async fn refused<E>(connection: SqliteConnection, why: E) -> E {
     connection.close().await.ok();
     why

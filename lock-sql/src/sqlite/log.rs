@@ -1,7 +1,7 @@
-//! Whether the log at the path is the one that its index is about.
+//! Checks that the log at the path is the one that its index describes.
 //!
-//! The index lives for as long as a process has it open. If the log alone was removed, SQLite takes a new one, which is
-//! empty, for the log that the index is about: reads fail, and what is written behind the gap is lost with the index.
+//! The index exists for as long as a process has it open. If the log alone was removed, SQLite uses a new, empty log as
+//! the one that the index describes. Then reads fail, and what is written behind the gap is lost with the index.
 
 use std::fs;
 use std::io::{self, Read};
@@ -13,11 +13,12 @@ use sqlx::{Executor, Row};
 use super::errors::{self, Obstacle};
 use super::file::File;
 
-/// Answers whether another connection was in the way, how many frames the index knows, and how many were moved. Of a log
-/// without frames it moves none; those of a log that is gone can't be read, so that it moves none of them either.
+/// Returns whether another connection was in the way, how many frames the index knows, and how many were moved. From a
+/// log without frames it moves none. The frames of a removed log can't be read, so it moves none of them either.
 const FRAMES: &str = "PRAGMA main.wal_checkpoint(PASSIVE)";
 
-/// `Unavailable` if the index knows of frames and the log has none. `Obstacle::Busy` if that can't be told yet.
+/// Checks that the log has begun if the index has frames. `Unavailable` if the index has frames and the log has none;
+/// `Obstacle::Busy` if that can't be found out yet.
 pub(crate) async fn must_be_of_its_index(
     connection: &mut SqliteConnection,
     file: &File,
@@ -32,7 +33,7 @@ pub(crate) async fn must_be_of_its_index(
     };
     match frames {
         0 => Ok(()),
-        // Another connection has begun it by now: its frames are in both.
+        // Another connection has begun the log by now, and its frames are in both.
         _ if has_begun(file) => Ok(()),
         ..0 => Err(Obstacle::Busy),
         _ => Err(Obstacle::Found(Error::unavailable(Done::No, removed(file)))),
@@ -41,15 +42,14 @@ pub(crate) async fn must_be_of_its_index(
 
 fn removed(file: &File) -> String {
     format!(
-        "{} was removed, and a process has its index open: end the processes that use the file and ask for nothing, or \
-         remove {} too",
+        "{} was removed, and a process has its index open: end the idle processes that use the file, or remove {} too",
         file.log().display(),
         file.index().display()
     )
 }
 
-/// Whether the log has a header, which it gets with its first frame (<https://www.sqlite.org/walformat.html>). SQLite
-/// holds no locks on the log, so that it may be opened here.
+/// Whether the log has a header, which is written with its first frame (<https://www.sqlite.org/walformat.html>).
+/// SQLite holds no locks on the log, so it may be opened here.
 fn has_begun(file: &File) -> bool {
     let first = || -> io::Result<u32> {
         let mut magic = [0; 4];

@@ -1,4 +1,4 @@
-//! SQLite: a file on a local disk, shared by the processes of one machine.
+//! SQLite: a table of locks in a file on a local disk, shared by the processes of one machine.
 
 mod check;
 mod errors;
@@ -25,19 +25,40 @@ pub use settings::Sqlite;
 
 use lock_core::{Client, Options, Result};
 
-/// The very statements, for the benchmark's floor. Not for users: they change with the table.
+/// The statements that the library sends, for the benchmark `floor` (the raw driver with the same statements).
+///
+/// Not for users: they change with the layout of the table.
 #[doc(hidden)]
 pub mod floor {
     pub use super::table::{LOOK, RELEASE, TAKE};
 }
 
-/// Opens a client of the file that `url` names, with everything by default. See [`Sqlite::from_url`] for URLs, and
-/// [`Sqlite::open`] for errors.
+/// Opens a client of the file that `url` names, with the default options.
+///
+/// [`Sqlite::from_url`] describes the URL.
+///
+/// # Errors
+///
+/// Those of [`Sqlite::from_url`] and of [`Sqlite::open`].
+///
+/// # Cancel safety
+///
+/// As for [`Sqlite::open`].
 pub async fn connect(url: &str) -> Result<Client> {
     connect_with(url, Options::default()).await
 }
 
-/// Opens a client of the file that `url` names. A patience in the URL comes before one in the options.
+/// Opens a client of the file that `url` names, with these options.
+///
+/// A patience in the URL takes precedence over one in the options. [`Sqlite::from_url`] describes the URL.
+///
+/// # Errors
+///
+/// Those of [`Sqlite::from_url`] and of [`Sqlite::open`].
+///
+/// # Cancel safety
+///
+/// As for [`Sqlite::open`].
 pub async fn connect_with(url: &str, options: Options) -> Result<Client> {
     Sqlite::from_url(url)?.open(options).await
 }

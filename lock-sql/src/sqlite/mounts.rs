@@ -1,4 +1,5 @@
-//! Mounts, as the kernel lists them: through which one a file was opened, and what of its file system that one shows.
+//! Mounts, as the kernel lists them: the mount through which a file was opened, and the part of its file system that
+//! the mount shows.
 
 use std::fs;
 use std::io;
@@ -24,8 +25,8 @@ impl Mount {
         Mount::numbered(id(file)?, || fs::read("/proc/self/mountinfo"))
     }
 
-    /// The kernel gives the list in pieces: what is mounted or unmounted meanwhile may hide a line of it. So it is read
-    /// once more.
+    /// Finds the mount with this number. The kernel returns the list in pieces, and a mount or an unmount meanwhile may
+    /// hide a line. So the list is read a second time if the line is missing.
     fn numbered(id: u64, mut list: impl FnMut() -> io::Result<Vec<u8>>) -> io::Result<Mount> {
         for _ in 0..2 {
             let list = String::from_utf8_lossy(&list()?).into_owned();
@@ -37,13 +38,13 @@ impl Mount {
         Err(io::Error::other(format!("there is no mount {id}")))
     }
 
-    /// What stands at `path`, as a path within this mount's file system.
+    /// Returns `path` as a path within this mount's file system; `None` if it is not in this mount.
     pub(crate) fn within(&self, path: &Path) -> Option<PathBuf> {
         Some(self.root.join(path.strip_prefix(&self.point).ok()?))
     }
 }
 
-/// The number of the mount through which `file` was opened.
+/// Returns the number of the mount through which `file` was opened.
 pub(crate) fn id(file: impl AsFd) -> io::Result<u64> {
     let file = file.as_fd();
     if let Ok(found) = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)
@@ -57,7 +58,8 @@ pub(crate) fn id(file: impl AsFd) -> io::Result<u64> {
     id.ok_or_else(|| io::Error::other("the kernel doesn't tell the mount of a file"))
 }
 
-/// `36 35 0:21 /sys /proc/sys ro,relatime shared:1 - proc proc rw`, as proc(5) says: the number, and the mount.
+/// Reads a line such as `36 35 0:21 /sys /proc/sys ro,relatime shared:1 - proc proc rw` (see proc(5)): the number, and
+/// the mount.
 fn parse(line: &str) -> Option<(u64, Mount)> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut words = mount.split(' ');

@@ -1,7 +1,8 @@
-//! The table of locks, and whether the one that is there is ours.
+//! The table of locks, and the check that an existing table is one.
 //!
-//! SQLite keeps the text that a table was created with. The version stands in it, so that table and version come to be
-//! in one step, and nothing of the file's owner (its `user_version`, its `application_id`) is touched.
+//! SQLite keeps the text that a table was created with. The version is in that text, so that the table and the version
+//! are created in one step, and nothing that belongs to the file's owner (its `user_version`, its `application_id`) is
+//! changed.
 
 use lock_core::{Error, Result};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -13,7 +14,7 @@ use crate::version;
 /// The version of the table that this crate reads and writes.
 pub(crate) const VERSION: u32 = 1;
 
-/// A row stays when its lock is released: it carries the token. What can't be a lock can't be written.
+/// A row stays when its lock is released, because it carries the token. The checks refuse a row that can't be a lock.
 pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_locks (/* onelock schema 1 */
   name BLOB NOT NULL PRIMARY KEY CHECK (length(name) > 0),
   owner BLOB NOT NULL CHECK (length(owner) IN (0, 16)),
@@ -27,19 +28,19 @@ pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS onelock_locks (/* on
 const FIND: &str =
     "SELECT CASE type WHEN 'table' THEN sql ELSE '' END FROM main.sqlite_schema WHERE name = 'onelock_locks'";
 
-/// What would run behind a statement of ours, and may undo it.
+/// Finds triggers, which would run after our statements and might undo them.
 pub(crate) const TRIGGERS: &str = "
 SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = 'onelock_locks' UNION ALL
 SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = 'onelock_locks'";
 
-/// Creates the table if it isn't there; says whose it is if it isn't ours.
+/// Creates the table if it is missing. The error is `Rejected` if there is a table that is not one of locks.
 pub(crate) async fn prepare(connection: &mut SqliteConnection) -> Result<(), Obstacle> {
     if find(connection).await?.is_none() {
         connection.execute(CREATE).await?;
     }
     match find(connection).await? {
         Some(created) => must_be_ours(&created)?,
-        None => return Err(Error::rejected("the table onelock_locks was created, and is not there").into()),
+        None => return Err(Error::rejected("the table onelock_locks was created, but is not there").into()),
     }
     Ok(must_be_none(&connection.fetch_all(TRIGGERS).await?)?)
 }

@@ -28,21 +28,21 @@ pub struct Sqlite {
     patience: Option<Duration>,
 }
 
-/// On which file systems a file may lie.
+/// The file systems that a file may be on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// On those that are known to be a disk of this machine.
+    /// Only those that are known to be a disk of this machine.
     Local,
-    /// On any: the user says that no other machine uses the file.
+    /// Any file system: the user says that no other machine uses the file.
     Anything,
 }
 
-/// Which boot id is taken for the machine's.
+/// Which boot id counts as the machine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BootId {
     /// The kernel's own.
     OfTheMachine,
-    /// What is read in its place: the user says that no process outside this container uses the file.
+    /// The one that is read in its place: the user says that no process outside this container uses the file.
     OfTheContainer,
 }
 
@@ -51,10 +51,19 @@ const PARAMETERS: &str = "prefix, patience, fs, boot";
 impl Sqlite {
     /// Reads a URL: `sqlite:///absolute/path.db`, or `sqlite:relative.db`, which is relative to the process's folder.
     ///
-    /// The file is created if it isn't there; its folder is not. Parameters: `prefix` (stands before every name in the
-    /// file), `patience` (how long one call may take), `fs=trust` (takes a file on a file system that is not known to be
-    /// local), `boot=trust` (takes the boot id that a container's manager made up). A `?`, `#` or `%` in the path is written `%3F`, `%23`, `%25`. `Invalid` for any other parameter, and for
-    /// what names no file.
+    /// A `?`, `#` or `%` in the path is written `%3F`, `%23`, `%25`.
+    ///
+    /// The file is created if it does not exist; its folder must exist. Parameters:
+    ///
+    /// - `prefix`: stands before every name in the file.
+    /// - `patience`: how long one call may take.
+    /// - `fs=trust`: accepts a file on a file system that is not known to be local.
+    /// - `boot=trust`: accepts a boot id that a container's manager has made up.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](lock_core::ErrorKind::Invalid): the URL names no file, has any other parameter, or a parameter has a
+    /// wrong value.
     pub fn from_url(url: &str) -> Result<Sqlite> {
         let mut url = Location::parse(url)?;
         let path = parse_path(url.base())?;
@@ -73,40 +82,61 @@ impl Sqlite {
         Ok(sqlite)
     }
 
-    /// Puts `prefix` before every name in the file. `Invalid` as [`Prefix::new`] says.
+    /// Puts `prefix` before every name in the file.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](lock_core::ErrorKind::Invalid), as [`Prefix::new`] says.
     pub fn prefix(mut self, prefix: &str) -> Result<Sqlite> {
         self.prefix = Prefix::new(prefix)?;
         Ok(self)
     }
 
-    /// Takes a file on a file system that is not known to be a disk of this machine, as `?fs=trust` does. If another
-    /// machine uses the file too, both hold the same lock.
+    /// Accepts a file on a file system that is not known to be a disk of this machine, as `?fs=trust` does.
+    ///
+    /// If another machine uses the file too, two clients can hold the same lock.
     #[must_use]
     pub fn trust_file_system(mut self) -> Sqlite {
         self.trust = Trust::Anything;
         self
     }
 
-    /// Takes the boot id that this process reads, also where the manager of its container has mounted another file over
-    /// the kernel's, as `?boot=trust` does. If a process outside this container uses the file too, both hold the same
-    /// lock.
+    /// Accepts the boot id that this process reads, even if the manager of its container has mounted another file over
+    /// the kernel's, as `?boot=trust` does.
+    ///
+    /// If a process outside this container uses the file too, two clients can hold the same lock.
     #[must_use]
     pub fn trust_boot_id(mut self) -> Sqlite {
         self.boot = BootId::OfTheContainer;
         self
     }
 
-    /// The statement that creates the table of locks. Does no I/O.
+    /// Returns the statement that creates the table of locks.
+    ///
+    /// Does no I/O.
     pub fn schema(&self) -> String {
-        format!("-- made by whoever opens the file first\n{};", schema::CREATE)
+        format!("-- created by the client that opens the file first\n{};", schema::CREATE)
     }
 
-    /// Opens a client. The table of locks is created if it isn't there.
+    /// Opens a client.
     ///
-    /// `Rejected` if the folder is missing, the file may not be written, is no database, can be reached by another path
-    /// (a hard link, a mount of the file alone), or has a table of another version or one with triggers; `Unsupported`
-    /// if it lies on a file system that other machines may reach, or the boot id that this process reads is not the
-    /// kernel's; `Unavailable` if another process keeps it locked, or the disk is full.
+    /// Creates the table of locks if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// - [`Rejected`](lock_core::ErrorKind::Rejected): the folder is missing; or the file can't be written, is no
+    ///   database, can be reached by another path (a hard link, a mount of the file alone), or has a table of another
+    ///   version, one that is not a table of locks, or one with triggers.
+    /// - [`Unsupported`](lock_core::ErrorKind::Unsupported): the file is on a file system that other machines may
+    ///   reach, or in memory; or the boot id that this process reads is not the kernel's.
+    /// - [`Unavailable`](lock_core::ErrorKind::Unavailable): another process keeps the file locked, or the disk is
+    ///   full.
+    /// - [`Invalid`](lock_core::ErrorKind::Invalid): the patience is less than 1 ms; or the client is not
+    ///   [`dedicated`](Options::dedicated), and there is no tokio runtime here.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, no client remains. The file and the table of locks may have been created all the same.
     pub async fn open(self, options: Options) -> Result<Client> {
         let options = match self.patience {
             Some(patience) => options.patience(patience),
@@ -114,7 +144,7 @@ impl Sqlite {
         };
         if is_in_memory(&self.options) {
             return Err(Error::unsupported(
-                "a database in memory is seen by one connection only; for locks of one process there is memory://",
+                "a database in memory is seen by one connection only; for locks within one process, use memory://",
             ));
         }
         let file = self.options.get_filename().display().to_string();
@@ -123,7 +153,8 @@ impl Sqlite {
 }
 
 impl From<SqliteConnectOptions> for Sqlite {
-    /// A file as sqlx' own options name it, without a prefix. Journal mode, synchronous and busy timeout are set by us.
+    /// Describes a file by sqlx' own options, without a prefix. The client sets the journal mode, the synchronous mode
+    /// and the busy timeout itself.
     fn from(options: SqliteConnectOptions) -> Sqlite {
         Sqlite {
             options,
@@ -136,7 +167,7 @@ impl From<SqliteConnectOptions> for Sqlite {
 }
 
 impl std::fmt::Debug for Sqlite {
-    /// Without sqlx' options: they show the key of an encrypted file.
+    /// Without sqlx' options, which would show the key of an encrypted file.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sqlite")
             .field("file", &self.options.get_filename())
@@ -162,7 +193,7 @@ fn is_trusted(url: &mut Location, parameter: &str) -> Result<bool> {
 }
 
 fn is_in_memory(options: &SqliteConnectOptions) -> bool {
-    // `in_memory` has no getter, and gives the file a name that begins so.
+    // `in_memory` has no getter, but it gives the file a name that begins like this.
     options.get_filename().to_string_lossy().starts_with("file:sqlx-in-memory")
         || options.get_filename().as_os_str() == ":memory:"
 }
@@ -171,10 +202,10 @@ fn parse_path(base: &str) -> Result<String> {
     let wrong = |why: &str| {
         Err(Error::invalid(format!("{why}; write sqlite:///absolute/path.db or sqlite:relative.db")))
     };
-    let Some(rest) = base.strip_prefix("sqlite:") else { return wrong("no SQLite URL") };
+    let Some(rest) = base.strip_prefix("sqlite:") else { return wrong("not a SQLite URL") };
     let path = match rest.strip_prefix("//") {
         Some(path) if path.starts_with('/') => path,
-        // Two slashes introduce a host, which a file doesn't have: the folder would be taken for one.
+        // Two slashes introduce a host, which a file doesn't have: the first folder would be taken for a host.
         Some(_) => return wrong("a path behind two slashes has to be absolute"),
         None => rest,
     };

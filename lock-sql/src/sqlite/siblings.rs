@@ -1,8 +1,8 @@
 //! All connections of this process to one file.
 //!
-//! SQLite lets them share the index of the log, and goes on with an index that was removed for as long as any of them is
-//! open. So connections that no longer lead to the file are closed together, before one is opened anew; and they are
-//! opened one at a time: of several that are being opened, each would find the index that another has kept.
+//! SQLite lets them share the log's index, and keeps using an index that was removed for as long as any of them is
+//! open. So connections that no longer lead to the file are closed together, before a new one is opened. Connections
+//! are opened one at a time: if several were opened at once, each would find the index that another one has kept.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,10 +24,10 @@ struct Siblings {
     opening: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The right to open a connection, until it is dropped.
+/// The right to open a connection. It ends when it is dropped.
 pub(crate) type Turn = OwnedMutexGuard<()>;
 
-/// Adds the place of a connection to `file`.
+/// Registers the slot of a connection to `file`.
 pub(crate) fn enter(file: &File, slot: &Arc<Slot>) {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|_, siblings| {
@@ -37,8 +37,8 @@ pub(crate) fn enter(file: &File, slot: &Arc<Slot>) {
     open.entry(file.path().to_owned()).or_default().slots.push(Arc::downgrade(slot));
 }
 
-/// Waits until no other connection to `file` is being opened. The caller has closed its own stale connection before: those
-/// whose turn comes first would find its index.
+/// Waits until no other connection to `file` is being opened. The caller must have closed its own stale connection
+/// before; otherwise the connections that are opened first would find its index.
 pub(crate) async fn turn(file: &File, call: &Call) -> Result<Turn> {
     let opening = {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,7 +50,8 @@ pub(crate) async fn turn(file: &File, call: &Call) -> Result<Turn> {
     })
 }
 
-/// Closes the connections that no longer lead to `file`. One that is in use is left to its own next call.
+/// Closes the connections that no longer lead to `file`. It skips a connection in use, which is checked at its own next
+/// call.
 pub(crate) async fn close_stale(file: &File) {
     for slot in of(file) {
         let stale = match slot.try_lock() {

@@ -1,4 +1,4 @@
-//! Rows that nobody has had for a day.
+//! Deletes the rows of locks that no client has held for a day.
 
 use lock_core::Result;
 use lock_core::driver::Call;

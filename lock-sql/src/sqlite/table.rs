@@ -1,4 +1,4 @@
-//! What is asked of the table of locks: each call one statement.
+//! The requests to the table of locks. Each call is one statement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::table::{Course, Key, Listener, Table};
 /// The table of locks in one file.
 #[derive(Debug)]
 pub(crate) struct SqliteTable {
-    /// Looks don't wait behind writes.
+    /// The connection for looks, so that they don't wait behind writes.
     pub(super) looks: Lane,
     pub(super) writes: Lane,
     pub(super) time: Time,
@@ -44,11 +44,13 @@ struct Taken {
     left: Duration,
 }
 
-/// Shows a lock, and writes nothing.
+/// Reads a lock's row.
+///
+/// Writes nothing.
 pub const LOOK: &str =
     "SELECT owner, token, boot, expires, label, revoked FROM main.onelock_locks WHERE name = ?1";
 
-/// Grants a lock that is free, or this owner's already: then its token stays, and nothing is shortened.
+/// Grants a lock that is free, or that this owner holds already; then its token stays, and its lease is not shortened.
 pub const TAKE: &str = "
 INSERT INTO main.onelock_locks AS l (name, owner, token, boot, expires, label) VALUES (?1, ?2, ?3, ?4, ?5 + ?6, ?7)
 ON CONFLICT (name) DO UPDATE SET
@@ -62,7 +64,9 @@ const RENEW: &str = "
 UPDATE main.onelock_locks SET expires = max(expires, ?4 + ?5)
 WHERE name = ?1 AND owner = ?2 AND boot = ?3 AND expires > ?4 RETURNING expires";
 
-/// Of the owner's, or of what a revoke has left in its place. Answers 1 if it was held until now, 0 if it had expired.
+/// Releases the owner's lock, or what a revoke has left in its place.
+///
+/// Returns 1 if it was held until now, 0 if it had expired.
 pub const RELEASE: &str = "
 UPDATE main.onelock_locks SET owner = x'', label = '', expires = CASE WHEN boot = ?3 AND expires > ?4 THEN -1 ELSE -2 END
 WHERE name = ?1 AND (owner = ?2 OR (revoked = ?2 AND boot = ?3 AND expires > ?4)) RETURNING expires = -1";
@@ -103,7 +107,7 @@ impl SqliteTable {
         })
     }
 
-    /// `None` if somebody else holds it.
+    /// Takes the lock. `None` if another owner holds it.
     async fn take(&self, call: &Call, key: &Key, request: &Request) -> Result<Option<Taken>> {
         let (key, boot, ttl) = (key.clone(), self.time.boot(), nanoseconds(request.ttl));
         let (owner, label) = (*request.owner.as_bytes(), request.label.clone());
@@ -151,7 +155,7 @@ impl Table for SqliteTable {
             Some(Taken { token, left }) => {
                 Attempt::Granted(Grant { token: row::token(token)?, valid_for: left, age: Duration::ZERO })
             }
-            // Somebody else was faster.
+            // Another owner was faster.
             None => Attempt::Busy(Busy::default()),
         })
     }
@@ -180,7 +184,7 @@ impl Table for SqliteTable {
         self.sweep.after_a_release(call.clock(), |call, from| sweep::sweep(self, call, from));
         let was_held = answer.rows.first().map_or(Ok(false), |row| row.try_get(0));
         let name = request.name.as_str();
-        // Also if nothing was held: a release before this one may have done it, and nobody heard of it.
+        // Also if nothing was held: an earlier release may have been carried out without waking the waiters.
         self.wakes.wake(name);
         Ok(match was_held.map_err(errors::asking)? {
             true => Release::Released { others: self.wakes.others(name) },
@@ -225,14 +229,14 @@ impl Table for SqliteTable {
     }
 
     async fn init(&self, _: &Call) -> Result<String> {
-        // Whoever opened the file has made it.
+        // The client that opened the file has created the table.
         Ok(String::new())
     }
 }
 
 fn read(row: &SqliteRow, boot: time::Boot, now: time::Now) -> Result<Row, sqlx::Error> {
     let token: i64 = row.try_get(1)?;
-    // What was held under another boot is over: the clock began anew.
+    // A lease of another boot is over, because the clock began anew.
     let this_boot = row.try_get::<Vec<u8>, _>(2)? == boot;
     let left = if this_boot { time::left(row.try_get(3)?, now.shared) } else { None };
     Ok(Row {
@@ -245,7 +249,7 @@ fn read(row: &SqliteRow, boot: time::Boot, now: time::Now) -> Result<Row, sqlx::
     })
 }
 
-/// What is left until the end that stands in `column`.
+/// Reads what is left until the time in `column`.
 fn left(row: &SqliteRow, column: usize, now: time::Now) -> Result<Option<Duration>> {
     let expires = row.try_get(column).map_err(|e: sqlx::Error| {
         Error::rejected("the lock's row is not what a lock client writes").with_source(e)

@@ -1,7 +1,8 @@
-//! Wake-ups inside this process: a release by one of its clients wakes the waiters of all that use the same file.
+//! Wake-ups inside this process: a release by one of its clients wakes the waiters of all its clients that use the same
+//! file.
 //!
-//! SQLite tells nobody of a change: what other processes release, a waiter finds by looking. Of them is only known
-//! whether any of them waits for anything in the file.
+//! SQLite notifies no client of a change, so a waiter finds releases of other processes by looking. About the waiters
+//! of other processes, it is only known whether any of them waits for any lock in the file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,12 +19,12 @@ type Of = (PathBuf, String);
 
 static SHARED: LazyLock<Mutex<HashMap<Of, Weak<Wakes>>>> = LazyLock::new(Mutex::default);
 
-/// Who listens in this process, of one file and prefix.
+/// The claims in this process that listen, for one file and prefix.
 #[derive(Debug)]
 pub(crate) struct Wakes {
     of: Of,
     hub: Hub,
-    /// An error where there can be no file of marks: then nothing is known of other processes.
+    /// The file of marks. If it could not be opened, nothing is known of other processes.
     marks: io::Result<Marks>,
 }
 
@@ -50,7 +51,8 @@ impl Wakes {
         self.hub.wake(name);
     }
 
-    /// Whether anybody else waits for `name`; `None` if somebody waits for something.
+    /// Whether another claim waits for `name`. `None` if some claim waits but it is not known for which lock, or if
+    /// nothing is known of other processes.
     pub(crate) fn others(&self, name: &str) -> Option<bool> {
         match self.hub.has(name) {
             true => Some(true),
@@ -58,13 +60,13 @@ impl Wakes {
         }
     }
 
-    /// Why nothing is known of other processes.
+    /// Returns why nothing is known of other processes.
     pub(crate) fn obstacle(&self) -> Option<&io::Error> {
         self.marks.as_ref().err()
     }
 }
 
-/// A claim that listens; stops when dropped.
+/// A claim's subscription to wake-ups. It ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     listening: Listening,
@@ -86,13 +88,13 @@ impl Drop for Waiter {
     }
 }
 
-/// A file beside the database on which every process that waits has a shared lock of the operating system's: it ends
-/// with its process, whatever becomes of that. If it is wrong, a process hands a lock over to itself too often, or
-/// pauses for nothing.
+/// A file beside the database. Every process that waits holds a shared lock of the operating system on it, which ends
+/// with the process in any case. If the answer is wrong, a process hands a lock over to itself too often, or pauses
+/// without need.
 #[derive(Debug)]
 struct Marks {
     mark: Mutex<Mark>,
-    /// Opened once more: a lock belongs to the opening.
+    /// The file, opened once more, because a lock of the operating system belongs to the opened descriptor.
     probe: File,
 }
 
@@ -113,7 +115,7 @@ impl Marks {
     fn enter(&self) {
         let mut mark = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
         mark.listeners += 1;
-        // In the way is at most somebody who looks whether the file is empty, for a microsecond.
+        // Only a check whether there are marks can be in the way, for a microsecond.
         for _ in 0..TRIES {
             if mark.file.try_lock_shared().is_ok() {
                 break;
@@ -141,7 +143,8 @@ impl Marks {
 
 const TRIES: u32 = 100;
 
-/// Opens a file that need not be there. What is no file is refused, and not waited for, as for the reader of a FIFO.
+/// Opens a file, and creates it if it is missing. Anything but a regular file is refused without waiting, for example
+/// for the reader of a FIFO.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).truncate(false).write(true);
@@ -154,14 +157,14 @@ fn open(path: &Path) -> io::Result<File> {
     let file = options.open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::other("it is no regular file")),
+        false => Err(io::Error::other("it is not a regular file")),
     }
 }
 
 impl Drop for Wakes {
     fn drop(&mut self) {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        // A successor may stand there already.
+        // Another `Wakes` for the same file may be there already.
         if shared.get(&self.of).is_some_and(|wakes| wakes.strong_count() == 0) {
             shared.remove(&self.of);
         }

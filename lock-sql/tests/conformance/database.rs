@@ -8,18 +8,18 @@ use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use tempfile::TempDir;
 
-/// Where another process that plays a part finds the database.
+/// The variable that tells the database's path to a process that plays a part in a case.
 pub(crate) const ENVIRONMENT: &str = "LOCK_TEST_SQLITE";
 
 #[derive(Debug)]
 pub(crate) struct Database {
-    /// What is removed in the end; empty for a database of another process.
+    /// The folder that is removed in the end; empty for a database of another process.
     folder: TempDir,
     path: PathBuf,
 }
 
 impl Database {
-    /// That of the process which started this one for a part, or else a new one.
+    /// Returns the database of the process that started this one to play a part, or else a new one.
     pub(crate) fn of_this_process() -> Database {
         let mut database = Database::new();
         if let Some(path) = std::env::var_os(ENVIRONMENT) {
@@ -30,7 +30,7 @@ impl Database {
 
     pub(crate) fn new() -> Database {
         let folder = TempDir::new().expect("the temporary folder is writable");
-        std::fs::create_dir(folder.path().join("data")).expect("and so is one in it");
+        std::fs::create_dir(folder.path().join("data")).expect("a folder in it can be created");
         let path = folder.path().join("data/locks.db");
         Database { folder, path }
     }
@@ -39,12 +39,12 @@ impl Database {
         &self.path
     }
 
-    /// The folder with nothing in it but SQLite's files.
+    /// Returns the folder that contains nothing but SQLite's files.
     pub(crate) fn data(&self) -> &Path {
-        self.path.parent().expect("it has one")
+        self.path.parent().expect("it has a folder")
     }
 
-    /// Where the folder is while it is away.
+    /// Returns the path to which the folder is moved while it is away.
     pub(crate) fn away(&self) -> PathBuf {
         self.folder.path().join("away")
     }
@@ -53,7 +53,7 @@ impl Database {
         format!("sqlite://{}", self.path.display())
     }
 
-    /// A client whose statements are told to `statements`: that is sqlx' default.
+    /// Opens a client whose statements are reported to `statements`, which is sqlx' default.
     pub(crate) async fn open(&self, options: Options) -> Result<Client> {
         let file = SqliteConnectOptions::new().filename(&self.path).create_if_missing(true);
         Sqlite::from(file).open(options).await

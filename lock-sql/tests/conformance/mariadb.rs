@@ -1,4 +1,4 @@
-//! MariaDB under the suite.
+//! Runs the conformance suite on MariaDB.
 
 mod mysql_family;
 mod statements;

@@ -1,4 +1,4 @@
-//! MySQL itself under the suite.
+//! Runs the conformance suite on MySQL itself.
 
 mod mysql_family;
 mod statements;

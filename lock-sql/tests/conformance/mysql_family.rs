@@ -1,4 +1,4 @@
-//! MySQL and MariaDB under the suite.
+//! Runs the conformance suite on MySQL or MariaDB.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Backend for Tested {
         Duration::from_millis(600)
     }
 
-    /// A client whose statements are told to `statements`: that is sqlx' default.
+    /// Opens a client whose statements are reported to `statements`, which is sqlx' default.
     async fn open(&self, url: &str, options: Options) -> Result<Client> {
         MySql::from(options_of(url)).open(options).await
     }
@@ -40,7 +40,7 @@ impl Backend for Tested {
     fn address(&self, url: &str) -> Result<String, String> {
         let options = options_of(url);
         match options.get_socket() {
-            Some(_) => Err("not by TCP: no proxy can stand in between".to_owned()),
+            Some(_) => Err("not by TCP: no proxy can be put in between".to_owned()),
             None => Ok(format!("{}:{}", options.get_host(), options.get_port())),
         }
     }
@@ -53,10 +53,10 @@ impl Backend for Tested {
     fn can(&self, need: Need, server: &Server) -> Result<(), String> {
         match need {
             Need::Age if server.owned().is_none() => {
-                Err("the server was not started here: others may use it too".to_owned())
+                Err("the server was not started here: other programs may use it too".to_owned())
             }
             Need::IdleConnection => {
-                Err("another takes its place after 30 s; a unit test asks what the clock's age costs"
+                Err("another replaces it after 30 s; a unit test covers the age of the clock's estimate"
                     .to_owned())
             }
             _ => Ok(()),
@@ -70,12 +70,12 @@ impl Backend for Tested {
         assert_eq!(forgot.rows_affected(), 1, "{name} was held");
     }
 
-    /// Statements as sqlx tells them, and rows as the server counts them.
+    /// Counts statements as sqlx reports them, and rows as the server counts them.
     async fn counters(&self, url: &str) -> Counters {
         let mut admin = admin(url).await;
         let version: String = admin.fetch_one("SELECT version()").await.expect("SELECT").get(0);
-        // MariaDB has what InnoDB counts no more, and counts rows of temporary tables by themselves; MySQL has the former,
-        // and counts its answer to this question among the latter.
+        // MariaDB no longer has InnoDB's counters, and counts rows of temporary tables separately. MySQL has InnoDB's
+        // counters, and includes its answer to this question in its handler counters.
         let changed = match version.contains("MariaDB") {
             true => {
                 "SHOW GLOBAL STATUS WHERE Variable_name IN
@@ -104,7 +104,7 @@ impl Backend for Tested {
         count.unsigned_abs()
     }
 
-    /// Dates rows of free locks back, by their tokens.
+    /// Makes the rows of free locks older, by their tokens.
     async fn age(&self, url: &str, by: Duration) {
         let age = "UPDATE onelock_locks SET token = greatest(1, token - ?) WHERE owner = ''";
         let by = i64::try_from(by.as_micros()).expect("days");
@@ -117,7 +117,7 @@ impl Backend for Tested {
             WHERE id <> CONNECTION_ID() AND user = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)";
         let others: Vec<i64> = sqlx::query_scalar(others).fetch_all(&mut admin).await.expect("SELECT");
         for id in others {
-            // It may have gone by itself.
+            // It may have ended by itself.
             admin.execute(AssertSqlSafe(format!("KILL {id}"))).await.ok();
         }
     }

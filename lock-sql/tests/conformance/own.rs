@@ -1,5 +1,5 @@
-//! A file that a case may hurt. It stops answering while somebody else has the right to write, and is dead while its
-//! folder is away, as a disk is that was unmounted.
+//! A file that a case may damage. It doesn't answer while another connection has the right to write. It is dead while
+//! its folder is moved away, like an unmounted disk.
 
 use std::fs;
 use std::sync::mpsc;

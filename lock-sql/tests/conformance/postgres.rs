@@ -1,4 +1,4 @@
-//! PostgreSQL under the suite.
+//! Runs the conformance suite on PostgreSQL.
 
 mod statements;
 
@@ -27,17 +27,17 @@ impl Backend for Tested {
         &servers::Postgres::Installed
     }
 
-    /// What it writes would only cost time.
+    /// The server keeps nothing on the disk, because that would only cost time.
     fn settings(&self) -> Settings {
         Settings { persistence: Persistence::None, ..Settings::default() }
     }
 
-    /// A connection is a process of the server's, which takes its time to start.
+    /// Each connection is a process of the server, which takes time to start.
     fn ttl(&self) -> Duration {
         Duration::from_millis(600)
     }
 
-    /// A client whose statements are told to `statements`: that is sqlx' default.
+    /// Opens a client whose statements are reported to `statements`, which is sqlx' default.
     async fn open(&self, url: &str, options: Options) -> Result<Client> {
         Postgres::from(options_of(url)).open(options).await
     }
@@ -45,7 +45,7 @@ impl Backend for Tested {
     fn address(&self, url: &str) -> Result<String, String> {
         let options = options_of(url);
         match options.get_socket() {
-            Some(_) => Err("not by TCP: no proxy can stand in between".to_owned()),
+            Some(_) => Err("not by TCP: no proxy can be put in between".to_owned()),
             None => Ok(format!("{}:{}", options.get_host(), options.get_port())),
         }
     }
@@ -58,10 +58,10 @@ impl Backend for Tested {
     fn can(&self, need: Need, server: &Server) -> Result<(), String> {
         match need {
             Need::Age if server.owned().is_none() => {
-                Err("the server was not started here: others may use it too".to_owned())
+                Err("the server was not started here: other programs may use it too".to_owned())
             }
             Need::IdleConnection => {
-                Err("another takes its place after 30 s; a unit test asks what the clock's age costs"
+                Err("another replaces it after 30 s; a unit test covers the age of the clock's estimate"
                     .to_owned())
             }
             _ => Ok(()),
@@ -75,7 +75,7 @@ impl Backend for Tested {
         assert_eq!(forgot.rows_affected(), 1, "{name} was held");
     }
 
-    /// Each transaction that writes has a number; the next one is known.
+    /// Each transaction that writes has a number, and the next number is known.
     async fn counters(&self, url: &str) -> Counters {
         let next: i64 = sqlx::query_scalar("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
             .fetch_one(&mut admin(url).await)
@@ -96,7 +96,7 @@ impl Backend for Tested {
         count.unsigned_abs()
     }
 
-    /// Dates rows of free locks back, by their tokens.
+    /// Makes the rows of free locks older, by their tokens.
     async fn age(&self, url: &str, by: Duration) {
         let age = "UPDATE onelock_locks SET token = greatest(1, token - $1) WHERE owner = ''";
         let by = i64::try_from(by.as_micros()).expect("days");

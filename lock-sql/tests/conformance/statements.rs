@@ -1,4 +1,4 @@
-//! Counts the statements that reach SQLite, as sqlx tells them.
+//! Counts the statements that reach the database, as sqlx reports them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,14 @@ static WRITES: AtomicU64 = AtomicU64::new(0);
 
 /// Counts from now on.
 pub(crate) fn count() {
-    tracing::subscriber::set_global_default(Count).expect("nobody else subscribes");
+    tracing::subscriber::set_global_default(Count).expect("there is no other subscriber");
 }
 
-/// A lock was granted before: if nothing was counted, sqlx tells its statements in another way now.
+/// Returns the counts. A lock was granted before this call, so if nothing was counted, sqlx now reports its statements
+/// in another way.
 pub(crate) fn counted() -> Counters {
     let (requests, writes) = (REQUESTS.load(Ordering::SeqCst), WRITES.load(Ordering::SeqCst));
-    assert!(requests > 0 && writes > 0, "sqlx tells of {requests} statements, {writes} of them writes");
+    assert!(requests > 0 && writes > 0, "sqlx reported {requests} statements, {writes} of them writes");
     Counters { requests, writes }
 }
 

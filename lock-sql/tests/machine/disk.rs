@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{LIMIT, NotRun, Outcome, block_on, rights, run, url};
 
-/// A small disk of a test's own.
+/// A small disk for one test.
 struct Disk(TempDir);
 
 impl Disk {
@@ -24,7 +24,7 @@ impl Disk {
         self.0.path().join("locks.db")
     }
 
-    /// Leaves no room at all.
+    /// Fills the disk completely.
     fn fill(&self) {
         let mut filling = fs::File::create(self.0.path().join("filling")).unwrap();
         while std::io::Write::write_all(&mut filling, &[1; 512]).is_ok() {}
@@ -47,7 +47,7 @@ pub(crate) fn a_full_disk_grants_nothing_and_is_survived() -> Outcome {
     block_on(async {
         let client = lock_sql::sqlite::connect(&url(&disk.file())).await.unwrap();
         disk.fill();
-        // The log has no room for a row with a long label; it may have for others.
+        // The log has no room for a row with a long name; it may have room for other rows.
         let mut refused = None;
         for n in 0..200 {
             let lock = client.lock(format!("{n}-{}", "x".repeat(500))).ttl(LIMIT).build().unwrap();
@@ -62,7 +62,7 @@ pub(crate) fn a_full_disk_grants_nothing_and_is_survived() -> Outcome {
         let (error, lock) = refused.expect("a full disk takes no more");
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
         assert!(error.message().contains("disk is full"), "{error}");
-        assert!(lock.inspect().await.unwrap().holder.is_none(), "what was refused is not there");
+        assert!(lock.inspect().await.unwrap().holder.is_none(), "the refused grant is not in the file");
         let fresh = disk.0.path().join("fresh.db");
         let error = lock_sql::sqlite::connect(&url(&fresh)).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
@@ -78,12 +78,12 @@ pub(crate) fn a_read_only_disk_is_said_to_be_one() -> Outcome {
     block_on(async { lock_sql::sqlite::connect(&url(&disk.file())).await.map(drop).unwrap() });
     let read_only = ["mount", "-o", "remount,ro", &disk.0.path().display().to_string()];
     let started = Instant::now();
-    // SQLite's threads close the file behind their client's end.
+    // SQLite's threads close the file after the client has ended.
     while let Err(e) = rights(&read_only) {
         if !e.contains("busy") {
             return Err(e);
         }
-        assert!(started.elapsed() < LIMIT, "the client has ended, and the file is still open: {e}");
+        assert!(started.elapsed() < LIMIT, "the client has ended, but the file is still open: {e}");
         std::thread::sleep(Duration::from_millis(10));
     }
     let error = block_on(async {

@@ -1,4 +1,4 @@
-//! Processes that are killed, also in the middle of a write: Linux says which process has which lock on a file.
+//! Processes that are killed, also in the middle of a write. Linux shows which process has which lock on a file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 use super::{Outcome, block_on, hold, program, url};
 
-/// With the lock in hand, in the middle of a statement, while they wait, before they have opened anything.
+/// They are killed while they hold the lock, in the middle of a statement, while they wait, or before they have opened
+/// anything.
 pub(crate) fn processes_killed_at_any_moment_leave_a_sound_file() -> Outcome {
     const PROCESSES: u64 = 12;
     let program = program()?;
@@ -28,7 +29,7 @@ pub(crate) fn processes_killed_at_any_moment_leave_a_sound_file() -> Outcome {
             if n % 2 == 1 && stops_in_a_write(holder.process(), &file) {
                 in_writes += 1;
             }
-            // It may have come to its end already.
+            // It may have ended already.
             holder.process().kill().ok();
         }
         block_on(async {
@@ -53,8 +54,8 @@ pub(crate) fn processes_killed_at_any_moment_leave_a_sound_file() -> Outcome {
     Ok(())
 }
 
-/// Stops the process again and again, until it stands in the middle of a write to this database; it stays so. Not, if it
-/// ends before, or does not write for so long.
+/// Pauses the process again and again, until it is in the middle of a write to this database, and leaves it paused.
+/// Returns `false` if the process ends before, or doesn't write for 300 ms.
 fn stops_in_a_write(process: &Process, database: &Path) -> bool {
     let until = Instant::now() + Duration::from_millis(300);
     while Instant::now() < until && process.ended().unwrap().is_none() {
@@ -70,7 +71,7 @@ fn stops_in_a_write(process: &Process, database: &Path) -> bool {
     false
 }
 
-/// Whether the process has the right to write, of which there is one: a lock on a byte of the index.
+/// Whether the process has the right to write, which only one process can have: a lock on a byte of the index.
 fn is_writing(process: u32, database: &Path) -> bool {
     const WRITE_LOCK: &str = "120";
     let index = format!("{}-shm", database.display());

@@ -1,4 +1,4 @@
-//! The log and its index, which SQLite keeps beside the file, removed under those who have it open.
+//! The log and its index, which SQLite keeps beside the file, are removed while processes have them open.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::{LIMIT, Outcome, block_on, claim, hold, program, url};
 
-/// Writes to a log that is no longer there would be answered as before, and no other process would see them.
+/// Writes to a removed log would be answered as before, but no other process would see them.
 pub(crate) fn a_log_that_was_removed_makes_no_second_holder() -> Outcome {
     let program = program()?;
     for removed in [&["-wal", "-shm"][..], &["-wal"], &["-shm"]] {
@@ -28,7 +28,7 @@ pub(crate) fn a_log_that_was_removed_makes_no_second_holder() -> Outcome {
             let mut second = claim(&client, "a");
             let is_granted_soon = is_granted(&mut second, Duration::from_secs(4)).await;
             if is_granted_soon || holder.process().ended().unwrap().is_some() {
-                // What stood in the log alone is lost, like what stands in a file that is deleted.
+                // Rows that were in the log alone are lost, like the rows of a deleted file.
                 let told = holder.finish(LIMIT).unwrap();
                 assert_ne!(told.ended, Ended::Status(0), "{removed:?}: {}", told.stderr);
             } else {
@@ -43,7 +43,7 @@ pub(crate) fn a_log_that_was_removed_makes_no_second_holder() -> Outcome {
     Ok(())
 }
 
-/// An index outlives its log for as long as a process has it open, one that stands still too.
+/// An index outlives its log for as long as a process has it open, even a paused process.
 pub(crate) fn an_index_whose_log_was_removed_is_not_gone_by() -> Outcome {
     let program = program()?;
     let folder = TempDir::new().unwrap();
@@ -66,7 +66,8 @@ pub(crate) fn an_index_whose_log_was_removed_is_not_gone_by() -> Outcome {
     Ok(())
 }
 
-/// The holder's index is about a log that is no longer there, until the holder has noticed.
+/// Opens a client, as soon as that succeeds. The holder's index describes a removed log until the holder has noticed
+/// that.
 async fn opened(url: &str) -> Client {
     let started = Instant::now();
     loop {

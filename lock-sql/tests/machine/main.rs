@@ -1,4 +1,5 @@
-//! What takes a machine to try: time namespaces, mounts, disks that are full or read-only, processes that are killed.
+//! Tests that need a whole machine: time namespaces, mounts, disks that are full or read-only, processes that are
+//! killed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +23,7 @@ use lock_conformance::servers::{self, Absence, Holder, Program, Wait};
 use lock_core::Client;
 use lock_core::driver::{Claim, Waits};
 
-/// Why a test can't be run here.
+/// The reason why a test can't be run here.
 type NotRun = String;
 
 type Outcome = Result<(), NotRun>;
@@ -77,7 +78,7 @@ fn run(command: &[&str]) -> Result<Output, NotRun> {
     Command::new(command[0]).args(&command[1..]).output().map_err(not_run)
 }
 
-/// What needs rights that this user may not have.
+/// Runs a command that needs rights that this user may lack.
 fn rights(command: &[&str]) -> Result<String, NotRun> {
     let output = run(command)?;
     match output.status.success() {

@@ -1,4 +1,4 @@
-//! Containers: what is mounted over what, as their managers do it.
+//! Containers: mounts as the managers of containers make them.
 
 use std::fs;
 use std::process::Output;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{LIMIT, NotRun, Outcome, block_on, lock_path, program, rights, run, url};
 use lock_conformance::timing::still_held;
 
-/// As systemd-nspawn and LXC do: every row would count as of another boot, and be free.
+/// The boot id is mounted over, as systemd-nspawn and LXC do. Every row would count as of another boot, and be free.
 pub(crate) fn a_boot_id_that_is_not_the_kernels_is_refused() -> Outcome {
     const BOOT: &str = "/proc/sys/kernel/random/boot_id";
     program()?;
@@ -25,18 +25,18 @@ pub(crate) fn a_boot_id_that_is_not_the_kernels_is_refused() -> Outcome {
         let client = lock_sql::sqlite::connect(&url).await.unwrap();
         let guard = client.lock("a").ttl(LIMIT).build().unwrap().acquire().await.unwrap();
         let try_it = format!("{lock} run --on {url} --name a --no-wait -- true");
-        // Another file, and another file of the same procfs.
+        // First a file elsewhere, then another file of the same procfs.
         for over in [fake.as_str(), "/proc/sys/kernel/random/uuid"] {
             let (status, said) = told(&among_own_mounts(&format!("mount --bind {over} {BOOT}; {try_it}"))?);
             assert!(!matches!(status, Some(0 | 75)), "{over}: {status:?} {said}");
             assert!(said.contains("boot=trust"), "{over}: {said}");
         }
-        // What Docker and systemd's services have: the same, read-only.
+        // Docker and systemd's services have the same boot id, mounted read-only.
         let script =
             format!("mount --bind /proc/sys /proc/sys; mount -o remount,ro,bind /proc/sys; {try_it}");
         let (status, said) = told(&among_own_mounts(&script)?);
         assert_eq!(status, Some(75), "{said}");
-        // Whose file no other process uses may say so, and `check` repeats it.
+        // A user whose file no process outside uses may trust the boot id, and `check` repeats that.
         let script = format!(
             "mount --bind {fake} {BOOT}; {lock} run --on '{other}?boot=trust' --name a -- {lock} check --on '{other}?boot=trust'"
         );
@@ -49,7 +49,7 @@ pub(crate) fn a_boot_id_that_is_not_the_kernels_is_refused() -> Outcome {
     })
 }
 
-/// `docker run -v /h/locks.db:/d/locks.db`: the log would stand in the container's own folder.
+/// As `docker run -v /h/locks.db:/d/locks.db` does: the log would be in the container's own folder.
 pub(crate) fn a_file_that_is_mounted_by_itself_is_refused() -> Outcome {
     program()?;
     let lock = lock_path()?;
@@ -67,7 +67,7 @@ pub(crate) fn a_file_that_is_mounted_by_itself_is_refused() -> Outcome {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!matches!(output.status.code(), Some(0 | 75)), "{:?} {said}", output.status);
         assert!(said.contains("mount the folder"), "{said}");
-        // With its folder it is seen as what it is.
+        // If its folder is mounted, the client inside sees the lock of the client outside.
         let whole = format!("mount --bind {} {inside}; {try_it}", folder.path().display());
         assert_eq!(among_own_mounts(&whole)?.status.code(), Some(75), "held outside");
         still_held(&guard);

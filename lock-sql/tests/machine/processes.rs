@@ -1,4 +1,4 @@
-//! Several processes at one file.
+//! Several processes with one file.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::{LIMIT, Outcome, block_on, claim, hold, hold_for, program, url};
 use lock_conformance::timing::still_held;
 
 pub(crate) fn processes_that_come_at_once_create_one_table() -> Outcome {
-    // Twelve programs start, and eleven wait for the one that writes: a third of the ttl is all the time that they have.
+    // Twelve programs start, and eleven wait for the one that writes. They have a third of the ttl for that.
     const TTL: Duration = Duration::from_secs(10);
     let program = program()?;
     for _ in 0..3 {
@@ -27,7 +27,8 @@ pub(crate) fn processes_that_come_at_once_create_one_table() -> Outcome {
     Ok(())
 }
 
-/// So that a process which hands a lock over to itself stands back for others, and only for them.
+/// A process that hands a lock over to itself uses this to let other processes have their turns, and to pause only for
+/// them.
 pub(crate) fn a_release_knows_whether_another_process_waits() -> Outcome {
     let program = program()?;
     let folder = TempDir::new().unwrap();
@@ -49,11 +50,11 @@ pub(crate) fn a_release_knows_whether_another_process_waits() -> Outcome {
         let waiter = hold(&program, &url, "b", Wait::Forever, "true");
         let started = Instant::now();
         while round().await == Some(false) {
-            assert_in_time!(started.elapsed() < LIMIT, "a process waits, and no release knows");
+            assert_in_time!(started.elapsed() < LIMIT, "a process waits, but no release reports it");
         }
         waiter.process().kill().unwrap();
         while round().await != Some(false) {
-            assert_in_time!(started.elapsed() < LIMIT, "no process waits any more");
+            assert_in_time!(started.elapsed() < LIMIT, "a release still reports a process that waited");
         }
         still_held(&held);
     });

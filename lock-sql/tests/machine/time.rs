@@ -1,4 +1,4 @@
-//! Time namespaces: processes of one boot that see other clocks.
+//! Time namespaces: processes of one boot that see different clocks.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -10,11 +10,12 @@ use tempfile::TempDir;
 use super::{LIMIT, NotRun, Outcome, block_on, lock_path, program, rights, run, url};
 use lock_conformance::timing::still_held;
 
-/// RULE j1: the boot id is the same in there, and the clock is not.
+/// RULE j1: in a time namespace the boot id is the same, and the clock is not.
 pub(crate) fn a_time_namespace_changes_no_lease() -> Outcome {
     program()?;
     let lock = lock_path()?;
-    // Ahead: all leases of the others look over. Behind: those of its own do, to the others.
+    // With a clock ahead, all leases of processes outside seem to be over. With a clock behind, the leases of processes
+    // inside seem to be over to processes outside.
     for offset in ["100000", "-100"] {
         let inside = ["unshare", "--time", "--boottime", offset, "--"];
         rights(&[&inside[..], &["true"]].concat())?;
@@ -51,9 +52,9 @@ pub(crate) fn a_time_namespace_changes_no_lease() -> Outcome {
     Ok(())
 }
 
-/// RULE j1: `timens_offsets` is about the children to come, and not about the process.
+/// RULE j1: `timens_offsets` is the offset of future children, and not of the process itself.
 pub(crate) fn a_time_namespace_of_children_changes_no_lease() -> Outcome {
-    // The kernel refuses it on a machine that has not been up for so long.
+    // The kernel refuses a negative offset on a machine that has not been up for that long.
     rights(&["unshare", "--time", "--boottime", "-100", "--", "true"])?;
     let folder = TempDir::new().unwrap();
     let url = url(&folder.path().join("locks.db"));
@@ -71,7 +72,7 @@ pub(crate) fn a_time_namespace_of_children_changes_no_lease() -> Outcome {
             assert_eq!(holder.said, "taken", "{inside}");
             assert!(lock(&inside).try_acquire().await.unwrap().is_none(), "{inside}");
         }
-        // In a namespace that is not the kernel's first one, its own offset can't be read any more.
+        // In another namespace than the kernel's first one, the process's own offset can't be read any more.
         let inside = ["unshare", "--time", "--boottime", "50", "--"];
         let said = &Other::start(&inside, "7", "b", &url).said;
         assert!(said.starts_with("Unsupported") && said.contains("time namespace"), "{said}");
@@ -79,11 +80,11 @@ pub(crate) fn a_time_namespace_of_children_changes_no_lease() -> Outcome {
     Ok(())
 }
 
-/// Seconds, a URL, and a name: this program, started once more, gives its children a time namespace that is off by so
-/// many, and goes on in its own.
+/// The variable with seconds, a URL, and a name. This program, started again with it, creates a time namespace with
+/// that offset for its children, and stays in its own.
 const ORDER: &str = "LOCK_TEST_UNSHARES";
 
-/// That process, and what it said. Dropped, it is killed.
+/// That process, and what it printed. It is killed when this is dropped.
 struct Other {
     said: String,
     process: Child,
@@ -109,9 +110,9 @@ impl Drop for Other {
     }
 }
 
-/// Whether this is one; then it has done its part.
+/// Whether this process is such a process. If so, it has done its part.
 pub(crate) fn is_another_process() -> bool {
-    /// The kernel's number, which nix has no name for.
+    /// The kernel's number for the flag, for which nix has no name.
     const CLONE_NEWTIME: i32 = 0x80;
     let Ok(order) = std::env::var(ORDER) else { return false };
     let mut words = order.splitn(3, ';');
@@ -123,7 +124,7 @@ pub(crate) fn is_another_process() -> bool {
     true
 }
 
-/// Says `taken` and holds on, or `held`, or why it can't be.
+/// Prints `taken` and keeps the lock, or prints `held`, or why neither is possible.
 async fn try_it(url: &str, name: &str) {
     let client = match lock_sql::sqlite::connect(url).await {
         Ok(client) => client,

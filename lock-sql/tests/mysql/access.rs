@@ -1,4 +1,4 @@
-//! The table, and who may do what with it.
+//! The table, and the rights of users.
 
 use lock_core::ErrorKind;
 use lock_core::driver::{Attempt, Level};
@@ -7,7 +7,7 @@ use lock_sql::mysql;
 use crate::On;
 use crate::server::{PATIENCE, Server, claim, granted, run};
 
-/// A user with these rights on the database; its URL.
+/// Creates a user with these rights on the database. Returns the user's URL.
 async fn user(server: &Server, rights: &str) -> String {
     let name = format!("{}_{}", server.database(), rights.replace([',', ' '], ""));
     server.execute(&format!("CREATE USER {name}")).await;
@@ -26,7 +26,7 @@ pub(crate) fn a_missing_table_is_made_or_its_maker_is_named(on: On) {
         }
         let client = server.client().await;
         let schema = schema(&server);
-        assert_eq!(client.init().await.unwrap(), "", "it was made at the opening");
+        assert_eq!(client.init().await.unwrap(), "", "it was created when the client was opened");
         granted(&mut claim(&mysql::connect(&poor).await.unwrap(), "a", PATIENCE)).await;
 
         server.execute("DROP TABLE onelock_locks").await;
@@ -43,7 +43,7 @@ fn schema(server: &Server) -> String {
     mysql::MySql::from_url(&server.url("")).unwrap().schema()
 }
 
-/// A client after somebody has run what `schema` says.
+/// Runs the statement from `schema`, and opens a client.
 async fn mysql_client(server: &Server, schema: &str) -> lock_core::Client {
     server.execute(schema).await;
     server.client().await
@@ -57,7 +57,7 @@ pub(crate) fn a_table_of_another_version_owner_or_engine_is_left_alone(on: On) {
         for (altered, said) in [
             ("COMMENT = 'onelock schema 2'", "newer"),
             ("COMMENT = 'onelock schema 0'", "older"),
-            ("COMMENT = 'people'", "none of ours"),
+            ("COMMENT = 'people'", "not a table of locks"),
             ("ENGINE = MyISAM", "InnoDB"),
         ] {
             server.execute("DROP TABLE onelock_locks").await;

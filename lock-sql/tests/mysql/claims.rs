@@ -1,4 +1,4 @@
-//! RULES k1, k2 and e4: which statement when, and by whose clock.
+//! RULES k1, k2 and e4: which statement is sent when, and by which clock.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const LEFT: &str = "SELECT expires - TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UT
     WHERE name = 'a'";
 const HELD: &str = "SELECT COUNT(*) FROM onelock_locks WHERE owner <> ''";
 
-/// Waiters that look take no row lock, so that a renewal doesn't queue behind them.
+/// Waiters that look take no row lock, so a renewal doesn't queue behind them.
 pub(crate) fn a_free_name_is_one_statement_and_a_held_one_is_looked_at(on: On) {
     run(async {
         let server = Server::start(on, &[]);
@@ -35,7 +35,7 @@ pub(crate) fn a_free_name_is_one_statement_and_a_held_one_is_looked_at(on: On) {
         for _ in 0..10 {
             assert!(is_busy(&mut waiter).await);
         }
-        // One in a second asks for the lock itself: what answers a look may be a replica that lags behind.
+        // One attempt in a second tries to take the lock: a look may be answered by a replica that lags behind.
         let asked = server.status("Com_update").await - updates - 1;
         assert!(asked > 0 && asked <= 1 + began.elapsed().as_secs(), "{asked}");
         assert_eq!(server.status("Com_select").await - selects, 10);
@@ -54,7 +54,7 @@ pub(crate) fn an_attempt_that_waited_past_its_deadline_takes_nothing(on: On) {
         let error = claim(&client, "a", SHORT).attempt().await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
         assert_in_time!(began.elapsed() < SHORT + Duration::from_millis(400), "{:?}", began.elapsed());
-        // It still waits, and is carried out now.
+        // The statement still waits, and is carried out after the commit.
         server.running("UPDATE", 1).await;
         assert_in_time!(began.elapsed() < Duration::from_secs(1), "the machine is too slow for this test");
         execute(&mut raw, "COMMIT").await;
@@ -69,7 +69,7 @@ pub(crate) fn a_new_name_that_waited_past_its_deadline_is_nobodys(on: On) {
         let client = server.client().await;
         let mut raw = server.raw().await;
         execute(&mut raw, "BEGIN").await;
-        // It keeps others from making the row, and nobody from looking for it.
+        // It keeps other transactions from creating the row, but not from looking for it.
         execute(&mut raw, "SELECT name FROM onelock_locks WHERE name = 'a' FOR UPDATE").await;
         let began = Instant::now();
         let error = claim(&client, "a", SHORT).attempt().await.unwrap_err();
@@ -95,15 +95,15 @@ pub(crate) fn an_attempt_again_has_what_the_row_has_left(on: On) {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let began = Instant::now();
         let again = granted(&mut holder).await;
-        assert_in_time!(asked.elapsed() < ttl, "asked again when the lease may have ended");
+        assert_in_time!(asked.elapsed() < ttl, "the lease may have ended before the second attempt");
         assert_eq!(again.token, first.token);
-        assert!(again.valid_for > Duration::from_secs(1), "kept from now on: {:?}", again.valid_for);
+        assert!(again.valid_for > Duration::from_secs(1), "the lease counts from now: {:?}", again.valid_for);
         let left = Duration::from_micros(u64::try_from(server.number(LEFT).await).unwrap());
         assert!(again.valid_for <= left + began.elapsed(), "{:?}, but the row has {left:?}", again.valid_for);
     });
 }
 
-/// Beside an open transaction that has the row locked.
+/// An open transaction has the row locked.
 pub(crate) fn a_look_waits_for_no_transaction(on: On) {
     run(async {
         let server = Server::shared(on).await;
@@ -119,12 +119,12 @@ pub(crate) fn a_look_waits_for_no_transaction(on: On) {
         let attempt = waiter.attempt().await;
         assert_in_time!(
             asked.elapsed() < Duration::from_secs(1),
-            "it may be time to ask for the lock itself"
+            "the next attempt may be one that takes the lock"
         );
         let attempt = attempt.unwrap();
         let Attempt::Busy(busy) = attempt else { panic!("{attempt:?}") };
         assert!(busy.free_in.is_some_and(|left| left <= TTL && left > TTL / 2), "{busy:?}");
-        assert!(busy.holder.is_some(), "a look shows who it is");
+        assert!(busy.holder.is_some(), "a look shows the holder");
         assert!(client.lock("a").build().unwrap().inspect().await.unwrap().holder.is_some());
         assert_in_time!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
         execute(&mut raw, "ROLLBACK").await;
@@ -154,12 +154,12 @@ pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time(
         let server = Server::shared(on).await;
         let client = server.client().await;
         free_row(&client, "a").await;
-        // An hour.
+        // Ahead by an hour.
         server.execute("UPDATE onelock_locks SET token = token + 3600000000").await;
         let ahead = server.number("SELECT token FROM onelock_locks").await;
         let mut holder = claim(&client, "a", PATIENCE);
         assert_eq!(granted(&mut holder).await.token.get(), ahead.unsigned_abs() + 1);
-        // Not by its release, which would tell the time.
+        // The lock is freed without a release, which would tell the time.
         server.execute("UPDATE onelock_locks SET owner = '', expires = 0").await;
         let mut raw = server.raw().await;
         execute(&mut raw, "BEGIN").await;
@@ -190,7 +190,7 @@ pub(crate) fn a_process_that_waits_for_long_asks_five_times_a_second_at_most(on:
     });
 }
 
-/// So that a process lets others have their turns, and pauses for nothing where there are none.
+/// A process uses this to let other clients have their turns, and to pause only if there are any.
 pub(crate) fn a_release_knows_whether_others_wait(on: On) {
     run(async {
         let server = Server::start(on, &[]);
@@ -204,7 +204,7 @@ pub(crate) fn a_release_knows_whether_others_wait(on: On) {
         for waiter in &mut waiters {
             waiter.listen().await.unwrap();
         }
-        // One word is enough: a hundred that all wrote would stand in the way of a renewal.
+        // One mark is enough: if a hundred waiters all wrote, they would delay a renewal.
         assert_eq!(server.status("Com_update").await - updates, 1);
         assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(true) });
         server.execute("UPDATE onelock_locks SET waiting = waiting - 31000000").await;

@@ -1,4 +1,4 @@
-//! The fence inside a user's own transaction.
+//! Tests of the fence, in the user's own transaction.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn token(n: u64) -> FencingToken {
     FencingToken::new(n).unwrap()
 }
 
-/// Writes under the fence; whether it was accepted.
+/// Writes under the fence. Returns whether the token was accepted.
 async fn write(connection: &mut MySqlConnection, with: u64, total: u64) -> bool {
     let mut transaction = connection.begin().await.unwrap();
     match Fence::new("bills").accept(&mut transaction, token(with)).await {
@@ -52,7 +52,7 @@ pub(crate) fn a_stale_token_writes_nothing(on: On) {
             assert_eq!(write(&mut connection, with, with).await, accepted, "{with}");
         }
         assert_eq!(number(&mut connection, "SELECT total FROM bills").await, i64::MAX);
-        // Another resource has its own; what is rolled back was not accepted.
+        // Another resource has its own highest token. A token whose transaction is rolled back was not accepted.
         let mut transaction = connection.begin().await.unwrap();
         Fence::new("other").accept(&mut transaction, token(9)).await.unwrap();
         transaction.rollback().await.unwrap();
@@ -62,7 +62,7 @@ pub(crate) fn a_stale_token_writes_nothing(on: On) {
     });
 }
 
-/// Which database a session is in when it writes may differ, where the fence must not.
+/// Sessions that write may be in different databases, but the fence must be the same.
 pub(crate) fn a_fence_may_have_a_table_in_any_database(on: On) {
     run(async {
         let (server, mut connection) = prepared(on).await;
@@ -83,7 +83,7 @@ pub(crate) fn transactions_of_two_holders_come_one_after_the_other(on: On) {
         let mut new = server.raw().await;
         let mut transaction = new.begin().await.unwrap();
         Fence::new("bills").accept(&mut transaction, token(3)).await.unwrap();
-        // An earlier holder's waits until this one has ended, and is refused then.
+        // An earlier holder's transaction waits until this one has ended, and is refused then.
         let late = tokio::spawn(async move { write(&mut old, 2, 2).await });
         server.running("INSERT", 1).await;
         tokio::time::sleep(Duration::from_millis(50)).await;

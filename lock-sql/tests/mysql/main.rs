@@ -1,4 +1,5 @@
-//! The rules that are particular to MySQL and MariaDB, on both. What every backend promises is the conformance suite's.
+//! Tests of the rules that are particular to MySQL and MariaDB, on both. The conformance suite tests what every backend
+//! promises.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +19,7 @@ use libtest_mimic::Arguments;
 use lock_conformance::rules;
 use lock_conformance::servers::{MySql, Product};
 
-/// Which of the two.
+/// MySQL or MariaDB.
 type On = &'static MySql;
 
 rules! {

@@ -1,4 +1,4 @@
-//! What a URL says of how a server is reached and asked.
+//! The URL parameters about how a server is reached and asked.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::On;
 use crate::server::{PATIENCE, Server, claim, execute, granted, number, run, until};
 
-/// Who uses the table waits.
+/// Every statement that uses the table then waits.
 const KEEP: &str = "LOCK TABLES onelock_locks WRITE";
 
 pub(crate) fn the_patience_is_the_urls(on: On) {
@@ -25,7 +25,7 @@ pub(crate) fn the_patience_is_the_urls(on: On) {
     });
 }
 
-/// All but one for those who come in, and one for those who are in.
+/// All connections but one are for calls that take locks; one is for renewals and releases.
 pub(crate) fn a_client_opens_as_many_connections_as_its_url_allows(on: On) {
     run(async {
         let server = Server::shared(on).await;
@@ -48,7 +48,7 @@ pub(crate) fn a_client_opens_as_many_connections_as_its_url_allows(on: On) {
             tasks.spawn(async move { drop(holder.renew(PATIENCE).await) });
             let mut most = 0;
             while tasks.try_join_next().is_none() {
-                // The one that keeps the table is none of ours.
+                // The connection that keeps the table is not the client's.
                 most = most.max(number(&mut looks, &others).await - 1);
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -64,7 +64,7 @@ pub(crate) fn a_client_opens_as_many_connections_as_its_url_allows(on: On) {
 pub(crate) fn a_socket_leads_to_the_server(on: On) {
     run(async {
         let settings = Settings { persistence: Persistence::None, ..Settings::default() };
-        let owned = Owned::start(on, &settings).expect("another was started before");
+        let owned = Owned::start(on, &settings).expect("the server can be started");
         let socket = owned.socket().expect("it has one").display().to_string();
         let (_, database) = owned.url().rsplit_once('/').expect("it names a database");
         // No server listens at that port.

@@ -1,4 +1,4 @@
-//! What stands in the table, and for how long.
+//! The rows of the table, and how long they stay.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A server for the tests, and what they ask of it and of the driver.
+//! A server for the tests, and the requests that tests send to it and to the driver.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,24 +15,24 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
 use crate::On;
 
-/// How long a test may take: far more than it needs.
+/// How long a test may take: much more than it needs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) const TTL: Duration = Duration::from_secs(20);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Runs a test to its end, or to its limit.
+/// Runs a test until it ends or reaches the limit.
 pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async { tokio::time::timeout(LIMIT, test).await.expect("the test ends in time") });
     runtime.shutdown_background();
 }
 
-/// One of each product, which the tests share; each has a database of its own there.
+/// One server of each product, which the tests share. Each test has a database of its own there.
 static SHARED: Mutex<Vec<(String, Owned)>> = Mutex::new(Vec::new());
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
-/// Also after a start that failed: the next who asks starts it.
+/// Works also after a failed start: the next test that asks starts the server again.
 fn shared_ones() -> MutexGuard<'static, Vec<(String, Owned)>> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -43,13 +43,13 @@ pub(crate) fn end_shared() {
 
 /// A database on a server.
 pub(crate) struct Server {
-    /// The server, unless it is the shared one; ended with the test.
+    /// The server, unless it is the shared one. It ends with the test.
     _owned: Option<Owned>,
     options: MySqlConnectOptions,
 }
 
 impl Server {
-    /// A new database on the server that all share.
+    /// Creates a new database on the shared server.
     pub(crate) async fn shared(on: On) -> Server {
         let url = {
             let mut shared = shared_ones();
@@ -67,7 +67,7 @@ impl Server {
         Server { options: server.options.database(&database), _owned: None }
     }
 
-    /// A server of the test's own.
+    /// Starts a server of the test's own.
     pub(crate) fn start(on: On, arguments: &[&str]) -> Server {
         Server::of(start(on, arguments))
     }
@@ -89,7 +89,7 @@ impl Server {
         self.options.get_port()
     }
 
-    /// A URL of the database, with what comes behind it.
+    /// Returns a URL of the database, with `rest` behind it.
     pub(crate) fn url(&self, rest: &str) -> String {
         self.url_of("lock", rest)
     }
@@ -102,7 +102,7 @@ impl Server {
         mysql::connect(&self.url("")).await.expect("the server can be reached")
     }
 
-    /// A connection that goes past the library.
+    /// Opens a connection without the library.
     pub(crate) async fn raw(&self) -> MySqlConnection {
         self.options.connect().await.expect("the server can be reached")
     }
@@ -115,14 +115,14 @@ impl Server {
         number(&mut self.raw().await, sql).await
     }
 
-    /// A number of the server's status.
+    /// Reads a number of the server's status.
     pub(crate) async fn status(&self, name: &str) -> u64 {
         let show = format!("SHOW GLOBAL STATUS LIKE '{name}'");
         let row = self.raw().await.fetch_one(AssertSqlSafe(show)).await.unwrap();
         sqlx::Row::get::<String, _>(&row, 1).parse().unwrap()
     }
 
-    /// Waits until so many of the others' statements that begin so are running.
+    /// Waits until this many statements that begin like this are running on other connections.
     pub(crate) async fn running(&self, begins: &str, how_many: i64) {
         let mut raw = self.raw().await;
         let count = format!(
@@ -133,7 +133,7 @@ impl Server {
         until("the statements run", async || number(&mut raw, &count).await == how_many).await;
     }
 
-    /// Ends all connections but the one that asks, of which there is one at least, and waits until they are gone.
+    /// Ends all connections except the one that asks, and waits until they are gone. There must be at least one.
     pub(crate) async fn kill_connections(&self) {
         let mut raw = self.raw().await;
         let others = format!(
@@ -144,7 +144,7 @@ impl Server {
         let others: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(others)).fetch_all(&mut raw).await.unwrap();
         assert!(!others.is_empty(), "no client has a connection");
         for id in &others {
-            // It may have gone by itself.
+            // It may have ended by itself.
             raw.execute(AssertSqlSafe(format!("KILL {id}"))).await.ok();
         }
         let ids = others.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
@@ -158,7 +158,7 @@ impl Server {
 fn start(on: On, arguments: &[&str]) -> Owned {
     let args = arguments.iter().map(|&argument| argument.to_owned()).collect();
     let settings = Settings { persistence: Persistence::None, args, ..Settings::default() };
-    Owned::start(on, &settings).expect("another was started before")
+    Owned::start(on, &settings).expect("the server can be started")
 }
 
 pub(crate) async fn execute(raw: &mut MySqlConnection, sql: &str) -> u64 {
@@ -192,7 +192,7 @@ pub(crate) async fn is_busy(claim: &mut Box<dyn Claim>) -> bool {
     matches!(claim.attempt().await.unwrap(), Attempt::Busy(_))
 }
 
-/// A lock that is free and has its row.
+/// Makes a lock that is free and has its row.
 pub(crate) async fn free_row(client: &Client, name: &str) {
     let mut claim = claim(client, name, PATIENCE);
     granted(&mut claim).await;

@@ -1,4 +1,4 @@
-//! What a session is, whatever the server's defaults are; and what else goes on beside it.
+//! Sessions, with any defaults of the server, and beside other transactions.
 
 use std::time::{Duration, Instant};
 
@@ -54,15 +54,15 @@ pub(crate) fn whatever_the_servers_time_zone_is(on: On) {
     });
 }
 
-/// Not hours before, and not hours later.
+/// Checks that a lease ends at its time, and not hours before or later.
 async fn a_lease_ends_at_its_time(holder: &Client, other: &Client, zone: &str) {
     let ttl = Duration::from_millis(1500);
     let (mut held, mut next) = (claim_for(holder, "b", ttl, PATIENCE), claim(other, "b", PATIENCE));
     let asked = Instant::now();
     let grant = granted(&mut held).await;
     assert!(grant.valid_for <= ttl && grant.valid_for + asked.elapsed() >= ttl, "{zone}: {grant:?}");
-    until_granted("its ttl ends it", &mut next, ttl + Duration::from_millis(300)).await;
-    // What passed between the grant and the answer of the second is its whole ttl.
+    until_granted("the lease ends", &mut next, ttl + Duration::from_millis(300)).await;
+    // The whole ttl passed between the grant and the answer to the second claim.
     assert!(asked.elapsed() >= ttl - Duration::from_millis(2), "{zone}: free after {:?}", asked.elapsed());
 }
 
@@ -75,7 +75,8 @@ async fn until_granted(what: &str, next: &mut Box<dyn Claim>, limit: Duration) {
     .await;
 }
 
-/// A server on which sessions of this user begin with these statements, as behind a proxy that others have used before.
+/// Starts a server on which sessions of the user `guest` begin with these statements, as behind a proxy that other
+/// clients have used before. Returns it and the guest's URL.
 async fn server_for_guests(on: On, begins: &str) -> (Server, String) {
     let server = Server::start(on, &[&format!("--init-connect={begins}")]);
     server.execute("CREATE DATABASE elsewhere").await;
@@ -115,7 +116,7 @@ pub(crate) fn whatever_a_session_begins_with(on: On) {
     });
 }
 
-/// Leases would end in the first second of another year, or never.
+/// With this clock, leases would end in the first second of another year, or never.
 pub(crate) fn a_session_whose_clock_was_set_is_refused(on: On) {
     run(async {
         let (server, guest) = server_for_guests(on, "SET timestamp = 1000000000").await;
@@ -135,7 +136,7 @@ pub(crate) fn a_server_whose_sysdate_stands_still_is_refused(on: On) {
     });
 }
 
-/// B8: the locks' connections are not the user's.
+/// B8: the connections for locks are not the user's.
 pub(crate) fn a_users_transaction_that_stays_open_costs_no_lock(on: On) {
     run(async {
         let server = Server::shared(on).await;

@@ -22,7 +22,7 @@ pub(crate) fn the_roots_verify_the_server_and_its_name(on: On) {
             files: files.map(|(name, pem)| (name.to_owned(), pem.into_bytes())).into(),
             ..Settings::default()
         };
-        let server = Server::of(Owned::start(on, &settings).expect("another was started before"));
+        let server = Server::of(Owned::start(on, &settings).expect("the server can be started"));
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, pem: &str| {
             std::fs::write(folder.path().join(name), pem).unwrap();
@@ -55,7 +55,7 @@ pub(crate) fn the_roots_verify_the_server_and_its_name(on: On) {
         );
         mysql::connect(&named).await.unwrap();
 
-        // A certificate of the client's is asked for by the user's definition.
+        // The user's definition requires a certificate of the client.
         server.execute("CREATE USER certified REQUIRE X509").await;
         server.execute(&format!("GRANT ALL ON {}.* TO certified", server.database())).await;
         let client = ours.certify("client", &[]);

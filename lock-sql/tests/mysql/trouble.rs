@@ -1,4 +1,4 @@
-//! What the server says when it did not do it.
+//! Errors by which the server says that it did not carry out a statement, and connections that end.
 
 use std::time::{Duration, Instant};
 
@@ -20,14 +20,15 @@ pub(crate) fn a_deadlock_is_repeated_and_no_contention(on: On) {
         server.execute("CREATE TABLE weight (n INT) ENGINE=InnoDB").await;
         let mut raw = server.raw().await;
         execute(&mut raw, "BEGIN").await;
-        // The one that has changed less is undone.
+        // The server undoes the transaction that has changed less.
         let many: Vec<String> = (0..100).map(|n| format!("({n})")).collect();
         execute(&mut raw, &format!("INSERT INTO weight VALUES {}", many.join(", "))).await;
         execute(&mut raw, "SELECT * FROM onelock_locks LOCK IN SHARE MODE").await;
         let mut attempt = claim(&client, "a", PATIENCE);
         let attempt = tokio::spawn(async move { granted(&mut attempt).await });
         server.running("UPDATE", 1).await;
-        // It waits for our lock to be shared no longer, and we would wait behind it.
+        // The attempt waits until this transaction no longer shares the lock, and this update would wait behind the
+        // attempt.
         let began = Instant::now();
         execute(&mut raw, "UPDATE onelock_locks SET label = ''").await;
         assert_in_time!(began.elapsed() < Duration::from_millis(900), "there was no deadlock");
@@ -55,7 +56,8 @@ pub(crate) fn a_lock_wait_that_runs_out_is_repeated_and_no_contention(on: On) {
     });
 }
 
-/// One who may do less than the server's administrator, whom `read_only` doesn't bind.
+/// Creates a user with fewer rights than the server's administrator, whom `read_only` doesn't bind. Returns the user's
+/// URL.
 async fn user(server: &Server) -> String {
     let name = format!("u_{}", server.database());
     server.execute(&format!("CREATE USER {name}")).await;
@@ -74,7 +76,7 @@ pub(crate) fn a_server_that_is_read_only_is_left_and_its_successor_met(on: On) {
         let error = holder.renew(TTL).await.unwrap_err();
         assert_eq!(error.kind(), NOT_DONE, "{error}");
         assert!(error.message().contains("read-only"), "{error}");
-        // The next call opens a connection: behind the address may be another server by now.
+        // The next call opens a connection, because another server may be behind the address by now.
         assert_eq!(claim(&client, "b", PATIENCE).attempt().await.unwrap_err().kind(), NOT_DONE);
         assert!(client.info().data_loss.contains("read_only"), "{}", client.info().data_loss);
         let bad = client.check().await.unwrap().into_iter().find(|f| f.subject == "replication").unwrap();
@@ -129,7 +131,8 @@ pub(crate) fn a_statement_that_is_killed_is_not_known_to_be_undone(on: On) {
             server.database()
         );
         let mut admin = server.raw().await;
-        // The server undoes it after a second of waiting, and it is asked again: a kill may come in between.
+        // The server undoes the statement after it has waited for a second, and the client repeats it. A kill may come
+        // between two of them.
         until("it is killed while it waits", async || {
             let ids = sqlx::query_scalar(AssertSqlSafe(waiting.clone()));
             let ids: Vec<i64> = ids.fetch_all(&mut admin).await.unwrap();
@@ -142,7 +145,7 @@ pub(crate) fn a_statement_that_is_killed_is_not_known_to_be_undone(on: On) {
         let error = attempt.await.unwrap();
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
         execute(&mut raw, "ROLLBACK").await;
-        // What was killed has taken nothing that stays.
+        // The killed statement has taken nothing that lasts.
         granted(&mut claim(&client, "a", PATIENCE)).await;
     });
 }

@@ -1,4 +1,4 @@
-//! The server's clock and its time zone.
+//! Tests of the server clock and its time zone.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use lock_core::driver::Renewal;
 use crate::Outcome;
 use crate::server::{Site, TTL, busy, claim, granted, run};
 
-/// A server with a clock of its own; `Err` says why there is none.
+/// Starts a server with a clock of its own. `Err` says why that is not possible.
 fn with_clock(settings: &[&str]) -> Result<Owned, String> {
     servers::clock::can_be_set()?;
     let args = settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
     let settings =
         Settings { persistence: Persistence::None, clock: Clock::Own, args, ..Settings::default() };
-    Ok(Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before"))
+    Ok(Owned::start(&servers::Postgres::Installed, &settings).expect("the server can be started"))
 }
 
 pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() -> Outcome {
@@ -27,7 +27,7 @@ pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() -> Outcome 
         granted(&mut first).await;
         first.release().await.unwrap();
         server.step_clock(Step::Forward(Duration::from_secs(3600))).unwrap();
-        // Its deadline lies an hour back; the refusal tells the time.
+        // Its deadline is an hour in the past, but the refusal tells the server's time.
         granted(&mut first).await;
         server.step_clock(Step::Back(Duration::from_secs(3600))).unwrap();
         assert!(matches!(first.renew(TTL).await.unwrap(), Renewal::Held { .. }));
@@ -38,7 +38,7 @@ pub(crate) fn a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_lea
     let server = with_clock(&["timezone=Europe/Berlin", "log_timezone=Europe/Berlin"])?;
     run(async {
         let site = Site::on(server.url());
-        // Back to the last second before an hour that the zone had twice, and into it.
+        // The clock is set to the last second before an hour that occurred twice in the zone, and runs into that hour.
         let to_the_change =
             "SELECT (extract(epoch FROM now() - timestamptz '2025-10-26 02:59:58+02'))::bigint";
         let back = u64::try_from(site.number(to_the_change).await).expect("it was in 2025");
@@ -55,7 +55,7 @@ pub(crate) fn a_server_in_any_time_zone_whose_clock_jumps_over_an_hour_keeps_lea
             &site.row("SELECT to_char(now() AT TIME ZONE 'Europe/Berlin', 'HH24:MI')").await,
             0,
         );
-        assert_eq!(zone, "02:00", "the hour begins once more");
+        assert_eq!(zone, "02:00", "the hour begins a second time");
         assert!(matches!(holder.renew(TTL).await.unwrap(), Renewal::Held { .. }));
         holder.release().await.unwrap();
         assert!(granted(&mut other).await.token > token);

@@ -11,8 +11,8 @@ use crate::server::{Site, claim, claim_within, granted, run, start, until};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The core releases at once and when the patience has ended, and is content with an answer to the latter. So no answer
-/// may come before the commit has: for a name without a row, and for one whose row is there.
+/// The core releases at once, and again when the patience has ended, and an answer to the second release ends the
+/// matter. So that answer must not come before the commit, neither for a name without a row nor for one with a row.
 pub(crate) fn a_grant_whose_commit_comes_late_is_given_back() -> Outcome {
     run(async {
         let server = start(&[]);
@@ -31,16 +31,16 @@ pub(crate) fn a_grant_whose_commit_comes_late_is_given_back() -> Outcome {
             .await;
             let_commits_go_on(&site).await;
             releasing.await.unwrap();
-            until("the grant is there", async || committing(&site).await == 0).await;
+            until("the grant is committed", async || committing(&site).await == 0).await;
             let mut next = claim(&client, name);
             let attempt = next.attempt().await.unwrap();
-            assert!(matches!(attempt, Attempt::Granted(_)), "{name}: nobody holds it: {attempt:?}");
+            assert!(matches!(attempt, Attempt::Granted(_)), "{name}: it is free: {attempt:?}");
             next.release().await.unwrap();
         }
     })
 }
 
-/// A claim whose attempt was not answered in time, and will be carried out.
+/// Returns a claim whose attempt was not answered in time, and will still be carried out.
 async fn attempted(site: &Site, client: &Client, name: &str) -> Box<dyn Claim> {
     let mut late = claim_within(client, name, PATIENCE);
     let began = Instant::now();
@@ -60,7 +60,7 @@ async fn released(claim: &mut Box<dyn Claim>) -> Release {
     }
 }
 
-/// Lets commits wait for a standby that isn't there, and returns when one does.
+/// Makes commits wait for a standby that doesn't exist, and returns when a commit waits.
 async fn hold_commits(site: &Site) {
     set(site, "nowhere").await;
     until("commits wait", async || {
@@ -89,7 +89,7 @@ async fn set(site: &Site, standbys: &str) {
     admin.execute(sqlx::raw_sql("SELECT pg_reload_conf()")).await.unwrap();
 }
 
-/// Statements on this table whose commits wait for the standby.
+/// Counts the statements on this table whose commits wait for the standby.
 async fn committing(site: &Site) -> i64 {
     site.number(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%TABLE_\"%'",

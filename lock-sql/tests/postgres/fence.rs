@@ -1,4 +1,4 @@
-//! The resource's side.
+//! Tests of the fence.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn prepared() -> Site {
     site
 }
 
-/// A transaction of the user's that writes `n`.
+/// Writes `n` in a transaction of the user's.
 async fn write(site: &Site, n: i64, offered: u64) -> Result<(), FenceError> {
     let mut admin = site.admin().await;
     let mut transaction = admin.begin().await?;
@@ -55,7 +55,7 @@ pub(crate) fn transactions_of_two_holders_come_in_order() -> Outcome {
         let other = site.clone();
         let earlier = tokio::spawn(async move { write(&other, 1, 8).await });
         let fences = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%onelock_fences%'";
-        until("the earlier holder's waits", async || site.number(fences).await == 1).await;
+        until("the earlier transaction waits", async || site.number(fences).await == 1).await;
         assert!(!earlier.is_finished());
         later.commit().await.unwrap();
         let outcome = tokio::time::timeout(Duration::from_secs(5), earlier).await.unwrap().unwrap();
@@ -75,7 +75,7 @@ pub(crate) fn a_transaction_that_was_rolled_back_leaves_no_token() -> Outcome {
     })
 }
 
-/// A session's temporary tables come before all others, and a schema with its user's name before `public`.
+/// A session's temporary tables precede all other tables, and a schema with the user's name precedes `public`.
 pub(crate) fn a_fence_is_one_whatever_the_search_path() -> Outcome {
     run(async {
         let site = prepared().await;
@@ -102,7 +102,7 @@ pub(crate) fn a_fence_is_one_whatever_the_search_path() -> Outcome {
     })
 }
 
-/// One that was made where a path led has the tokens.
+/// A table that was created in the schema to which a path led has the tokens.
 pub(crate) fn a_table_of_fences_in_another_schema_is_not_doubled() -> Outcome {
     run(async {
         let site = Site::new().in_a_database_of_its_own().await;

@@ -1,4 +1,4 @@
-//! The statements.
+//! Tests of the statements.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub(crate) fn an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing()
         let held = format!("SELECT count(*) FROM TABLE_ WHERE expires > {NOW} OR owner <> ''");
         let end = Instant::now() + Duration::from_millis(300);
         while Instant::now() < end {
-            assert_eq!(site.number(&held).await, 0, "it came after its caller had gone");
+            assert_eq!(site.number(&held).await, 0, "the attempt took the lock after its patience");
         }
     })
 }
@@ -48,12 +48,13 @@ pub(crate) fn an_attempt_that_waited_for_a_row_within_its_patience_takes_it() ->
         keeper.execute("COMMIT").await.unwrap();
         let grant = waiting.await.unwrap();
         assert!(grant.token > first);
-        // Its lease counts from before it waited.
+        // Its lease counts from before the wait.
         assert!(grant.valid_for <= TTL - Duration::from_millis(200), "{grant:?}");
     })
 }
 
-/// Without it a waiter would sleep until a wake-up or the next look, whatever has become of the lock.
+/// If the attempt didn't know this, a waiter would sleep until a wake-up or the next look, whatever has become of the
+/// lock.
 pub(crate) fn an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long() -> Outcome {
     run(async {
         let site = Site::new();
@@ -90,7 +91,7 @@ pub(crate) fn a_busy_look_writes_nothing_and_waits_for_no_row() -> Outcome {
         for _ in 0..10 {
             let busy = busy(&mut other).await;
             assert!(busy.free_in.unwrap() <= TTL, "{busy:?}");
-            assert!(busy.holder.is_some(), "the attempt shows who it is");
+            assert!(busy.holder.is_some(), "the attempt shows the holder");
         }
         assert_eq!(site.number(version).await, before);
         keeper.execute("COMMIT").await.unwrap();
@@ -111,8 +112,8 @@ pub(crate) fn an_attempt_again_has_the_same_token_and_what_the_row_has_left() ->
         let left = site.number(&format!("SELECT expires - {NOW} FROM TABLE_")).await;
         let left = Duration::from_micros(left.unsigned_abs());
         assert!(again.valid_for <= TTL && left <= again.valid_for, "{again:?}, {left:?} in the row");
-        assert!(left + began.elapsed() >= TTL, "the lease is a whole one again, and not {left:?}");
-        // What the row says, and not a ttl by assumption; and it is never shortened.
+        assert!(left + began.elapsed() >= TTL, "the lease lasts a whole ttl again, and not {left:?}");
+        // The grant lasts as long as the row says, and not for an assumed ttl; and the lease is never shortened.
         site.execute(&format!("UPDATE TABLE_ SET expires = {NOW} + 60000000")).await;
         let longer = granted(&mut holder).await;
         assert_eq!(longer.token, first.token);
@@ -141,7 +142,7 @@ pub(crate) fn renewals_never_shorten_and_bring_nothing_back() -> Outcome {
         site.execute("UPDATE TABLE_ SET expires = 1").await;
         assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
         assert_eq!(site.number("SELECT expires FROM TABLE_").await, 1);
-        assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "late, and said to be");
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "the lease had ended already");
         granted(&mut claim(&client, "a")).await;
         assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Taken));
     })
@@ -159,7 +160,8 @@ pub(crate) fn a_token_ahead_of_the_clock_is_followed_and_not_taken_for_the_time(
         let mut next = claim(&client, "a");
         let grant = granted(&mut next).await;
         assert_eq!(grant.token.get(), ahead + 1);
-        // A deadline made of it would let attempts in for an hour. (A release would tell the time anew.)
+        // A deadline that is computed from the token would admit attempts for an hour. (A release would tell the time
+        // again.)
         site.execute("UPDATE TABLE_ SET expires = 0").await;
         let mut keeper = site.keep_row("a").await;
         claim_within(&client, "a", Duration::from_millis(200)).attempt().await.unwrap_err();

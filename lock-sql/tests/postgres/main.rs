@@ -1,4 +1,5 @@
-//! The rules that are particular to PostgreSQL, on a real server. What every backend promises is the conformance suite's.
+//! Tests of the rules that are particular to PostgreSQL, on a real server. The conformance suite tests what every
+//! backend promises.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 use lock_conformance::{rules, servers};
 
-/// `Err` says why it was not run.
+/// The outcome of a test. `Err` says why the test was not run.
 pub(crate) type Outcome = Result<(), String>;
 
 rules! {

@@ -1,4 +1,4 @@
-//! The table, its version, and who may.
+//! The table, its version, and the rights of users.
 
 use lock_core::driver::Level;
 use lock_core::{ErrorKind, Options};
@@ -24,21 +24,22 @@ pub(crate) fn the_table_is_created_where_it_was_named_and_only_once() -> Outcome
         granted(&mut claim(&clients[0], "a")).await;
         busy(&mut claim(&clients[9], "a")).await;
         assert_eq!(site.number("SELECT count(*) FROM TABLE_").await, 1);
-        // What `schema` prints makes the same table.
+        // The statements that `schema` prints create the same table.
         let printed = site.backend().schema();
         site.execute(&format!("ALTER TABLE TABLE_ RENAME TO x; {printed}")).await;
         granted(&mut claim(&site.client().await, "a")).await;
     })
 }
 
-/// Whoever holds this lock of PostgreSQL's own keeps a client from going on.
+/// The number of an advisory lock of PostgreSQL. While the test holds it, a client can't go on.
 const GATE: u32 = 1;
 
-/// A name is looked up in the newest state of the catalogue, and the comment under it in that of the question.
+/// The server looks up the table's name in the newest state of the catalogue, and the table's comment in the state of
+/// the question's snapshot.
 pub(crate) fn a_table_that_comes_up_during_the_first_question_is_ours() -> Outcome {
     run(async {
-        // A session's first question calls this in front of what it asks about the table. A function of the server's own
-        // can't be replaced, but renamed, in one database.
+        // A session's first question calls this function before it asks about the table. A function of the server's own
+        // can't be replaced, but it can be renamed in one database.
         let site = Site::new().in_a_database_of_its_own().await;
         site.execute(&format!(
             "ALTER FUNCTION pg_catalog.pg_is_in_recovery() RENAME TO pg_is_in_recovery_indeed;
@@ -74,8 +75,8 @@ pub(crate) fn a_table_of_another_version_or_of_somebody_else_is_left_alone() -> 
         for (comment, said) in [
             ("'onelock schema 2'", "newer"),
             ("'onelock schema 0'", "older"),
-            ("'people'", "none of ours"),
-            ("NULL", "none of ours"),
+            ("'people'", "not a table of locks"),
+            ("NULL", "not a table of locks"),
         ] {
             let site = Site::new();
             site.execute(&format!("CREATE TABLE TABLE_ (a int); COMMENT ON TABLE TABLE_ IS {comment}")).await;
@@ -83,7 +84,7 @@ pub(crate) fn a_table_of_another_version_or_of_somebody_else_is_left_alone() -> 
             assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
             assert!(error.message().contains(said) && error.message().contains(&site.table), "{error}");
         }
-        // One that changes under an open client is noticed by its next connection.
+        // If the table changes while a client is open, its next connection notices that.
         let site = Site::new();
         let client = site.client().await;
         granted(&mut claim(&client, "a")).await;
@@ -135,7 +136,7 @@ pub(crate) fn a_missing_right_is_named() -> Outcome {
     })
 }
 
-/// Who may do all with a table may be refused its rows.
+/// A user with all rights on a table may still be refused its rows.
 pub(crate) fn row_level_security_that_rejects_a_grant_is_told_of() -> Outcome {
     run(async {
         let site = Site::new();
@@ -159,7 +160,7 @@ pub(crate) fn row_level_security_that_rejects_a_grant_is_told_of() -> Outcome {
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
         assert!(error.message().contains("row-level security"), "{error}");
 
-        // One that gives each user its names is no trouble to those who keep to them.
+        // A policy that gives each user names of its own is no trouble for users that keep to their names.
         site.execute(
             "CREATE POLICY own ON TABLE_ TO role_of_TABLE_ USING (substring(name FOR 4) = 'own:'::bytea)",
         )
@@ -219,7 +220,7 @@ pub(crate) fn a_password_is_never_shown() -> Outcome {
     })
 }
 
-/// A server, or a trigger, that takes its time with one of them keeps this user from nothing.
+/// A slow server, or a slow trigger, is not taken for a missing right.
 pub(crate) fn a_slow_server_is_not_taken_for_one_that_refuses() -> Outcome {
     run(async {
         let site = Site::new();

@@ -1,4 +1,5 @@
-//! Which table it is: the one that was named, or else the one in `public`, whatever a session's search path leads to.
+//! The choice of the table: the one that was named, or else the one in `public`, wherever a session's search path
+//! leads.
 
 use lock_conformance::servers::{Absence, PgBouncer, Settings};
 use lock_core::driver::{Level, Release, Renewal};
@@ -9,12 +10,13 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 use crate::Outcome;
 use crate::server::{SETTINGS, Site, TTL, busy, claim, granted, run, start};
 
-/// A function of the server's own that a schema before `pg_catalog` replaces: there it is a year later.
+/// Creates a schema with a function that replaces the server's own if the schema precedes `pg_catalog` in a path. It
+/// returns a time that is a year later.
 const LATER: &str = "CREATE SCHEMA other_of_TABLE_;
     CREATE FUNCTION other_of_TABLE_.clock_timestamp() RETURNS timestamptz LANGUAGE sql
       AS $$ SELECT pg_catalog.clock_timestamp() + interval '1 year' $$";
 
-/// A client that was told to take the table in another schema, which is there then.
+/// Opens a client with the table in another schema, where the table exists afterwards.
 async fn client_of(site: &Site, schema: &str) -> Client {
     let elsewhere = site.backend().table(&format!("{schema}.{}", site.table)).unwrap();
     elsewhere.open(Options::default()).await.unwrap()
@@ -45,7 +47,7 @@ pub(crate) fn a_role_with_any_search_path_finds_the_same_table() -> Outcome {
         let client = site.client().await;
         granted(&mut claim(&client, "a")).await;
         site.execute(LATER).await;
-        // Not one of ours: it has no comment.
+        // This table is not one of locks, because it has no comment.
         site.execute("CREATE TABLE other_of_TABLE_.TABLE_ (LIKE public.TABLE_ INCLUDING ALL)").await;
         let role = format!("role_of_{}", site.table);
         site.execute(&format!("CREATE ROLE {role} LOGIN SUPERUSER")).await;
@@ -62,7 +64,7 @@ pub(crate) fn a_role_with_any_search_path_finds_the_same_table() -> Outcome {
     })
 }
 
-/// What an unrelated client may leave on a session that a pooler lends to us next.
+/// What another client may leave in a session that a pooler lends to us next.
 const LEFT_BEHIND: [&str; 10] = [
     "SET search_path = other_of_TABLE_, pg_catalog, public",
     "SET synchronous_commit = off",
@@ -85,7 +87,7 @@ async fn leave_behind(site: &Site, foreign: &mut PgConnection) {
 
 pub(crate) fn what_another_client_left_on_a_lent_session_changes_nothing() -> Outcome {
     let server = start(&[]);
-    // One session of the server's, for any client.
+    // There is one session of the server, for all clients.
     let one = Settings { args: vec!["default_pool_size = 1".to_owned()], ..Settings::default() };
     let pooler = match PgBouncer::before(&server, &one) {
         Err(Absence::NotRun(why)) => return Err(why),
@@ -119,7 +121,7 @@ pub(crate) fn what_another_client_left_on_a_lent_session_changes_nothing() -> Ou
         }
         assert_eq!(site.settings_seen().await, [SETTINGS]);
 
-        // By this administrators keep writers out: it is told, and not overruled.
+        // Administrators keep writers out by this setting. The client reports it and doesn't override it.
         foreign.execute("SET default_transaction_read_only = on").await.unwrap();
         let error = claim(&client, "c").attempt().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
@@ -127,7 +129,7 @@ pub(crate) fn what_another_client_left_on_a_lent_session_changes_nothing() -> Ou
     })
 }
 
-/// As earlier releases made it where the path led.
+/// Earlier releases created the table in the schema to which the path led.
 pub(crate) fn a_table_in_another_schema_is_told_of_and_not_doubled() -> Outcome {
     run(async {
         let site = Site::new();
@@ -143,7 +145,7 @@ pub(crate) fn a_table_in_another_schema_is_told_of_and_not_doubled() -> Outcome 
         }
         assert_eq!(site.number("SELECT count(*) FROM pg_class WHERE relname = 'TABLE_'").await, 1);
 
-        // Named, it is made. Then there are two, which is worth a warning.
+        // If its schema is named, the table is created. Then there are two tables, which `check` warns of.
         let named = client_of(&site, "public").await;
         granted(&mut claim(&named, "a")).await;
         for (client, other) in [(&named, &other), (&before, &format!("public.{}", site.table))] {
@@ -151,16 +153,17 @@ pub(crate) fn a_table_in_another_schema_is_told_of_and_not_doubled() -> Outcome 
             let schema = findings.iter().find(|finding| finding.subject == "schema").unwrap();
             assert!(schema.level == Level::Warning && schema.message.contains(other), "{schema:?}");
         }
-        // A user who does not say which has the one in `public` from now on.
+        // A user that names no table gets the one in `public` from now on.
         busy(&mut claim(&site.client().await, "a")).await;
     })
 }
 
-/// An earlier release took the table where the path led: its processes still hold there when new ones come.
+/// An earlier release used the table to which the path led. Its processes still hold locks there when new processes
+/// start.
 pub(crate) fn a_user_whose_path_leads_to_an_older_table_is_told_which_there_are() -> Outcome {
     run(async {
         let site = Site::new();
-        // Another user's, at first.
+        // At first, there is the table of another user.
         let client = site.client().await;
         for (role, is_plain) in
             [(format!("alice_of_{}", site.table), true), (format!("app-of-{}", site.table), false)]
@@ -182,17 +185,17 @@ pub(crate) fn a_user_whose_path_leads_to_an_older_table_is_told_which_there_are(
             assert!(error.message().contains(&format!("?table=public.{}", site.table)), "{error}");
             let named = format!("?table={role}.{}", site.table);
             assert_eq!(error.message().contains(&named), is_plain, "only what a URL takes: {error}");
-            // Who names it has it.
+            // A user that names the table can use it.
             let public = backend().table(&format!("public.{}", site.table)).unwrap();
             public.open(Options::default()).await.unwrap();
-            // Others' paths don't lead there.
+            // The paths of other users don't lead there.
             site.client().await;
         }
         drop(client);
     })
 }
 
-/// What a crash empties, or only its own session sees, keeps no lock.
+/// A table that a crash empties, or that only its own session sees, keeps no lock.
 pub(crate) fn a_table_that_does_not_last_is_refused() -> Outcome {
     run(async {
         let site = Site::new();

@@ -1,4 +1,4 @@
-//! A transaction pooler in between: pgbouncer, where there is one.
+//! Tests with a transaction pooler in between: PgBouncer, if it is installed.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::server::{Site, TTL, claim, granted, run, start};
 
 pub(crate) fn behind_a_transaction_pooler_locks_work_and_waiters_look() -> Outcome {
     let server = start(&[]);
-    // Fewer of the server's sessions than clients: each is lent to many.
+    // The server lends fewer sessions than there are clients, so each session is lent to many.
     let few = Settings { args: vec!["default_pool_size = 3".to_owned()], ..Settings::default() };
     let pooler = match PgBouncer::before(&server, &few) {
         Err(Absence::NotRun(why)) => return Err(why),
@@ -28,7 +28,7 @@ pub(crate) fn behind_a_transaction_pooler_locks_work_and_waiters_look() -> Outco
         let push = findings.iter().find(|finding| finding.subject == "push").unwrap();
         assert!(push.level == Level::Warning && push.message.contains("pooler"), "{push:?}");
 
-        // Each client has more connections than the server lends sessions.
+        // Each client opens more connections than the server lends sessions.
         let counter = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
         let mut tasks = tokio::task::JoinSet::new();
         for task in 0..12 {
@@ -48,13 +48,13 @@ pub(crate) fn behind_a_transaction_pooler_locks_work_and_waiters_look() -> Outco
         tasks.join_all().await;
         assert_eq!(counter.load(std::sync::atomic::Ordering::SeqCst), 60);
 
-        // Who is not behind it is woken by releases that come through it.
+        // A client that is not behind the pooler is woken by releases that come through it.
         let direct = site.client().await;
         let (mut holder, mut waiter) = (claim(&clients[0], "b"), claim(&direct, "b"));
         granted(&mut holder).await;
         waiter.listen().await.unwrap();
         while tokio::time::timeout(Duration::from_millis(50), waiter.changed()).await.is_ok() {}
         holder.release().await.unwrap();
-        within("the release is told of", Duration::from_secs(2), waiter.changed()).await;
+        within("the release wakes the waiter", Duration::from_secs(2), waiter.changed()).await;
     })
 }

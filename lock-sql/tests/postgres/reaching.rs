@@ -1,4 +1,4 @@
-//! What a URL says of how a server is reached and asked, and of what the locks are called there.
+//! The URL parameters about how a server is reached and asked, and about the names of the locks there.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn open(site: &Site, parameters: &str) -> Client {
     postgres::connect(&site.url_with(&format!("table={}&{parameters}", site.table))).answered().await
 }
 
-/// A transaction for whose end waits who uses the table.
+/// Begins a transaction. Every statement that uses the table waits for its end.
 async fn keep_table(site: &Site) -> PgConnection {
     let mut admin = site.admin().await;
     let keep = format!("BEGIN; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", site.table);
@@ -34,14 +34,14 @@ pub(crate) fn the_patience_is_the_urls() -> Outcome {
     })
 }
 
-/// All but one for those who come in, and one for those who are in.
+/// All connections but one are for calls that take locks; one is for renewals and releases.
 pub(crate) fn a_client_opens_as_many_connections_as_its_url_allows() -> Outcome {
     run(async {
         for allowed in [2, 4] {
             let site = Site::new();
             let parameters = format!("connections={allowed}&application_name={}", site.table);
             let client = open(&site, &parameters).await;
-            // The one that hears of releases is told by what it waits for.
+            // The connection that receives notifications is recognised by its `LISTEN`.
             let ours = format!(
                 "SELECT count(*) FROM pg_stat_activity WHERE application_name = '{}' AND query NOT LIKE 'LISTEN%'",
                 site.table
@@ -80,7 +80,7 @@ pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() -> Outcome {
     })
 }
 
-/// Where the server is and who we are, in the parameters alone; what a session is called, and is set to.
+/// The server's address and the user are in the parameters alone, and so are the session's name and a setting.
 pub(crate) fn what_is_the_drivers_is_passed_on() -> Outcome {
     run(async {
         let site = Site::new();
@@ -89,7 +89,7 @@ pub(crate) fn what_is_the_drivers_is_passed_on() -> Outcome {
         let options = site.options();
         let (port, database) = (options.get_port(), options.get_database().expect("the URL names it"));
         let own = |name: &str| format!("{name}={}", site.table);
-        // Two ways to say where, and two to say what a session is called.
+        // There are two parameters for the address, and two for the session's name.
         for (host, called) in [
             ("host=127.0.0.1", own("application_name")),
             ("hostaddr=127.0.0.1", format!("options=-c%20{}", own("application_name%3D").replace("=", ""))),

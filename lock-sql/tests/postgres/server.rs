@@ -1,4 +1,4 @@
-//! A server for all tests, with a table for each; servers of their own for those that hurt them.
+//! A server for all tests, with a table for each test. Tests that damage their server have one of their own.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,30 +17,30 @@ use crate::Outcome;
 
 pub(crate) const TTL: Duration = Duration::from_secs(20);
 
-/// What each transaction of ours that writes finds set, as [`Site::watch_settings`] lists it.
+/// The settings that each transaction that writes finds, as [`Site::watch_settings`] lists them.
 pub(crate) const SETTINGS: &str = "on read committed 5s 0 on hex pg_catalog, pg_temp";
 
 static SHARED: Mutex<Option<Owned>> = Mutex::new(None);
 
-/// Where the server is that all share: started for who asks first, and for the next where that failed.
+/// Returns the URL of the shared server. The first test that asks starts it, and the next one if that failed.
 fn shared() -> String {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.get_or_insert_with(|| start(&[])).url().to_owned()
 }
 
-/// Starts a server of a test's own, with these settings.
+/// Starts a server for one test, with these settings.
 pub(crate) fn start(settings: &[&str]) -> Owned {
     let args = settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
     let settings = Settings { persistence: Persistence::None, args, ..Settings::default() };
-    Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before")
+    Owned::start(&servers::Postgres::Installed, &settings).expect("the server can be started")
 }
 
-/// Starts a server that can be started again with its data.
+/// Starts a server that can be restarted with its data.
 pub(crate) fn start_durable() -> Owned {
-    Owned::start(&servers::Postgres::Installed, &Settings::default()).expect("another was started before")
+    Owned::start(&servers::Postgres::Installed, &Settings::default()).expect("the server can be started")
 }
 
-/// A test's own table on a server.
+/// The table of one test on a server.
 #[derive(Clone)]
 pub(crate) struct Site {
     url: String,
@@ -48,7 +48,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// On the server that all share.
+    /// Returns a table on the shared server.
     pub(crate) fn new() -> Site {
         Site::on(&shared())
     }
@@ -59,7 +59,8 @@ impl Site {
         Site { url: url.to_owned(), table }
     }
 
-    /// The same table in a database that only this test uses, so that it may change what is the server's own there.
+    /// Returns the same table in a database that only this test uses, so that the test may change what belongs to the
+    /// server there.
     pub(crate) async fn in_a_database_of_its_own(self) -> Site {
         let database = format!("database_of_{}", self.table);
         self.execute(&format!("CREATE DATABASE {database}")).await;
@@ -71,7 +72,7 @@ impl Site {
         self.url.parse::<PgConnectOptions>().unwrap().disable_statement_logging()
     }
 
-    /// The database's URL with these parameters.
+    /// Returns the database's URL with these parameters.
     pub(crate) fn url_with(&self, parameters: &str) -> String {
         format!("{}?{parameters}", self.url)
     }
@@ -92,7 +93,7 @@ impl Site {
         self.options().connect().await.unwrap()
     }
 
-    /// Runs what a test made up; `TABLE` stands for its table.
+    /// Runs the statements of a test; `TABLE_` stands for its table.
     pub(crate) async fn execute(&self, sql: &str) -> u64 {
         let sql = sql.replace("TABLE_", &self.table);
         self.admin().await.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await.unwrap().rows_affected()
@@ -108,7 +109,7 @@ impl Site {
         self.admin().await.fetch_one(AssertSqlSafe(sql)).await.unwrap()
     }
 
-    /// Notes from now on what every transaction that writes a lock's row finds set.
+    /// Records from now on the settings that every transaction that writes a lock's row finds.
     pub(crate) async fn watch_settings(&self) {
         self.execute(
             "CREATE TABLE seen_of_TABLE_ (settings text);
@@ -123,13 +124,13 @@ impl Site {
         .await;
     }
 
-    /// All that was found.
+    /// Returns all settings that were found.
     pub(crate) async fn settings_seen(&self) -> Vec<String> {
         let seen = format!("SELECT DISTINCT settings FROM seen_of_{}", self.table);
         sqlx::query_scalar(AssertSqlSafe(seen)).fetch_all(&mut self.admin().await).await.unwrap()
     }
 
-    /// A transaction that keeps the lock's row to itself.
+    /// Begins a transaction that keeps the lock's row locked.
     pub(crate) async fn keep_row(&self, name: &str) -> PgConnection {
         let mut admin = self.admin().await;
         let keep = format!("BEGIN; SELECT 1 FROM {} WHERE name = '{name}' FOR UPDATE", self.table);
@@ -137,13 +138,13 @@ impl Site {
         admin
     }
 
-    /// Statements on this table that wait for another transaction.
+    /// Counts the statements on this table that wait for another transaction.
     pub(crate) async fn waiting(&self) -> i64 {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%TABLE_\"%'";
         self.number(waiting).await
     }
 
-    /// Kills every connection that asked for the table, of which there is one at least, and waits until they are gone.
+    /// Kills every connection that has used the table, and waits until they are gone. There must be at least one.
     pub(crate) async fn kill_connections(&self) {
         let others = format!(
             "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%{}\"%'",

@@ -1,4 +1,4 @@
-//! What others set, or keep to themselves, is not our sessions'.
+//! Settings, transactions and pools of the user don't affect our sessions.
 
 use std::time::Duration;
 
@@ -60,15 +60,15 @@ pub(crate) fn whatever_a_role_sets_changes_nothing() -> Outcome {
         assert!(site.number(&early).await >= 4);
         assert_eq!(site.settings_seen().await, [SETTINGS]);
         drop((holder, clients));
-        // A session counts what it did when it ends, at the latest.
+        // A session reports its counters when it ends, at the latest.
         until("the sessions end", async || site.number(&early).await == 0).await;
-        // At another isolation level many would have failed, and been asked again.
+        // At another isolation level, many statements would have failed and been repeated.
         let undone = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()";
-        assert_eq!(site.number(undone).await, 0, "were undone");
+        assert_eq!(site.number(undone).await, 0, "transactions were undone");
     })
 }
 
-/// Nobody of this client's can have the lock `a`, which the guard holds.
+/// Checks that no claim of this client can have the lock `a`, which the guard holds.
 async fn is_kept(guard: &Guard, client: &Client) {
     let attempt = claim(client, "a").attempt().await.unwrap();
     still_held(guard);
@@ -87,7 +87,7 @@ pub(crate) fn a_user_whose_own_transaction_is_open_keeps_its_locks() -> Outcome 
         let guard = lock.acquire().await.unwrap();
         tokio::time::sleep(ttl * 2).await;
         is_kept(&guard, &site.client().await).await;
-        // What it takes back doesn't take back the lock.
+        // The rollback doesn't undo the lock.
         transaction.rollback().await.unwrap();
         is_kept(&guard, &client).await;
         released(guard).await;
@@ -103,7 +103,7 @@ pub(crate) fn the_users_pool_may_be_full() -> Outcome {
         let mut before = claim(&client, "a");
         granted(&mut before).await;
         before.release().await.unwrap();
-        // All who come in wait for a row; who renews has a connection of its own.
+        // All calls that take locks wait for a row; a renewal has a connection of its own.
         let mut keeper = site.keep_row("a").await;
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..5 {

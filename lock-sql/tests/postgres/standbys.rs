@@ -1,4 +1,4 @@
-//! Who reads the server's log: what may be promoted, and what may not.
+//! Readers of the server's log: some may be promoted, and some may not.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use crate::server::{Site, run, start};
 struct Reader(TcpStream);
 
 impl Reader {
-    /// Greets with these parameters, and runs these commands, of which the last one begins the log.
+    /// Connects with these parameters, and sends these commands, of which the last one starts the log.
     fn start(site: &Site, parameters: &[&str], commands: &[&str]) -> Reader {
         let options = site.options();
         let mut reader = Reader(TcpStream::connect((options.get_host(), options.get_port())).unwrap());

@@ -13,7 +13,7 @@ pub(crate) fn the_servers_certificate_and_name_are_verified() -> Outcome {
     only_the_root_that_was_named_is_trusted(["ca", "cert", "key"])
 }
 
-/// Which are not there to be overlooked.
+/// Roots under these names must not be ignored.
 pub(crate) fn roots_under_libpqs_name_are_verified_with() -> Outcome {
     only_the_root_that_was_named_is_trusted(["sslrootcert", "sslcert", "sslkey"])
 }
@@ -30,7 +30,7 @@ fn only_the_root_that_was_named_is_trusted([roots, cert, key]: [&str; 3]) -> Out
     ] {
         fs::write(folder.path().join(file), pem).unwrap();
     }
-    // Whoever comes by the host's name shows a certificate, too.
+    // A client that connects by the host's name must also show a certificate.
     let rules = "hostssl all all all trust clientcert=verify-ca\nhostnossl all all 127.0.0.1/32 trust\nlocal all all trust\n";
     let files = [
         ("server.crt", of_server.certificate),
@@ -47,7 +47,7 @@ fn only_the_root_that_was_named_is_trusted([roots, cert, key]: [&str; 3]) -> Out
             .collect(),
         ..Settings::default()
     };
-    let server = Owned::start(&servers::Postgres::Installed, &settings).expect("another was started before");
+    let server = Owned::start(&servers::Postgres::Installed, &settings).expect("the server can be started");
     let file = |name: &str| folder.path().join(name).display().to_string();
     let of_client = format!("{cert}={}&{key}={}", file("client"), file("client-key"));
     run(async {

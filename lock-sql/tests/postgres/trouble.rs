@@ -1,4 +1,4 @@
-//! Errors: what the server undid, what it refuses, and connections that end.
+//! Errors: statements that the server undid or refuses, and connections that end.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use sqlx::Executor;
 use crate::Outcome;
 use crate::server::{Site, TTL, busy, claim, claim_within, granted, run, start, start_durable, until};
 
-/// Makes the table's next `times` writes fail with an error of this code. A sequence is not set back with what failed.
+/// Makes the table's next `times` writes fail with an error of this code. They are counted with a sequence, which a
+/// failed write doesn't set back.
 async fn fail(site: &Site, times: u32, code: &str) {
     site.execute(&format!(
         "DROP SEQUENCE IF EXISTS s_TABLE_; CREATE SEQUENCE s_TABLE_;
@@ -80,12 +81,12 @@ pub(crate) fn a_server_set_to_read_only_is_unavailable() -> Outcome {
     })
 }
 
-/// Whether a renewal says so: one that is refused, or answered that the lock is lost, doesn't.
+/// Whether a renewal proves that the lock is held. It doesn't if it is refused, or if the lock is lost.
 async fn is_held(holder: &mut Box<dyn Claim>) -> bool {
     matches!(holder.renew(TTL).await, Ok(Renewal::Held { .. }))
 }
 
-/// Each try is of a claim that holds nothing meanwhile.
+/// Repeats attempts until one is an error. The claim holds nothing between them.
 async fn until_err(claim: &mut Box<dyn Claim>) -> lock_core::Error {
     let mut refused = None;
     until("it takes no more writes", async || match claim.attempt().await {
@@ -107,12 +108,12 @@ pub(crate) fn a_connection_that_was_killed_is_replaced_at_every_call() -> Outcom
         let site = Site::new();
         let client = site.client().await;
         let mut holder = claim(&client, "a");
-        // A connection is known by what it has asked for.
+        // A connection is recognised by the statement that it has sent.
         granted(&mut holder).await;
         holder.release().await.unwrap();
         for _ in 0..3 {
             site.kill_connections().await;
-            // Whether the first was done is not known; the next call has a connection of its own.
+            // It is not known whether the first call was carried out. The next call has another connection.
             if let Err(e) = holder.attempt().await {
                 assert!(e.is_transient(), "{e:?}");
             }
@@ -162,7 +163,7 @@ pub(crate) fn a_standby_takes_no_locks() -> Outcome {
         let client = site.client().await;
         let mut holder = claim(&client, "a");
         granted(&mut holder).await;
-        // In recovery until it is promoted, as a standby is whose primary is gone.
+        // The server is in recovery until it is promoted, like a standby whose primary is gone.
         let data: String = sqlx::Row::get(&site.row("SHOW data_directory").await, 0);
         server.kill().unwrap();
         std::fs::write(format!("{data}/standby.signal"), "").unwrap();

@@ -1,4 +1,4 @@
-//! Wake-ups.
+//! Tests of wake-ups.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ async fn woken(what: &str, claim: &mut Box<dyn Claim>) {
     within(what, Duration::from_secs(2), claim.changed()).await;
 }
 
-/// The processes of the server that send word of releases in the table.
+/// Returns the processes of the server whose sessions listen for releases in the table.
 async fn listening(site: &Site) -> Vec<i32> {
     listening_by(&mut site.admin().await, &site.table).await
 }
@@ -51,9 +51,9 @@ pub(crate) fn a_release_and_a_break_wake_who_listens() -> Outcome {
             waiter.changed().await;
         })
         .await;
-        assert!(quiet.is_err(), "another lock's release wakes nobody");
+        assert!(quiet.is_err(), "another lock's release wakes no waiter of this one");
         assert_eq!(holder.release().await.unwrap(), Release::Released { others: Some(true) });
-        woken("the release is told of", &mut waiter).await;
+        woken("the release wakes the waiter", &mut waiter).await;
         granted(&mut waiter).await;
 
         busy(&mut holder).await;
@@ -64,7 +64,7 @@ pub(crate) fn a_release_and_a_break_wake_who_listens() -> Outcome {
         let (by, label) = (Owner::mint(&Random::system()), Label::new("ops"));
         let revocation = Revocation { holder: shown.owner, by, label, when: When::Now, patience };
         ours.driver().revoke(&name, revocation).await.unwrap();
-        woken("the break is told of", &mut holder).await;
+        woken("the revoke wakes the waiter", &mut holder).await;
         granted(&mut holder).await;
     })
 }
@@ -87,7 +87,7 @@ pub(crate) fn nobody_is_notified_who_does_not_wait() -> Outcome {
         busy(&mut waiter).await;
         waiter.listen().await.unwrap();
         holder.release().await.unwrap();
-        // What is heard is in its order: nothing came before.
+        // Notifications arrive in their order, so there was none before this one.
         let first = listener.recv().await.unwrap();
         assert_eq!(first.payload(), "61");
         let more = tokio::time::timeout(Duration::from_millis(100), listener.recv()).await;
@@ -110,14 +110,14 @@ pub(crate) fn a_mark_is_kept_up_and_never_shortened() -> Outcome {
         busy(&mut other).await;
         other.listen().await.unwrap();
         assert_eq!(mark().await, first, "enough is left of it");
-        // As it is when more than half of it has passed.
+        // This is the state after more than half of the mark's time.
         site.execute("UPDATE TABLE_ SET waiting = waiting - 15000000").await;
         until("the mark is refreshed by a look", async || {
             busy(&mut waiter).await;
             mark().await >= first
         })
         .await;
-        assert!(start.elapsed() > Duration::from_secs(3), "looks don't write but every few seconds");
+        assert!(start.elapsed() > Duration::from_secs(3), "a look writes a mark only every few seconds");
         site.execute("UPDATE TABLE_ SET waiting = waiting + 60000000").await;
         let longer = mark().await;
         claim(&client, "a").listen().await.unwrap();
@@ -156,15 +156,16 @@ pub(crate) fn a_feed_that_broke_is_restored_and_everybody_looks() -> Outcome {
         let (mut admin, mut told_apart) = (site.admin().await, 0);
         for _ in 0..3 {
             let pids = listening(&site).await;
-            let [killed] = pids[..] else { panic!("one hears for all: {pids:?}") };
+            let [killed] = pids[..] else { panic!("one connection listens for all: {pids:?}") };
             site.execute(&format!("SELECT pg_terminate_backend({killed})")).await;
-            woken("what was told meanwhile is lost", &mut waiter).await;
-            // Wake-ups that nobody took yet are one: there is a second if the first was taken before the gap ended.
+            woken("the break wakes the waiter", &mut waiter).await;
+            // Wake-ups that the claim has not received yet are merged. There is a second one if the claim received the
+            // first before the gap ended.
             let in_the_gap = listening_by(&mut admin, &site.table).await.iter().all(|pid| *pid == killed);
             let listens_again = async || matches!(listening(&site).await[..], [pid] if pid != killed);
             until("it listens again", listens_again).await;
             if in_the_gap {
-                woken("and once more after the gap", &mut waiter).await;
+                woken("the new connection wakes it again", &mut waiter).await;
                 told_apart += 1;
             }
         }
@@ -173,7 +174,7 @@ pub(crate) fn a_feed_that_broke_is_restored_and_everybody_looks() -> Outcome {
         }
         while tokio::time::timeout(Duration::from_millis(50), waiter.changed()).await.is_ok() {}
         holder.release().await.unwrap();
-        woken("the release is told of", &mut waiter).await;
+        woken("the release wakes the waiter", &mut waiter).await;
         granted(&mut waiter).await;
     })
 }
@@ -186,53 +187,53 @@ pub(crate) fn who_leaves_takes_the_connections_along() -> Outcome {
         for claim in &mut claims {
             claim.listen().await.unwrap();
         }
-        assert_eq!(listening(&site).await.len(), 1, "one hears for all");
+        assert_eq!(listening(&site).await.len(), 1, "one connection listens for all");
         drop((claims, client));
         until("the connections end with their client", async || connections(&site).await == 0).await;
     })
 }
 
-/// As after a restore: the table has another number, and so has its channel.
+/// The table is created anew, as after a restore: it has another number, and so its channel has another name.
 pub(crate) fn a_table_that_was_made_anew_is_heard() -> Outcome {
     run(async {
         let site = Site::new();
         let (ours, theirs) = (site.client().await, site.client().await);
         let lock = |name: &str| ours.lock(name).ttl(TTL).build().unwrap();
         let before = lock("before").acquire().await.unwrap();
-        until("it hears", async || listening(&site).await.len() == 1).await;
+        until("it listens", async || listening(&site).await.len() == 1).await;
         site.execute(&format!("DROP TABLE TABLE_; {}", site.backend().schema())).await;
         let guard = lock("a").acquire().await.unwrap();
-        // Told by what a grant answers: no look in between.
-        let hears = until("it hears in the new one", async || listening(&site).await.len() == 1);
-        within("hearing", Duration::from_secs(2), hears).await;
+        // The grant's answer contains the number of the new table, so no look is needed.
+        let hears = until("it listens for the new one", async || listening(&site).await.len() == 1);
+        within("listening", Duration::from_secs(2), hears).await;
         let (name, patience) = (Name::new("a").unwrap(), Duration::from_secs(5));
         let shown = theirs.driver().inspect(&name, patience).await.unwrap().holder.unwrap();
         let (by, label) = (Owner::mint(&Random::system()), Label::new("ops"));
         let revocation = Revocation { holder: shown.owner, by, label, when: When::Now, patience };
         theirs.driver().revoke(&name, revocation).await.unwrap();
-        let told = within("the revoke is told of", Duration::from_secs(1), guard.lost()).await;
+        let told = within("the holder is told of the revoke", Duration::from_secs(1), guard.lost()).await;
         assert_eq!(told, Cause::Revoked);
         drop(before);
     })
 }
 
-/// Of a client that asks for nothing more, only its connection for wake-ups can find out.
+/// If a client sends no more requests, only its connection for wake-ups can find the new table.
 pub(crate) fn a_table_that_was_made_anew_is_looked_for() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
         let lock = client.lock("a").ttl(TTL).build().unwrap();
         let guard = lock.acquire().await.unwrap();
-        until("it hears", async || listening(&site).await.len() == 1).await;
+        until("it listens", async || listening(&site).await.len() == 1).await;
         let copy = "CREATE TABLE copy_of_TABLE_ (LIKE TABLE_ INCLUDING ALL); INSERT INTO copy_of_TABLE_ TABLE TABLE_";
         let comment = "COMMENT ON TABLE TABLE_ IS 'onelock schema 1'";
         site.execute(&format!(
             "{copy}; DROP TABLE TABLE_; ALTER TABLE copy_of_TABLE_ RENAME TO TABLE_; {comment}"
         ))
         .await;
-        until("it hears in the new one", async || listening(&site).await.len() == 1).await;
+        until("it listens for the new one", async || listening(&site).await.len() == 1).await;
         still_held(&guard);
-        // Its feed may break, and asks then as well.
+        // Its feed may break, and then asks for the table as well.
         let pids = listening(&site).await;
         site.execute(&format!("SELECT pg_terminate_backend({})", pids[0])).await;
         let again = async || matches!(listening(&site).await[..], [pid] if pid != pids[0]);
@@ -240,7 +241,7 @@ pub(crate) fn a_table_that_was_made_anew_is_looked_for() -> Outcome {
     })
 }
 
-/// Who waits goes on marking, and a mark tells which table has it.
+/// A waiter refreshes its mark, and the answer contains the number of the table that has the mark.
 pub(crate) fn a_waiter_hears_in_a_table_that_was_made_anew() -> Outcome {
     run(async {
         let site = Site::new();
@@ -256,6 +257,6 @@ pub(crate) fn a_waiter_hears_in_a_table_that_was_made_anew() -> Outcome {
             site.number("SELECT waiting FROM TABLE_").await > 0
         })
         .await;
-        assert_eq!(listening(&site).await.len(), 1, "it hears where it has left its mark");
+        assert_eq!(listening(&site).await.len(), 1, "it listens for the table that has its mark");
     })
 }

@@ -1,4 +1,4 @@
-//! The resource's side, in a transaction of the user's own.
+//! Tests of the fence, in the user's own transaction.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The log's index, which all connections of a process share.
+//! Tests of the log's index, which all connections of a process share.
 
 use std::fs;
 use std::mem;
@@ -15,7 +15,7 @@ use super::{File, claim, run};
 const CLIENTS: usize = 8;
 const CLAIMS: usize = 50;
 
-/// What the claims were answered so far.
+/// The answers to the claims so far.
 #[derive(Debug, Default)]
 struct Answers {
     /// How many claims were granted their locks before the index was removed, and how many after that.
@@ -23,7 +23,8 @@ struct Answers {
     errors: usize,
 }
 
-/// No connection of the process is idle then, and each that is opened while another has the index open keeps it as well.
+/// Under load, no connection of the process is idle, and each connection that is opened while another one has the index
+/// open keeps that index as well.
 pub(crate) fn an_index_that_was_removed_is_made_anew_under_load() {
     run(async {
         let file = File::new();
@@ -40,9 +41,10 @@ pub(crate) fn an_index_that_was_removed_is_made_anew_under_load() {
         gone.send_replace(true);
         all_granted(&answers, 1).await;
         tasks.shutdown().await;
-        // A few: some connection is in use while another is to be opened anew, until its next call.
+        // A few errors are possible: while one connection is to be opened anew, another may be in use until its next
+        // call.
         let errors = answers.borrow().errors;
-        assert_in_time!((errors < CLIENTS * 20), late by Duration::from_secs(1), "{errors} errors, as the index was not let go of");
+        assert_in_time!((errors < CLIENTS * 20), late by Duration::from_secs(1), "{errors} errors: the index was kept");
     });
 }
 

@@ -1,4 +1,4 @@
-//! By which clock, and of which boot, a lease ends.
+//! The clock and the boot by which a lease ends.
 
 use lock_core::driver::{Attempt, Cause, Release, Renewal, Revocation, Revoked, When};
 use lock_core::{Label, Name, Owner, Random};
@@ -7,7 +7,7 @@ use super::{File, TTL, claim, granted, run};
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// RULE j1: the clock began anew.
+/// RULE j1: in another boot, the clock began anew.
 pub(crate) fn a_lease_of_another_boot_is_over_and_its_token_counts() {
     run(async {
         let file = File::new();
@@ -24,7 +24,7 @@ pub(crate) fn a_lease_of_another_boot_is_over_and_its_token_counts() {
     });
 }
 
-/// The end of a lease is no time of day: the wall clock may be set to anything.
+/// A lease doesn't end at a time of day, so the wall clock may be set to anything.
 #[cfg(target_os = "linux")]
 pub(crate) fn leases_end_by_the_clock_since_boot() {
     run(async {
@@ -39,7 +39,7 @@ pub(crate) fn leases_end_by_the_clock_since_boot() {
         let after = uptime();
         let expires = file.number("SELECT expires FROM onelock_locks").await;
         let taken = expires as f64 / 1e9 - TTL.as_secs_f64();
-        // The kernel tells it rounded.
+        // The kernel reports the uptime rounded.
         let between = before - 0.1..after + 0.1;
         assert!(between.contains(&taken), "{taken} s by the kernel's clock, and not in {between:?}");
     });
@@ -100,7 +100,7 @@ pub(crate) fn a_holder_is_told_that_it_was_revoked_in_either_way() {
     });
 }
 
-/// Writes to a file that is no longer there would be answered as before, and nobody else would see them.
+/// Writes to a deleted file would be answered as before, but no other process would see them.
 #[cfg(unix)]
 pub(crate) fn a_file_that_was_deleted_holds_nothing() {
     run(async {
@@ -131,12 +131,12 @@ pub(crate) fn a_log_that_was_removed_makes_no_second_holder_in_one_process() {
             for suffix in removed {
                 std::fs::remove_file(format!("{}{suffix}", file.path().display())).unwrap();
             }
-            // All connections of this process are opened anew, those of a client that asks for nothing as well.
+            // All connections of this process are opened anew, also those of a client that sends no requests.
             let renewed = holder.renew(TTL).await.unwrap();
             for suffix in removed {
                 assert!(file.folder.path().join(format!("locks.db{suffix}")).exists(), "{removed:?}");
             }
-            // What stood in the log was moved into the file by the last of them.
+            // The last of the closed connections moved the content of the log into the file.
             assert!(matches!(renewed, Renewal::Held { .. }), "{removed:?}: {renewed:?}");
             let mut second = claim(&other, "a", PATIENCE);
             assert!(matches!(second.attempt().await.unwrap(), Attempt::Busy(_)), "{removed:?}");

@@ -1,4 +1,4 @@
-//! The rules that are particular to SQLite. What every backend promises is the conformance suite's.
+//! Tests of the rules that are particular to SQLite. The conformance suite tests what every backend promises.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -101,13 +101,13 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), rules::judged("the rules of sqlite", tests())).exit_code()
 }
 
-/// On two threads: SQLite has more of its own.
+/// Runs a test on two threads; SQLite has more of its own.
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(test);
 }
 
-/// A file of a test's own.
+/// The file of one test.
 struct File {
     folder: TempDir,
 }
@@ -137,7 +137,7 @@ impl File {
         self.options().connect().await.unwrap()
     }
 
-    /// Runs a statement of the test's own making.
+    /// Runs a statement that the test has made.
     async fn execute(&self, sql: &str) -> u64 {
         self.admin().await.execute(AssertSqlSafe(sql.to_owned())).await.unwrap().rows_affected()
     }

@@ -1,4 +1,4 @@
-//! What can't be a file of locks is told as what it is, with what to do.
+//! Files that can't be used for locks: the error says what they are, and what to do.
 
 use std::fs;
 
@@ -32,11 +32,11 @@ pub(crate) fn the_file_is_created_and_its_folder_is_not() {
 pub(crate) fn what_is_no_database_is_left_alone() {
     run(async {
         let file = File::new();
-        let text = "not a database, but a file that somebody needs\n".repeat(100);
+        let text = "not a database, but a file that is still needed\n".repeat(100);
         fs::write(file.path(), &text).unwrap();
         let error = refused(&file.url()).await;
         assert!(
-            error.kind() == ErrorKind::Rejected && error.message().contains("no SQLite database"),
+            error.kind() == ErrorKind::Rejected && error.message().contains("not a SQLite database"),
             "{error}"
         );
         assert_eq!(fs::read_to_string(file.path()).unwrap(), text);
@@ -61,8 +61,8 @@ pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() {
         for (sql, said) in [
             ("CREATE TABLE onelock_locks (/* onelock schema 2 */ name BLOB)", "newer"),
             ("CREATE TABLE onelock_locks (/* onelock schema 0 */ name BLOB)", "older"),
-            ("CREATE TABLE onelock_locks (id INTEGER, name TEXT)", "none of ours"),
-            ("CREATE VIEW onelock_locks AS SELECT 1 AS name", "none of ours"),
+            ("CREATE TABLE onelock_locks (id INTEGER, name TEXT)", "not a table of locks"),
+            ("CREATE VIEW onelock_locks AS SELECT 1 AS name", "not a table of locks"),
         ] {
             let file = File::new();
             file.execute(sql).await;
@@ -86,7 +86,7 @@ pub(crate) fn a_file_that_may_not_be_written_is_said_to_be_read_only() {
     });
 }
 
-/// RULE j2, on a file system that is there on every Linux, and none of a disk.
+/// RULE j2, on a file system that every Linux has, and that is on no disk.
 #[cfg(target_os = "linux")]
 pub(crate) fn a_file_system_that_is_not_known_to_be_local_is_refused_unless_it_is_trusted() {
     run(async {
@@ -131,7 +131,7 @@ pub(crate) fn a_link_leads_to_the_file_and_its_waiters() {
     });
 }
 
-/// It is more often not mounted yet. SQLite would create what it leads to.
+/// SQLite would create the file that the link leads to, but more often it is on a disk that is not mounted yet.
 #[cfg(unix)]
 pub(crate) fn a_link_that_leads_nowhere_is_refused() {
     run(async {
@@ -144,7 +144,7 @@ pub(crate) fn a_link_that_leads_nowhere_is_refused() {
     });
 }
 
-/// SQLite keeps its log beside the name by which the file was opened: clients by another name would not see it.
+/// SQLite keeps its log beside the name by which the file was opened, so clients with another name would not see it.
 #[cfg(unix)]
 pub(crate) fn a_file_by_two_names_is_refused() {
     run(async {
@@ -158,7 +158,7 @@ pub(crate) fn a_file_by_two_names_is_refused() {
             let error = refused(&format!("sqlite://{}", path.display())).await;
             assert!(error.kind() == ErrorKind::Rejected && error.message().contains("2 names"), "{error}");
         }
-        // Those who have it open can't tell who came by the other name, either.
+        // Clients that have the file open can't know which clients use the other name, either.
         let error = holder.renew(super::TTL).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error}");
         assert!(error.message().contains("2 names"), "{error}");
@@ -167,7 +167,7 @@ pub(crate) fn a_file_by_two_names_is_refused() {
     });
 }
 
-/// SQLite has opened the file that was there, and what is at its path when it is looked at is another one.
+/// SQLite has opened the file that was there, but another file is at its path when the client checks that.
 #[cfg(target_os = "linux")]
 pub(crate) fn a_file_that_is_replaced_while_it_is_opened_takes_no_locks() {
     use std::sync::Arc;
@@ -180,7 +180,7 @@ pub(crate) fn a_file_that_is_replaced_while_it_is_opened_takes_no_locks() {
         }
         let (from, to, times) = (newer.path(), file.path(), Arc::new(AtomicUsize::new(0)));
         let compared = times.clone();
-        // SQLite compares the names of tables with it, on a connection that stands.
+        // SQLite compares the names of tables with this collation, on an open connection.
         let options = file.options().collation("BINARY", move |a, b| {
             if compared.fetch_add(1, Ordering::SeqCst) == 0 {
                 fs::rename(&from, &to).unwrap();
@@ -199,7 +199,7 @@ pub(crate) fn a_file_that_is_replaced_while_it_is_opened_takes_no_locks() {
     });
 }
 
-/// Opening a FIFO waits for another process, and no signal would end that.
+/// Opening a FIFO waits for another process, and no signal would end the wait.
 #[cfg(unix)]
 pub(crate) fn what_is_no_file_is_refused_and_keeps_no_client_waiting() {
     let fifo = |path: &std::path::Path| {
@@ -210,19 +210,19 @@ pub(crate) fn what_is_no_file_is_refused_and_keeps_no_client_waiting() {
         fifo(&file.path());
         let error = refused(&file.url()).await;
         assert!(
-            error.kind() == ErrorKind::Rejected && error.message().contains("no regular file"),
+            error.kind() == ErrorKind::Rejected && error.message().contains("not a regular file"),
             "{error}"
         );
         // SQLite removes a log beside a file without tables.
         let file = File::new();
         fifo(&file.folder.path().join("locks.db-wal"));
         super::granted(&mut claim(&file.client().await, "a", PATIENCE)).await;
-        // An index it can't make as long as it has to be.
+        // SQLite can't give a FIFO the length that an index must have.
         let file = File::new();
         fifo(&file.folder.path().join("locks.db-shm"));
         let error = refused(&file.url()).await;
-        assert!(error.message().contains("I/O error"), "neither waited for nor taken: {error}");
-        // The waiters' file only makes locks fairer.
+        assert!(error.message().contains("I/O error"), "the client must neither wait nor open it: {error}");
+        // The file of waiters only makes locks fairer.
         for is_link in [false, true] {
             let file = File::new();
             let waiters = file.folder.path().join("locks.db-waiters");
@@ -243,7 +243,8 @@ pub(crate) fn what_is_no_file_is_refused_and_keeps_no_client_waiting() {
     });
 }
 
-/// Temporary tables come before the file's: each client would have a table of its own, and every lock.
+/// Temporary tables precede the file's. With such a table, each client would have a table of its own, and could hold
+/// every lock.
 pub(crate) fn a_table_of_the_connections_own_is_not_taken_for_the_files() {
     run(async {
         let file = File::new();
@@ -260,7 +261,7 @@ pub(crate) fn a_table_of_the_connections_own_is_not_taken_for_the_files() {
     });
 }
 
-/// It could undo a grant behind the statement that grants.
+/// A trigger could undo a grant after the statement that grants.
 pub(crate) fn a_trigger_at_the_table_is_refused() {
     run(async {
         let file = File::new();
@@ -276,7 +277,7 @@ pub(crate) fn a_trigger_at_the_table_is_refused() {
     });
 }
 
-/// sqlx shows it with its options.
+/// sqlx shows the key together with its options.
 pub(crate) fn the_key_of_an_encrypted_file_is_not_shown() {
     run(async {
         let file = File::new();

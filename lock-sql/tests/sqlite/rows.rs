@@ -1,4 +1,4 @@
-//! What stands in the table, and for how long.
+//! The rows of the table, and how long they stay.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use lock_conformance::timing::released;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A row that nobody has had for a day, of this boot or another, or that is held.
+/// Returns a statement that inserts rows of locks that have been idle for a day, of this boot or another, or that are
+/// held.
 fn insert(names: &str, boot: &str, expires: &str) -> String {
     format!(
         "INSERT INTO onelock_locks (name, owner, token, boot, expires, label)
@@ -67,7 +68,7 @@ pub(crate) fn a_lock_is_one_row_under_its_prefix_and_name() {
     });
 }
 
-/// The table is an island in somebody's database, whose settings stay.
+/// The table may be in a database with other content, whose settings stay unchanged.
 pub(crate) fn a_database_that_is_there_already_keeps_what_is_its_own() {
     run(async {
         let file = File::new();

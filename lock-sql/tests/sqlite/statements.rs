@@ -1,4 +1,4 @@
-//! RULE j3: a look writes nothing, and what comes too late is undone.
+//! RULE j3: a look writes nothing, and a statement that comes too late is undone.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ async fn slow_down(file: &File) {
     }
 }
 
-/// Waits until nobody writes any more.
+/// Waits until no connection writes any more.
 async fn settled(file: &File) {
     let mut admin = file.options().busy_timeout(Duration::from_secs(30));
     let mut admin = sqlx::ConnectOptions::connect({
@@ -51,7 +51,7 @@ pub(crate) fn an_attempt_that_is_done_after_its_patience_takes_nothing() {
         assert!(matches!(late.kind(), ErrorKind::Unavailable { .. }), "{late:?}");
         assert_in_time!(started.elapsed() < PATIENCE + Duration::from_millis(300), "{:?}", started.elapsed());
         settled(&file).await;
-        assert!(started.elapsed() > PATIENCE, "the statement was to take longer than {PATIENCE:?}");
+        assert!(started.elapsed() > PATIENCE, "the statement must take longer than {PATIENCE:?}");
         assert_eq!(file.number("SELECT count(*) FROM onelock_locks WHERE length(owner) > 0").await, 0);
     });
 }
@@ -71,7 +71,8 @@ pub(crate) fn a_renewal_that_is_done_after_its_patience_renews_nothing() {
     });
 }
 
-/// Without it a waiter would sleep until a wake-up or the next look, whatever has become of the lock.
+/// If the attempt didn't know this, a waiter would sleep until a wake-up or the next look, whatever has become of the
+/// lock.
 pub(crate) fn an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long() {
     run(async {
         let file = File::new();
@@ -79,7 +80,7 @@ pub(crate) fn an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long() {
         let mut before = claim(&client, "a", TTL);
         granted(&mut before).await;
         before.release().await.unwrap();
-        // Right before the row is written, and so behind the look.
+        // This runs right before the row is written, and so after the look.
         file.execute(
             "CREATE TRIGGER faster BEFORE INSERT ON onelock_locks BEGIN UPDATE onelock_locks SET
                owner = x'abababababababababababababababab', label = 'faster', boot = NEW.boot, expires = NEW.expires
@@ -94,7 +95,7 @@ pub(crate) fn an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long() {
     });
 }
 
-/// Somebody else has the right to write, and keeps it.
+/// Another connection has the right to write, and keeps it.
 pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time() {
     run(async {
         let file = File::new();
@@ -110,7 +111,7 @@ pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time
             let left = busy.free_in.unwrap();
             assert!(left <= TTL, "{busy:?}");
             assert_in_time!(left > TTL / 2, "{busy:?}");
-            assert!(busy.holder.is_some(), "a look shows who it is");
+            assert!(busy.holder.is_some(), "a look shows the holder");
         }
         assert_eq!(file.number("PRAGMA data_version").await, version);
         let started = Instant::now();
@@ -138,7 +139,7 @@ pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time
     });
 }
 
-/// Of a try that is cut short in its last moment nobody could say that it did nothing.
+/// If a try is cut short at its last moment, it is not known whether it did nothing.
 pub(crate) fn a_write_is_refused_while_there_is_time_to_hear_of_it() {
     run(async {
         let file = File::new();
@@ -146,7 +147,7 @@ pub(crate) fn a_write_is_refused_while_there_is_time_to_hear_of_it() {
         let mut admin = file.admin().await;
         admin.execute("BEGIN IMMEDIATE").await.unwrap();
         let mut spare = Vec::new();
-        // Tries follow one another every 8 ms: these end at any moment between two.
+        // A try begins every 8 ms, so these patiences end at different moments between two tries.
         for patience in (60..77).map(Duration::from_millis) {
             let started = Instant::now();
             let refused = claim(&client, "a", patience).attempt().await;
@@ -155,7 +156,7 @@ pub(crate) fn a_write_is_refused_while_there_is_time_to_hear_of_it() {
             assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
         }
         spare.sort();
-        // Half of them: the machine may have taken any one's time.
+        // Half of them must do so, because the machine may have delayed any of them.
         assert_in_time!(spare[spare.len() / 2] > Duration::from_millis(8), "{spare:?}");
     });
 }
@@ -186,7 +187,8 @@ pub(crate) fn a_write_waits_for_another_process_while_it_has_time() {
     });
 }
 
-/// The database's owner may refuse it when it is to take effect, behind the row that says granted.
+/// The database's owner may have constraints that refuse a grant when it is to take effect, after the row that reports
+/// the grant.
 pub(crate) fn a_grant_that_does_not_take_effect_is_none() {
     run(async {
         let file = File::new();

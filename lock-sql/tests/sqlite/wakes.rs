@@ -1,4 +1,4 @@
-//! A release wakes the waiters of this process, whichever client they are of.
+//! A release wakes the waiters of this process, whichever client they belong to.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) fn a_release_wakes_the_waiters_of_another_client_of_this_process() {
     run(async {
         let file = File::new();
         let (client, other) = (file.client().await, file.client().await);
-        assert_eq!(client.info().wakes, Wakes::Polled, "of other processes nobody is told");
+        assert_eq!(client.info().wakes, Wakes::Polled, "releases of other processes are found by looking");
         let mut holder = claim(&client, "a", PATIENCE);
         granted(&mut holder).await;
         let mut waiter = claim(&other, "a", PATIENCE);
@@ -31,7 +31,7 @@ pub(crate) fn a_release_wakes_the_waiters_of_another_client_of_this_process() {
         assert_eq!(
             waiter.release().await.unwrap(),
             Release::Released { others: None },
-            "for what, is not known"
+            "it is not known for which lock"
         );
         drop(another);
         granted(&mut waiter).await;

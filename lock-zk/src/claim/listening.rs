@@ -1,4 +1,4 @@
-//! A claim that waits: it watches who stands ahead of it.
+//! A claim that waits: it watches the node ahead of its own.
 
 use lock_core::driver::Call;
 use lock_core::{Done, Error};
@@ -11,18 +11,19 @@ use crate::link::{Failure, Link};
 use crate::session::Session;
 use crate::watches;
 
-/// Who stands ahead.
+/// What was found of the node ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ahead {
+    /// It is watched.
     Watched,
-    /// A client does, and its node is not ours to read: it can't be watched.
+    /// It is a ticket that this user may not read, so it can't be watched.
     Hidden,
-    /// What was seen there has gone, or is no ticket.
+    /// It has gone, or is no ticket.
     Gone,
 }
 
 impl ZkClaim {
-    /// Watches who stands ahead, if that is a client.
+    /// Watches the node ahead, if it is a ticket.
     pub(super) async fn watch(
         &mut self,
         link: &Link,
@@ -34,7 +35,7 @@ impl ZkClaim {
         if self.watching.as_ref().is_some_and(|watching| watching.is_quiet(&path, link.number)) {
             return Ok(Ahead::Watched);
         }
-        // Not of its existence: that would be a watch on a node that is gone, too.
+        // Not a watch on its existence, which would also be set on a node that has gone.
         match link.ask(call, link.client.get_and_watch_data(&path)).await {
             Ok((_, stat, watcher)) => match Kind::of(ahead, &stat) {
                 Kind::Ticket => Ok(self.is_watched(path, link, session, watcher)),
@@ -50,7 +51,7 @@ impl ZkClaim {
         }
     }
 
-    /// Watches who comes and goes, without a place among them.
+    /// Watches the nodes of the directory, for a claim without a place.
     async fn watch_all(&mut self, link: &Link, session: &Session, call: &Call) -> Result<Ahead, Failure> {
         let path = self.place.directory.path().to_owned();
         match link.ask(call, link.client.list_and_watch_children(&path)).await {
@@ -60,7 +61,7 @@ impl ZkClaim {
         }
     }
 
-    /// Leaves the watch to the session.
+    /// Lets the session's task wait for the watch.
     fn is_watched(&mut self, path: String, link: &Link, session: &Session, watcher: OneshotWatcher) -> Ahead {
         let (watch, watching) = watches::watch(path, link.number, watcher, self.wakes.clone());
         session.watch(watch);
@@ -78,7 +79,7 @@ impl ZkClaim {
             };
             match outcome {
                 Ok(Ahead::Hidden) => {
-                    return Err(Error::unsupported("the node ahead is not this user's to watch").into());
+                    return Err(Error::unsupported("this user may not read the node ahead").into());
                 }
                 Ok(ahead) => {
                     self.listening = true;

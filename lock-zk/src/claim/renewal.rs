@@ -1,9 +1,9 @@
-//! A claim that holds: what a renewal asks, and what it believes.
+//! A claim that holds: what a renewal asks for, and what it relies on.
 //!
-//! Heartbeats prove the session. That the node is there, a watch on it proves: the server tells of what happens to a
-//! node before it answers whatever this session asks after that, a heartbeat too (ZooKeeper's programmer's guide,
-//! *What ZooKeeper Guarantees about Watches*). So a node is read once on each connection, at the first renewal there,
-//! and however many locks are held, one heartbeat renews them all.
+//! Heartbeats prove the session. A watch on the node proves that the node exists: the server reports an event of a node
+//! before it answers any later request of this session, heartbeats included (ZooKeeper's programmer's guide, *What
+//! ZooKeeper Guarantees about Watches*). So a node is read once on each connection, at the first renewal there, and one
+//! heartbeat renews all locks of the session.
 
 use lock_core::Done;
 use lock_core::driver::{Call, Cause, Renewal};
@@ -18,13 +18,13 @@ use crate::session::{Session, State};
 use crate::watches::{self, Watching};
 
 impl ZkClaim {
-    /// Asks for the node if it isn't watched, and believes the session's heartbeats.
+    /// Reads the node if it isn't watched, and relies on the session's heartbeats.
     pub(super) async fn renew_within(&mut self, session: &Session, call: &Call) -> Result<Renewal, Trouble> {
         loop {
             if let Some(cause) = self.is_lost(session, call).await? {
                 if cause == Cause::Revoked {
                     self.held = Some(Held::Revoked);
-                    // Should its work not have ended by then.
+                    // The session removes the node at the deadline, in case the holder's work has not ended by then.
                     self.place.path().into_iter().for_each(|path| session.condemn(path));
                 }
                 return Ok(Renewal::Lost(cause));
@@ -33,7 +33,7 @@ impl ZkClaim {
             if session.state() != State::Alive {
                 return Ok(Renewal::Lost(Cause::Session));
             }
-            // Something has happened to it before the proof came.
+            // Something has happened to the node before the proof came.
             if self.own.as_ref().is_some_and(Watching::has_fired) {
                 continue;
             }
@@ -43,7 +43,7 @@ impl ZkClaim {
         }
     }
 
-    /// Why the lock is lost, if it is, as far as this connection's server has told.
+    /// Returns why the lock is lost, if it is, as far as this connection's server has reported.
     async fn is_lost(&mut self, session: &Session, call: &Call) -> Result<Option<Cause>, Trouble> {
         loop {
             let link = self.link(session, call).await?;
@@ -65,7 +65,7 @@ impl ZkClaim {
         }
     }
 
-    /// Reads the node, and watches it from now on.
+    /// Reads the node, and watches it from now on. Returns why the lock is lost, if it is.
     async fn ask_for_the_node(
         &mut self,
         link: &Link,
@@ -84,7 +84,7 @@ impl ZkClaim {
                 Err(failure) => return Err(failure),
             }
         }
-        // Somebody has removed it. Who stands there now says why, as far as anybody can.
+        // The node was removed. The node that is first now shows why, as far as that is known.
         let directory = &self.place.directory;
         let queue = directory.queue(link, call).await?;
         let Some(first) = queue.first() else { return Ok(Some(Cause::Gone)) };
@@ -95,11 +95,12 @@ impl ZkClaim {
         }
     }
 
-    /// Until when the session is certain. If that is soon, more is waited for than the holder knows of already; what there
-    /// is then is told, however little: until there is more, that may be over.
+    /// Returns until when the session is certain. If less than half of the timeout is left, and the holder knows that
+    /// deadline already, it waits for a later one. A later one is returned even if it adds little: when the next proof
+    /// comes, the session may be over.
     async fn certain(&self, session: &Session, call: &Call) -> Deadlines {
         loop {
-            // Before the look: no proof goes unnoticed from here on.
+            // Before the deadlines are read, so that no later proof is missed.
             let (proven, deadlines) = (session.proven(), session.deadlines());
             let ends = deadlines.ends();
             let is_enough = Some(ends) > self.told || ends.since(call.clock().now()) > session.timeout() / 2;

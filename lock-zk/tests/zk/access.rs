@@ -61,7 +61,7 @@ pub(crate) fn check_says_what_the_server_is() -> Result<(), String> {
     })
 }
 
-/// Two ticks to ten minutes is what the harness' servers grant.
+/// The harness' servers grant timeouts from two ticks to ten minutes.
 pub(crate) fn a_ttl_outside_of_what_the_server_grants_is_invalid() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -72,11 +72,11 @@ pub(crate) fn a_ttl_outside_of_what_the_server_grants_is_invalid() -> Result<(),
         for ttl in [bounds.0 - Duration::from_millis(1), bounds.1 + Duration::from_millis(1)] {
             assert_eq!(client.lock("a").ttl(ttl).build().unwrap_err().kind(), ErrorKind::Invalid);
         }
-        // A server whose shortest timeout is longer than two of the ticks that we were told has longer ticks itself.
+        // A server whose shortest timeout is longer than two of the URL's ticks has longer ticks itself.
         let told = server.0.url().replace("tick=100ms", "tick=50ms");
         let client = lock_zk::connect_with(&told, Options::default()).await.unwrap();
         assert_eq!(client.info().min_ttl, bounds.0);
-        // The default takes the nearest.
+        // The default ttl becomes the nearest one that is allowed.
         let slow = server.0.url().replace("tick=100ms", "tick=10s");
         let client = lock_zk::connect_with(&slow, Options::default()).await.unwrap();
         assert_eq!(client.info().min_ttl, LONG * 2);
@@ -85,7 +85,7 @@ pub(crate) fn a_ttl_outside_of_what_the_server_grants_is_invalid() -> Result<(),
     })
 }
 
-/// Its node goes with its session only, and that would live for as long as another lock of it.
+/// The node goes with its session only, and the session would live for as long as another lock in it.
 pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -101,12 +101,12 @@ pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<()
         let waiter = other.lock("a").ttl(LONG).build().unwrap();
         let waiting = tokio::spawn(async move { waiter.acquire().await });
         drop(refused);
-        // Refused for a ttl, and then until no claim counts on the session any more.
+        // The release is refused for a ttl. After that, the session lives until no claim relies on it any more.
         let guard = within("the waiter has it", TTL * 4, waiting).await.unwrap().unwrap();
         assert!(!beside.is_held(), "it was in the same session");
         assert_eq!(beside.lost().await, Cause::Session);
-        // Who was in it comes to an end, too, after its end.
-        assert!(busy(&mut waits).await.queued, "in another session");
+        // Other claims of the session also go on or end after its end.
+        assert!(busy(&mut waits).await.queued, "it waits in another session");
         drop(beside);
         assert_eq!(within("all is given back", TTL * 4, client.shutdown(TTL * 4)).await, 0);
         let again = server.client().await;

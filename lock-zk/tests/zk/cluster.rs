@@ -1,4 +1,4 @@
-//! Ensembles of three that lose one another, stand still, and come back.
+//! Ensembles of three servers that are cut off from each other, stand still, and come back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use lock_conformance::timing::{released, still_held, void};
 
 const TICK: Duration = Duration::from_millis(200);
 const TTL: Duration = Duration::from_secs(2);
-/// An election on a busy machine.
+/// How long an election may take on a busy machine.
 const FAILOVER: Duration = Duration::from_secs(15);
 
 fn settings() -> Settings {
@@ -31,7 +31,7 @@ async fn ensemble() -> Result<Arc<Ensemble>, String> {
     blocking(|| Ensemble::start(&settings()).map(Arc::new)).await.map_err(not_run)
 }
 
-/// Of these members alone.
+/// Returns a URL of these members alone.
 fn url(members: &[&Owned]) -> String {
     let hosts: Vec<String> = members.iter().map(|member| member.address()).collect();
     format!("zk://{}?tick={}ms", hosts.join(","), TICK.as_millis())
@@ -42,7 +42,8 @@ async fn leader(ensemble: &Arc<Ensemble>) -> usize {
     blocking(move || ensemble.leader().expect("one leads")).await
 }
 
-/// Whether the guard said that it is held at the moment when its successor was granted.
+/// Waits until the successor is granted the lock. Returns whether the guard still said at that moment that it is held,
+/// and the successor's guard.
 async fn hand_over(guard: Arc<Guard>, successor: Client) -> (bool, Guard) {
     let lock = successor.lock(guard.name().as_str()).ttl(TTL).build().unwrap();
     loop {
@@ -91,8 +92,8 @@ pub(crate) fn a_follower_cut_off_from_its_leader_costs_no_exclusion() -> Result<
     })
 }
 
-/// The leader stands still for about as long as sessions last: it answers heartbeats as it wakes up, and ends sessions
-/// in the same breath.
+/// The leader stands still for about as long as sessions last. When it goes on, it answers heartbeats, and ends
+/// sessions right after that.
 pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), String> {
     run_or_not(async {
         let ensemble = ensemble().await?;
@@ -114,13 +115,13 @@ pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), Stri
                 let name = format!("{n}-{}", stopped.as_millis());
                 let guard = client.lock(name.as_str()).ttl(TTL).build().unwrap().acquire().await.unwrap();
                 let (directory, gone) = (format!("/{name}"), Arc::new(AtomicBool::new(false)));
-                // It may be connected to a server that lags.
+                // This client may be connected to a server that lags.
                 raw.sync("/").await.unwrap();
                 let node = children(&raw, &directory).await.remove(0);
                 let (_, _, watcher) = raw.get_and_watch_data(&format!("{directory}/{node}")).await.unwrap();
                 watched.push((client, guard, gone.clone()));
                 tokio::spawn(async move {
-                    // If its session ends, whose is the watch, nobody knows.
+                    // If the session of the watch ends instead, nothing is known of the node.
                     if watcher.changed().await.event_type == EventType::NodeDeleted {
                         gone.store(true, Ordering::SeqCst);
                     }
@@ -138,9 +139,9 @@ pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), Stri
             let end = Instant::now() + TTL * 2;
             while Instant::now() < end {
                 for (n, (_, guard, gone)) in watched.iter().enumerate() {
-                    // In this order: what ends in between is no overlap.
+                    // Read in this order: a lock that ends in between is no overlap.
                     let was_gone = gone.load(Ordering::SeqCst);
-                    assert!(!(was_gone && guard.is_held()), "{n}: its node is gone, and it believes in it");
+                    assert!(!(was_gone && guard.is_held()), "{n}: the node is gone, but the guard is held");
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -157,7 +158,7 @@ pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), Stri
     })
 }
 
-/// How many sessions the servers have ended because they heard nothing of them, as they count them since 3.6.
+/// Returns how many sessions the servers have ended because they heard nothing of them. Servers count that since 3.6.
 async fn ended_sessions(ensemble: &Ensemble) -> Result<u64, String> {
     let mut ended = 0;
     for member in ensemble.members() {
@@ -194,7 +195,7 @@ pub(crate) fn a_lost_leader_costs_no_lock() -> Result<(), String> {
         }
         let token = guard.token();
         released(guard).await;
-        let next = within("it has it", FAILOVER, waiting).await.unwrap().unwrap();
+        let next = within("the waiter has it", FAILOVER, waiting).await.unwrap().unwrap();
         assert!(next.token() > token);
         Ok(())
     })
@@ -210,7 +211,8 @@ pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(
         let hosts: Vec<String> = proxy.addresses().iter().map(ToString::to_string).collect();
         let url = format!("zk://{}?tick={}ms", hosts.join(","), TICK.as_millis());
         let client = open(&url).await;
-        // An idle session is closed: the next attempt would go over a connection of its own, which nothing holds.
+        // Keeps the session in use. An idle session is closed, and the next attempt would use a new connection, which
+        // the proxy does not hold.
         let mut stays = claim(&client, "another", LONG, Waits::Queued);
         granted(&mut stays).await;
         let mut first = claim(&client, "a", LONG, Waits::Queued);
@@ -228,7 +230,7 @@ pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(
             let end = Instant::now() + Duration::from_millis(800);
             while Instant::now() < end {
                 raw.sync("/").await.unwrap();
-                assert!(children(&raw, "/a").await.is_empty(), "it made a node after its release");
+                assert!(children(&raw, "/a").await.is_empty(), "the attempt made a node after its release");
             }
         }
         Ok(())

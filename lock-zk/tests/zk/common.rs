@@ -1,4 +1,4 @@
-//! Another client, and what it does to a session.
+//! A client that is not this library's, and how it ends a session.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use lock_zk::zookeeper_client::Client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Another client, of nobody's.
+/// Opens a client of the `zookeeper-client` crate.
 pub(crate) async fn raw(host: &str) -> Client {
     let connector = Client::connector().with_session_timeout(Duration::from_secs(10)).with_fail_eagerly();
-    connector.connect(host).await.expect("up")
+    connector.connect(host).await.expect("the server is up")
 }
 
-/// What a server answers to a word of four letters.
+/// Returns what a server answers to a command of four letters.
 pub(crate) async fn word(host: &str, word: &str) -> String {
-    let mut stream = TcpStream::connect(host).await.expect("up");
-    stream.write_all(word.as_bytes()).await.expect("it listens");
+    let mut stream = TcpStream::connect(host).await.expect("the server is up");
+    stream.write_all(word.as_bytes()).await.expect("the server listens");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("it answers");
+    stream.read_to_string(&mut answer).await.expect("the server answers");
     answer
 }
 
-/// Ends a session by taking its place and closing it, until the server says that it is over: its client takes it back.
-/// The server makes a session's password of its number.
+/// Ends a session: resumes it on another connection and closes it. Repeats that until the server says that the session
+/// is over, because the session's client may resume it, too. The server derives a session's password from its number.
 pub(crate) async fn end_session(host: &str, id: i64) {
     let mut message = Vec::new();
     message.extend(45_i32.to_be_bytes()); // how long it is
@@ -36,8 +36,8 @@ pub(crate) async fn end_session(host: &str, id: i64) {
     let (length, number, close) = (8_i32, 1_i32, -11_i32);
     message.extend([length, number, close].iter().flat_map(|n| n.to_be_bytes()));
     loop {
-        let mut stream = TcpStream::connect(host).await.expect("up");
-        // Who is thrown out again may find the connection reset.
+        let mut stream = TcpStream::connect(host).await.expect("the server is up");
+        // If the session's client resumes it first, this connection may be reset.
         stream.write_all(&message).await.ok();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.ok();
@@ -47,7 +47,7 @@ pub(crate) async fn end_session(host: &str, id: i64) {
     }
 }
 
-/// As the server makes it: 16 bytes of `java.util.Random`, seeded by the session's number.
+/// Returns a session's password as the server makes it: 16 bytes of `java.util.Random`, seeded by the session's number.
 fn password(id: i64) -> [u8; 16] {
     const MASK: u64 = (1 << 48) - 1;
     let mut seed = ((id.cast_unsigned() ^ 0xB341_5C00) ^ 0x5_DEEC_E66D) & MASK;

@@ -16,7 +16,7 @@ use lock_conformance::timing::released;
 const CURATORS: &str = "_c_6d1a2f0c-7a3e-4a57-9c2f-0b1e2d3c4f5a-lock-";
 const KAZOOS: &str = "6d1a2f0c7a3e4a579c2f0b1e2d3c4f5a__lock__";
 
-/// Another client takes a place, as its recipe does; the node's name.
+/// Takes a place as another client does by its recipe. Returns the node's name.
 async fn stand(raw: &zookeeper_client::Client, prefix: &str, data: &[u8]) -> String {
     raw.create("/a", &[], &CreateMode::Container.with_acls(Acls::anyone_all())).await.ok();
     let node = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
@@ -66,7 +66,7 @@ pub(crate) fn kazoos_nodes_are_respected_and_shown() -> Result<(), String> {
     run(respected_and_shown(KAZOOS))
 }
 
-/// Its client may have rights of its own for its nodes. That it stands there is listed all the same.
+/// Another client may have rights of its own for its nodes. A list still shows them.
 pub(crate) fn a_node_that_is_not_ours_to_read_is_waited_for() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -80,7 +80,7 @@ pub(crate) fn a_node_that_is_not_ours_to_read_is_waited_for() -> Result<(), Stri
         let mut waiter = claim(&client, "a", LONG, Waits::Queued);
         assert!(busy(&mut waiter).await.queued);
         assert_eq!(waiter.listen().await.unwrap_err().kind(), ErrorKind::Unsupported);
-        assert!(busy(&mut waiter).await.queued, "it is asked for");
+        assert!(busy(&mut waiter).await.queued, "the claim asks again");
         let lock = client.lock("a").ttl(LONG).build().unwrap();
         let acquiring = tokio::spawn(async move { lock.acquire().await });
         until("both wait", TTL, || async { children(&raw, "/a").await.len() == 3 }).await;
@@ -107,7 +107,7 @@ pub(crate) fn a_foreign_holder_is_only_broken_now() -> Result<(), String> {
     })
 }
 
-/// As Curator's `Revoker` asks: by these very bytes.
+/// The bytes are those that Curator's `Revoker` writes.
 pub(crate) fn who_is_asked_to_give_up_does() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -133,20 +133,20 @@ pub(crate) fn a_revoked_node_goes_at_its_holders_deadline() -> Result<(), String
             Revoked::FreeIn(TTL)
         );
         let revoked = inspect(&other).await.holder.unwrap();
-        assert_eq!(revoked.label.as_deref(), Some("who revokes"), "it is its holder's no more");
+        assert_eq!(revoked.label.as_deref(), Some("who revokes"), "the revoker is shown as the holder");
         assert_eq!(
             revoke(&other, seen.owner, When::Now).await.unwrap(),
             Revoked::NotHeld,
-            "nor the one that was shown"
+            "the node that was shown is revoked already"
         );
         assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Revoked));
-        assert_eq!(children(&raw, "/a").await.len(), 1, "it may believe in it until its deadline");
+        assert_eq!(children(&raw, "/a").await.len(), 1, "the holder may rely on it until its deadline");
         until("it goes", TTL * 2, || async { children(&raw, "/a").await.is_empty() }).await;
         let took = began.elapsed();
         assert!(took >= certain, "after {took:?} of {certain:?}");
         assert_in_time!(took < TTL * 2 + Duration::from_millis(500), "after {took:?}");
-        assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "it is over");
-        // Its owner may ask anew, and remove what is revoked then when its work has ended.
+        assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "the node is gone");
+        // The owner may ask again. If that node is revoked, too, its release removes it when the work has ended.
         let mut again = claim(&client, "a", LONG, Waits::Queued);
         granted(&mut again).await;
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What is on the server, and how it is called.
+//! The nodes on the server, and their names.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ pub(crate) fn a_lock_is_curators_directory() -> Result<(), String> {
         assert_eq!(uuid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
         let (data, stat) = raw.get_data(&format!("/app/invoices/{node}")).await.unwrap();
         assert_eq!(String::from_utf8(data).unwrap(), "onelock/1 timeout=2000 an owner");
-        assert_eq!(stat.czxid.cast_unsigned(), grant.token.get(), "the token is the zxid of its making");
+        assert_eq!(stat.czxid.cast_unsigned(), grant.token.get(), "the token is the node's czxid");
         assert_ne!(stat.ephemeral_owner, 0);
-        // Who else is there is looked at by every second release.
+        // Only some releases look for other tickets.
         let released = holder.release().await.unwrap();
         assert!(matches!(released, Release::Released { others: None | Some(false) }), "{released:?}");
     })
@@ -62,7 +62,7 @@ pub(crate) fn what_the_counter_numbers_no_more_is_ordered_by_its_making() -> Res
         let raw = server.raw().await;
         let mut holder = claim(&client, "a", TTL, Waits::No);
         granted(&mut holder).await;
-        // In the order of neither their names nor their numbers.
+        // They are created in the order of neither their names nor their numbers.
         for node in ["c-lock-2147483647", "a-lock--000000009", "b-lock-2147483647", "d-lock-2147483646"] {
             put(&raw, &format!("/a/{node}")).await;
         }
@@ -76,7 +76,8 @@ pub(crate) fn what_the_counter_numbers_no_more_is_ordered_by_its_making() -> Res
     })
 }
 
-/// They are there first, and last: a lock's own directory below another's, and what an operator made by hand.
+/// Such nodes are before and behind the tickets: a lock's directory below another lock's, and nodes that an operator
+/// has made by hand.
 pub(crate) fn what_no_session_keeps_is_no_ticket() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -121,7 +122,7 @@ pub(crate) fn what_looks_like_a_ticket_and_stays_is_rejected() -> Result<(), Str
             .unwrap();
         for waits in [Waits::No, Waits::Queued] {
             let mut claim = claim(&client, "a", TTL, waits);
-            let error = claim.attempt().await.expect_err("no client would ever get it");
+            let error = claim.attempt().await.expect_err("no claim would ever get the lock");
             assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
             assert!(error.message().contains("/a/x-lock-0000000000"), "{error}");
             claim.release().await.unwrap();
@@ -132,7 +133,7 @@ pub(crate) fn what_looks_like_a_ticket_and_stays_is_rejected() -> Result<(), Str
     })
 }
 
-/// The server's counter stands at its end: it gives the same number to everybody.
+/// The server's counter is at its end: it gives the same number to all later nodes.
 pub(crate) fn an_overflown_counter_costs_no_exclusion() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -167,7 +168,7 @@ pub(crate) fn an_overflown_counter_costs_no_exclusion() -> Result<(), String> {
     })
 }
 
-/// The directory goes when it has been empty for a while; what the URL names stays.
+/// The directory goes when it has been empty for a while. The folder that the URL names stays.
 pub(crate) fn the_folder_stays_and_the_directory_goes() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -186,7 +187,7 @@ pub(crate) fn the_folder_stays_and_the_directory_goes() -> Result<(), String> {
     })
 }
 
-/// Writes into a server's data what would take two thousand million locks.
+/// Writes a state into a server's data that would otherwise take two thousand million locks.
 mod overflow {
     use std::fs;
     use std::path::PathBuf;
@@ -197,7 +198,7 @@ mod overflow {
 
     /// Sets the counter of a node's children in the newest snapshot, and starts the server with it.
     pub(super) fn set_counter(server: &Server, path: &str, counter: i32) {
-        // It takes a snapshot when it starts.
+        // The server takes a snapshot when it starts.
         server.0.stop().unwrap();
         server.0.restart(Data::Kept).unwrap();
         server.0.stop().unwrap();
@@ -228,13 +229,13 @@ mod overflow {
             bytes[at..at + 8].copy_from_slice(&sum.to_be_bytes());
         }
         fs::write(&newest, bytes).unwrap();
-        // Otherwise it is told again what it has in its snapshot.
+        // Otherwise the server repeats the log's changes on its snapshot.
         files("log").into_iter().for_each(|log| fs::remove_file(log).unwrap());
         server.0.restart(Data::Kept).unwrap();
     }
 
-    /// Where the sums of what stands before them are: at the end, and before the digest of 20 bytes, where there is one.
-    /// Behind each is the string "/".
+    /// Returns where the checksums are, each of all bytes before it: at the end, and before the digest of 20 bytes,
+    /// where there is one. Behind each is the string "/".
     fn seals(bytes: &[u8]) -> Vec<usize> {
         const SEAL: usize = 8 + 4 + 1;
         let end = bytes.len() - SEAL;

@@ -1,4 +1,5 @@
-//! The rules that are particular to ZooKeeper, on real servers. What every backend promises is the conformance suite's.
+//! Tests of the rules that are particular to ZooKeeper, on real servers. The conformance suite tests what every backend
+//! promises.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -85,7 +86,7 @@ rules! {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Each has servers of its own, and some of them three.
+    // Each test has servers of its own, and some tests have three.
     arguments.test_threads.get_or_insert(3);
     libtest_mimic::run(&arguments, rules::on(&servers::ZooKeeper, tests())).exit_code()
 }

@@ -1,4 +1,4 @@
-//! An owner's node: made once, found when nobody said that it was made, removed whatever becomes of connections.
+//! An owner's node: it is created once, found if its creation was not answered, and removed even if connections break.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use crate::server::{
     LONG, Server, TTL, busy, children, claim, claim_with, granted, holders_session, open, run, until,
 };
 
-/// A client behind a proxy, with the session for this ttl open, and the lock's directory there: one that the server does
-/// not remove while it is empty.
+/// Opens a client behind a proxy, with an open session for this ttl. Creates the lock's directory, as one that the
+/// server does not remove while it is empty.
 async fn through(server: &Server, ttl: Duration) -> (Proxy, Client) {
     let directory = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    // A test's second client finds it there.
+    // A test's second client finds the directory.
     server.raw().await.create("/a", &[], &directory).await.ok();
     let proxy = Proxy::start(&server.0.address()).await.unwrap();
     let client = open(&server.through(proxy.address())).await;
@@ -38,7 +38,7 @@ pub(crate) fn a_node_whose_making_was_not_answered_is_found_by_its_owner() -> Re
             (holder, grant)
         });
         until("the node is made", LONG, || async { !children(&raw, "/a").await.is_empty() }).await;
-        // Its answer is lost with the connection.
+        // The answer is lost with the connection.
         until("it is answered", LONG, || async { proxy.count(Fault::Held(Way::ToClient)) > 0 }).await;
         proxy.cut(Cut::Reset);
         let (mut holder, grant) = attempt.await.unwrap();
@@ -51,7 +51,7 @@ pub(crate) fn a_node_whose_making_was_not_answered_is_found_by_its_owner() -> Re
     })
 }
 
-/// The attempt hangs on its way; its release goes on another connection, and ends the one that it hangs on.
+/// The attempt hangs on its way. Its release uses another connection, and ends the one on which the attempt hangs.
 pub(crate) fn a_late_attempt_makes_no_node() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -63,7 +63,7 @@ pub(crate) fn a_late_attempt_makes_no_node() -> Result<(), String> {
             let held = proxy.count(Fault::Held(Way::ToServer));
             match waits {
                 Waits::Queued => proxy.hold_open_ones(Way::ToServer),
-                // It has looked; what hangs is the making.
+                // The look is answered, and the creation hangs.
                 Waits::No => proxy.hold_open_ones_after(Way::ToServer, 1),
             }
             let asked = Instant::now();
@@ -75,7 +75,7 @@ pub(crate) fn a_late_attempt_makes_no_node() -> Result<(), String> {
             proxy.deliver_late(Way::ToServer).await;
             let end = Instant::now() + Duration::from_secs(1);
             while Instant::now() < end {
-                assert!(children(&raw, "/a").await.is_empty(), "it made a node after its release");
+                assert!(children(&raw, "/a").await.is_empty(), "the attempt made a node after its release");
             }
         }
     })
@@ -97,7 +97,7 @@ pub(crate) fn a_release_is_sent_on_the_resumed_session() -> Result<(), String> {
         proxy.cut(Cut::Reset);
         assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
         assert!(children(&raw, "/a").await.is_empty());
-        // And the next one in the same session.
+        // The next claim uses the same session.
         let mut next = claim(&client, "a", LONG, Waits::Queued);
         granted(&mut next).await;
         assert_eq!(holders_session(&raw, "/a").await, session);
@@ -116,7 +116,7 @@ pub(crate) fn who_only_looks_leaves_nothing() -> Result<(), String> {
             assert_eq!(children(&raw, "/a").await.len(), 1);
         }
         assert_eq!(looking.release().await.unwrap(), Release::NotHeld);
-        // Two who both find it free: one has it, and nothing is left of the other.
+        // Two claims find the lock free: at most one takes it, and the other leaves nothing.
         holder.release().await.unwrap();
         for _ in 0..20 {
             let (mut one, mut other) = (claim(&a, "a", TTL, Waits::No), claim(&b, "a", TTL, Waits::No));
@@ -152,7 +152,7 @@ pub(crate) fn a_waiter_whose_node_was_removed_queues_again() -> Result<(), Strin
     })
 }
 
-/// As when a panic ends its life: no claim releases it, and the session has another lock to live for.
+/// As when a panic drops the claim: no release follows, and the session lives on for another lock.
 pub(crate) fn a_claim_that_was_cut_short_leaves_its_node_to_the_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -169,7 +169,7 @@ pub(crate) fn a_claim_that_was_cut_short_leaves_its_node_to_the_session() -> Res
     })
 }
 
-/// It had not been told of its node yet.
+/// The claim had not been told of its node yet.
 pub(crate) fn an_attempt_that_was_cut_short_leaves_its_node_to_the_session() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -187,7 +187,7 @@ pub(crate) fn an_attempt_that_was_cut_short_leaves_its_node_to_the_session() -> 
     })
 }
 
-/// As when the driver panics in it: the core releases the claim all the same.
+/// As when the driver panics in an attempt: the core still releases the claim.
 pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -201,7 +201,7 @@ pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() 
             attempt = dropped.attempt() => panic!("it has no answer: {attempt:?}"),
             () = until("the node is made", LONG, || async { !children(&raw, "/a").await.is_empty() }) => {}
         }
-        let release = dropped.release().await.expect("one is enough: it ends the connection");
+        let release = dropped.release().await.expect("one release is enough: it ends the connection");
         assert!(matches!(release, Release::Released { .. }), "{release:?}");
         assert!(children(&raw, "/a").await.is_empty());
         assert!(matches!(kept.renew(LONG).await.unwrap(), Renewal::Held { .. }));

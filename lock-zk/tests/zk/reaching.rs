@@ -1,4 +1,4 @@
-//! What a URL says of how a server is asked, and of what the locks are called there.
+//! What a URL says about how long a request may take, and how locks are named on the server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the tests work with: servers, claims, and the driver itself.
+//! What the tests share: servers, claims, and the driver.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) const TTL: Duration = Duration::from_secs(2);
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// A server of the test's own.
+/// A server that one test has for itself.
 pub(crate) struct Server(pub(crate) Owned);
 
 impl Server {
     pub(crate) fn start() -> Server {
-        Server(Owned::start(&ZooKeeper, &Settings::default()).expect("another was started before"))
+        Server(Owned::start(&ZooKeeper, &Settings::default()).expect("such a server was started before"))
     }
 
     pub(crate) async fn client(&self) -> Client {
@@ -34,12 +34,12 @@ impl Server {
         common::raw(&self.0.address()).await
     }
 
-    /// Its URL with this before the hosts, and this behind them.
+    /// Returns its URL with `login` before the hosts and `folder` behind them.
     pub(crate) fn url_with(&self, login: &str, folder: &str) -> String {
         self.0.url().replace("zk://", &format!("zk://{login}")).replace('?', &format!("{folder}?"))
     }
 
-    /// Its URL, reached at another address.
+    /// Returns its URL with another address.
     pub(crate) fn through(&self, address: impl std::fmt::Display) -> String {
         self.0.url().replace(&self.0.address(), &address.to_string())
     }
@@ -71,7 +71,7 @@ pub(crate) fn claim_with(
     claims::claim(client, lock, Terms { ttl, patience, waits, label: "an owner" })
 }
 
-/// Who is in a directory, by what the names end in; nobody if it is not there.
+/// Returns the nodes in a directory, in the order of the numbers in their names; none if the directory does not exist.
 pub(crate) async fn children(client: &zookeeper_client::Client, directory: &str) -> Vec<String> {
     let mut children = match client.list_children(directory).await {
         Ok(children) => children,
@@ -82,7 +82,7 @@ pub(crate) async fn children(client: &zookeeper_client::Client, directory: &str)
     children
 }
 
-/// Whose session a lock's first node belongs to.
+/// Returns the session that a lock's first node belongs to.
 pub(crate) async fn holders_session(client: &zookeeper_client::Client, directory: &str) -> i64 {
     let first = children(client, directory).await.remove(0);
     client.get_data(&format!("{directory}/{first}")).await.unwrap().1.ephemeral_owner
@@ -92,7 +92,7 @@ pub(crate) async fn blocking<T: Send + 'static>(what: impl FnOnce() -> T + Send 
     tokio::task::spawn_blocking(what).await.unwrap()
 }
 
-/// Why a test could not be run; one that had to be fails.
+/// Returns why a test could not be run. Panics if the test had to be run.
 pub(crate) fn not_run(absence: Absence) -> String {
     match absence {
         Absence::NotRun(why) => why,

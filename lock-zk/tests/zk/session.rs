@@ -1,4 +1,4 @@
-//! Sessions: how they are kept, and what becomes of locks when they end.
+//! Sessions: how they are kept, and what happens to locks when they end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ async fn zxid(server: &Server) -> u64 {
     u64::from_str_radix(zxid, 16).unwrap()
 }
 
-/// How many sessions have a connection.
+/// Returns how many sessions have a connection.
 async fn connections(server: &Server) -> usize {
     common::word(&server.0.address(), "cons").await.lines().filter(|line| line.contains("sid=0x")).count()
 }
@@ -39,11 +39,11 @@ pub(crate) fn a_heartbeat_is_one_write_for_all_locks_of_a_session() -> Result<()
         tokio::time::sleep(TTL * 2).await;
         let (writes, took) = (zxid(&server).await - before, began.elapsed());
         held.iter().for_each(|guard| still_held(guard));
-        // Due ten times in a timeout; a renewal may ask for one, no more than one a tick.
+        // Heartbeats are due ten times in a timeout. A renewal may ask for an earlier one, but at most one a tick.
         let due = took.as_millis() / (TTL.as_millis() / 10);
         assert_in_time!(
             (u128::from(writes) + 1 >= due * 3 / 4), late by took / 4,
-            "{writes} writes in {took:?}: a heartbeat is one"
+            "{writes} writes in {took:?}: a heartbeat is one write"
         );
         let most = took.as_millis() / 100 + 2;
         assert!(u128::from(writes) <= most, "{writes} writes in {took:?}: heartbeats are a tick apart");
@@ -54,7 +54,7 @@ pub(crate) fn each_ttl_has_a_session_that_is_closed_when_idle() -> Result<(), St
     run(async {
         let server = Server::start();
         let client = server.client().await;
-        // Of what opening it tried, one is left: the one that looks for others.
+        // Of the connections that opening has made, one is left: the one for calls without a claim.
         let idle = 1;
         until("it is open", TTL, || async { connections(&server).await == idle }).await;
         let mut claims = Vec::new();
@@ -112,13 +112,13 @@ pub(crate) fn a_waiter_whose_session_is_ended_waits_on_in_another() -> Result<()
         .await;
         assert!(!waiter.is_finished());
         released(guard).await;
-        let guard = within("it has it", TTL, waiter).await.unwrap().unwrap();
+        let guard = within("the waiter has it", TTL, waiter).await.unwrap().unwrap();
         released(guard).await;
     })
 }
 
-/// The network is dead for longer than the timeout, in the direction of the answers: the server hears of attempts to
-/// resume the session, and must be able to end it all the same.
+/// Answers of the server don't arrive for longer than the timeout. The server hears of the attempts to resume the
+/// session, and must still be able to end it.
 pub(crate) fn a_session_that_is_not_certain_any_more_takes_no_claims() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -137,13 +137,13 @@ pub(crate) fn a_session_that_is_not_certain_any_more_takes_no_claims() -> Result
         until("the server ends the session", TTL * 3, || async { children(&raw, "/a").await.is_empty() })
             .await;
         assert!(dead.elapsed() > TTL / 2, "{:?}", dead.elapsed());
-        // It has ended, and nobody has said so here: what was made may be there yet.
-        let error = holder.release().await.expect_err("only the server's word will do");
+        // The session has ended, but the client does not know that: its node may still exist.
+        let error = holder.release().await.expect_err("only the server can say that it ended");
         assert!(error.may_have_been_done(), "{error:?}");
         proxy.discard(Way::ToClient);
         assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Session));
         assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
-        // Who waited does so in another session, behind nobody that is gone.
+        // The waiter waits in another session, and not behind a node that is gone.
         let healed = Instant::now();
         while waiter.attempt().await.is_err() {
             assert_in_time!(healed.elapsed() < TTL * 4, "it does not wait again");
@@ -155,7 +155,7 @@ pub(crate) fn a_session_that_is_not_certain_any_more_takes_no_claims() -> Result
     })
 }
 
-/// Longer than any one attempt to connect, and shorter than the session.
+/// The outage is longer than any one attempt to connect, and shorter than the session.
 pub(crate) fn an_outage_is_not_the_servers_word() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -181,7 +181,7 @@ pub(crate) fn an_outage_is_not_the_servers_word() -> Result<(), String> {
     })
 }
 
-/// What was watched on the old one is told by nobody.
+/// The server does not report what was watched on the old connection.
 pub(crate) fn who_waits_looks_again_on_the_next_connection() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -204,8 +204,8 @@ pub(crate) fn who_waits_looks_again_on_the_next_connection() -> Result<(), Strin
     })
 }
 
-/// The session lives, and the lock is gone: a proof of the one is none of the other. What was proven while the node was
-/// there may be told until the server has said that it went; nothing that was proven later ever is.
+/// The session lives, and the lock is gone: a proof of the session is no proof of the lock. What was proven while the
+/// node existed may be told until the server has reported that the node went. What was proven later is never told.
 pub(crate) fn a_renewal_asks_for_the_node() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -237,8 +237,8 @@ pub(crate) fn a_renewal_asks_for_the_node() -> Result<(), String> {
     })
 }
 
-/// The session's tasks have ended with their runtime, and its connection shows no sign of that: whoever asks there is
-/// answered in time, and keeps no thread busy until then.
+/// The session's tasks have ended with their runtime, and its connection shows no sign of that. A call on it ends in
+/// time, and keeps no thread busy until then.
 pub(crate) fn what_keeps_a_session_may_be_gone() -> Result<(), String> {
     let server = Server::start();
     let patience = Duration::from_millis(600);
@@ -252,16 +252,16 @@ pub(crate) fn what_keeps_a_session_may_be_gone() -> Result<(), String> {
     run(async move {
         let asked = Instant::now();
         for _ in 0..2 {
-            let error = holder.renew(LONG).await.expect_err("nobody answers");
+            let error = holder.renew(LONG).await.expect_err("nothing answers");
             assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
         }
-        let error = holder.release().await.expect_err("nobody answers");
+        let error = holder.release().await.expect_err("nothing answers");
         assert!(error.may_have_been_done(), "{error:?}");
         assert_in_time!(asked.elapsed() < patience * 4, "{:?}", asked.elapsed());
     })
 }
 
-/// Heartbeats take longer than silence may, and what they prove is less than half of the timeout.
+/// Heartbeats take longer than a connection may be silent, and prove less than half of the timeout.
 pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
     run(async {
         let server = Server::start();
@@ -295,6 +295,6 @@ pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
             guard.check().unwrap_or_else(|lost| panic!("after {:?}: {lost}", slow.elapsed()));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert!(answered.load(Ordering::SeqCst) >= 6, "others are answered all the time");
+        assert!(answered.load(Ordering::SeqCst) >= 6, "other claims are answered all the time");
     })
 }

@@ -13,7 +13,7 @@ use lock_core::{ErrorKind, Options};
 
 use crate::server::{TTL, claim, granted, open, run};
 
-/// A server that can do TLS. Debian's program does not find what that takes, though it is there.
+/// A server with TLS. Debian's program does not find the jars for it, although they are installed.
 #[derive(Debug)]
 struct Encrypted;
 
@@ -59,7 +59,7 @@ impl Product for Encrypted {
     }
 }
 
-/// Writes a root, and certificates of it with their keys for the server and for a client, into the folder.
+/// Writes a root certificate, and certificates with keys for the server and for a client, into the folder.
 fn write_certificates(folder: &Path) {
     let write = |file: &str, pem: &str| fs::write(folder.join(file), pem).expect("the folder takes files");
     let root = Root::new("a root");
@@ -96,7 +96,8 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() -> Result<(),
             granted(&mut claim(&client, "a", TTL, Waits::No)).await;
             assert!(!format!("{client:?}").contains("PRIVATE"), "{client:?}");
 
-            // Another root is not the server's, and who needs a certificate is to have one.
+            // Refused are another root than the server's, and a client without a certificate where the server needs
+            // one.
             let mut bad = vec![url(format!("&ca={}{certificate}", file("another.pem")))];
             match clients {
                 "need" => bad.push(url(format!("&ca={}", file("ca.pem")))),

@@ -1,4 +1,4 @@
-//! The crate redis.
+//! The driver of Redis: the crate redis.
 
 mod monitor;
 mod recording;
@@ -16,14 +16,14 @@ use redis::{
 
 use crate::Outcome;
 
-/// A server, and redis' own clients of it.
+/// A server, and the crate redis' own clients of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     info: ConnectionInfo,
 }
 
 impl Server {
-    /// Reads what stands before the URL's `?`: the parameters behind it are our backend's.
+    /// Reads the part of the URL before the `?`. The parameters after it are for our backend.
     pub(crate) fn at(url: &str) -> Outcome<Server> {
         let url = Location::parse(url)?;
         let info = url.base().into_connection_info()?;
@@ -38,10 +38,10 @@ impl Server {
         Ok(Server { info: info.set_tcp_settings(tcp) })
     }
 
-    /// Those of `redlock://host,host,…`.
+    /// Returns the servers of `redlock://host,host,…`.
     pub(crate) fn all_of(url: &str) -> Outcome<Vec<Server>> {
         let location = Location::parse(url)?;
-        let (_, hosts) = location.base().split_once("://").ok_or("no URL of several servers")?;
+        let (_, hosts) = location.base().split_once("://").ok_or("this is not a URL of several servers")?;
         hosts.trim_end_matches('/').split(',').map(|host| Server::at(&format!("redis://{host}"))).collect()
     }
 
@@ -49,7 +49,7 @@ impl Server {
         &self.info
     }
 
-    /// One multiplexed connection for commands, on RESP3 as ours is.
+    /// Opens one multiplexed connection for commands, on RESP3 as the library's.
     pub(crate) async fn connect(&self) -> Outcome<MultiplexedConnection> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
@@ -59,14 +59,14 @@ impl Server {
         Ok(client.get_multiplexed_async_connection_with_config(&config).await?)
     }
 
-    /// A client of redis' own: on RESP2, as our connection for wake-ups is.
+    /// Creates a client of the crate redis with this protocol. The library's connection for wake-ups is on RESP2.
     pub(crate) fn client(&self, protocol: ProtocolVersion) -> Outcome<Client> {
         let login = self.info.redis_settings().clone().set_protocol(protocol);
         Ok(Client::open(self.info.clone().set_redis_settings(login))?)
     }
 }
 
-/// How long the server may take to be there.
+/// How long a connection to the server may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends a command and waits for the answer; an error that the server answered is an error here.
@@ -78,7 +78,7 @@ pub(crate) async fn send(connection: &mut MultiplexedConnection, command: &Cmd) 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerClock {
     heard: Instant,
-    /// Since 1970.
+    /// The server's time, since 1970.
     said: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What a server's MONITOR says, taken apart.
+//! Reads what a server's MONITOR prints.
 
 /// One command that the server ran: `1700000000.123456 [0 127.0.0.1:5000] "SET" "key" "a \"value\"\x00"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// `None` for a line that is none of MONITOR's.
+    /// Reads a line; `None` if it is not one of MONITOR's.
     pub(crate) fn parse(line: &str) -> Option<Seen> {
         let (time, rest) = line.split_once(" [")?;
         let (source, words) = rest.split_once("] ")?;
@@ -22,12 +22,12 @@ impl Seen {
         self.words.first().is_some_and(|word| word.eq_ignore_ascii_case(command.as_bytes()))
     }
 
-    /// Whether it tells those who listen.
+    /// Returns whether it notifies the clients that listen.
     pub(crate) fn tells(&self) -> bool {
         self.in_script && self.is("publish")
     }
 
-    /// Whether a word holds `name`: a key does, whatever stands before and behind it.
+    /// Returns whether a word contains `name`, as a key does, whatever its prefix and suffix are.
     pub(crate) fn concerns(&self, name: &str) -> bool {
         self.words.iter().any(|word| word.windows(name.len()).any(|part| part == name.as_bytes()))
     }
@@ -37,7 +37,7 @@ fn is_number(digits: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// The words of `"a" "b"`.
+/// Splits `"a" "b"` into its words.
 fn split(mut text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     while !text.is_empty() {
@@ -48,7 +48,7 @@ fn split(mut text: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(words)
 }
 
-/// The word that `text` begins with, and what follows its closing quote.
+/// Returns the word that `text` begins with, and what follows its closing quote.
 fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"\"")?;
     let mut word = Vec::new();
@@ -67,7 +67,7 @@ fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// What stands behind a backslash.
+/// Decodes what follows a backslash.
 fn unescape(text: &[u8]) -> Option<(u8, &[u8])> {
     let (byte, rest) = text.split_first()?;
     match byte {

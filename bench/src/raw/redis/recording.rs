@@ -1,7 +1,8 @@
-//! What the library sends for one cycle, learnt from the server's MONITOR, so that the floor sends the very same.
+//! The commands that the library sends for one cycle, recorded with the server's MONITOR, so that the floor sends
+//! exactly the same.
 //!
-//! Two cycles of the same name are recorded. What differs between them is what is made afresh for every acquisition:
-//! the owner, and the deadline in the server's time. All else is sent again as it was.
+//! Two cycles of the same name are recorded. The words that differ between them are made anew for every acquisition:
+//! the owner, and the deadline in the server's time. All other words are sent again as they were.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -19,30 +20,31 @@ use crate::Outcome;
 pub(crate) struct Recording {
     pub(crate) grant: Template,
     pub(crate) release: Template,
-    /// Where the release is told.
+    /// The channel on which the release is published.
     pub(crate) channel: Vec<u8>,
-    /// What raises a token between the two, if this server was asked to.
+    /// The command that raises a token between the two, if this server was sent one.
     pub(crate) raise: Option<Raise>,
 }
 
-/// A command that raises the token of a grant: the script is any server's, the rest is the grant's.
+/// A command that raises the token of a grant. Its script is the same for every server; its other words are the
+/// grant's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Raise {
     script: Vec<u8>,
 }
 
-/// A command with what is to be filled in.
+/// A command with words that are to be filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
-    /// As it was.
+    /// A word that is sent as it was.
     Fixed(Vec<u8>),
-    /// The owner in hex, then this.
+    /// The owner in hexadecimal digits, followed by the label.
     Owner { label: Vec<u8> },
-    /// A time of the server's that no request is late for, in microseconds. The library's own may be met by a request of
-    /// a busy machine, and a refusal is nothing to compare with.
+    /// A time of the server, in microseconds, that is late enough for every request. On a busy machine a request may
+    /// arrive after the library's own deadline, and a refusal can't be compared with anything.
     Deadline,
 }
 
@@ -61,7 +63,7 @@ impl Recording {
 }
 
 impl Raise {
-    /// The command for a grant of this owner's that `grant` is the template of.
+    /// Returns the command for this owner's grant, which was sent from the template `grant`.
     pub(crate) fn fill(&self, grant: &Template, owner: &Owner, granted: i64, token: i64) -> Outcome<Cmd> {
         let [
             Part::Fixed(eval),
@@ -76,7 +78,7 @@ impl Raise {
             Part::Fixed(max_ttl),
         ] = &grant.0[..]
         else {
-            return Err("the library's grant has not the words that its raise is made of".into());
+            return Err("the library's grant doesn't have the words that its raise is made of".into());
         };
         let mut command = Cmd::with_capacity(12, 512);
         for word in [eval, &self.script, count, lock, last, marker, quarantine] {
@@ -89,7 +91,7 @@ impl Raise {
 }
 
 impl Template {
-    /// The command for this owner, at this time of the server's.
+    /// Returns the command for this owner, at this time of the server.
     pub(crate) fn fill(&self, owner: &Owner, now: Duration) -> Cmd {
         let mut command = Cmd::with_capacity(self.0.len(), 512);
         for part in &self.0 {
@@ -115,7 +117,7 @@ impl Template {
 }
 
 impl Part {
-    /// What a word that is made afresh stands for.
+    /// Returns what a word stands for that is made anew for every acquisition.
     fn fresh(word: &[u8]) -> Outcome<Part> {
         let text = str::from_utf8(word).unwrap_or_default();
         if text.parse::<u64>().is_ok() {
@@ -126,7 +128,7 @@ impl Part {
                 Ok(Part::Owner { label: label.to_vec() })
             }
             _ => Err(format!(
-                "the library sends {text:?} afresh each time, and the floor doesn't know what it is"
+                "the library sends {text:?} anew each time, and the floor doesn't know what it is"
             )
             .into()),
         }
@@ -144,11 +146,12 @@ struct Cycle {
     channel: Vec<u8>,
 }
 
-/// A server learns a script when it is first asked to run it, and one of several may be asked in a later cycle only: such
-/// a cycle differs from all that follow. So does one in which a server of a busy machine took too long.
+/// How many more cycles are recorded until one is as expected. A server learns a script when it is first asked to run
+/// it, and one of several servers may be asked only in a later cycle: such a cycle differs from all later ones. So does
+/// a cycle in which a server on a busy machine took too long.
 const LESSONS: usize = 16;
-/// One of several servers may hear of the release after the cycle, which has enough with a majority's; and never, if its
-/// own part took too long for the library to wait for.
+/// How long to wait for the release after the cycle. The cycle ends with the answers of a majority: one of several
+/// servers may get the release later, or never, if its own part took too long for the library to wait for.
 const STRAGGLER: Duration = Duration::from_secs(1);
 
 impl Cycle {
@@ -168,7 +171,7 @@ impl Cycle {
         let mut lines = pin!(client.get_async_monitor().await?.into_on_message::<String>());
         let mut connection = server.connect().await?;
         cycle(ours, name).await?;
-        // Whatever the cycle sent stands before this.
+        // MONITOR shows everything that the cycle sent before this.
         let end = Owner::mint(&Random::system()).to_string();
         send(&mut connection, redis::cmd("ECHO").arg(&end)).await?;
         let (mut seen, mut over) = (Vec::new(), false);
@@ -182,12 +185,12 @@ impl Cycle {
                 }
             }
         };
-        // What came by then is judged, complete or not.
+        // What was seen by then is judged, complete or not.
         let _: Result<(), _> = tokio::time::timeout(STRAGGLER, watching).await;
         Cycle::among(seen)
     }
 
-    /// Takes apart what the server saw of one cycle.
+    /// Finds the commands of one cycle in what the server saw.
     fn among(seen: Vec<Seen>) -> Outcome<Cycle> {
         let told = seen.iter().find(|seen| seen.tells());
         let channel = told.and_then(|publish| publish.words.get(1)).cloned();
@@ -200,8 +203,8 @@ impl Cycle {
                 Ok(Cycle { grant: grant.clone(), raise, release: release.clone(), channel })
             }
             (_, told) => Err(format!(
-                "a cycle of the library was to be two scripts, the second of which publishes, and on one of several \
-                 servers one more; the server saw {commands:?}, and told {told:?}"
+                "a cycle of the library has to be two scripts, the second of which publishes, and on one of several \
+                 servers one more; the server saw {commands:?}, and published to {told:?}"
             )
             .into()),
         }

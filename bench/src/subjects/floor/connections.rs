@@ -12,12 +12,12 @@ pub(super) struct Connections<C> {
     free: Arc<Semaphore>,
 }
 
-/// One of them; given back when dropped.
+/// A borrowed connection. It is given back when dropped.
 #[derive(Debug)]
 pub(super) struct Borrowed<C> {
     connection: Option<C>,
     idle: Arc<Mutex<Vec<C>>>,
-    /// Behind the connection: it is there for the next one before that may come.
+    /// Released after the connection is back: the next borrower finds it there.
     _permit: OwnedSemaphorePermit,
 }
 

@@ -102,9 +102,9 @@ impl Calls for Requests {
     }
 }
 
-/// The watch.
+/// The watch for deletions by others.
 struct Deletions {
-    /// Nobody is told of what it did itself.
+    /// The key of this side's own claim, whose deletion doesn't count.
     own: Vec<u8>,
     stream: WatchStream,
 }

@@ -15,7 +15,7 @@ use crate::Outcome;
 use crate::backend::Backend;
 use crate::subjects::Subject;
 
-/// The floor of the server at `url`.
+/// Connects the floor of the server at `url`.
 pub(super) async fn connect(url: &str) -> Outcome<Box<dyn Subject>> {
     Ok(match Backend::of(url)? {
         Backend::Redis => Box::new(redis::Floor::connect(url).await?),

@@ -19,7 +19,7 @@ use crate::subjects::{Side, Subject, TTL, Worker};
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the server holds a stream's question back while nothing happens.
+/// How long the server holds back its answer to a change stream while nothing happens.
 const BEAT: Duration = Duration::from_secs(1);
 
 pub(super) struct Floor {

@@ -18,7 +18,7 @@ use crate::subjects::{Side, Subject, TTL, Worker};
 
 pub(super) struct Floor {
     shared: Arc<Shared>,
-    /// Makes the rows of new names.
+    /// The library's client, which makes the rows of new names.
     ours: Client,
 }
 
@@ -49,7 +49,7 @@ impl Floor {
 #[async_trait]
 impl Subject for Floor {
     async fn worker(&self, name: &str) -> Outcome<Box<dyn Worker>> {
-        // The row stays: a name is new only once.
+        // The row stays, so each name needs this only once.
         if self.ours.lock(name).build()?.acquire().await?.release().await == Ending::Expired {
             return Err("a lock was lost while its row was made".into());
         }
@@ -72,7 +72,7 @@ struct Statements {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Statements {
-    /// What `LAST_INSERT_ID` was set to.
+    /// Runs a statement, and returns the value that it set `LAST_INSERT_ID` to.
     async fn ask(&self, text: String) -> Outcome<u64> {
         let mut connection = self.shared.connections.borrow().await;
         let mut parts = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(&mut *connection);

@@ -16,10 +16,10 @@ use crate::Outcome;
 use crate::raw;
 use crate::subjects::{Side, Subject, TTL, Worker};
 
-/// When a release is told.
+/// When a release sends a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::subjects) enum Notifies {
-    /// If somebody waits for it, as the library does.
+    /// If a client waits for it, as the library does.
     WhoWaits,
     Never,
     Always,
@@ -60,11 +60,11 @@ impl Floor {
     }
 }
 
-/// The statement, told otherwise whether somebody waits.
+/// Returns the release statement, changed so that it notifies as `notifies` says.
 fn told(release: &str, notifies: Notifies) -> Outcome<String> {
     const IF_WANTED: &str = "CASE WHEN wanted THEN pg_notify";
     if !release.contains(IF_WANTED) {
-        return Err("the library's release doesn't look as it did when this was written".into());
+        return Err("the library's release has changed, and the floor can't adapt it".into());
     }
     Ok(match notifies {
         Notifies::WhoWaits => release.to_owned(),
@@ -97,8 +97,9 @@ struct Statements {
 
 type Statement = Query<'static, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
-/// How long a mark lasts, and a statement may take.
+/// How long a mark lasts.
 const MARK: Duration = Duration::from_secs(20);
+/// How long a statement may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Statements {
@@ -152,7 +153,7 @@ fn micros(duration: Duration) -> Outcome<i64> {
 
 struct Notifications {
     listener: PgListener,
-    /// What tells of our name.
+    /// The payload of notifications for our name.
     payload: String,
 }
 

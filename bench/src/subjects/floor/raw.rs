@@ -1,4 +1,4 @@
-//! What a floor does with one name, on whichever server: take, release, and wait to be told.
+//! What a floor does with one name, on any server: it takes the lock, releases it, and waits to be notified.
 
 use std::sync::Arc;
 
@@ -10,42 +10,43 @@ use crate::subjects::{Side, Worker};
 /// The raw driver's calls for one name.
 #[async_trait]
 pub(super) trait Calls: Send + Sync + 'static {
-    /// What one acquisition has of its own, down to its release: the owner, for one.
+    /// The state of one acquisition until its release, such as its owner.
     type Claim: Send;
 
     async fn claim(&self) -> Outcome<Self::Claim>;
 
-    /// Whether it was granted.
+    /// Attempts to take the lock, and returns whether it was granted.
     async fn take(&self, claim: &mut Self::Claim) -> Outcome<bool>;
 
-    /// Leaves word that it waits, where a release tells only those who do. Older than the look behind it.
+    /// Marks that a client waits, where a release notifies only waiters that have done so. Has to come before the look
+    /// that follows it.
     async fn mark(&self) -> Outcome<()> {
         Ok(())
     }
 
-    /// An error if it was not held.
+    /// Releases the lock. Fails if it was not held.
     async fn release(&self, claim: &mut Self::Claim) -> Outcome<()>;
 }
 
-/// What tells of releases.
+/// Notifications of releases.
 #[async_trait]
 pub(super) trait Pushes: Send {
-    /// The next one of the name.
+    /// Waits for the next release of the name.
     async fn next(&mut self) -> Outcome<()>;
 }
 
-/// A task's business with the name.
+/// What a task does with the name.
 pub(super) struct Cycles<C>(pub(super) Arc<C>);
 
 #[async_trait]
 impl<C: Calls> Worker for Cycles<C> {
-    /// In a task of its own, as every acquisition of the library has one.
+    /// Runs in a task of its own, as every acquisition of the library does.
     async fn cycle(&mut self) -> Outcome<()> {
         let calls = self.0.clone();
         let cycle = tokio::spawn(async move {
             let mut claim = calls.claim().await?;
             if !calls.take(&mut claim).await? {
-                return Err("somebody else holds the floor's lock".into());
+                return Err("another client holds the floor's lock".into());
             }
             calls.release(&mut claim).await
         });
@@ -53,10 +54,10 @@ impl<C: Calls> Worker for Cycles<C> {
     }
 }
 
-/// A process' business with the name.
+/// What a process does with the name.
 pub(super) struct Holder<C: Calls> {
     calls: Arc<C>,
-    /// Older than the first look: no release goes by unnoticed.
+    /// Subscribed before the first look, so that no release is missed.
     pushes: Box<dyn Pushes>,
     holds: Option<C::Claim>,
 }

@@ -1,4 +1,4 @@
-//! The crate redis, sending what the library was seen to send, on a connection like the library's.
+//! The crate redis, sending the commands that were recorded from the library, on a connection like the library's.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) struct Floor {
     server: Server,
     connection: MultiplexedConnection,
     clock: ServerClock,
-    /// To learn from.
+    /// The library's client, whose commands are recorded.
     ours: Client,
 }
 
@@ -64,7 +64,7 @@ struct Scripts {
 }
 
 impl Scripts {
-    /// The first number of the answer: what became of it.
+    /// Sends a command, and returns the first number of the answer, which tells its outcome.
     async fn send(&self, template: &Template, owner: &Owner) -> Outcome<i64> {
         let command = template.fill(owner, self.clock.now());
         let answer = raw::send(&mut self.connection.clone(), &command).await?;

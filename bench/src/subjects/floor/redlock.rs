@@ -1,5 +1,5 @@
-//! One connection of the crate redis to each of several servers, which sends what the library was seen to send there: all
-//! at once, and a majority's answers are enough.
+//! One connection of the crate redis to each of several servers. It sends the commands that were recorded from the
+//! library, to all servers at once, and waits for the answers of a majority.
 
 use std::sync::Arc;
 
@@ -18,16 +18,17 @@ use crate::subjects::{Side, Subject, Worker};
 pub(in crate::subjects) struct Floor {
     rounds: Rounds,
     servers: Vec<(Server, MultiplexedConnection, ServerClock)>,
-    /// To learn from.
+    /// The library's client, whose commands are recorded.
     ours: Client,
 }
 
 /// How often the servers are asked for one grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::subjects) enum Rounds {
-    /// The highest token of a majority is taken for the lock's: what the second round costs is what this saves.
+    /// The highest token of a majority is taken as the lock's. The difference from `Two` is the cost of the second
+    /// round.
     One,
-    /// A majority says that it keeps that token.
+    /// A majority has to confirm that it keeps that token.
     Two,
 }
 
@@ -42,8 +43,8 @@ impl Floor {
         Ok(Floor { rounds, servers, ours: onelock::connect(url).await? })
     }
 
-    /// What one of the servers saw of a name: all are sent the same, but for their own time. Not each is asked to raise
-    /// a token each time.
+    /// Returns what one of the servers saw of a name. All servers are sent the same, except for their own time. Not
+    /// every server is asked to raise a token in each cycle.
     async fn recorded(&self, name: &str) -> Outcome<(Recording, Raise)> {
         let mut why = "there is no server".into();
         for (server, ..) in &self.servers {
@@ -91,7 +92,7 @@ struct Node {
     clock: ServerClock,
 }
 
-/// Which server it was, the first number of its answer, and the second.
+/// The server's index, and the first and the second number of its answer.
 type Answer = (usize, i64, i64);
 
 impl Node {
@@ -109,7 +110,7 @@ impl Nodes {
         self.nodes.len() / 2 + 1
     }
 
-    /// The very commands that the library sends after the votes, until a majority keeps the highest token.
+    /// Sends exactly the commands that the library sends after the votes, until a majority keeps the highest token.
     async fn agree(
         &self,
         owner: &Owner,
@@ -174,7 +175,7 @@ impl Calls for Nodes {
             .collect::<FuturesUnordered<_>>();
         let mut freed = 0;
         while freed < self.majority() {
-            let answer = releasing.next().await.transpose()?.ok_or("too few had it at the release")?;
+            let answer = releasing.next().await.transpose()?.ok_or("too few servers still had it")?;
             freed += usize::from(answer.1 == 1);
         }
         Ok(())

@@ -19,7 +19,7 @@ pub(super) struct Floor {
     random: Random,
 }
 
-/// One for looks, one for writes: looks don't wait behind those.
+/// One connection for looks and one for writes, so that looks don't wait behind writes.
 struct Connections {
     looks: Mutex<SqliteConnection>,
     writes: Mutex<SqliteConnection>,
@@ -60,7 +60,7 @@ struct Statements {
     name: Vec<u8>,
 }
 
-/// Whose it is.
+/// One acquisition.
 struct Claim {
     owner: Vec<u8>,
     boot: Vec<u8>,

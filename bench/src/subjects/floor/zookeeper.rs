@@ -50,7 +50,7 @@ struct Requests {
     client: Client,
     directory: String,
     random: Random,
-    /// On who stands before the one who waits.
+    /// The watch on the node before the waiter's.
     watcher: Mutex<Option<OneshotWatcher>>,
 }
 
@@ -62,8 +62,8 @@ impl Requests {
         }
     }
 
-    /// Makes a node and lists the directory, in one flight. `None` if the directory is not there: the server removes one
-    /// that has been empty for a while.
+    /// Creates a node and lists the directory, without waiting in between. Returns `None` if the directory is not
+    /// there: the server removes one that has been empty for a while.
     async fn enter(&self, owner: &Owner) -> Outcome<Option<(String, Vec<String>)>> {
         let (path, data) = (floor::node(&self.directory, owner), floor::data(TTL));
         let creating = self.client.create(&path, &data, &floor::node_options());
@@ -93,7 +93,7 @@ impl Calls for Requests {
         Ok(Claim { owner: Owner::mint(&self.random), node: None })
     }
 
-    /// The first time a node and a list in one flight; then a list.
+    /// The first time, creates a node and lists the directory without waiting in between; after that, only lists it.
     async fn take(&self, claim: &mut Claim) -> Outcome<bool> {
         let children = match &claim.node {
             Some(_) => self.client.list_children(&self.directory).await?,
@@ -116,7 +116,7 @@ impl Calls for Requests {
                 *self.watcher.lock().await = Some(watcher);
                 Ok(false)
             }
-            // It was the last before this one, with two who take turns.
+            // The node before this one has just gone. With two sides that take turns, it was the only one.
             Err(Error::NoNode) => Ok(true),
             Err(e) => Err(e.into()),
         }
@@ -135,7 +135,7 @@ struct Watched(Arc<Requests>);
 impl Pushes for Watched {
     async fn next(&mut self) -> Outcome<()> {
         let watcher = self.0.watcher.lock().await.take();
-        watcher.ok_or("nobody stands before the one who waits")?.changed().await;
+        watcher.ok_or("no node is before the waiter's")?.changed().await;
         Ok(())
     }
 }

@@ -10,11 +10,11 @@ import java.util.stream.IntStream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 
-/** One of our benchmark's workloads with Curator's mutex. */
+/** Runs the workloads of this project's benchmark with Curator's mutex. */
 final class Bench {
     private Bench() {}
 
-    /** Answers the median cycle in microseconds, and cycles a second. */
+    /** Runs one workload. Returns the median cycle in microseconds, and cycles per second. */
     static String run(CuratorFramework client, String workload, double seconds) throws Exception {
         List<String> paths = paths(workload);
         ExecutorService threads = Executors.newFixedThreadPool(paths.size());
@@ -35,7 +35,7 @@ final class Bench {
         }
     }
 
-    /** One path for each worker. */
+    /** Returns one path for each worker. */
     private static List<String> paths(String workload) {
         switch (workload) {
             case "uncontended":

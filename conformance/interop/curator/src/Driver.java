@@ -16,9 +16,9 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.KeeperException;
 
-/** Curator's mutex, driven line by line: README.md of the folder above says by which. */
+/** Drives Curator's mutex line by line. README.md in the folder above lists the lines. */
 public final class Driver {
-    /** Until then a driver that was killed holds what it held. */
+    /** A driver that was killed holds its locks for this long. */
     private static final int SESSION_MILLIS = 10_000;
 
     private static final int CONNECTION_MILLIS = 10_000;
@@ -32,7 +32,7 @@ public final class Driver {
 
     public static void main(String[] arguments) {
         PrintStream answers = System.out;
-        // Whatever else is printed is no answer.
+        // Standard output is for answers only; everything else that is printed goes to standard error.
         System.setOut(System.err);
         try {
             serve(arguments, answers);
@@ -42,7 +42,7 @@ public final class Driver {
         }
     }
 
-    /** Connects, and answers lines until there are no more of them. */
+    /** Connects, and answers lines until the input ends. */
     private static void serve(String[] arguments, PrintStream answers) throws Exception {
         if (arguments.length != 1) {
             throw new IllegalArgumentException("the one argument is the servers: host:port,…");
@@ -103,7 +103,7 @@ public final class Driver {
         }
     }
 
-    /** Counts its turns at the number in the file, which nothing but the lock protects. */
+    /** Counts its turns in the number in the file, which nothing but the lock protects. */
     private static int storm(InterProcessMutex mutex, Path file, double seconds) throws Exception {
         int turns = 0;
         for (long end = System.nanoTime() + (long) (seconds * 1e9); System.nanoTime() - end < 0; turns++) {
@@ -117,7 +117,7 @@ public final class Driver {
         return turns;
     }
 
-    /** Reads, pauses so that two at once would be seen, and writes over what was there. */
+    /** Reads the number, pauses so that an overlap would be seen, and overwrites the number. */
     private static void increment(Path file) throws Exception {
         int number = Integer.parseInt(Files.readString(file).trim());
         Thread.sleep(1);

@@ -1,11 +1,11 @@
 /* A wall clock that can be set, for one process and its children.
  *
- * Preloaded (LD_PRELOAD), it stands before the C library's wall clocks and adds what the file named by
- * LOCK_TEST_CLOCK holds: eight bytes, signed nanoseconds in the machine's byte order. The file is mapped, so what a
- * case writes to it counts from the next reading on. Monotonic clocks go on as they did: setting a machine's clock
- * doesn't move them either. Who waits until a time of the wall clock waits until it by this clock.
+ * This library is preloaded (LD_PRELOAD) and replaces the C library's wall clocks. It adds an offset, which is in the
+ * file that LOCK_TEST_CLOCK names: eight bytes, signed nanoseconds in the machine's byte order. The file is mapped, so
+ * what a case writes to it counts from the next reading on. Monotonic clocks are not changed: setting a machine's clock
+ * does not change them either. A thread that waits until a time of the wall clock waits until that time of this clock.
  *
- * No effect on programs that read the clock without the C library: those linked statically, and Go's.
+ * It has no effect on programs that read the clock without the C library: statically linked ones, and those in Go.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 
 #define SECOND 1000000000LL
 
-/* Null until the file is mapped: the C library itself may ask for the time before that. */
+/* Null until the file is mapped. The C library itself may read the time before that. */
 static const volatile int64_t *offset;
 
 __attribute__((constructor)) static void map_offset(void) {
@@ -32,7 +32,7 @@ __attribute__((constructor)) static void map_offset(void) {
     close(file);
 }
 
-/* The machine's time and the offset, or a time of this clock and the offset back. */
+/* Adds the offset to the machine's time, or subtracts it from a time of this clock. */
 static void shift(struct timespec *time, int64_t by) {
     int64_t nanos = time->tv_nsec + by % SECOND;
     int64_t carry = nanos < 0 ? -1 : nanos / SECOND;
@@ -45,7 +45,7 @@ static int is_wall_clock(clockid_t clock) {
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
-    /* The system call: the C library's own function is the one that this replaces. */
+    /* The system call, because this function replaces the C library's own one. */
     int failed = syscall(SYS_clock_gettime, clock, now);
     if (failed || !offset || !is_wall_clock(clock)) return failed;
     shift(now, *offset);
@@ -72,8 +72,8 @@ int timespec_get(struct timespec *now, int base) {
     return base == TIME_UTC && clock_gettime(CLOCK_REALTIME, now) == 0 ? base : 0;
 }
 
-/* Which clock a condition goes by stands in its attributes. No machine has been up for 30 years, and no wall clock
- * stands in the first 30 of its own: the time tells them apart. */
+/* A condition's clock is in its attributes, which are not known here. So the clock is found by the time: no machine has
+ * been up for 30 years, and no wall clock shows one of its first 30 years. */
 int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
                            const struct timespec *restrict until) {
     if (until->tv_sec < 30LL * 365 * 86400) return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, until);

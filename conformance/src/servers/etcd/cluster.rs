@@ -1,4 +1,4 @@
-//! A cluster of three members, which may be hurt one by one.
+//! A cluster of three members, which can be killed and stopped one by one.
 
 use std::io;
 use std::process::Command;
@@ -17,14 +17,14 @@ use super::{Etcd, command, get, greet, own_url};
 #[derive(Debug)]
 pub struct EtcdCluster {
     members: Vec<Owned>,
-    /// Where they find each other.
+    /// The ports at which they find each other.
     _ports: Vec<Port>,
 }
 
-/// In milliseconds.
+/// The election timeout, in milliseconds.
 const ELECTION: &str = "500";
 
-/// A member that is told of the others by its arguments.
+/// A member that is told about the others by its arguments.
 #[derive(Debug)]
 struct Member;
 
@@ -43,7 +43,7 @@ impl Product for Member {
 
     fn command(&self, program: &Executable, place: &Place, settings: &Settings) -> Command {
         let mut command = command(program, place, settings);
-        // More than one has to be heard of: a machine with other work must not make them elect for nothing.
+        // These members wait for each other's heartbeats. On a busy machine they must not hold elections without need.
         command.args(["--heartbeat-interval", "50", "--election-timeout", ELECTION]);
         command.args(&settings.args);
         command
@@ -64,11 +64,19 @@ impl Product for Member {
 
 impl EtcdCluster {
     /// Starts three members, and waits until each can write.
+    ///
+    /// # Errors
+    ///
+    /// If etcd is missing or does not start.
     pub fn start(settings: &Settings) -> Result<EtcdCluster, Absence> {
         EtcdCluster::of(together::here(settings))
     }
 
-    /// The same, each on a host of its own.
+    /// Does the same, with each member on a host of its own.
+    ///
+    /// # Errors
+    ///
+    /// If etcd is missing or does not start.
     pub fn start_on(network: &Network, settings: &Settings) -> Result<EtcdCluster, Absence> {
         EtcdCluster::of(together::on(network, settings))
     }
@@ -80,18 +88,22 @@ impl EtcdCluster {
         Ok(EtcdCluster { members, _ports: ports })
     }
 
-    /// Where clients connect: all members are named.
+    /// Returns the URL for clients, which names all members.
     pub fn url(&self) -> String {
         let hosts: Vec<String> = self.members.iter().map(Owned::address).collect();
         format!("etcd://{}?election={ELECTION}ms", hosts.join(","))
     }
 
-    /// Its members.
+    /// Returns its members.
     pub fn members(&self) -> &[Owned] {
         &self.members
     }
 
-    /// Which member leads, as soon as one does that can be asked.
+    /// Waits until a member that answers leads, and returns which one.
+    ///
+    /// # Errors
+    ///
+    /// If there is none in time.
     pub fn leader(&self) -> io::Result<usize> {
         together::one(&self.members, "leader", |member| {
             get(&member.own_url(), "/metrics").is_ok_and(|all| all.contains("\netcd_server_is_leader 1\n"))
@@ -99,12 +111,16 @@ impl EtcdCluster {
     }
 
     /// Waits until every member can write again.
+    ///
+    /// # Errors
+    ///
+    /// If that takes too long.
     pub fn become_whole(&self) -> io::Result<()> {
         together::all(&self.members, |member| greet(&member.own_url()).is_ok())
     }
 }
 
-/// Each member is told its name, and where it finds the others.
+/// Tells each member its name, and where it finds the others.
 fn introduced(members: [Settings; 3], ports: &[Port]) -> Vec<Settings> {
     let address = |(member, port): (_, &Port)| format!("http://{}:{}", peers(member), port.number());
     let addresses: Vec<String> = members.iter().zip(ports).map(address).collect();

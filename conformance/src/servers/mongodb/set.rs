@@ -1,4 +1,4 @@
-//! A replica set of three members, which may be hurt one by one.
+//! A replica set of three members, which can be killed and stopped one by one.
 
 use std::io;
 use std::process::Command;
@@ -19,7 +19,7 @@ pub struct ReplicaSet {
     members: Vec<Owned>,
 }
 
-/// A server that waits to be told of its set.
+/// A server that waits to be told about its set.
 #[derive(Debug)]
 struct Member;
 
@@ -55,6 +55,10 @@ impl Product for Member {
 
 impl ReplicaSet {
     /// Starts three servers, makes a set of them, and waits until it has a primary.
+    ///
+    /// # Errors
+    ///
+    /// If MongoDB is missing or does not start, or if no primary is elected in time.
     pub fn start(settings: &Settings) -> Result<ReplicaSet, Absence> {
         let members = (0..3).map(|_| Owned::start(&Member, settings)).collect::<Result<Vec<_>, _>>()?;
         let set = ReplicaSet { members };
@@ -67,19 +71,23 @@ impl ReplicaSet {
         Ok(set)
     }
 
-    /// Where clients connect: all members are named.
+    /// Returns the URL for clients, which names all members.
     pub fn url(&self) -> String {
         let hosts: Vec<String> =
             self.members.iter().map(|member| format!("127.0.0.1:{}", member.port())).collect();
         format!("mongodb://{}/?replicaSet={SET}", hosts.join(","))
     }
 
-    /// Its members.
+    /// Returns its members.
     pub fn members(&self) -> &[Owned] {
         &self.members
     }
 
-    /// Which member is the primary, as soon as one is that all who run agree on.
+    /// Waits until exactly one member that runs is the primary, and returns which one.
+    ///
+    /// # Errors
+    ///
+    /// If there is none in time.
     pub fn primary(&self) -> io::Result<usize> {
         let deadline = Instant::now() + ELECTION;
         while Instant::now() < deadline {
@@ -94,7 +102,12 @@ impl ReplicaSet {
         Err(no_primary())
     }
 
-    /// Waits until each member is the primary or follows it: until then one more that goes away may be one too many.
+    /// Waits until each member is the primary or follows it. Until then, the loss of one more member may be one too
+    /// many.
+    ///
+    /// # Errors
+    ///
+    /// If that takes too long.
     pub fn become_whole(&self) -> io::Result<()> {
         let follows = |hello: Document| hello.is("isWritablePrimary") || hello.is("secondary");
         let deadline = Instant::now() + ELECTION;
@@ -107,7 +120,12 @@ impl ReplicaSet {
         Err(io::Error::other(format!("a member of the set does not follow its primary after {ELECTION:?}")))
     }
 
-    /// Makes the primary step down, for `pause` at least; returns when it has. Its successor is yet to be elected.
+    /// Makes the primary step down for at least `pause`, and returns which member that was. Its successor is not
+    /// elected yet.
+    ///
+    /// # Errors
+    ///
+    /// If no primary steps down in time.
     pub fn step_down(&self, pause: Duration) -> io::Result<usize> {
         let seconds = i32::try_from(pause.as_secs().max(2)).map_err(io::Error::other)?;
         let command = Document::default()
@@ -119,7 +137,7 @@ impl ReplicaSet {
             let primary = self.primary()?;
             let mut stream = connect_for(&self.members[primary].own_url(), ELECTION)?;
             match wire::ask(&mut stream, command.clone()) {
-                // Another was elected meanwhile.
+                // Another member was elected meanwhile.
                 Err(e) if is_no_primary(&e) && Instant::now() < deadline => {
                     thread::sleep(Duration::from_millis(20));
                 }
@@ -137,7 +155,7 @@ impl ReplicaSet {
     }
 }
 
-/// Whether a member refused because it is the primary no more.
+/// Returns whether a member refused because it is no longer the primary.
 fn is_no_primary(refusal: &io::Error) -> bool {
     let refusal = refusal.to_string();
     // NotWritablePrimary, PrimarySteppedDown, InterruptedDueToReplStateChange.

@@ -1,9 +1,9 @@
-//! As much of MongoDB's protocol as it takes to greet a server and to make a replica set of it: one command, one answer
-//! (OP_MSG), in documents of a few types. A driver would bring a runtime and a minute of compiling along.
+//! The part of MongoDB's protocol that is needed to greet a server and to make a replica set of it: one command and one
+//! answer (OP_MSG), in documents of a few types. A driver would need a runtime and a minute of compiling.
 
 use std::io::{self, Read, Write};
 
-/// A value of a document, of the types that are needed here. What else a server answers is skipped.
+/// A value of a document, of the types that are needed here. Other values in an answer are skipped.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Double(f64),
@@ -22,7 +22,7 @@ pub(crate) enum Value {
 pub(crate) struct Document(Vec<(String, Value)>);
 
 impl Document {
-    /// With one more field.
+    /// Returns the document with one more field.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Document {
         self.0.push((name.to_owned(), value.into()));
         self
@@ -56,7 +56,7 @@ impl Document {
         }
     }
 
-    /// An array of documents.
+    /// Makes an array of documents.
     pub(crate) fn list(items: impl IntoIterator<Item = Document>) -> Value {
         let items = items.into_iter().enumerate();
         Value::Array(Document(items.map(|(n, item)| (n.to_string(), Value::Document(item))).collect()))
@@ -96,7 +96,7 @@ impl From<Document> for Value {
 const OP_MSG: i32 = 2013;
 const HEADER: usize = 16;
 
-/// Sends a command to the database `admin`, and answers what the server answered. What it refuses is an error.
+/// Sends a command to the database `admin`, and returns the server's answer. A refusal is an error.
 pub(crate) fn ask(stream: &mut (impl Read + Write), command: Document) -> io::Result<Document> {
     let body = encode(&command.with("$db", "admin"));
     let length = HEADER + 5 + body.len();
@@ -155,7 +155,7 @@ fn encode_value(value: &Value) -> (u8, Vec<u8>) {
         Value::Array(items) => (0x04, encode(items)),
         Value::Bool(is) => (0x08, vec![u8::from(*is)]),
         Value::Date(millis) => (0x09, millis.to_le_bytes().to_vec()),
-        // Commands are picky about numbers that needn't be 64 bits wide.
+        // Commands refuse 64-bit numbers where 32 bits would do.
         Value::Int(n) => match i32::try_from(*n) {
             Ok(n) => (0x10, n.to_le_bytes().to_vec()),
             Err(_) => (0x12, n.to_le_bytes().to_vec()),

@@ -1,4 +1,4 @@
-//! An ensemble of three servers, which may be hurt one by one.
+//! An ensemble of three servers, which can be killed and stopped one by one.
 
 use std::io;
 
@@ -13,17 +13,25 @@ use super::{TICK, ZooKeeper, ask};
 #[derive(Debug)]
 pub struct Ensemble {
     members: Vec<Owned>,
-    /// Where they find each other.
+    /// The ports at which they find each other.
     _ports: Vec<Port>,
 }
 
 impl Ensemble {
     /// Starts three servers, and waits until each serves.
+    ///
+    /// # Errors
+    ///
+    /// If ZooKeeper is missing or does not start.
     pub fn start(settings: &Settings) -> Result<Ensemble, Absence> {
         Ensemble::of(together::here(settings))
     }
 
-    /// The same, each on a host of its own.
+    /// Does the same, with each server on a host of its own.
+    ///
+    /// # Errors
+    ///
+    /// If ZooKeeper is missing or does not start.
     pub fn start_on(network: &Network, settings: &Settings) -> Result<Ensemble, Absence> {
         Ensemble::of(together::on(network, settings))
     }
@@ -35,22 +43,30 @@ impl Ensemble {
         Ok(Ensemble { members, _ports: ports })
     }
 
-    /// Where clients connect: all members are named.
+    /// Returns the URL for clients, which names all members.
     pub fn url(&self) -> String {
         format!("zk://{}?{TICK}", self.members.iter().map(Owned::address).collect::<Vec<_>>().join(","))
     }
 
-    /// Its members.
+    /// Returns its members.
     pub fn members(&self) -> &[Owned] {
         &self.members
     }
 
-    /// Which member leads, as soon as one does.
+    /// Waits until a member leads, and returns which one.
+    ///
+    /// # Errors
+    ///
+    /// If none leads in time.
     pub fn leader(&self) -> io::Result<usize> {
         together::one(&self.members, "leader", |member| mode(member).is_some_and(|mode| mode == "leader"))
     }
 
     /// Waits until every member leads or follows again.
+    ///
+    /// # Errors
+    ///
+    /// If that takes too long.
     pub fn become_whole(&self) -> io::Result<()> {
         together::all(&self.members, |member| mode(member).is_some())
     }
@@ -61,7 +77,7 @@ fn mode(member: &Owned) -> Option<String> {
     Some(answer.lines().find_map(|line| line.strip_prefix("Mode: "))?.to_owned())
 }
 
-/// Each member is told who it is, and where it finds the others: each has two ports for them.
+/// Tells each member its id, and where it finds the others: each has two ports for them.
 fn introduced(members: [Settings; 3], ports: &[Port]) -> Vec<Settings> {
     let mut lines = vec!["initLimit=40".to_owned(), "syncLimit=20".to_owned()];
     for (id, (member, ports)) in (1..).zip(members.iter().zip(ports.chunks(2))) {

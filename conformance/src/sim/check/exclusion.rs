@@ -1,4 +1,5 @@
-//! I3 and I4: nobody believes in a lock that is another one's, and everybody is told before it is.
+//! I3 and I4: no guard says that it is held after another call was granted the lock, and each holder is told of its
+//! loss before that.
 
 use super::losses::TOLD_LATE;
 use super::terms::at_most;
@@ -10,14 +11,15 @@ use crate::sim::network::IN_TIME;
 use crate::sim::tally::micros;
 
 impl Checker {
-    /// This call was granted the lock: whoever had it before has been told.
+    /// This call was granted the lock: checks that each earlier holder has been told.
     pub(super) fn succeeds(&mut self, call: CallId) {
         if self.locks[self.calls[call].lock].highest_token.is_some() {
             self.could(Invariant::Exclusion);
             self.could(Invariant::LossInTime);
         }
         for open in self.locks[self.calls[call].lock].open.clone() {
-            // In most cases the new one is the heir. But a grant may come late, after the next one.
+            // In most cases the new call comes after the other one. But its grant may arrive late, after the next
+            // grant.
             let is_heir = self.calls[call].token > self.calls[open].token;
             let (stale, heir) = if is_heir { (open, call) } else { (call, open) };
             self.calls[stale].succeeded_by.get_or_insert(heir);
@@ -25,7 +27,8 @@ impl Checker {
         }
     }
 
-    /// The one who stands still can't be told: its guard says so as soon as it looks, which is checked there.
+    /// Reports a holder that was not told. A process that stands still can't be told; its guard must show the loss at
+    /// the next look, which `holds_alone` checks.
     fn is_granted_before_told(&mut self, untold: CallId, call: CallId) {
         let stands = self.at <= self.weather.stop(self.calls[untold].client);
         if !stands {
@@ -40,7 +43,8 @@ impl Checker {
         self.broken_in_time(Invariant::Exclusion, [call, successor], why);
     }
 
-    /// A call has the lock at the server, perhaps once more, and its successor has it no longer.
+    /// The server has this call as the holder, perhaps again. If the call after it no longer holds the lock, this one
+    /// has no successor.
     pub(super) fn has_it_again(&mut self, call: CallId) {
         let Some(known) = self.calls.get(call) else { return };
         if known.succeeded_by.is_some_and(|heir| !self.locks[known.lock].open.contains(&heir)) {
@@ -64,7 +68,8 @@ impl Checker {
         }
     }
 
-    /// A lock that was revoked is given back before its time, and may be another's: its holder has stopped.
+    /// A revoked lock was given back before its deadline, and may be another call's: checks that its holder has
+    /// stopped.
     pub(super) fn given_back(&mut self, call: CallId) {
         self.could(Invariant::LossInTime);
         let works = self.calls[call].works_until.is_some_and(|until| self.at < until);
@@ -74,7 +79,7 @@ impl Checker {
         }
     }
 
-    /// Broken, unless the server has been made to end what the first of them was granted before its time.
+    /// Reports a violation; or an excuse, if the server was made to end the grant of the first of these calls early.
     fn broken_in_time(&mut self, invariant: Invariant, calls: [CallId; 2], message: String) {
         match self.is_shortened(calls[0]) {
             true => self.excused(invariant),
@@ -82,8 +87,9 @@ impl Checker {
         }
     }
 
-    /// Whether a call may believe in what the server has ended: until its next renewal, which tells it. If that is not
-    /// answered as it should, or there is none, until the lease would have ended.
+    /// Returns whether a call may still rely on a grant that the server has ended. It may until its next renewal, whose
+    /// answer shows the end. If that renewal is not answered normally, or there is none, it may until the lease would
+    /// have ended.
     fn is_shortened(&self, call: CallId) -> bool {
         let Some(Shortened { token, at, until }) = self.calls[call].shortened else { return false };
         let Call { token: own, client, granted, .. } = self.calls[call];
@@ -95,24 +101,25 @@ impl Checker {
         own <= token && self.at <= until.min(renewed)
     }
 
-    /// How long it is to a holder's next renewal at most; nothing, if it doesn't renew by itself. A session's proof that is
-    /// younger than a third of the ttl is a renewal, too: what has happened since shows a sixth of the other two later.
+    /// Returns the longest time until a holder's next renewal; none if the holder doesn't renew by itself. A session's
+    /// proof that is younger than a third of the ttl counts as a renewal, too. What has happened since then shows a
+    /// sixth of the remaining two thirds later.
     fn renews_every(&self, call: CallId) -> Option<u64> {
         let Call { terms, by_hand, .. } = &self.calls[call];
         let terms = terms.filter(|terms| !terms.fixed)?;
-        // The pause is counted by the ttl that was last asked for.
+        // The pause depends on the ttl that was asked for last.
         let ttl = if *by_hand { LONGEST_TTL } else { terms.ttl };
         let ninths = if self.has_sessions() { 4 } else { 3 };
         Some(at_most(micros(ttl) / 9 * ninths))
     }
 }
 
-/// What a call was granted, and the server may have ended.
+/// A grant that the server has ended, or may have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shortened {
-    /// With this token at most.
+    /// The highest token that it may have.
     pub(super) token: u64,
-    /// Since when.
+    /// When the server ended it.
     pub(super) at: u64,
     /// When it would have ended by itself.
     pub(super) until: u64,

@@ -1,4 +1,5 @@
-//! Losses: each is told at the guard's deadline, has a reason, and is told with that one.
+//! Losses: a holder is told at its guard's deadline at the latest, a loss has a reason, and its holder is told that
+//! reason.
 
 use lock_core::Cause;
 
@@ -10,21 +11,21 @@ use crate::sim::history::FamilyName;
 use crate::sim::log::CallId;
 use crate::sim::tally::micros;
 
-/// How much later than its deadline a guard may say that it is lost: what clocks are rounded to.
+/// How long after its deadline a guard may say that it is lost, in microseconds: clocks are rounded by that.
 pub(super) const TOLD_LATE: u64 = 10;
 
 impl Checker {
-    /// A guard says how long it is certain.
+    /// A guard says how long it is certain to be held.
     pub(super) fn is_certain(&mut self, call: CallId, left: u64) {
         self.calls[call].certain_until = Some(self.at + at_most(left));
     }
 
-    /// Time goes on to `at`: no guard is left that was certain until a while ago and has said nothing since.
+    /// Time goes on to `at`: reports each guard whose deadline has passed, and whose holder has not been told.
     pub(super) fn is_told_by(&mut self, at: u64) {
         let open: Vec<CallId> = self.locks.iter().flat_map(|lock| lock.open.iter().copied()).collect();
         for call in open {
             let Call { client, certain_until: Some(until), .. } = self.calls[call] else { continue };
-            // What happens to a machine that stood still happens when it goes on.
+            // A machine that stood still is told when it goes on.
             if at > until.max(self.weather.stop(client)) + TOLD_LATE {
                 self.calls[call].certain_until = None;
                 let why = format!(
@@ -35,7 +36,7 @@ impl Checker {
         }
     }
 
-    /// A loss is told with this cause, so long before the guard's deadline.
+    /// Checks the cause that a holder was told, `left` microseconds before its guard's deadline.
     pub(super) fn has_a_reason(&mut self, call: CallId, cause: Cause, left: u64) {
         self.could(Invariant::Reasons);
         if let Err(why) = self.reason(call, cause, left) {
@@ -65,14 +66,15 @@ impl Checker {
         }
     }
 
-    /// Whether a lock that is renewed in time can be lost: something was out of order since its last renewal that came to
-    /// something.
+    /// Returns whether a lock that is renewed in time can be lost: something was disturbed since its last renewal that
+    /// succeeded.
     pub(super) fn may_be_lost(&self, call: CallId) -> bool {
         let since = self.at.saturating_sub(at_most(micros(LONGEST_TTL)));
         self.calls[call].shortened.is_some() || !self.was_in_order(call, since)
     }
 
-    /// Who revokes a lock says so before it has looked at it.
+    /// Returns whether this call's lock may have been revoked. A revoke is logged before the revoking caller has looked
+    /// at the lock.
     pub(super) fn may_be_revoked(&self, call: CallId) -> bool {
         let Call { lock, asked, .. } = self.calls[call];
         !in_order(self.locks[lock].revoked, asked.saturating_sub(2 * micros(LONGEST_TTL)))

@@ -1,8 +1,8 @@
-//! The checker: reads a history and says which promises it broke, and how often it could have.
+//! The checker: reads the log of a history and reports which promises were broken, and how often each could have been.
 //!
-//! One file per promise, or two: [`tokens`] (I1, I2), [`exclusion`] (I3, I4), [`losses`] (I4), [`waiting`] (I5, I9),
-//! [`remains`] (I6), [`refusals`] (I7), [`order`] (I8), [`releases`] (I10) and [`terms`]. What was out of order is
-//! [`weather`]'s to say; what is known of a call and of a lock stands here.
+//! Each file checks one promise or two: [`tokens`] (I1, I2), [`exclusion`] (I3, I4), [`losses`] (I4), [`waiting`] (I5,
+//! I9), [`remains`] (I6), [`refusals`] (I7), [`order`] (I8), [`releases`] (I10) and [`terms`]. [`weather`] tracks
+//! faults and messages that were lost, late or doubled. This file has what is known of calls and locks.
 
 mod exclusion;
 mod losses;
@@ -38,20 +38,20 @@ use super::tally::micros;
 /// How many invariants there are.
 const INVARIANTS: usize = Invariant::ALL.len();
 
-/// What a history shows.
+/// What the checker found in a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// How often each invariant could have been broken, in the order of [`Invariant::ALL`].
     pub opportunities: [u64; INVARIANTS],
-    /// How often one was.
+    /// All violations.
     pub violations: Vec<Violation>,
     /// Calls that were granted a lock.
     pub grants: u64,
-    /// How often each seemed broken, and was not, in the same order: the promise excludes what had gone wrong.
+    /// How often each seemed broken and was not, because the promise excludes what had gone wrong, in the same order.
     pub excused: [u64; INVARIANTS],
 }
 
-/// Checks a history from its beginning to its end.
+/// Checks the log of a history from its beginning to its end.
 pub fn check(log: &[Entry]) -> Verdict {
     let mut checker = Checker::default();
     for (index, entry) in log.iter().enumerate() {
@@ -68,7 +68,7 @@ pub fn check(log: &[Entry]) -> Verdict {
 struct Checker {
     calls: Vec<Call>,
     locks: [Lock; NAMES.len()],
-    /// Clients whose process was killed: what they say was said by nobody.
+    /// Clients whose process was killed. What they seem to say after that is ignored.
     killed: BTreeSet<usize>,
     weather: Weather,
     index: usize,
@@ -82,32 +82,32 @@ struct Call {
     client: usize,
     lock: LockId,
     terms: Option<Terms>,
-    /// Until when it waits for the lock; nothing, if it looks once.
+    /// Until when it waits for the lock; none if it doesn't wait.
     waits_until: Option<u64>,
     asked: u64,
     granted: Option<u64>,
     token: u64,
-    /// The highest token that had been granted when this call began.
+    /// The highest token that had been granted when this call began, and to which call.
     after: Option<(u64, CallId)>,
-    /// Granted to another one meanwhile.
+    /// The call that was granted the lock after this one, while this one had not been told or let go.
     succeeded_by: Option<CallId>,
-    /// Somebody else held the lock, or may have, at some time since it asked.
+    /// Another call held the lock, or may have held it, at some time since this one asked.
     saw_another: bool,
     /// Its holder has asked for a renewal.
     by_hand: bool,
-    /// What it was granted may have ended before its time.
+    /// Its grant may have ended early.
     shortened: Option<Shortened>,
-    /// Until when its guard was certain when that was last looked at, by a clock that no client reads.
+    /// Until when its guard was certain to be held when it was last looked at, in simulated time.
     certain_until: Option<u64>,
     /// The server had another holder after this one.
     was_anothers: bool,
-    /// When its guard was let go, and for how long that was certain then.
+    /// When its guard was let go, and how long the guard was certain to be held then.
     let_go: Option<(u64, u64)>,
-    /// What the first release after that found.
+    /// What the first release after that found at the server.
     found: Option<Found>,
     /// Its process may have lost the lock.
     lost: bool,
-    /// Told of a loss, it goes on working; its deadline would have come then.
+    /// If it was told of a loss: until when its work may go on, which is until its deadline.
     works_until: Option<u64>,
     released: bool,
 }
@@ -115,28 +115,28 @@ struct Call {
 /// What is known of a lock.
 #[derive(Debug, Default)]
 struct Lock {
-    /// Granted, and neither told nor let go.
+    /// Calls that were granted the lock, and have neither been told of its loss nor let it go.
     open: Vec<CallId>,
-    /// Asked, and not answered.
+    /// Calls that have asked for the lock, and have no answer yet.
     asking: Vec<CallId>,
     holder: Option<CallId>,
-    /// Whom the server had when it last had any.
+    /// The last holder that the server had.
     last_holder: Option<CallId>,
-    /// Whose it is on any of several servers.
+    /// Calls that have it on any of several servers.
     parts: Vec<CallId>,
-    /// Who has a place in its queue.
+    /// Calls that have a place in its queue.
     places: Vec<CallId>,
     line: Line,
     waiting: Waiting,
-    /// When a caller last asked to take it from its holder.
+    /// When a caller last asked to revoke it.
     revoked: u64,
-    /// The clients that have claims, as far as they know, once for each.
+    /// The clients that have the lock as far as they know, once for each claim.
     claims: Vec<usize>,
-    /// By client, when one that stood in front was answered.
+    /// By client: when the call at the front of its local queue was last answered.
     turns: BTreeMap<usize, u64>,
-    /// By client, when the last of its claims ended.
+    /// By client: when the last of its claims ended.
     ended: BTreeMap<usize, u64>,
-    /// The highest one that was granted, and to whom.
+    /// The highest token that was granted, and to which call.
     highest_token: Option<(u64, CallId)>,
     highest_write: Option<(u64, CallId)>,
 }
@@ -172,8 +172,9 @@ impl Checker {
                 self.told(call, late);
                 self.calls[call].lost = true;
                 cause.into_iter().for_each(|cause| self.has_a_reason(call, cause, left));
-                // Whose work was dropped with the lock is told nothing. What the server no longer had is not given back:
-                // a message that comes twice may bring it back to the server, and a revoke take it.
+                // A caller whose work was dropped with the lock is told no cause. A lock that the server no longer had
+                // (`Gone`, `Taken`) is not given back: a message that comes twice may bring it back to the server, and
+                // a revoke may take it.
                 let may_be_given_back = |cause: &Cause| !matches!(cause, Cause::Gone | Cause::Taken);
                 self.calls[call].works_until =
                     cause.filter(may_be_given_back).map(|_| self.at + left - left / 100);
@@ -197,7 +198,7 @@ impl Checker {
             What::Shortened { call, token, until } => {
                 let at = self.at;
                 let shortened = &mut self.call(call).shortened;
-                // Ended once more: its holder may still believe in what it was granted before the first time.
+                // If it had been ended before: its holder may still rely on what it was granted before the first time.
                 let before =
                     shortened.filter(|before| before.token == token).map_or(0, |before| before.until);
                 *shortened = Some(Shortened { token, at, until: until.max(before) });
@@ -238,7 +239,7 @@ impl Checker {
         self.locks[lock].open.push(call);
     }
 
-    /// Told, let go, or no more.
+    /// The call's hold is over: its caller was told of the loss or let the guard go.
     fn closes(&mut self, call: CallId) {
         let lock = self.calls[call].lock;
         self.locks[lock].open.retain(|open| *open != call);
@@ -269,7 +270,7 @@ impl Checker {
         }
     }
 
-    /// Whether a process that was killed seems to say this.
+    /// Returns whether this entry seems to come from a process that was killed.
     fn is_dead(&self, what: &What) -> bool {
         match *what {
             What::Granted { call, .. }
@@ -284,7 +285,8 @@ impl Checker {
         }
     }
 
-    /// What is known of this call, which may be nothing yet: the server hears of some before they are heard of.
+    /// Returns what is known of this call. That may be nothing yet: some calls reach the server before the log shows
+    /// that they were asked.
     fn call(&mut self, call: CallId) -> &mut Call {
         if self.calls.len() <= call {
             self.calls.resize(call + 1, Call::default());

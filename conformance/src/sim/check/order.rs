@@ -7,7 +7,7 @@ use crate::sim::LONGEST_TTL;
 use crate::sim::log::{CallId, LockId};
 use crate::sim::tally::micros;
 
-/// The places of a lock, by call: which one it was, of all that were taken.
+/// The places in the queue of a lock. By call: the number of its place, of all places that were taken.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     places: BTreeMap<CallId, u64>,
@@ -21,7 +21,7 @@ impl Checker {
         let gone: Vec<CallId> = line.places.keys().copied().filter(|call| !calls.contains(call)).collect();
         line.places.retain(|call, _| calls.contains(call));
         for call in calls {
-            // A client that revokes a lock has its holder's place, and wants it for no owner.
+            // A client that revokes a lock has its holder's place, but doesn't want the lock.
             if self.calls.get(*call).is_some_and(|known| known.waits_until.is_some())
                 && !line.places.contains_key(call)
             {
@@ -32,7 +32,7 @@ impl Checker {
         gone.into_iter().for_each(|call| self.loses_its_place(lock, call));
     }
 
-    /// A client that still asks gives up its place only with its session.
+    /// Checks that a call that still waits loses its place only with its session.
     fn loses_its_place(&mut self, lock: LockId, call: CallId) {
         let asks = self.locks[lock].asking.contains(&call) && self.still_waits(call, self.at);
         let since = self.at.saturating_sub(micros(LONGEST_TTL));
@@ -42,7 +42,7 @@ impl Checker {
         }
     }
 
-    /// The server has another holder: no place that was taken before is left.
+    /// The server has a new holder: checks that no place is left that was taken before that holder's.
     pub(super) fn is_next(&mut self, lock: LockId, call: CallId) {
         let line = &self.locks[lock].line.places;
         let Some(own) = line.get(&call) else { return };

@@ -1,4 +1,4 @@
-//! I7: nobody is refused because of a holder that there is not.
+//! I7: no call is refused because of a holder that doesn't exist.
 
 use super::weather::in_order;
 use super::{Call, Checker, Invariant};
@@ -6,16 +6,17 @@ use crate::sim::LONGEST_TTL;
 use crate::sim::log::{CallId, LockId, Why};
 use crate::sim::tally::micros;
 
-/// What a look of a moment ago may not have seen.
+/// An event younger than this may be missing from a look.
 const JUST_NOW: u64 = 10_000;
 
-/// By when one silent node of several can't have kept an answer back: two attempts, and a look.
+/// From this duration on, one silent node of several can't have delayed an answer: two attempts, and a look.
 const FOR_A_SILENT_NODE: u64 = 2 * 333_334 + 50_000;
 
 /// How long the server has for its first answer to the call whose turn has come.
 const FIRST_ANSWER: u64 = 100_000;
 
-/// How long the look takes with which a wait ends behind another one of its process, at most: each node is asked once.
+/// The longest duration of the look at the end of a wait behind another call of the same process: each node is asked
+/// once.
 const LOOK: u64 = 50_000 + JUST_NOW;
 
 impl Checker {
@@ -41,7 +42,7 @@ impl Checker {
         self.gives_way(call);
     }
 
-    /// Refused because of another holder, or of another caller that was before it.
+    /// Checks a refusal because of another holder, or of another caller that was before this one.
     fn met_another(&mut self, call: CallId, why: Why) {
         self.could(Invariant::TruthfulRefusal);
         if self.calls[call].saw_another {
@@ -56,24 +57,26 @@ impl Checker {
         }
     }
 
-    /// What others of its process saw before it was answered is no longer so.
+    /// Records that this call was answered: what other calls of its process saw before that may be out of date.
     pub(super) fn gives_way(&mut self, call: CallId) {
         let Call { client, lock, .. } = self.calls[call];
         self.locks[lock].turns.insert(client, self.at);
     }
 
-    /// Said to be out of reach: the servers were, or a majority of them. What went wrong a lease before may have cost the
-    /// client its session, which it is still about to replace.
+    /// Checks a refusal as unavailable. It is right if the servers were disturbed, or a majority of them. A disturbance
+    /// up to one lease before the call counts, too: it may have cost the client its session, which the client may still
+    /// be replacing.
     fn is_in_trouble(&mut self, call: CallId) {
         self.could(Invariant::TruthfulRefusal);
         let Call { client, asked, .. } = self.calls[call];
         let from = asked.saturating_sub(micros(LONGEST_TTL));
-        // One server of several that is silent delays each refusal, by as long as a patient client waits for a node.
+        // One silent server of several delays each refusal by as long as a patient client waits for a node.
         let trouble = match self.at - asked < FOR_A_SILENT_NODE {
             true => self.weather.without_any(client),
             false => self.weather.without_a_majority(client),
         };
-        // What an earlier try was told to forget, and hears once more, takes votes from the next one.
+        // A second copy of an earlier try's request takes votes from the next try, even if the earlier try was released
+        // before.
         let several = self.weather.rules().is_some_and(|rules| rules.servers > 1);
         let trouble = if several { trouble.max(self.weather.twice(client)) } else { trouble };
         let looks_in_trouble =
@@ -90,14 +93,15 @@ impl Checker {
         }
     }
 
-    /// Whether the call before it in its process has only now given way: the server had no time for an answer.
+    /// Returns whether the call before it in its process was answered only now, so that the server had no time to
+    /// answer this one.
     fn turn_has_just_come(&self, call: CallId) -> bool {
         let Call { client, lock, .. } = self.calls[call];
         self.locks[lock].turns.get(&client).is_some_and(|turn| self.at - turn < JUST_NOW)
     }
 
-    /// Whether another call of its process was before it until its wait ended, or until the look with which it ended. One
-    /// that was cancelled, or gave up, is before it until what it asked for is settled.
+    /// Returns whether another call of its process was before it until its wait ended, or until the look with which its
+    /// wait ended. A call that was cancelled, or gave up, is before it until its own attempts are settled.
     fn stood_behind_another(&self, call: CallId) -> bool {
         let Call { client, lock, asked, .. } = self.calls[call];
         let lock = &self.locks[lock];
@@ -113,16 +117,17 @@ impl Checker {
         }
     }
 
-    /// Whether another one than this call of this client has the lock, or may have.
+    /// Returns whether a call other than `call` has the lock, or may have it. `client` is the client of `call`.
     pub(super) fn may_be_held(&self, lock: LockId, client: usize, call: CallId) -> bool {
         let lock = &self.locks[lock];
-        // In a process that goes on after a stop, much happens in one moment.
+        // When a process goes on after a stop, many things happen at the same time.
         let until_now = lock.ended.get(&client) == Some(&self.at);
         let has = lock.holder.iter().chain(&lock.parts).any(|holder| *holder != call);
         until_now || lock.claims.contains(&client) || has
     }
 
-    /// Of several who meet, each may have a part, and nobody a majority.
+    /// Records which calls have the lock on any server. If several candidates meet, each may have a part, and none a
+    /// majority.
     pub(super) fn parts_are(&mut self, lock: LockId, calls: &[CallId]) {
         self.locks[lock].parts = calls.to_vec();
         self.held_by_another(lock);
@@ -152,8 +157,8 @@ impl Checker {
         self.is_next(lock, holder);
     }
 
-    /// Whose release is not answered may hold the lock, for all that its process knows: those who wait behind it in the
-    /// same process are told so.
+    /// A client has a claim. As far as its process knows, the claim may hold the lock until its release is answered,
+    /// and callers that wait behind it in that process are told so.
     pub(super) fn claim_begins(&mut self, client: usize, lock: LockId) {
         self.locks[lock].claims.push(client);
         for asking in &self.locks[lock].asking {

@@ -8,7 +8,7 @@ use crate::sim::LONGEST_TTL;
 use crate::sim::log::CallId;
 use crate::sim::tally::micros;
 
-/// How a release that was asked for found the lock when it first arrived.
+/// How a release that was asked for found the lock when it first arrived at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Its,
@@ -19,8 +19,8 @@ impl Checker {
     pub(super) fn ended(&mut self, call: CallId, ending: Ending) {
         self.could(Invariant::HonestRelease);
         match ending {
-            // A node's first word may have been lost. Asked again, it gives up what an older state of its data has brought
-            // back meanwhile, and no client can tell that from what it always had.
+            // A node's first answer may have been lost. When the node is asked again, it releases what an older state
+            // of its data has brought back meanwhile. No client can tell that from what the node had all the time.
             Ending::Released if !self.calls[call].released && self.was_restored_since(call) => {
                 self.excused(Invariant::HonestRelease);
             }
@@ -33,19 +33,19 @@ impl Checker {
         }
     }
 
-    /// Whether a server has had an older state of its data since this hold was let go.
+    /// Returns whether a server was given an older state of its data since this hold was let go.
     fn was_restored_since(&self, call: CallId) -> bool {
         self.calls[call].let_go.is_some_and(|(at, _)| self.weather.restored() >= at.max(1))
     }
 
-    /// A release is answered with `Expired`: the hold was over, or nothing more could be known of it.
+    /// Checks a release that was answered with `Expired`: the hold was over, or nothing more could be known of it.
     fn is_over(&mut self, call: CallId) {
         let Call { let_go: Some((at, left)), found, lost, .. } = self.calls[call] else { return };
-        // It may have been over by the time of the answer.
+        // The hold may have been over by the time of the answer.
         if self.at >= at + at_least(left) {
             return;
         }
-        // What ended it may have come before the guard was let go, and was not told yet.
+        // The hold may have been ended before the guard was let go, without its holder being told yet.
         let lease = at.saturating_sub(micros(LONGEST_TTL));
         let (since, why) = match found {
             _ if lost || self.calls[call].shortened.is_some() || self.may_be_revoked(call) => return,
@@ -53,7 +53,8 @@ impl Checker {
             Some(Found::NotIts) => (lease, "nothing had ended its hold"),
             None => (at, "no release came to the server"),
         };
-        // Of a release that comes twice the first answer counts, which may be the second one's.
+        // If a release arrives twice, the first answer that is received counts, and that may be the one to the second
+        // copy.
         let once = self.weather.twice(self.calls[call].client) < at;
         match once && self.was_in_order(call, since) {
             true => {

@@ -6,8 +6,9 @@ use crate::sim::NAMES;
 use crate::sim::log::{CallId, LockId};
 
 impl Checker {
-    /// A client has shut down: every claim of it has been given back. What came twice or late may have taken a lock
-    /// since, for a lease; and of several servers the last one may not have been reached yet.
+    /// A client has shut down: checks that the server has no lock and no place of it. That is excused if a message came
+    /// twice or late within a lease: it may have taken a lock since, for one lease. And of several servers, the last
+    /// one may not have been reached yet.
     pub(super) fn leaves_nothing(&mut self, client: usize) {
         let since = self.at.saturating_sub(self.weather.longest_lease());
         let late = self.weather.without_any(client).max(self.weather.twice(client));
@@ -15,7 +16,8 @@ impl Checker {
             self.could(Invariant::NoOrphan);
             let has = &self.locks[lock];
             let there = has.holder.iter().chain(&has.places);
-            // What a revoke has left is its holder's, until that has stopped.
+            // A call that has revoked a lock (it has no terms) keeps what is left of the lease until the revoked holder
+            // has stopped.
             let own = |call: &&CallId| {
                 self.calls.get(**call).is_some_and(|known| known.client == client && known.terms.is_some())
             };
@@ -30,7 +32,7 @@ impl Checker {
         }
     }
 
-    /// All are done, and what may still have been under way is over.
+    /// All clients are done, and what may still have been under way is over: checks that nothing is left.
     pub(super) fn remains(&mut self, lock: LockId, calls: &[CallId]) {
         self.could(Invariant::NoOrphan);
         if !calls.is_empty() {

@@ -1,11 +1,12 @@
-//! What the terms of a lock say of how long it is held.
+//! Checks how long a lock is held against its terms.
 
 use super::{Call, Checker, Invariant};
 use crate::sim::log::{CallId, LockId};
 use crate::sim::tally::micros;
 
 impl Checker {
-    /// A guard says that it is held: it may not any more after `max_hold`, or after one ttl if nobody renews it.
+    /// A guard says that it is held: checks that this is not after `max_hold`, nor after one ttl if the lease is not
+    /// renewed.
     pub(super) fn holds_on_its_terms(&mut self, call: CallId) {
         let Call { terms: Some(terms), granted: Some(granted), by_hand, .. } = self.calls[call] else {
             return;
@@ -19,14 +20,14 @@ impl Checker {
         }
     }
 
-    /// What is lost is given up at once, whatever its `min_hold`: nobody keeps it alive any more.
+    /// A lost lock is given up at once, whatever its `min_hold`: no client keeps it alive any more.
     pub(super) fn claim_lost(&mut self, client: usize, lock: LockId) {
-        // The caller of a claim that is lost as soon as it is granted has yet to be heard of.
+        // A claim may be lost as soon as it is granted, before the log shows its caller's grant.
         let here = |call: &&mut Call| call.client == client && call.lock == lock;
         self.calls.iter_mut().filter(here).for_each(|call| call.lost = true);
     }
 
-    /// A release arrives: a lock that was granted, and was not lost, stays for `min_hold`.
+    /// A release arrives: checks that a lock that was granted, and was not lost, was kept for `min_hold`.
     pub(super) fn is_held_long_enough(
         &mut self,
         of: Option<CallId>,
@@ -47,12 +48,12 @@ impl Checker {
     }
 }
 
-/// What a clock that is 0.5 % too slow makes of this, rounded.
+/// Returns the time that passes while a clock that is 0.5 % too slow counts `micros`, rounded up.
 pub(in crate::sim) fn at_most(micros: u64) -> u64 {
     micros.saturating_add(micros / 190 + 10)
 }
 
-/// What a clock that is 0.5 % too fast makes of this, rounded.
+/// Returns the time that passes while a clock that is 0.5 % too fast counts `micros`, rounded down.
 pub(super) fn at_least(micros: u64) -> u64 {
     (micros - micros / 190).saturating_sub(10)
 }

@@ -5,35 +5,36 @@ use std::fmt;
 use crate::sim::history::FamilyName;
 use crate::sim::log::{CallId, Entry, What};
 
-/// What the library promises, by its number in the documentation of the checker.
+/// A promise of the library, by its number in docs/simulation.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invariant {
-    /// I1. The resource takes writes in the order of their tokens, never refuses the holder's, and no two acquisitions
-    /// have one token.
+    /// I1. The resource takes writes in the order of their tokens, never refuses the holder's writes, and no two
+    /// acquisitions have the same token.
     FencedExclusion,
-    /// I2. Who was granted the lock before another one asked for it has the lower token.
+    /// I2. A call that was granted the lock before another call asked for it has the lower token.
     TokenOrder,
-    /// I3. No two guards believe at the same time that they are held.
+    /// I3. No two guards of one lock say at the same time that they are held.
     Exclusion,
-    /// I4. A loss is told at the guard's own deadline at the latest, and before another one is granted the lock.
+    /// I4. A holder is told of a loss at its guard's own deadline at the latest, and before another call is granted the
+    /// lock.
     LossInTime,
-    /// I5. When nothing is in the way of one who waits any more, it has the lock soon.
+    /// I5. A waiter has the lock soon after nothing prevents it any more.
     Liveness,
-    /// I6. Nothing is left on the server of callers that are done.
+    /// I6. Callers that are done leave nothing on the server.
     NoOrphan,
-    /// I7. "Busy" and "timeout" are said only if another one held the lock, or may have, during the call, and
-    /// "unavailable" only if the servers were.
+    /// I7. "Busy" and "timeout" are said only if another call held the lock, or may have held it, during the call, and
+    /// "unavailable" only if the servers were unavailable.
     TruthfulRefusal,
     /// I8. Where the server keeps places, they are served in the order in which they were taken.
     Order,
-    /// I9. A lock that is released is a waiter's at once.
+    /// I9. A lock that is released goes to a waiter at once.
     WokenUp,
-    /// I10. A release ends its own hold or nothing; "released" is said only if it ended one, and "expired" only if there was
-    /// none, or the answer was lost.
+    /// I10. A release ends its own hold or nothing. "Released" is said only if it ended one, and "expired" only if
+    /// there was none, or if the answer was lost.
     HonestRelease,
-    /// A loss has a reason, and is told with that one.
+    /// A loss has a reason, and its holder is told that reason.
     Reasons,
-    /// `max_hold` and a fixed lease end a hold in time, and `min_hold` doesn't let it end sooner.
+    /// `max_hold` and a fixed lease end a hold in time, and `min_hold` keeps it from ending sooner.
     Terms,
     /// Every call ends, and nothing is left of a client that is shut down.
     Ends,
@@ -57,7 +58,7 @@ impl Invariant {
         Invariant::Ends,
     ];
 
-    /// Whether histories of this family can break it.
+    /// Returns whether histories of this family can break it.
     pub fn can_be_broken_in(self, family: FamilyName) -> bool {
         match self {
             // The others keep no places.
@@ -66,8 +67,8 @@ impl Invariant {
         }
     }
 
-    /// How often of so many opportunities it may be excused: about twice as often as in a hundred thousand histories, and
-    /// a few times in a few.
+    /// Returns how often it may be excused at this many opportunities: about twice as often as in a hundred thousand
+    /// histories, and a few times even in a few histories.
     pub fn excused_at_most(self, family: FamilyName, opportunities: u64) -> u64 {
         let [lease, queue, redlock] = match self {
             Invariant::Exclusion => [120, 40, 8],
@@ -86,7 +87,7 @@ impl Invariant {
     }
 }
 
-/// So few excuses say nothing.
+/// So few excuses show nothing.
 const EXCUSED_AT_LEAST: u64 = 10;
 
 impl fmt::Display for Invariant {
@@ -112,18 +113,18 @@ impl fmt::Display for Invariant {
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// Which promise.
     pub invariant: Invariant,
     /// The calls that it is about.
     pub calls: Vec<CallId>,
-    /// How it shows.
+    /// How the log shows it.
     pub message: String,
-    /// At which entry of the log.
+    /// The index of the log entry at which it showed.
     pub index: usize,
 }
 
 impl Violation {
-    /// The entries of the log that it takes to understand it.
+    /// Returns the entries of the log that are needed to understand it.
     pub fn slice<'a>(&self, log: &'a [Entry]) -> Vec<&'a Entry> {
         let concerns = |entry: &&Entry| self.calls.iter().any(|call| entry.what.concerns(*call));
         let upto = &log[..log.len().min(self.index + 1)];

@@ -1,36 +1,37 @@
-//! I5 and I9: who waits has the lock soon after nothing is in its way, and is woken when it is released.
+//! I5 and I9: a waiter has the lock soon after nothing prevents it, and is woken when the lock is released.
 
 use super::terms::at_most;
 use super::weather::in_order;
 use super::{Checker, Invariant};
 use crate::sim::log::{CallId, LockId, WakesBy};
 
-/// How long one request may take, and how long the core waits after many that failed.
+/// The patience of one request, and the core's pause after many requests that failed.
 const RETRY: u64 = 333_334 + 1_000_000;
-/// The core's own look where the server pushes, by the slowest clock.
+/// The longest time to the core's own look where the server pushes, by the slowest clock.
 const SAFETY: u64 = 5_030_000;
-/// From what frees a lock, or gives it to a waiter, to that waiter: a push, a request, an answer, and turns of others.
+/// The longest time from the event that frees a lock, or gives it to a waiter, until that waiter knows: a push, a
+/// request, an answer, and the turns of others.
 const WOKEN: u64 = 50_000;
-/// Of several servers none may have won: candidates then pause, so long at most.
+/// On several servers, no candidate may have won. Candidates then pause, for this long at most.
 const SPLIT: u64 = 250_000;
 
-/// What is known of those who wait for a lock.
+/// What is known of the waiters of a lock.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// When it was last held by a guard.
+    /// When a guard last held the lock.
     live: u64,
-    /// Since when the server has this holder, or none, and the same calls have parts of it.
+    /// Since when the server has had this holder, or none, and the same calls have had parts of it.
     since: u64,
-    /// Since when it has this holder, or none.
+    /// Since when the server has had this holder, or none.
     pub(super) holder_since: u64,
-    /// It has none, and those who listen were told so.
+    /// The server has no holder, and has notified the clients that listen.
     announced: bool,
-    /// It was said of this wait that it is too long.
+    /// A violation was reported for this wait.
     told: bool,
 }
 
 impl Checker {
-    /// Time goes on to `at`, and nothing has changed until now.
+    /// Time goes on to `at`, and nothing has changed until now: reports a wait that is too long.
     pub(super) fn waits_until(&mut self, at: u64) {
         for lock in 0..self.locks.len() {
             if !self.locks[lock].open.is_empty() {
@@ -63,14 +64,15 @@ impl Checker {
         (waiting.since, waiting.told, waiting.announced) = (self.at, false, false);
     }
 
-    /// A release has ended a hold: the server tells those who listen. Of a lease that ends by itself it tells no client.
+    /// A release has ended a hold, and the server notifies the clients that listen. It notifies no client of a lease
+    /// that ends by itself.
     pub(super) fn is_announced(&mut self, of: Option<CallId>) {
         if let Some(lock) = of.and_then(|call| self.calls.get(call)).map(|call| call.lock) {
             self.locks[lock].waiting.announced |= self.locks[lock].holder.is_none();
         }
     }
 
-    /// This call, which waited, has the lock now.
+    /// This call, which has waited, has the lock now: counts the opportunities.
     pub(super) fn is_served(&mut self, call: CallId, lock: LockId) {
         self.locks[lock].waiting.told = false;
         if !self.calls[call].saw_another || self.calls[call].waits_until.is_none() {
@@ -86,7 +88,7 @@ impl Checker {
 
     // ---- I5 ---------------------------------------------------------------------------------------------------------
 
-    /// By when one of those who wait has to have the lock.
+    /// Returns the waiter that must have the lock first, and by when.
     fn grant_due(&self, lock: LockId, at: u64) -> Option<(CallId, u64)> {
         let waiting = self.locks[lock].asking.iter().filter(|call| self.still_waits(**call, at));
         waiting.map(|call| (*call, self.grant_due_to(*call, lock))).min_by_key(|(_, due)| *due)
@@ -100,7 +102,8 @@ impl Checker {
         from + self.served_within()
     }
 
-    /// What a holder that is gone has left ends, and then it is asked for once more.
+    /// Returns how long a grant may take when nothing prevents it: what a holder that is gone has left must end, and
+    /// the lock must be asked for once more.
     fn served_within(&self) -> u64 {
         let looks = if self.pushes_alone() { SAFETY } else { 0 };
         self.weather.longest_lease() + RETRY + looks
@@ -108,7 +111,8 @@ impl Checker {
 
     // ---- I9 ---------------------------------------------------------------------------------------------------------
 
-    /// By when the lock has to have a holder, if it is free, or its holder has to know, if that is one who waits.
+    /// Returns the waiter that must be woken first, and by when: a free lock must have a holder by then, and a waiter
+    /// that is the holder at the server must know it.
     fn wake_up_due(&self, lock: LockId, at: u64) -> Option<(CallId, u64)> {
         if !self.pushes_alone() {
             return None;
@@ -123,20 +127,21 @@ impl Checker {
             }
             (None, _) => return None,
         };
-        // Where another call of its process has the lock, as far as that knows, it waits for that one.
+        // If another call of its process has the lock, as far as the process knows, the waiter waits for that call.
         let contends = |call: &CallId| !known.claims.contains(&self.calls[*call].client);
         let waiting = waiting.into_iter().filter(|call| self.still_waits(*call, at) && contends(call));
         let (call, from) = waiting.map(|call| (call, self.heard_from(call))).min_by_key(|(_, from)| *from)?;
         Some((call, from.max(known.waiting.since) + self.woken_within()))
     }
 
-    /// Whether a call that was given the lock then hears the answer: that of a request which comes twice is heard once.
+    /// Returns whether a call that was given the lock then receives the answer. If a request arrives twice, only one
+    /// answer is received.
     fn asked_for_it(&self, call: CallId, since: u64) -> bool {
         self.weather.twice(self.calls[call].client) < since
     }
 
-    /// As `hears_from`. What an earlier attempt of this call had taken may have been revoked: the server then refuses
-    /// whatever is no later than that attempt by its own clock, and that clock may have been set back since.
+    /// As `hears_from`, but later if clocks were set back and an earlier attempt of this call may have been revoked:
+    /// the server then refuses each attempt that is no later than that one by the server's clock.
     fn heard_from(&self, call: CallId) -> u64 {
         let from = self.hears_from(call);
         let set_back = self.weather.set_back();
@@ -146,7 +151,7 @@ impl Checker {
         }
     }
 
-    /// From when on this call hears at once of what it waits for.
+    /// Returns from when on this call is notified at once.
     fn hears_from(&self, call: CallId) -> u64 {
         let known = &self.calls[call];
         let (trouble, news) = (self.weather.without_any(known.client), self.weather.news(known.client));
@@ -161,7 +166,7 @@ impl Checker {
         if several { WOKEN + SPLIT } else { WOKEN }
     }
 
-    /// Whether it waits beyond this time.
+    /// Returns whether it waits beyond this time.
     pub(super) fn still_waits(&self, call: CallId, at: u64) -> bool {
         self.calls[call].waits_until.is_some_and(|until| until > at)
     }
@@ -170,7 +175,7 @@ impl Checker {
         self.weather.rules().is_some_and(|rules| rules.wakes == WakesBy::PushesAlone)
     }
 
-    /// Whether this call's client was in order from this time on.
+    /// Returns whether this call's client was undisturbed from this time on.
     pub(super) fn was_in_order(&self, call: CallId, from: u64) -> bool {
         in_order(self.weather.without_any(self.calls[call].client), from)
     }

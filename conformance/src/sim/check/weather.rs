@@ -1,4 +1,5 @@
-//! What is out of order, where, and until when: by it the checker tells what a promise excludes from what breaks it.
+//! What was disturbed, where, and until when: clients, servers, and the messages between them. With it the checker
+//! tells a broken promise from what the promise excludes.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +9,24 @@ use crate::sim::log::{Fate, Rules};
 use crate::sim::tally::micros;
 use crate::sim::{LONGEST_TTL, MACHINES, MOST_SERVERS};
 
-/// Until when something was out of order; zero, if it never was.
+/// Until when something was disturbed; zero, if it never was.
 type Until = u64;
 
 #[derive(Debug, Default)]
 pub(super) struct Weather {
     rules: Option<Rules>,
-    /// By client and server: what came late between them, or not at all.
+    /// By client and server: messages between them came late, or not at all.
     links: BTreeMap<(usize, usize), Until>,
     servers: [Until; MOST_SERVERS],
     /// By client: it stood still.
     stops: [Until; MACHINES],
-    /// By client: when it last missed what is said once.
+    /// By client: when it last missed a message that is sent once.
     news: [Until; MACHINES],
-    /// By client: when the last message came that came twice.
+    /// By client: when the second copy of a doubled message last arrived.
     twice: [Until; MACHINES],
-    /// Any fault, and any message.
+    /// Any fault, and any message that was lost, late or doubled.
     anything: Until,
-    /// By how much clocks of servers were set back in all: leases last longer by that.
+    /// By how much the servers' clocks were set back in all: leases last that much longer.
     set_back: u64,
     restored: u64,
 }
@@ -54,10 +55,10 @@ impl Weather {
                 self.is_touched(server, at);
                 self.set_back += by.min(0).unsigned_abs();
             }
-            // Of which sessions and servers, only they know.
+            // The log doesn't show which sessions and servers this hits.
             Kind::LeaseEnd(_) => (0..MOST_SERVERS).for_each(|server| self.is_touched(server, at)),
             Kind::SessionEnd(client) => self.is_missed((client, 0), at),
-            // Of these each message is written down.
+            // Each message that one of these faults hits has an entry of its own.
             Kind::Loss | Kind::Delay | Kind::Doubling | Kind::Partition(_) | Kind::ServerCut(_) => {}
             Kind::ProofsLost(_) | Kind::ProofsLate(_) | Kind::LastWord(_) | Kind::Death(_) => {}
         }
@@ -89,9 +90,10 @@ impl Weather {
         *link = until.max(*link);
     }
 
-    // ---- what is to be known of it ----------------------------------------------------------------------------------
+    // ---- queries ----------------------------------------------------------------------------------------------------
 
-    /// Until when a client stood still, or did not hear from a majority of the servers as it should.
+    /// Returns until when a client stood still, or exchanged messages with too few servers for a majority without
+    /// disturbance.
     pub(super) fn without_a_majority(&self, client: usize) -> Until {
         let mut troubled = self.troubled(client);
         troubled.sort_unstable();
@@ -99,7 +101,7 @@ impl Weather {
         troubled[majority].max(self.stops[client])
     }
 
-    /// The same of any of the servers.
+    /// Returns until when a client stood still, or any of the servers or its messages with them was disturbed.
     pub(super) fn without_any(&self, client: usize) -> Until {
         let troubled = self.troubled(client).into_iter().max().unwrap_or(0);
         troubled.max(self.stops[client])
@@ -131,23 +133,23 @@ impl Weather {
         self.anything
     }
 
-    /// By how much clocks of servers were set back in all.
+    /// Returns by how much the servers' clocks were set back in all.
     pub(super) fn set_back(&self) -> u64 {
         self.set_back
     }
 
-    /// When a server was last given an older state of its data.
+    /// Returns when a server was last given an older state of its data.
     pub(super) fn restored(&self) -> u64 {
         self.restored
     }
 
-    /// How long a lease may last on any server.
+    /// Returns how long a lease may last on any server.
     pub(super) fn longest_lease(&self) -> u64 {
         at_most(micros(LONGEST_TTL) + self.set_back)
     }
 }
 
-/// Whether something that was out of order until then was in order from this time on.
+/// Returns whether something that was disturbed until `until` was undisturbed from `from` on.
 pub(super) fn in_order(until: Until, from: u64) -> bool {
     until == 0 || until < from
 }

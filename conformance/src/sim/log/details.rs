@@ -1,89 +1,90 @@
-//! What entries of the log are made of: on what terms, how, and why.
+//! The parts of log entries: rules, terms, ways to wait and to part, and reasons.
 
 use std::time::Duration;
 
 use crate::sim::history::FamilyName;
 
-/// Under which rules a history is played.
+/// The rules of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// On which kind of server.
+    /// The kind of servers.
     pub family: FamilyName,
-    /// On how many.
+    /// How many servers there are.
     pub servers: usize,
-    /// What wakes those who wait.
+    /// What wakes waiters.
     pub wakes: WakesBy,
 }
 
-/// What wakes those who wait.
+/// What wakes waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakesBy {
-    /// Pushes, and looks of their own.
+    /// Pushes of the servers, and looks of the waiters' own.
     PushesAndLooks,
     /// Pushes alone: the core's next look is seconds away, and no message is lost or late.
     PushesAlone,
 }
 
-/// What became of a message that did not come as it should. Times are the simulation's, in microseconds.
+/// What happened to a message that was lost, late or doubled, or that came to a server without a vote. Times are
+/// simulated time, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// A request or an answer was lost: its client asks again.
     Lost,
-    /// What a server told of itself was lost, or a client told it without a question: it is not repeated.
+    /// A push of a server was lost, or a message of a client that expects no answer. It is not repeated.
     NewsLost,
-    /// It comes late.
+    /// It arrives late.
     Late {
-        /// When.
+        /// When it arrives.
         until: u64,
     },
-    /// It comes twice.
+    /// It arrives twice.
     Twice {
-        /// When it comes the second time.
+        /// When the second copy arrives.
         until: u64,
     },
-    /// It came to a server that has no vote.
+    /// It arrived at a server that has no vote at the moment.
     NoVote {
-        /// When that votes again, at the latest.
+        /// When that server votes again, at the latest.
         until: u64,
     },
 }
 
-/// On what terms a lock is asked for.
+/// The terms on which a lock is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// For how long it is granted.
+    /// How long the lease is.
     pub ttl: Duration,
-    /// It is not renewed by itself.
+    /// Whether the lease is fixed: the client doesn't renew it by itself.
     pub fixed: bool,
-    /// The longest time that it is held.
+    /// How long the lock may be held at most.
     pub max_hold: Option<Duration>,
-    /// The shortest.
+    /// How long the lock is held at least.
     pub min_hold: Option<Duration>,
 }
 
 /// How long a caller waits for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It looks once.
+    /// It asks once, and doesn't wait.
     Not,
-    /// So long.
+    /// At most this long.
     For(Duration),
-    /// Without end.
+    /// Without a limit.
     Ever,
 }
 
-/// How a holder parts with its guard.
+/// How a holder gives up its guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parting {
-    /// Releases it, and waits for the answer.
+    /// It releases the guard, and waits for the answer.
     Release,
-    /// Asks for the release, and goes away before the answer.
+    /// It asks for the release, and goes away before the answer.
     HalfRelease,
-    /// Drops it.
+    /// It drops the guard.
     Drop,
-    /// Leaves it to `run`.
+    /// It returns from its work, and `run` releases the guard.
     Run,
-    /// Goes away in the middle of its work.
+    /// It goes away in the middle of its work.
     Gone,
 }
 
@@ -96,10 +97,10 @@ pub enum Why {
     Timeout,
     /// The server did not answer.
     Unavailable,
-    /// It was lost before the caller had it.
+    /// The lock was lost before the caller had it.
     Lost,
     /// The caller went away.
     Cancelled,
-    /// What no history has a reason for.
+    /// Any other error. No history has a reason for one.
     Unexpected,
 }

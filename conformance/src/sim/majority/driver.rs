@@ -17,7 +17,7 @@ use super::Majority;
 use super::end::SimNode;
 use crate::sim::LONGEST_TTL;
 
-/// How long one node may take for one answer, of which each client has one.
+/// How long one node may take for one answer. Each client uses one of these two.
 const NODE_PATIENCE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(400)];
 
 #[derive(Debug)]
@@ -28,10 +28,11 @@ pub(super) struct MajorityDriver {
     heard: Arc<Heard>,
 }
 
-/// What all claims of a client hear. Not tokio's `watch`, which wakes those who wait in an order of chance.
+/// The notifications of a client, which all its claims share. Not tokio's `watch`, which wakes waiters in a random
+/// order.
 #[derive(Debug, Default)]
 struct Heard {
-    /// How many releases.
+    /// How many releases the client was told of.
     count: AtomicU64,
     more: Notify,
 }
@@ -69,7 +70,8 @@ impl Driver for MajorityDriver {
         Box::new(MajorityClaim { candidate, heard: self.heard.clone(), seen: 0 })
     }
 
-    /// Whom a majority shows, but not as a revoke would have to name it: who revokes on several nodes is not simulated.
+    /// Returns the holder that a majority shows. A revoke would need to name the holder differently: revokes on several
+    /// nodes are not simulated.
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
         let shown = self.quorum.inspect(Arc::new(keys(name.clone())), patience).await;
         shown.map_err(|_| Error::unavailable(Done::No, "too few nodes have answered"))
@@ -84,7 +86,7 @@ impl Driver for MajorityDriver {
     }
 }
 
-/// The nodes of the simulation need no more than the lock's.
+/// Returns the keys of a lock. The simulated nodes need only the lock's own key.
 fn keys(name: Name) -> Keys {
     let lock = name.as_str().as_bytes().to_vec();
     Keys { name, lock, token: Vec::new(), channel: Vec::new() }
@@ -94,7 +96,7 @@ fn keys(name: Name) -> Keys {
 struct MajorityClaim {
     candidate: Candidate<SimNode>,
     heard: Arc<Heard>,
-    /// How many it has looked after.
+    /// How many releases the client had been told of when this claim last looked.
     seen: u64,
 }
 

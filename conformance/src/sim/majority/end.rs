@@ -1,4 +1,4 @@
-//! A client's end of the way to one node: what stands in a Redis connection's place.
+//! A client's connection to one simulated node. It stands in the place of a Redis connection.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(super) struct SimNode {
     clock: Clock,
     at: usize,
     address: String,
-    /// What its answers told of the node's clock, as lock-redis has it; nothing before the first one.
+    /// The node's clock, estimated from its answers as lock-redis does it; none before the first answer.
     heard: Mutex<Option<ServerClock>>,
 }
 
@@ -47,7 +47,8 @@ impl SimNode {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The end of the call in the node's time, or a moment before it. A connection begins with that question.
+    /// Returns the end of the call in the node's time, or slightly before it. The first request on a connection asks
+    /// for that time.
     async fn deadline(&self, call: &Call) -> Result<ServerTime> {
         loop {
             let deadline = self.heard().map(|clock| clock.deadline(call));
@@ -66,7 +67,8 @@ impl Node for SimNode {
 
     async fn grant(&self, ask: Ask, patience: Duration) -> Result<Vote> {
         let call = &Call::begin(&self.clock, patience);
-        // As lock-redlock does with a Redis node: the first refusal for lateness may be the estimate's fault.
+        // As lock-redlock does with a Redis node: if an attempt is refused as late for the first time, the estimate of
+        // the node's clock may be wrong.
         for _ in 0..2 {
             let question = Question::Grant { ask: ask.clone(), deadline: self.deadline(call).await? };
             match self.ask(question, call.left()).await? {

@@ -1,7 +1,8 @@
-//! Several servers, of which a majority decides: lock-redlock's protocol, as it is, on nodes that do what its scripts do.
+//! Several servers, of which a majority decides: lock-redlock's protocol, unchanged, on nodes that do what its scripts
+//! do.
 //!
-//! A node restarts with what it has, with an older state of it, or with nothing, and is flushed while it runs: what it
-//! has forgotten it must not give away. So nothing that was granted is excused here when a server forgets.
+//! A node restarts with its data, with an older state of its data, or without data, and is flushed while it runs. It
+//! must not grant again what it has forgotten. So a server's loss of data excuses no broken promise here.
 
 mod driver;
 mod end;
@@ -33,14 +34,14 @@ pub(super) struct Majority {
     nodes: Vec<NodeServer>,
 }
 
-/// A question, and which node is asked.
+/// A request, and the node that it is for.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     at: usize,
     what: Question,
 }
 
-/// A lock was given up on a node.
+/// The push that a lock was released on a node.
 #[derive(Clone, Debug)]
 pub(super) struct Told;
 
@@ -79,7 +80,7 @@ impl Server for Majority {
     }
 }
 
-/// Whoever listens hears of every release.
+/// Returns all clients: every release is pushed to each of them.
 fn everybody() -> impl Iterator<Item = ClientId> {
     (1..=2 * CLIENTS as u64).map(ClientId)
 }
@@ -88,7 +89,8 @@ impl Family for Majority {
     const STEPS: bool = true;
     const FORGETTING_ENDS_LEASES: bool = false;
 
-    /// As many as are usual, or as few as there can be: two majorities share one of three more often than one of five.
+    /// Draws five servers, as is usual, or three, the fewest possible. Two majorities of three have only one server in
+    /// common more often than two majorities of five.
     fn servers(dice: &mut Dice) -> usize {
         if dice.chance(500) { 3 } else { MOST_SERVERS }
     }
@@ -130,7 +132,7 @@ impl Family for Majority {
     }
 
     fn end_lease(&mut self, _now: ServerTime, key: Key) -> Vec<(ClientId, Told)> {
-        // On one of them, or on all.
+        // On one node, or on all.
         let only = self.writes() as usize % (self.nodes.len() + 1);
         let all = only == self.nodes.len();
         let nodes = self.nodes.iter_mut().enumerate();
@@ -146,19 +148,19 @@ impl Family for Majority {
         self.nodes[at].forget(loss);
     }
 
-    /// Who has a majority.
+    /// Returns the call that has a majority.
     fn holder(&mut self, now: &[ServerTime], key: Key) -> Option<Holder> {
         let votes = self.votes(now, &key);
         let (call, tokens) = votes.into_iter().find(|(_, tokens)| tokens.len() > self.nodes.len() / 2)?;
         Some(Holder { call, token: tokens.into_iter().max()? })
     }
 
-    /// Whoever has a vote. What such a call is granted later may have any token.
+    /// Returns what each node has granted. What such a call is granted later may have any token.
     fn parts(&mut self, now: &[ServerTime], key: Key) -> Vec<Part> {
         let nodes = self.nodes.iter().zip(now).enumerate();
         let part = |(place, (node, now)): (usize, (&NodeServer, &ServerTime))| {
             let (value, _, left) = node.holder(*now, key.as_bytes())?;
-            // Each try has its own value: what an earlier one has come by late is not the hold's.
+            // Each try has its own value. What an earlier try gets late is no part of the hold.
             let mut grant = DefaultHasher::new();
             value.hash(&mut grant);
             Some(Part { place, call: call(value)?, grant: grant.finish(), token: u64::MAX, left })
@@ -181,7 +183,7 @@ impl Family for Majority {
         }
     }
 
-    /// Who meets candidates that have a part each is told when to try again.
+    /// A candidate that meets others with a part each is shown no holder, and is told when to try again.
     fn shows_a_lease(busy: &Busy) -> bool {
         busy.free_in.is_some() && busy.holder.is_some()
     }
@@ -196,7 +198,7 @@ impl Family for Majority {
 }
 
 impl Majority {
-    /// The tokens of each call's nodes.
+    /// Returns the tokens that nodes have granted, by call.
     fn votes(&self, now: &[ServerTime], key: &Key) -> BTreeMap<CallId, Vec<u64>> {
         let mut votes: BTreeMap<CallId, Vec<u64>> = BTreeMap::new();
         for (node, now) in self.nodes.iter().zip(now) {
@@ -210,17 +212,17 @@ impl Majority {
     }
 }
 
-/// Which lock a key belongs to. There are no others.
+/// Returns the lock that a key belongs to. There are no other keys.
 fn lock(key: &[u8]) -> Option<usize> {
     NAMES.iter().position(|name| name.as_bytes() == key)
 }
 
-/// Each call has its number for a label, which stands behind the owner in its values.
+/// Returns the call that a value belongs to: the label of a call is its number, and follows the owner in the value.
 fn call(value: &str) -> Option<CallId> {
     value.split_once(' ')?.1.parse().ok()
 }
 
-/// Whatever try of it.
+/// Returns one owner for all tries of a call.
 fn owner(call: CallId) -> OwnerBytes {
     OwnerBytes::new(call.to_string().into_bytes())
 }

@@ -11,83 +11,83 @@ use lock_redlock::{Ask, Freed, Held, Kept, Tells, Vote};
 use crate::sim::LONGEST_TTL;
 use crate::sim::faults::{Guard, Loss};
 
-/// What a node is asked.
+/// A request to a node.
 #[derive(Clone, Debug)]
 pub enum Question {
-    /// What time it is.
+    /// Asks for the node's time.
     Time,
-    /// For its vote.
+    /// Asks for the node's vote.
     Grant {
-        /// For which lock, and for whom.
+        /// The lock, and the owner that asks for it.
         ask: Ask,
-        /// By its own clock.
+        /// The end of the attempt, by the node's clock.
         deadline: ServerTime,
     },
-    /// Whom it knows to hold the lock.
+    /// Asks which holder the node has.
     Look {
-        /// Which lock.
+        /// The lock.
         ask: Ask,
     },
-    /// To raise the token of a grant.
+    /// Raises the token of a grant.
     Raise {
-        /// Whose grant.
+        /// The lock, and the owner of the grant.
         ask: Ask,
-        /// That very one.
+        /// The token that the grant has.
         granted: FencingToken,
-        /// To this.
+        /// The token that it gets.
         token: FencingToken,
     },
-    /// To keep the lock.
+    /// Renews the lease.
     Renew {
-        /// Whose.
+        /// The lock, and its owner.
         ask: Ask,
     },
-    /// To take the lock for who has a majority of the others.
+    /// Takes the lock for an owner that has a majority of the other nodes.
     Refill {
-        /// For whom.
+        /// The lock, and the owner.
         ask: Ask,
-        /// The lock's.
+        /// The token of the lock.
         token: FencingToken,
-        /// By its own clock.
+        /// The end of the attempt, by the node's clock.
         deadline: ServerTime,
     },
-    /// To give the lock up.
+    /// Releases the lock.
     Release {
-        /// Whose.
+        /// The lock, and its owner.
         ask: Ask,
-        /// Whether those who wait are told.
+        /// Whether waiters are notified.
         tells: Tells,
     },
 }
 
-/// What it answers.
+/// An answer of a node.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// Every answer has the time.
+    /// To a question for the time, which every answer carries.
     Time,
     /// To a grant.
     Vote(Vote),
-    /// The question came after its deadline.
+    /// The request arrived after its deadline.
     Late,
     /// To a look.
     Shown(Option<Held>),
-    /// Whether the token stands there now.
+    /// To a raise: whether the lock has the new token now.
     Raised(bool),
     /// To a renewal.
     Kept(Kept),
-    /// Whether it is the owner's now.
+    /// To a refill: whether the owner has the lock now.
     Refilled(bool),
     /// To a release.
     Freed(Freed),
 }
 
-/// A server that keeps keys, and may be started again.
+/// A server that keeps keys, and may be restarted.
 #[derive(Debug)]
 pub struct NodeServer {
-    /// As which it knows itself: another one after each start.
+    /// The number of its current run, which changes at each restart.
     run: u64,
     data: Data,
-    /// What it finds on its disk.
+    /// The data that it finds on its disk at a restart.
     saved: Data,
     writes: u64,
     guard: Guard,
@@ -97,9 +97,9 @@ pub struct NodeServer {
 struct Data {
     locks: BTreeMap<Vec<u8>, Lock>,
     tokens: BTreeMap<Vec<u8>, u64>,
-    /// The run that has its vote, or waits for it.
+    /// The run that has a vote, or waits for it.
     marker: Option<u64>,
-    /// Until when it has none.
+    /// Until when that run has no vote.
     quarantine: Option<ServerTime>,
 }
 
@@ -109,17 +109,17 @@ struct Lock {
     until: ServerTime,
 }
 
-/// It saves its data after so many writes.
+/// After how many writes a node saves its data.
 const SAVES_EVERY: u64 = 16;
 
 impl NodeServer {
-    /// One that has its vote: an operator has said that nobody holds anything.
+    /// Creates a node that has a vote: an operator has confirmed that no client holds a lock.
     pub fn marked() -> NodeServer {
         let data = Data { marker: Some(0), ..Data::default() };
         NodeServer { run: 0, saved: data.clone(), data, writes: 0, guard: Guard::SitsOut }
     }
 
-    /// What it answers, and whether it tells those who listen.
+    /// Returns the answer to a request, and whether clients that listen are notified.
     pub fn handle(&mut self, now: ServerTime, question: Question) -> (Answer, bool) {
         self.data.locks.retain(|_, lock| lock.until > now);
         let answer = match question {
@@ -260,18 +260,18 @@ impl NodeServer {
         }
     }
 
-    // ---- what is done to it -----------------------------------------------------------------------------------------
+    // ---- faults and the operator ------------------------------------------------------------------------------------
 
     pub(super) fn forgets_by(&mut self, guard: Guard) {
         self.guard = guard;
     }
 
-    /// It loses its data.
+    /// Makes the node lose its data.
     pub fn forget(&mut self, loss: Loss) {
         match loss {
             Loss::Everything => self.start_with(Data::default()),
             Loss::Latest => self.start_with(self.saved.clone()),
-            // As FLUSHALL does: it is the same run.
+            // As FLUSHALL does: the run goes on.
             Loss::Flushed => self.data = Data::default(),
         }
     }
@@ -281,20 +281,20 @@ impl NodeServer {
         self.data = data;
     }
 
-    /// An operator says that nobody holds anything: it has its vote.
+    /// Gives the node its vote: an operator confirms that no client holds a lock.
     pub fn mark(&mut self) {
         self.data.marker = Some(self.run);
         self.data.quarantine = None;
     }
 
-    /// Somebody deletes a lock's key.
+    /// Deletes a lock's key.
     pub fn end_lease(&mut self, key: &[u8]) {
         self.data.locks.remove(key);
     }
 
-    // ---- what is to be seen of it -----------------------------------------------------------------------------------
+    // ---- state ------------------------------------------------------------------------------------------------------
 
-    /// What the lock's key holds, its token, and what is left of the lease.
+    /// Returns the value of the lock's key, its token, and what is left of the lease.
     pub(super) fn holder(&self, now: ServerTime, key: &[u8]) -> Option<(&str, u64, Duration)> {
         let lock = self.data.locks.get(key).filter(|lock| lock.until > now)?;
         let token = self.data.tokens.get(key).copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What `lock` and its watcher tell each other: frames of nine bytes, over a pair of connected sockets.
+//! The messages between `lock` and its watcher: frames of nine bytes, over a pair of connected sockets.
 //!
 //! Both ends are the same program, so the frames have no version.
 
@@ -18,27 +18,27 @@ use tokio::net::UnixStream;
 use super::deadline::Deadline;
 use crate::exit::Exit;
 
-/// What the watcher is told.
+/// What `lock` tells the watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The lock is certain until then. The last order of this kind counts.
+    /// The lock is certain until then: kill the command at that moment. The last order of this kind counts.
     KillAt(Deadline),
-    /// For the command's group.
+    /// Send this signal to the command's group.
     Signal(Signal),
-    /// Now, and everything.
+    /// Kill the command, and everything that it has started, now.
     Kill,
 }
 
-/// What the watcher tells.
+/// What the watcher tells `lock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// The command runs in this group.
+    /// The command runs in this process group.
     Started(Pid),
     /// The command was stopped, and waits to be continued.
     Stopped,
-    /// The command has ended like this, and nothing of it is left.
+    /// The command has ended with this status, and no process of it is left.
     Ended(Exit),
-    /// The deadline has come, and nothing of the command is left.
+    /// The deadline has come, and no process of the command is left.
     Killed,
 }
 
@@ -51,16 +51,17 @@ fn frame(tag: u8, value: u64) -> Frame {
     frame
 }
 
-/// Something that fits into a frame.
+/// A message that fits into a frame.
 pub(super) trait Message: Sized {
     fn to_frame(self) -> Frame;
-    /// `None` if it is none of ours.
+    /// Returns `None` if this is no message of this type.
     fn from_parts(tag: u8, value: u64) -> Option<Self>;
 
     fn from_frame(frame: Frame) -> io::Result<Self> {
         let [tag, value @ ..] = frame;
-        Self::from_parts(tag, u64::from_le_bytes(value))
-            .ok_or_else(|| io::Error::other("a message that lock doesn't send"))
+        Self::from_parts(tag, u64::from_le_bytes(value)).ok_or_else(|| {
+            io::Error::other("lock and its watcher do not understand each other: a message of unknown kind")
+        })
     }
 }
 
@@ -107,7 +108,7 @@ impl Message for Report {
     }
 }
 
-/// Sends the first message on a new socket, with a descriptor for the other process to have.
+/// Sends the first message on a new socket, together with a descriptor for the other process.
 pub(super) fn send_with(
     socket: &Socket,
     message: impl Message,
@@ -122,7 +123,7 @@ pub(super) fn send_with(
     all_of_it(sent)
 }
 
-/// Waits for what [`send_with`] sends; `None` if it never will.
+/// Waits for the message of [`send_with`]. Returns `None` if the other process is gone.
 pub(super) fn receive_with<M: Message>(socket: impl AsFd) -> io::Result<Option<(M, OwnedFd)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut extra = RecvAncillaryBuffer::new(&mut space);
@@ -136,42 +137,46 @@ pub(super) fn receive_with<M: Message>(socket: impl AsFd) -> io::Result<Option<(
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
     });
-    let descriptor = descriptor.ok_or_else(|| io::Error::other("the standard input is missing"))?;
+    let descriptor = descriptor
+        .ok_or_else(|| io::Error::other("the message to the watcher lacks the command's standard input"))?;
     fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
     Ok(Some((M::from_frame(frame)?, descriptor)))
 }
 
-/// A socket's buffer has room for thousands of frames: where one doesn't fit the other side is not well.
+/// Checks that a whole frame was sent or received. A socket's buffer has room for thousands of frames: if one does not
+/// fit, the other process does not work.
 fn all_of_it(bytes: usize) -> io::Result<()> {
     match bytes {
         FRAME => Ok(()),
-        _ => Err(io::Error::other("a message was torn")),
+        _ => {
+            Err(io::Error::other("lock and its watcher do not understand each other: an incomplete message"))
+        }
     }
 }
 
-/// One end.
+/// One end of the channel.
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: UnixStream,
-    /// The next frame, as much of it as has come.
+    /// The next frame: the bytes that were received so far.
     frame: Frame,
     filled: usize,
 }
 
 impl Channel {
-    /// Within a tokio runtime.
+    /// Must be called within a tokio runtime.
     pub(super) fn new(socket: Socket) -> io::Result<Channel> {
         socket.set_nonblocking(true)?;
         Ok(Channel { socket: UnixStream::from_std(socket)?, frame: [0; FRAME], filled: 0 })
     }
 
-    /// Never waits.
+    /// Sends a message. Never waits.
     pub(super) fn send(&self, message: impl Message) -> io::Result<()> {
-        // Not by tokio's `try_write`, which refuses until the runtime has looked at the socket for the first time.
+        // Not with tokio's `try_write`, which fails until the runtime has polled the socket for the first time.
         all_of_it(rustix::io::write(&self.socket, &message.to_frame())?)
     }
 
-    /// The next message; `None` when the other process is gone. Cancel safe.
+    /// Waits for the next message. Returns `None` when the other process is gone. Cancel safe.
     pub(super) async fn receive<M: Message>(&mut self) -> io::Result<Option<M>> {
         while self.filled < FRAME {
             self.socket.readable().await?;
@@ -179,7 +184,7 @@ impl Channel {
                 Ok(0) => return Ok(None),
                 Ok(bytes) => self.filled += bytes,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                // It left messages of ours unread.
+                // The other process ended without reading all messages.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
                 Err(e) => return Err(e),
             }

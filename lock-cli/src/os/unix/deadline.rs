@@ -1,32 +1,32 @@
-//! When the command is killed, on a clock that is the same in every process of the machine.
+//! The moment at which the command is killed, on a clock that is the same in every process of the machine.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A timer stands still while the machine sleeps: the clock is looked at this often.
+/// The longest single timer: a timer stands still while the machine sleeps, so the clock is read at least this often.
 const LONGEST_TIMER: Duration = Duration::from_secs(1);
 
-/// A moment that two processes of one machine understand alike.
+/// A moment that means the same in two processes of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deadline(Duration);
 
 impl Deadline {
-    /// The moment that is `left` away, or a little earlier.
+    /// Returns the moment that is `left` away, or a slightly earlier one.
     ///
-    /// The clock is read before `left` is asked for: if this process is stopped between the two, the moment comes too
-    /// early, never too late.
+    /// The clock is read before `left` is called. If this process is stopped between the two, the moment is too early,
+    /// never too late.
     pub(crate) fn after(left: impl FnOnce() -> Duration) -> Deadline {
         let now = now();
         Deadline(now.saturating_add(left()))
     }
 
-    /// How long it is until then; zero when it has come.
+    /// Returns the time until the moment; zero when it has come.
     pub(super) fn left(self) -> Duration {
         self.0.saturating_sub(now())
     }
 
-    /// Resolves when it has come.
+    /// Waits until the moment has come.
     pub(crate) async fn reached(self) {
         loop {
             let left = self.left();
@@ -47,13 +47,13 @@ impl Deadline {
     }
 }
 
-/// Goes on while the machine sleeps, on Linux and Apple's systems.
+/// Reads a clock that also runs while the machine sleeps, on Linux and Apple's systems.
 fn now() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = ClockId::Boottime;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let clock = ClockId::Monotonic;
     let t = clock_gettime(clock);
-    // Both fields of a monotonic clock are never negative, and its nanoseconds stay below a second.
+    // On a monotonic clock both fields are never negative, and the nanoseconds are below one second.
     Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec as u32)
 }

@@ -1,4 +1,4 @@
-//! The command and everything that comes of it, as its parent sees them.
+//! The command and everything that it starts, as its parent (the watcher) sees them.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,8 +14,8 @@ use super::terminal::LockGroup;
 use super::{exec, own_program};
 use crate::exit::Exit;
 
-/// The command's process group. Its leader is our child, and keeps the group's number from being used again until it
-/// is buried.
+/// The command's process group. Its leader is our child. Until the leader is reaped (waitpid(2)), the system does not
+/// use the group's number again.
 #[derive(Debug)]
 pub(super) struct Group {
     leader: Child,
@@ -23,7 +23,7 @@ pub(super) struct Group {
     orphans: Orphans,
 }
 
-/// What a group's leader does.
+/// What happened to the group's leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Ended,
@@ -31,7 +31,7 @@ pub(super) enum Change {
 }
 
 impl Group {
-    /// Starts `command`, which gets the terminal if the group `before` has it.
+    /// Starts `command`. It gets the terminal if the group `before` has it.
     pub(super) fn start(command: &[OsString], before: LockGroup, stdin: OwnedFd) -> io::Result<Group> {
         let orphans = Orphans::adopt()?;
         let leader = Command::new(own_program()?)
@@ -46,15 +46,15 @@ impl Group {
         Ok(Group { leader, id, orphans })
     }
 
-    /// The group's number.
+    /// Returns the group's number.
     pub(super) fn id(&self) -> Pid {
         self.id
     }
 
-    /// Resolves when the leader has ended or was stopped. Cancel safe.
+    /// Waits until the leader has ended or was stopped. Cancel safe.
     pub(super) async fn change(&mut self) -> io::Result<Change> {
         loop {
-            // Looked at without being reaped.
+            // Looks at the leader without reaping it.
             match self.look(WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT)? {
                 None => {
                     self.orphans.bury_dead(self.id);
@@ -62,7 +62,7 @@ impl Group {
                 }
                 Some(state) if !state.stopped() => return Ok(Change::Ended),
                 Some(_) => {
-                    // Taken note of. It may have been killed since: then the next look tells.
+                    // Consumes this state. If the leader was killed since, the next look shows it.
                     self.look(WaitIdOptions::STOPPED).ok();
                     return Ok(Change::Stopped);
                 }
@@ -70,33 +70,33 @@ impl Group {
         }
     }
 
-    /// For the group, and for its leader if that has left it.
+    /// Sends a signal to the group, and to its leader if that has left the group.
     pub(super) fn signal(&self, signal: Signal) {
-        // Asked before: the signal may end the leader.
+        // Read before the signal is sent, because the signal may end the leader.
         let leader_is_elsewhere = self.leader_is_elsewhere();
-        // Both numbers are the command's, because its leader is not buried. A set-user-ID command may not be signalled;
-        // nothing can be done about that.
+        // Both numbers still belong to the command, because its leader is not reaped yet. A set-user-ID command may
+        // refuse signals; there is no remedy for that.
         let _: rustix::io::Result<()> = process::kill_process_group(self.id, signal);
         if leader_is_elsewhere {
             let _: rustix::io::Result<()> = process::kill_process(self.id, signal);
         }
     }
 
-    /// A process may go over to another group of its session, the leader of one too (setpgid(2)).
+    /// Whether the leader has moved to another group of its session, as any process may, even a leader (setpgid(2)).
     fn leader_is_elsewhere(&self) -> bool {
         let id = nix::unistd::Pid::from_raw(self.id.as_raw_nonzero().get());
-        // Not by rustix, for which a group that is outside of our PID namespace, 0, is none.
+        // Not with rustix, which does not accept 0, the number of a group outside of our PID namespace.
         nix::unistd::getpgid(Some(id)).is_ok_and(|group| group != id)
     }
 
-    /// Kills the whole group, stopped processes included, its leader wherever that is, and what was orphaned so far.
+    /// Kills the whole group including stopped processes, its leader wherever that is, and the orphans that exist now.
     pub(super) fn kill(&self) {
         self.signal(Signal::KILL);
         self.orphans.kill();
     }
 
-    /// Kills whatever is left, and answers how the leader ended. On Linux nothing that the command has started is alive
-    /// then, in whatever group or session it is.
+    /// Kills everything that is left, and returns how the leader ended. On Linux no process that the command has
+    /// started is alive then, in whatever group or session it is.
     pub(super) async fn end(&mut self) -> io::Result<Exit> {
         self.signal(Signal::KILL);
         let exit = self.leader.wait().map(exit);

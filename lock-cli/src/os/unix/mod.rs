@@ -1,7 +1,7 @@
-//! Unix: a watcher stands between us and the command, and ends the command in time whatever happens to us.
+//! Unix: a watcher process between `lock` and the command ends the command in time, whatever happens to `lock`.
 //!
-//! The watcher, and the process that becomes the command, are further calls of this program ([`inner_call`]), told apart
-//! by their first argument. So nothing runs between `fork` and `exec` that would need `unsafe`.
+//! The watcher, and the process that becomes the command, are further calls of this program ([`inner_call`]),
+//! identified by their first argument. So no code runs between `fork` and `exec`, where it would need `unsafe`.
 //!
 //! ```text
 //! lock run … -- CMD      holds the lock; has the terminal's group
@@ -39,27 +39,27 @@ use super::Event;
 use crate::exit::{Exit, Failure};
 use crate::print;
 
-/// The command, as `lock` sees it: through its watcher, which alone signals and buries it.
+/// The command, as `lock` sees it. Only the watcher signals and reaps it.
 #[derive(Debug)]
 pub(crate) struct Process {
     watcher: Child,
-    /// The command's, when the watcher is dead.
+    /// The command's orphans, if the watcher is dead.
     orphans: Orphans,
-    /// Its end tells the watcher to kill everything.
+    /// The channel to the watcher. When it is closed, the watcher kills everything.
     channel: Option<Channel>,
-    /// The command's.
+    /// The command's process group.
     group: Option<Pid>,
     exit: Option<Exit>,
-    /// The terminal's, before the command had it.
+    /// The terminal's modes before the command had the terminal.
     modes: Option<Modes>,
 }
 
 impl Process {
-    /// The watcher does, whatever becomes of us.
+    /// True: the watcher keeps the deadlines, whatever happens to this process.
     pub(crate) const KEEPS_TO_DEADLINES: bool = true;
 
-    /// Starts `command` with `variables` added to the environment. It is killed at the deadline, unless there is a
-    /// later one by then.
+    /// Starts `command` with `variables` added to the environment. The command is killed at the deadline, unless a
+    /// later deadline is set before.
     pub(crate) fn start(
         command: &[OsString],
         variables: &[(&str, String)],
@@ -68,7 +68,7 @@ impl Process {
         let modes = Modes::of_stdin();
         let orphans = Orphans::adopt()?;
         let (ours, theirs) = Socket::pair()?;
-        // Before the watcher is there, so that it never waits for it.
+        // Sent before the watcher starts, so that the watcher never waits for it.
         send_with(&ours, Order::KillAt(deadline), stdin().as_fd())?;
         let channel = Some(Channel::new(ours)?);
         let watcher = Command::new(own_program()?)
@@ -83,7 +83,7 @@ impl Process {
         Ok(Process { watcher, orphans, channel, group: None, exit: None, modes })
     }
 
-    /// Resolves when the command has ended or was stopped from the terminal. Cancel safe.
+    /// Waits until the command has ended or was stopped from the terminal. Cancel safe.
     pub(crate) async fn event(&mut self) -> Result<Event, Failure> {
         while let Some(channel) = &mut self.channel {
             let report = tokio::select! {
@@ -119,12 +119,12 @@ impl Process {
         Err(Failure::new(Exit::System, "the watcher of the command has ended: the command was killed"))
     }
 
-    /// Tells until when the lock is certain.
+    /// Tells the watcher until when the lock is certain.
     pub(crate) fn kill_at(&self, deadline: Deadline) {
         self.order(Order::KillAt(deadline));
     }
 
-    /// Takes the command out of the stop that [`event`](Self::event) told of.
+    /// Continues the command after a stop that [`event`](Self::event) has reported.
     pub(crate) fn go_on(&self) {
         if let Some(group) = self.group {
             LockGroup::own().lend_terminal(group);
@@ -132,22 +132,23 @@ impl Process {
         self.order(Order::Signal(process::Signal::CONT));
     }
 
-    /// Passes on a signal that we got.
+    /// Passes on a signal that this process got.
     pub(crate) fn forward(&self, signal: Signal) {
         self.order(Order::Signal(signal.0));
     }
 
-    /// Asks the command to end.
+    /// Sends SIGTERM to the command.
     pub(crate) fn terminate(&self) {
         self.order(Order::Signal(process::Signal::TERM));
     }
 
-    /// Ends everything, stopped processes included.
+    /// Kills everything, including stopped processes.
     pub(crate) fn kill(&self) {
         self.order(Order::Kill);
     }
 
-    /// After [`Event::Ended`] or [`Event::Killed`]: takes the terminal back, and answers how the command ended.
+    /// After [`Event::Ended`] or [`Event::Killed`]: takes the terminal back, waits for the watcher's end, and returns
+    /// how the command ended.
     pub(crate) fn bury(&mut self) -> io::Result<Exit> {
         self.take_terminal();
         self.channel = None;
@@ -167,25 +168,25 @@ impl Process {
 
     fn order(&self, order: Order) {
         let Some(channel) = &self.channel else { return };
-        // Fails if the watcher is gone, which the next `event` tells; or if it was stopped and thousands of orders wait
-        // for it: then the deadline that it knows is an earlier one, which does no harm.
+        // Fails if the watcher is gone, which the next `event` reports. Also fails if the watcher was stopped and
+        // thousands of orders wait for it: then the deadline that it knows is an earlier one, which does no harm.
         let _: io::Result<()> = channel.send(order);
         self.wake_watcher();
     }
 
-    /// It may have been stopped: then it would never do what it is told, nor tell of the command's end.
+    /// Continues the watcher if it was stopped: otherwise it would not carry out orders, nor report the command's end.
     fn wake_watcher(&self) {
         let watcher = Pid::from_child(&self.watcher);
-        // It is our child, and not buried.
+        // The watcher is our child and not reaped yet, so the number is still its own.
         let _: rustix::io::Result<()> = process::kill_process(watcher, process::Signal::CONT);
     }
 
-    /// The watcher is dead, and on Linux the leader of the command's group with it. Ends the rest: on Linux all of it,
-    /// elsewhere the group.
+    /// Ends what is left when the watcher is dead. On Linux the leader of the command's group has died with the
+    /// watcher, and this ends all other processes of the command; elsewhere it ends the group.
     async fn end_unwatched(&mut self) -> io::Result<()> {
         self.channel = None;
         self.exit = Some(Exit::Signal(process::Signal::KILL.as_raw()));
-        // It may only have closed its end. Its children are ours when it is buried, and not before.
+        // The watcher may still live and have only closed its end. Its children become ours only once it is reaped.
         self.watcher.kill()?;
         self.watcher.wait()?;
         self.orphans.end().await;
@@ -198,7 +199,7 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// Whatever went wrong: the command doesn't outlive the lock.
+    /// Ends the command in any case: it must not outlive the lock.
     fn drop(&mut self) {
         if self.channel.is_some() {
             let _: io::Result<Exit> = self.bury();
@@ -206,11 +207,11 @@ impl Drop for Process {
     }
 }
 
-/// What a person at the terminal is told of a command that was stopped, and can't be continued from there.
-const OUT_OF_REACH: &str = "the command is stopped, and the lock still held: from within this PID namespace lock can't give \
-                            it the terminal, which it may want to read; Ctrl-C ends it";
+/// The message to a user at the terminal about a command that was stopped and can't be continued from there.
+const OUT_OF_REACH: &str = "the command is stopped, and the lock is still held: in this PID namespace lock can't give the \
+                            command the terminal, which it may want to read; Ctrl-C ends the command";
 
-/// If this is not a call by a person, but by another call of this program: does what that wants.
+/// Carries out an inner call: one that was made by this program and not by a user. `None` for a user's call.
 pub(crate) fn inner_call(mut args: impl Iterator<Item = OsString>) -> Option<Result<Exit, Failure>> {
     match args.next()?.to_str()? {
         watcher::WATCH => Some(watcher::watch(args)),
@@ -219,12 +220,12 @@ pub(crate) fn inner_call(mut args: impl Iterator<Item = OsString>) -> Option<Res
     }
 }
 
-/// The number of a process that is an argument of an inner call.
+/// Parses the process number in an argument of an inner call.
 fn number(arg: OsString) -> Option<Pid> {
     arg.to_str()?.parse().ok().and_then(Pid::from_raw)
 }
 
-/// This very program, also if its file has been replaced since: Linux keeps it under this name.
+/// Returns the path of the running program. On Linux this path leads to it even if its file was replaced.
 fn own_program() -> io::Result<PathBuf> {
     match cfg!(any(target_os = "linux", target_os = "android")) {
         true => Ok(PathBuf::from("/proc/self/exe")),

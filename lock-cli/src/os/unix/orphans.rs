@@ -1,8 +1,7 @@
 //! Processes that the command has started and left behind, in whatever group or session they are.
 //!
 //! When a process ends, its children go to the nearest ancestor that has asked for orphans (prctl(2),
-//! PR_SET_CHILD_SUBREAPER): to the watcher; to `lock` when the watcher itself is dead. Both can find them then, and end
-//! them.
+//! PR_SET_CHILD_SUBREAPER). Here that is the watcher or, if the watcher is dead, `lock`. Both can find and end them.
 
 pub(super) use imp::{Orphans, end_group};
 
@@ -17,37 +16,38 @@ mod imp {
     use rustix::process::{self, Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
     use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-    /// How long those that were killed are waited for before all are looked at again.
+    /// The longest wait for killed processes before all processes are looked at again.
     const LONGEST_LOOK: Duration = Duration::from_millis(50);
 
-    /// Our children that we didn't start.
+    /// Our children that we did not start.
     #[derive(Debug)]
     pub(in super::super) struct Orphans {
         /// SIGCHLD.
         ended: Stream,
-        /// Children that were here before the command: of the program that became this one by exec(2).
+        /// Children that existed before the command: those of the program that became this one by exec(2).
         strangers: Vec<Pid>,
     }
 
     impl Orphans {
-        /// From now on orphans among our descendants become children of ours. Within a tokio runtime, before the first
-        /// start of a child: no end goes unnoticed.
+        /// Makes orphans among our descendants our children from now on. Must be called within a tokio runtime, and
+        /// before the first child is started, so that no end goes unnoticed.
         pub(in super::super) fn adopt() -> io::Result<Orphans> {
             process::set_child_subreaper(Some(process::getpid()))?;
             let strangers = match dead(WaitId::All, WaitIdOptions::NOWAIT) {
-                // As a rule, and then no look through all processes.
+                // The usual case, which needs no look through all processes.
                 Err(Errno::CHILD) => Vec::new(),
                 _ => children(),
             };
             Ok(Orphans { ended: signal(SignalKind::child())?, strangers })
         }
 
-        /// Resolves when a child may have ended or been stopped. Cancel safe.
+        /// Waits until a child may have ended or been stopped. Cancel safe.
         pub(in super::super) async fn change(&mut self) {
             _ = self.ended.recv().await;
         }
 
-        /// Buries those that have ended, up to the child that we started ourselves: that is left to be seen.
+        /// Reaps the children that have ended (waitpid(2)), except `own`, the child that we started: its end is still
+        /// to be read.
         pub(in super::super) fn bury_dead(&self, own: Pid) {
             loop {
                 let buried = match next_dead() {
@@ -63,31 +63,32 @@ mod imp {
             }
         }
 
-        /// Kills every one that there is at this moment. Answers how many.
+        /// Kills every orphan that exists at this moment. Returns how many.
         pub(in super::super) fn kill(&self) -> usize {
             let ours = children().into_iter().filter(|child| !self.strangers.contains(child));
             ours.filter(|&child| process::kill_process(child, Signal::KILL).is_ok()).count()
         }
 
-        /// Kills them all, and then those whose parents they were, until none is left. The child that we started
-        /// ourselves is buried. Those that may not be killed, set-user-ID programs, are left. Cancel safe.
+        /// Kills all orphans, and then their children, until none is left. Also reaps the child that we started.
+        /// Processes that may not be killed (set-user-ID programs) are left. Cancel safe.
         pub(in super::super) async fn end(&mut self) {
             loop {
                 match dead(WaitId::All, WaitIdOptions::empty()) {
                     Ok(None) if self.kill() == 0 => return,
-                    // Looked at again though nothing is told: the lock may be another's when one of them lives on.
+                    // Looks again even without a signal: if one of them lived on, another client could have the lock
+                    // meanwhile.
                     Ok(None) => drop(tokio::time::timeout(LONGEST_LOOK, self.change()).await),
                     Ok(Some(_)) | Err(Errno::INTR) => {}
-                    // There is none.
+                    // There is no child.
                     Err(_) => return,
                 }
             }
         }
     }
 
-    /// For a watcher that is dead. [`Orphans::end`] has ended the whole group: all of it was the watcher's to adopt, and then
-    /// ours. By its number nothing is killed, because that is another group's here if the watcher was in an inner PID
-    /// namespace, as behind `unshare --pid` alone.
+    /// Does nothing. If the watcher is dead, [`Orphans::end`] has ended the whole group: all its processes were orphans
+    /// of the watcher, and then ours. They are not killed by the group's number, because that is the number of another
+    /// group here if the watcher was in an inner PID namespace, as after `unshare --pid` alone.
     pub(in super::super) async fn end_group(_group: Pid) {}
 
     fn dead(who: WaitId<'_>, options: WaitIdOptions) -> rustix::io::Result<Option<WaitIdStatus>> {
@@ -98,17 +99,18 @@ mod imp {
         matches!(dead(WaitId::Pid(child), WaitIdOptions::empty()), Ok(Some(_)))
     }
 
-    /// A child that has ended and is not buried.
+    /// A child that has ended and is not reaped yet.
     enum Next {
         Is(Pid),
-        /// There is one, which a real-time signal has killed: nix knows none of these, and doesn't say whom it killed.
+        /// There is one that a real-time signal has killed. nix does not know these signals, and does not return the
+        /// process.
         Nameless,
         None,
     }
 
     fn next_dead() -> Next {
         use wait::WaitPidFlag as Flag;
-        // Not by rustix, which doesn't say whose status it is.
+        // Not with rustix, which does not return the process of the status.
         let found = wait::waitid(wait::Id::All, Flag::WEXITED | Flag::WNOHANG | Flag::WNOWAIT);
         match found.map(|status| status.pid().and_then(|pid| Pid::from_raw(pid.as_raw()))) {
             Ok(Some(pid)) => Next::Is(pid),
@@ -117,7 +119,7 @@ mod imp {
         }
     }
 
-    /// None where /proc is missing, or is that of a PID namespace that we are not in.
+    /// Returns our children. Empty if /proc is missing, or belongs to a PID namespace that we are not in.
     fn children() -> Vec<Pid> {
         let Some(own) = Numbers::of("self") else { return Vec::new() };
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -127,29 +129,30 @@ mod imp {
             .collect()
     }
 
-    /// What a process is called.
+    /// The numbers of a process.
     struct Numbers {
-        /// By the namespace of /proc, which may be an outer one, as after `unshare --pid` alone.
+        /// The parent's number in the namespace of /proc. That may be an outer namespace, as after `unshare --pid`
+        /// alone.
         parent: Option<i32>,
-        /// By that namespace, and by each one inside it that the process is in: the last of our own is the one that we
-        /// are in, and a child of ours has a number there too.
+        /// The process's number in that namespace, and in each inner one that the process is in. The last of our own
+        /// numbers is the one in our namespace; a child of ours has a number there, too.
         in_each: Vec<i32>,
     }
 
     impl Numbers {
-        /// From proc_pid_status(5).
+        /// Reads proc_pid_status(5).
         fn of(process: &str) -> Option<Numbers> {
             if process != "self" && !process.bytes().all(|byte| byte.is_ascii_digit()) {
                 return None;
             }
-            // A name need not be UTF-8: the kernel cuts it at 15 bytes.
+            // A name may not be valid UTF-8, because the kernel cuts it at 15 bytes.
             let status = fs::read(format!("/proc/{process}/status")).ok()?;
             Numbers::parse(&String::from_utf8_lossy(&status))
         }
 
         fn parse(status: &str) -> Option<Numbers> {
             let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-            // A kernel without namespaces, and what plays Linux, may know of a single number.
+            // A kernel without namespaces, or a system that emulates Linux, may have only one number.
             let in_each: Vec<i32> = field("NSpid:")
                 .or_else(|| field("Pid:"))?
                 .split_whitespace()
@@ -166,12 +169,12 @@ mod imp {
 
         #[test]
         fn a_process_has_a_number_in_each_namespace() {
-            // A name may have anything in it; the kernel escapes the end of a line.
+            // A name may contain any text; the kernel escapes the end of a line.
             let status = "Name:\tNSpid: 7\\n\nPid:\t812\nPPid:\t800\nNSpid:\t812\t14\t1\n";
             let numbers = Numbers::parse(status).unwrap();
             assert_eq!((numbers.parent, numbers.in_each), (Some(800), vec![812, 14, 1]));
             assert!(Numbers::parse("Name:\tx\nPPid:\t1\n").is_none());
-            // As on a kernel without namespaces, and where another one plays Linux.
+            // As on a kernel without namespaces, or on a system that emulates Linux.
             let numbers = Numbers::parse("Name:\tx\nTgid:\t812\nPid:\t812\nPPid:\t800\n").unwrap();
             assert_eq!((numbers.parent, numbers.in_each), (Some(800), vec![812]));
             let own = Numbers::of("self").unwrap();
@@ -180,7 +183,7 @@ mod imp {
     }
 }
 
-/// Elsewhere orphans go to the first process of the system, and can't be told from others.
+/// On other systems orphans go to the first process of the system, and can't be told from others.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 mod imp {
     use std::io;
@@ -189,7 +192,7 @@ mod imp {
     use rustix::process::{self, Pid, Signal};
     use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-    /// SIGCHLD.
+    /// The stream of SIGCHLD.
     #[derive(Debug)]
     pub(in super::super) struct Orphans(Stream);
 
@@ -211,10 +214,10 @@ mod imp {
         pub(in super::super) async fn end(&mut self) {}
     }
 
-    /// For a watcher that is dead.
+    /// Kills the command's group if the watcher is dead, and waits a moment for its end.
     pub(in super::super) async fn end_group(group: Pid) {
         let _: rustix::io::Result<()> = process::kill_process_group(group, Signal::KILL);
-        // What was killed dies in no time, but is not ours to bury: another process takes its time to.
+        // Killed processes die quickly, but another process has to reap them, which may take some time.
         for _ in 0..100 {
             if process::test_kill_process_group(group).is_err() {
                 return;

@@ -7,7 +7,7 @@ use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::process;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// A signal that we got.
+/// A signal that this process got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signal(pub(super) process::Signal);
 
@@ -16,28 +16,29 @@ impl Signal {
         self.0.as_raw()
     }
 
-    /// Not so those that mean whatever a program takes them for.
+    /// Whether the signal asks a program to end. SIGUSR1 and SIGUSR2 don't: each program gives them its own meaning.
     pub(crate) fn asks_to_end(self) -> bool {
         ![process::Signal::USR1, process::Signal::USR2].contains(&self.0)
     }
 }
 
-/// From now on a file that may not grow (`ulimit -f`) is an error of who writes to it, to stderr for one, and ends no
-/// thread or process that is started from here on. Blocked and not ignored, so that [`full_files_may_end`] gives back what
-/// was there.
+/// From now on, writing to a file that may not grow (`ulimit -f`) is an error of the writer, for example on stderr. It
+/// no longer ends this process, or a thread or process that is started from now on. The signal is blocked and not
+/// ignored, so that [`full_files_may_end`] can restore the state before.
 pub(crate) fn outlive_full_files() {
-    // Fails for a set that is none.
+    // Fails only for an invalid set.
     let _: nix::Result<()> = SigSet::from(NixSignal::SIGXFSZ).thread_block();
 }
 
-/// Takes that back, in a process that has written nothing yet: a signal that waits would end it.
+/// Undoes [`outlive_full_files`]. Must be called in a process that has written nothing yet: a pending signal would end
+/// it.
 pub(super) fn full_files_may_end() {
     let _: nix::Result<()> = SigSet::from(NixSignal::SIGXFSZ).thread_unblock();
 }
 
-/// From now on this process is told of its children, and of one that has ended before. SIGCHLD may have been blocked by the
-/// program that started `lock`, which is inherited. To be called when the child is there that is or becomes the command:
-/// that finds the signal as `lock` found it.
+/// From now on this process is told when a child ends, also if one has ended before. The program that started `lock`
+/// may have blocked SIGCHLD, which is inherited. Must be called after the child was started that is or becomes the
+/// command: the command then has the signal in the state in which `lock` found it.
 pub(super) fn hear_of_children() {
     let _: nix::Result<()> = SigSet::from(NixSignal::SIGCHLD).thread_unblock();
 }
@@ -46,7 +47,7 @@ pub(super) fn hear_of_children() {
 #[derive(Debug)]
 pub(crate) struct Signals {
     passed_on: Vec<(Signal, Stream)>,
-    /// They are kept from ending this process, and are not told of.
+    /// Signals that must not end this process, and that are not reported.
     _swallowed: Vec<(Signal, Stream)>,
 }
 
@@ -60,21 +61,22 @@ impl Signals {
         process::Signal::USR2,
     ];
 
-    /// What a terminal or the end of a session may send to a process, and would stop it.
+    /// The signals with which a terminal or the end of a session may stop a process.
     const STOPS: [process::Signal; 3] = [process::Signal::TSTP, process::Signal::TTIN, process::Signal::TTOU];
 
-    /// From now on these signals don't end this process.
+    /// Listens to the signals that are passed on. From now on they don't end this process.
     pub(crate) fn listen() -> io::Result<Signals> {
         Ok(Signals { passed_on: listen_to(&Self::PASSED_ON)?, _swallowed: Vec::new() })
     }
 
-    /// From now on none of them ends or stops this process. Not ignored, because that the command would inherit.
+    /// From now on none of these signals ends or stops this process. They are not ignored, because the command would
+    /// inherit that.
     pub(super) fn swallow() -> io::Result<Signals> {
         let all = [&Self::PASSED_ON[..], &Self::STOPS].concat();
         Ok(Signals { passed_on: Vec::new(), _swallowed: listen_to(&all)? })
     }
 
-    /// The next signal. Cancel safe.
+    /// Waits for the next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> Signal {
         std::future::poll_fn(|context| {
             for (signal, stream) in &mut self.passed_on {
@@ -95,8 +97,9 @@ fn listen_to(wanted: &[process::Signal]) -> io::Result<Vec<(Signal, Stream)>> {
     wanted.map(listen).collect()
 }
 
-/// The signals that whoever started us wants to be ignored, as `nohup` and a shell's `&` do, one bit each: the command
-/// must find them ignored too, which it does unless we listen to them. Known on Linux (proc(5)), elsewhere none.
+/// Returns the signals that this process has inherited as ignored, one bit each, as `nohup` and a shell's `&` do it.
+/// The command must find them ignored, too, and does so unless we listen to them. Known on Linux (proc(5)); elsewhere
+/// none.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

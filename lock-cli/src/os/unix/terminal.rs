@@ -1,4 +1,4 @@
-//! Who reads from the terminal and gets its signals.
+//! The terminal: which process group reads from it and gets its signals.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,15 +8,16 @@ use nix::sys::signal::{SigSet, Signal as NixSignal};
 use rustix::process::{self, Pid};
 use rustix::termios::{self, OptionalActions, Termios};
 
-/// The group that `lock` is in. It has no number where it is outside of our PID namespace, as after `unshare --pid
-/// --fork` and `nsenter --pid` (pid_namespaces(7)): what goes to it would not come back, so the terminal stays with it.
+/// The process group of `lock`. It has no number if it is outside of our PID namespace, as after `unshare --pid --fork`
+/// and `nsenter --pid` (pid_namespaces(7)). Then `lock` keeps the terminal: it could not be given back to a group
+/// without a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LockGroup(Option<Pid>);
 
 impl LockGroup {
-    /// In `lock` itself.
+    /// Returns the group of this process. To be called in `lock` itself.
     pub(super) fn own() -> LockGroup {
-        // Not by rustix, for which there is no group without a number.
+        // Not with rustix, which does not accept a group without a number.
         LockGroup(Pid::from_raw(nix::unistd::getpgrp().as_raw()))
     }
 
@@ -34,16 +35,16 @@ impl LockGroup {
         }
     }
 
-    /// The other way round.
+    /// Makes the group of `lock` the terminal's again, if the group `from` has it.
     pub(super) fn take_terminal(self, from: Pid) {
         if let LockGroup(Some(own)) = self {
             hand_over(from, own);
         }
     }
 
-    /// Stops the group as the terminal would have done had the command been in it, so that the shell gets its prompt.
-    /// Returns when it is continued; at once where nothing could continue it (an orphaned group), and then the command's
-    /// stop means nothing either.
+    /// Stops the group of `lock`, as the terminal would have done if the command were in it, so that the shell shows
+    /// its prompt. Returns when the group is continued. Returns at once if nothing could continue it (an orphaned
+    /// group); then the command's stop has no meaning either.
     pub(super) fn stop_like(self, command: Pid) -> io::Result<Stop> {
         if self.0.is_none() {
             return Ok(Stop::OutOfReach);
@@ -54,7 +55,7 @@ impl LockGroup {
     }
 }
 
-/// What became of a stop.
+/// The outcome of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     Continued,
@@ -70,33 +71,34 @@ impl fmt::Display for LockGroup {
 
 fn hand_over(from: Pid, to: Pid) {
     if termios::tcgetpgrp(stdin()) == Ok(from) {
-        // A terminal that went away meanwhile has no reader.
+        // Fails if the terminal is gone, which does no harm.
         unstopped(|| termios::tcsetpgrp(stdin(), to).ok());
     }
 }
 
-/// How the terminal was set: whether it echoes, what it makes signals of.
+/// The settings of the terminal: whether it echoes, which keys send signals.
 #[derive(Debug)]
 pub(super) struct Modes(Termios);
 
 impl Modes {
-    /// Those of stdin, if it is a terminal.
+    /// Reads the settings of stdin, if it is a terminal.
     pub(super) fn of_stdin() -> Option<Modes> {
         termios::tcgetattr(stdin()).ok().map(Modes)
     }
 
-    /// Sets it like that again. A command that was killed, an editor for one, had no time to.
+    /// Restores the settings. A command that was killed, for example an editor, could not do so itself.
     pub(super) fn restore(&self) {
         unstopped(|| termios::tcsetattr(stdin(), OptionalActions::Drain, &self.0).ok());
     }
 }
 
-/// Does what stops a group that doesn't have the terminal, unless it blocks the signal (tcsetpgrp(3), tcsetattr(3)).
+/// Runs `work`, which stops a group that doesn't have the terminal unless it blocks the signal (tcsetpgrp(3),
+/// tcsetattr(3)).
 fn unstopped(work: impl FnOnce() -> Option<()>) {
     let stops = SigSet::from(NixSignal::SIGTTOU);
     if stops.thread_block().is_ok() {
         let _: Option<()> = work();
-        // What could be blocked can be unblocked.
+        // A signal that could be blocked can be unblocked.
         let _: nix::Result<()> = stops.thread_unblock();
     }
 }

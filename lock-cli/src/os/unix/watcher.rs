@@ -1,7 +1,7 @@
 //! The watcher: a process between `lock` and the command, which ends the command in time even if `lock` can't.
 //!
-//! Its standard input is its end of the channel. It has a group of its own, so that what stops or ends `lock` from the
-//! terminal doesn't reach it.
+//! Its standard input is its end of the channel. It has a process group of its own, so that signals from the terminal
+//! which stop or end `lock` don't reach it.
 
 use std::ffi::OsString;
 use std::io::{self, stdin};
@@ -18,28 +18,31 @@ use super::signals::Signals;
 use super::terminal::LockGroup;
 use crate::exit::{Exit, Failure};
 
-/// Its first argument.
+/// The first argument of this inner call.
 pub(super) const WATCH: &str = "__watch";
 
-/// The arguments before those of the command. `group` is that of `lock`.
+/// Returns the arguments before those of the command. `group` is the process group of `lock`.
 pub(super) fn call(group: LockGroup) -> [String; 2] {
     [WATCH.to_owned(), group.to_string()]
 }
 
-/// Starts the command when it is told to, and sees to its end.
+/// Waits for the first order, starts the command, and ends it in time.
 pub(super) fn watch(mut args: impl Iterator<Item = OsString>) -> Result<Exit, Failure> {
     let group = args.next().and_then(LockGroup::parse);
     let command: Vec<OsString> = args.collect();
     let (Some(group), false) = (group, command.is_empty()) else {
-        return Err(Failure::new(Exit::Usage, format!("{WATCH} is for lock itself; see lock run --help")));
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("{WATCH} is an internal call of lock; see lock run --help"),
+        ));
     };
-    // One thread: it is the one whose end kills the command (see `exec`).
+    // One thread: when the thread that started the command ends, the command is killed (see `exec`).
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let _swallowed = Signals::swallow()?;
         let Some((first, input)) = receive_with(stdin())? else { return Ok(Exit::Status(0)) };
         let Order::KillAt(deadline) = first else {
-            return Err(Failure::new(Exit::Usage, "no deadline before the command"));
+            return Err(Failure::new(Exit::Usage, "the first message to the watcher has no deadline"));
         };
         let channel = Channel::new(Socket::from(stdin().as_fd().try_clone_to_owned()?))?;
         if deadline.left().is_zero() {
@@ -58,7 +61,7 @@ struct Watcher {
     deadline: Deadline,
 }
 
-/// Why the command is brought to its end.
+/// Why the watcher ends the command.
 enum Why {
     ItEnded,
     ToldTo,
@@ -84,7 +87,7 @@ impl Watcher {
         loop {
             tokio::select! {
                 biased;
-                // First, so that a watcher that has not run for a while knows of every renewal before it kills.
+                // First: after a pause of the watcher, it must read every renewal before it kills.
                 order = self.channel.receive() => match order? {
                     Some(Order::KillAt(deadline)) => self.deadline = deadline,
                     Some(Order::Signal(signal)) => self.signal(signal),
@@ -101,13 +104,13 @@ impl Watcher {
 
     fn signal(&self, signal: Signal) {
         self.group.signal(signal);
-        // A process that is stopped hears of its end when it goes on (signal(7)). systemd.kill(5) does the same.
+        // A stopped process gets the signal only when it continues (signal(7)). systemd.kill(5) does the same.
         if [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal) {
             self.group.signal(Signal::CONT);
         }
     }
 
-    /// If `lock` is gone, the next look at the channel tells.
+    /// Sends a report. If `lock` is gone, the next read of the channel shows it.
     fn tell(&self, report: Report) {
         let _: io::Result<()> = self.channel.send(report);
     }

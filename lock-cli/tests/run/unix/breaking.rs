@@ -1,4 +1,4 @@
-//! `lock break`, and what the holder's command is told.
+//! `lock break`, and what happens to the holder's command.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::OnServer;
 use super::call::{Done, lock, run};
 use super::waits::{hold, next_finds_it_unchanged};
 
-/// After this long a holder is told of what happens to its lock, and a waiter waits.
+/// Within this time a waiter begins to wait, and a holder learns of changes to its lock.
 const A_MOMENT: Duration = Duration::from_millis(700);
 
 pub(crate) const CASES: &[OnServer] = &[
@@ -47,12 +47,13 @@ fn broken(server: &Owned) {
     sleep(A_MOMENT);
     let done = break_lock(server, &["broken", "--yes"]);
     assert_eq!(done.status, 0, "{done:?}");
-    for what in ["\"broken\" is broken, free when its holder has stopped, in ", "it was held by "] {
+    for what in ["\"broken\" is broken; it becomes free when its holder has stopped, in ", "it was held by "]
+    {
         assert!(done.stdout.contains(what), "{what}: {done:?}");
     }
     let at = Instant::now();
     assert_eq!(holder.line(), "terminated");
-    // Its next renewal is 20 s away, and its deadline 60.
+    // The next renewal is 20 s away, and the deadline 60 s.
     assert_in_time!(at.elapsed() < Duration::from_secs(1), "told after {:?}", at.elapsed());
     holder.finish().expect(74, &["\"broken\" was broken: the command was terminated"]);
     let ended = Instant::now();
@@ -62,7 +63,7 @@ fn broken(server: &Owned) {
 }
 
 fn lingering(server: &Owned) {
-    // It takes its time to stop.
+    // The command takes 2 s to stop.
     let script = "trap 'sleep 2; echo done; exit 0' TERM; echo held; sleep 100 & wait";
     let holder = run(server.url(), "lingering", &["--ttl", "60s"], script).start();
     assert_eq!(holder.line(), "held");

@@ -10,25 +10,25 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longer than anything here takes on a busy machine: what has not come then is not late, it never will.
+/// Longer than any step takes on a busy machine: what has not happened by then never will.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// A call in the making.
+/// A call that is being prepared.
 pub(crate) struct Call {
     command: Command,
-    /// Where its output goes, if not to us.
+    /// Where its output goes, if not to the test.
     stdout: Option<Stdio>,
     stderr: Option<Stdio>,
 }
 
-/// `lock` with these arguments, and no server in its environment.
+/// Prepares a call of `lock` with these arguments, and no server in its environment.
 pub(crate) fn lock<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Call {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lock"));
     command.args(args).env_remove("LOCK_URL").env_remove("LOCK_HELD");
     Call::of(command)
 }
 
-/// `lock run --on URL --name NAME FLAGS -- sh -c SCRIPT`
+/// Prepares `lock run --on URL --name NAME FLAGS -- sh -c SCRIPT`.
 pub(crate) fn run(url: &str, name: &str, flags: &[&str], script: &str) -> Call {
     let call = ["run", "--on", url, "--name", name].into_iter();
     lock(call.chain(flags.iter().copied()).chain(["--", "sh", "-c", script]))
@@ -57,22 +57,22 @@ impl Call {
         Call { stderr: Some(to.into()), ..self }
     }
 
-    /// With this signal ignored from the start.
+    /// Ignores this signal from the start.
     pub(crate) fn ignoring(self, signal: &str) -> Call {
         self.after(&format!("trap '' {signal}"))
     }
 
-    /// With an output that is sent elsewhere, as a shell writes that.
+    /// Redirects an output, written as in a shell.
     pub(crate) fn redirected(self, redirection: &str) -> Call {
         self.after(&format!("exec {redirection}"))
     }
 
-    /// Behind something that a shell does first.
+    /// Runs this shell command before the program, in the same process.
     pub(crate) fn after(self, first: &str) -> Call {
         self.by(["sh", "-c", &format!("{first}; exec \"$0\" \"$@\"")])
     }
 
-    /// Started by this program, the arguments of which it is.
+    /// Starts the program by another one, which gets it as its arguments.
     pub(crate) fn by<'a>(self, starter: impl IntoIterator<Item = &'a str>) -> Call {
         let mut starter = starter.into_iter();
         let mut command = Command::new(starter.next().unwrap());
@@ -86,7 +86,7 @@ impl Call {
         Call { command, ..self }
     }
 
-    /// Starts it.
+    /// Starts the call.
     pub(crate) fn start(mut self) -> Running {
         self.command.stdin(Stdio::null());
         self.command.stdout(self.stdout.unwrap_or_else(Stdio::piped));
@@ -98,13 +98,13 @@ impl Call {
         Running { child, stdout, stderr, began }
     }
 
-    /// Runs it to its end.
+    /// Runs the call to its end.
     pub(crate) fn finish(self) -> Done {
         self.start().finish()
     }
 }
 
-/// A call on its way. Dropped, it is killed.
+/// A running call. It is killed when dropped.
 pub(crate) struct Running {
     child: Child,
     stdout: mpsc::Receiver<String>,
@@ -112,47 +112,47 @@ pub(crate) struct Running {
     began: Instant,
 }
 
-/// A call at its end, and everything that it started at theirs.
+/// A call that has ended, together with every process that it started.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// The exit status; -n if signal n ended the program itself.
     pub(crate) status: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// From the call of [`Running::finish`] on.
+    /// The time since the call of [`Running::finish`].
     pub(crate) took: Duration,
-    /// From before its start on.
+    /// The time since before the call was started.
     pub(crate) lasted: Duration,
 }
 
 impl Running {
-    /// The next line of stdout.
+    /// Returns the next line of stdout.
     pub(crate) fn line(&self) -> String {
         match self.next_line() {
             Some(line) => line,
-            None => panic!("the command ended without a word: {}", rest(&self.stderr)),
+            None => panic!("the command ended without a line on stdout: {}", rest(&self.stderr)),
         }
     }
 
-    /// The next line of stdout; none if everybody who could write it has ended.
+    /// Returns the next line of stdout; `None` if every process that could write it has ended.
     pub(crate) fn next_line(&self) -> Option<String> {
         match self.stdout.recv_timeout(LIMIT) {
             Ok(line) => Some(line),
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("the command says nothing"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no line on stdout within the limit"),
             Err(mpsc::RecvTimeoutError::Disconnected) => None,
         }
     }
 
-    /// The next line of stderr.
+    /// Returns the next line of stderr.
     pub(crate) fn complaint(&self) -> String {
         match self.stderr.recv_timeout(LIMIT) {
             Ok(line) => line,
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("nothing is said on stderr"),
-            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("the program ended without a word on stderr"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no line on stderr within the limit"),
+            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("the program ended without a line on stderr"),
         }
     }
 
-    /// When the command, which goes on saying things while it lives, said the last one.
+    /// Returns when the command printed its last line. The command must print lines as long as it lives.
     pub(crate) fn last_sign_of_life(&self) -> Instant {
         let began = Instant::now();
         let mut last = began;
@@ -163,7 +163,7 @@ impl Running {
         last
     }
 
-    /// Since before its start.
+    /// Returns the time since before the call was started.
     pub(crate) fn lasts(&self) -> Duration {
         self.began.elapsed()
     }
@@ -176,7 +176,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for the end of the program and of everybody who holds its stdout and stderr.
+    /// Waits for the end of the program and of every process that has its stdout or stderr open.
     pub(crate) fn finish(mut self) -> Done {
         let began = Instant::now();
         eventually("the program ends", || self.child.try_wait().unwrap().is_some());
@@ -189,14 +189,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Fails if it has ended.
+        // Fails if the program has ended.
         let _: std::io::Result<()> = self.child.kill();
         let _: std::io::Result<_> = self.child.wait();
     }
 }
 
 impl Done {
-    /// Ended with this status, and said all of these things on stderr.
+    /// Checks that the call ended with this status, and that stderr contains all of these texts.
     #[track_caller]
     pub(crate) fn expect(&self, status: i32, says: &[&str]) {
         assert_eq!(self.status, status, "{self:?}");
@@ -218,7 +218,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// The lines that come out of `pipe`, until its last writer has closed it. None of what goes elsewhere.
+/// Returns the lines that come out of `pipe`, until its last writer has closed it. Without a pipe there are none.
 fn lines(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     let Some(pipe) = pipe else { return receiver };
@@ -240,7 +240,7 @@ fn rest(lines: &mpsc::Receiver<String>) -> String {
             Ok(line) => text = text + &line + "\n",
             Err(mpsc::RecvTimeoutError::Disconnected) => return text,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                panic!("a process lives on and holds the pipe; so far: {text}")
+                panic!("a process lives on and has the pipe open; output so far: {text}")
             }
         }
     }

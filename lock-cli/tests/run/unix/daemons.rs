@@ -1,4 +1,4 @@
-//! Daemons of the command, and other orphans of it: they end with the lock, whatever their group and session.
+//! Daemons and other orphans of the command: they end with the lock, whatever their group and session.
 
 use std::fs::File;
 
@@ -26,8 +26,8 @@ pub(crate) const CASES: &[OnServer] = &[
     ("orphans that a real-time signal killed are buried", buried_realtime_death),
 ];
 
-/// The start of a script: has left behind a process in a session of its own, which SIGTERM doesn't end, and
-/// which holds stdout.
+/// The start of a script. It leaves behind a process in a session of its own, which SIGTERM doesn't end and which keeps
+/// stdout open.
 pub(crate) const DAEMON: &str =
     "(setsid sh -c \"trap '' TERM HUP; echo daemon; while :; do sleep 0.05; done\" &);";
 
@@ -39,7 +39,7 @@ fn hold_with_daemon(server: &Owned, name: &str, ttl: &str) -> Running {
     holder
 }
 
-// In most of these `finish` waits for every process that holds stdout.
+// In most of these cases, `finish` waits for every process that has stdout open.
 
 fn daemon_of_a_killed_program(server: &Owned) {
     let holder = hold_with_daemon(server, "daemon-killed", "30s");
@@ -57,7 +57,7 @@ fn daemon_of_a_lost_lock(server: &Owned) {
     assert_in_time!(done.took < SOON, "{done:?}");
 }
 
-/// The program can't end them: it is stopped until another has the lock.
+/// The program can't end the daemons: it is stopped until another holder has the lock.
 fn daemon_of_a_stopped_program(server: &Owned) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("written").display().to_string();
@@ -81,7 +81,7 @@ fn daemon_of_an_ended_command(server: &Owned) {
 
 fn daemon_of_a_killed_watcher(server: &Owned) {
     let script = format!("echo $PPID; {DAEMON} exec sleep 100");
-    // A child of what became lock by exec(2) is a child of lock, and not the command's.
+    // A child of the program that became lock by exec(2) is a child of lock, and not of the command.
     let folder = tempfile::tempdir().unwrap();
     let (alive, there) = (folder.path().join("alive"), folder.path().display().to_string());
     let stranger = format!(
@@ -112,7 +112,7 @@ fn daemon_with_half_a_letter(server: &Owned) {
     assert_in_time!(done.took < SOON, "{done:?}");
 }
 
-/// A child of the command that it has not buried comes to the watcher with the command's end.
+/// When the command ends, the watcher inherits a child that the command has not reaped.
 fn daemon_beside_a_realtime_death(server: &Owned) {
     let child = "$child = fork; if (!$child) { kill 34, $$; sleep 100 } $| = 1";
     let dead = "sub dead { open F, \"/proc/$child/status\"; local $/; <F> =~ /State:\tZ/ }";
@@ -132,7 +132,7 @@ fn daemon_beside_a_realtime_death(server: &Owned) {
 fn buried(server: &Owned) {
     let folder = tempfile::tempdir().unwrap();
     let counted = folder.path().join("counted").display().to_string();
-    // The watcher's children are the command and two orphans, until those have ended and are buried.
+    // The watcher's children are the command and two orphans, until the orphans have ended and are reaped.
     let children = "$(grep -lsx \"PPid:.$PPID\" /proc/[0-9]*/status | wc -l)";
     let orphan = format!("until [ -e {counted} ]; do sleep 0.02; done &");
     let script = format!(

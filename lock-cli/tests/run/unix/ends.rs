@@ -51,7 +51,7 @@ fn not_executed(server: &Owned) {
     }
 }
 
-/// The token is the one that the server knows: another client reads it there.
+/// The token is the one that the server has: another client reads it there.
 fn environment(server: &Owned) {
     let script = "echo \"$LOCK_NAME\"; echo \"$LOCK_TOKEN\"; exec sleep 100";
     let holder = run(server.url(), "the environment", &[], script).start();
@@ -69,7 +69,7 @@ fn environment(server: &Owned) {
 fn streams(server: &Owned) {
     let done = run(server.url(), "streams", &[], "cat; echo out; echo err >&2").finish();
     assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (0, "out\n", "err\n"));
-    // A name that is not UTF-8, and what looks like flags of ours.
+    // A name that is not UTF-8, and arguments that look like flags of lock.
     let odd = [
         b"printf".to_vec(),
         b"%s|".to_vec(),
@@ -115,7 +115,7 @@ fn verbose(server: &Owned) {
 }
 
 fn leftovers(server: &Owned) {
-    // `finish` waits for everybody who holds stdout: for the sleep too, were it alive.
+    // `finish` waits for every process that has stdout open. If the sleep were alive, it would wait for that, too.
     let done = run(server.url(), "leftovers", &[], "sleep 100 & exit 4").finish();
     done.expect(4, &[]);
 }

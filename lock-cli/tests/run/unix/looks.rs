@@ -1,4 +1,4 @@
-//! Looking at locks and servers, and what an installation wants beside the program.
+//! The commands that look at locks and servers; completions and the manual page.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
@@ -28,7 +28,7 @@ pub(crate) const ON_SERVER: &[OnServer] = &[
     ("init makes what is missing, and says what that was", init_of_new_nodes),
 ];
 
-/// A server that knows who waits.
+/// Cases on a server that knows the waiters.
 pub(crate) const ON_ETCD: &[WherePossible] = &[("status says who waits, in their order", waiters)];
 
 fn on(server: &Owned, args: &[&str]) -> Done {
@@ -98,11 +98,11 @@ fn check_unfit(server: &Owned) {
     let findings = json(&done);
     let bad: Vec<&Value> = findings.iter().filter(|finding| finding["level"] == "bad").collect();
     assert!(bad.len() == 1 && bad[0]["subject"] == "rights", "{findings:?}");
-    // So it is.
+    // And indeed locks do not work there.
     run(&url, "unfit", &["--no-wait"], "true").finish().expect(69, &[]);
 }
 
-/// Of Redlock's nodes: until its operator says that they are new, none has a vote.
+/// On new nodes of Redlock: until an operator declares them new, none of them votes.
 fn init_of_new_nodes(first: &Owned) {
     let (second, third) = (redis(), redis());
     let nodes = [first, &second, &third].map(Owned::address);
@@ -171,11 +171,11 @@ fn installation() {
     for what in [".TH lock 1", "max\\-hold", "LOCK RUN", "LOCK BREAK", "Exit status"] {
         assert!(page.stdout.contains(what), "{what}");
     }
-    assert!(!page.stdout.contains("__watch"), "inner calls are not for people");
+    assert!(!page.stdout.contains("__watch"), "inner calls are not for users");
 }
 
 fn nobody() {
-    // A port that nothing but its own number is ever assigned to.
+    // A reserved port on which no server runs.
     for call in
         [&["status", "n"] as &[&str], &["info"], &["check"], &["init", "--yes"], &["break", "n", "--yes"]]
     {
@@ -208,7 +208,7 @@ fn schemas() {
         assert_eq!(done.stdout, "");
     }
     let visit = silent.accept().map(drop).map_err(|e| e.kind());
-    assert_eq!(visit, Err(ErrorKind::WouldBlock), "nobody may have connected");
+    assert_eq!(visit, Err(ErrorKind::WouldBlock), "no connection may have been made");
     for bad in ["mysql://h/d?colour=red", "redis://h?colour=red", "gopher://h", "localhost"] {
         lock(["schema", "--on", bad]).finish().expect(64, &[]);
     }

@@ -1,4 +1,4 @@
-//! Locks that are lost while the command runs: status 74, and no part of the command lives on.
+//! Locks that are lost while the command runs: the status is 74, and no part of the command lives on.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn taken(server: &Owned) {
     assert_eq!(value, "theirs");
 }
 
-/// Holds the lock for 3 s, renewed each second, with a command that goes on when it is asked to end.
+/// Holds the lock with a ttl of 3 s, renewed each second, and with a command that goes on after SIGTERM.
 fn hold_unwilling(server: &Owned, name: &str) -> Running {
     let script = "trap 'echo asked' TERM; echo held; while :; do sleep 0.02; done";
     let holder = run(server.url(), name, &["--ttl", "3s"], script).start();
@@ -44,10 +44,10 @@ fn hold_unwilling(server: &Owned, name: &str) -> Running {
     holder
 }
 
-/// The loss shows at the next renewal, in a second. Were the command asked to end before that, or left to its lease, it
-/// would say so.
+/// The next renewal, within a second, shows the loss. If the command got SIGTERM before, or were left running until its
+/// lease ends, it would print a line.
 fn is_killed_at_once(holder: &Running) {
-    // A program that comes late to its renewal may have to ask, a second and a bit before the lease ends.
+    // A program whose renewal is late may have to send SIGTERM, a little more than a second before the lease ends.
     const ASKED_BY_ITS_LEASE: Duration = Duration::from_millis(1_800);
     let lost = Instant::now();
     if let Some(line) = holder.next_line() {
@@ -60,7 +60,7 @@ fn is_killed_at_once(holder: &Running) {
 }
 
 fn unnoticed(server: &Owned) {
-    // A ttl so long that no renewal comes by.
+    // The ttl is so long that no renewal is sent during the test.
     let holder =
         run(server.url(), "unnoticed", &[], "trap 'exit 0' TERM; echo held; sleep 100 & wait").start();
     assert_eq!(holder.line(), "held");
@@ -88,7 +88,7 @@ fn killed(server: &Owned) {
     let holder = run(server.url(), "killed", &["--ttl", "2s"], script).start();
     holder.line();
     let left: u64 = redis::cmd("PTTL").arg("killed").query(&mut connection(server)).unwrap();
-    // The lease ends so long after this at the latest.
+    // The lease ends at most `left` after this moment.
     let asked = Instant::now();
     server.kill().unwrap();
     let lived = holder.last_sign_of_life() - asked;
@@ -105,7 +105,7 @@ fn stopped(server: &Owned) {
         let exists: bool = redis::cmd("EXISTS").arg("stopped").query(&mut connection(server)).unwrap();
         !exists
     });
-    // The next holder is not disturbed by the end of the last.
+    // The end of the last holder does not disturb the next one.
     let next = hold(server, "stopped", &["--no-wait"]);
     holder.signal(Signal::CONT);
     let done = holder.finish();
@@ -118,7 +118,7 @@ fn stopped(server: &Owned) {
 fn program_killed(server: &Owned) {
     let holder = hold(server, "program-killed", &[]);
     holder.signal(Signal::KILL);
-    // `finish` waits for the command's end too.
+    // `finish` also waits for the command's end.
     let done = holder.finish();
     assert_eq!(done.status, -9, "{done:?}");
     assert_in_time!(done.took < Duration::from_secs(2), "{done:?}");

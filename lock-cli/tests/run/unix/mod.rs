@@ -26,11 +26,11 @@ use lock_conformance::servers::{Owned, Redis, Settings};
 
 /// A case that needs no server.
 type Case = (&'static str, fn());
-/// A case that says why if this machine lacks what it needs.
+/// A case that returns the reason if this machine lacks what it needs.
 type WherePossible = (&'static str, fn() -> Result<(), String>);
 /// A case on a server of its own.
 type OnServer = (&'static str, fn(&Owned));
-/// The same, where this machine lets it run.
+/// A case on a server of its own that returns the reason if this machine does not allow it.
 #[cfg(target_os = "linux")]
 type WhereAllowed = (&'static str, fn(&Owned) -> Result<(), String>);
 
@@ -46,7 +46,7 @@ pub(crate) fn main() {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         daemons::CASES,
         signals::CASES,
-        // By setsid(1) of util-linux.
+        // They use setsid(1) of util-linux.
         #[cfg(target_os = "linux")]
         terminal::CASES,
         looks::ON_SERVER,
@@ -59,7 +59,7 @@ pub(crate) fn main() {
     trials.extend(rules::judged("lock-cli", own_file::BY_SQLITE.iter().copied()));
     trials.extend(rules::judged("lock-cli", looks::ON_ETCD.iter().copied()));
     trials.extend(rules::on(&Redis, on_server));
-    // By unshare(1) of util-linux.
+    // They use unshare(1) of util-linux.
     #[cfg(target_os = "linux")]
     trials.extend(rules::on(
         &Redis,

@@ -1,5 +1,5 @@
-//! In a PID namespace of its own: the program is the first process there, its group lies outside, and /proc may be that of
-//! the outer one.
+//! In a PID namespace of its own: the program is the first process there, its process group is outside, and /proc may
+//! belong to the outer namespace.
 
 use std::process::Command;
 
@@ -20,8 +20,8 @@ pub(crate) const CASES: &[WhereAllowed] = &[
     ("a watcher that is killed in an inner namespace takes no group of the outer one with it", inner_numbers),
 ];
 
-/// How namespaces are made: the caller's rights do, or those that a user namespace gives. And /proc is the outer one's, or
-/// its own. What runs there ends with the program that made the namespace.
+/// How namespaces are made: with the caller's own rights, or with those that a user namespace gives. /proc belongs to
+/// the outer namespace, or to the new one. All processes there end with the program that made the namespace.
 const OUTER: [&[&str]; 2] = [
     &["unshare", "--pid", "--fork", "--kill-child"],
     &["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"],
@@ -31,8 +31,8 @@ const OWN: [&[&str]; 2] = [
     &["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"],
 ];
 
-/// Does `case` where /proc is the outer namespace's, and where it is its own. The error says which of these this machine
-/// doesn't allow.
+/// Runs `case` where /proc belongs to the outer namespace, and where it belongs to the new one. The error says which of
+/// these this machine does not allow.
 fn each_namespace(case: impl Fn(&[&str])) -> Result<(), String> {
     let tried = [&OUTER, &OWN].map(|ways| in_namespace(ways, &case));
     tried.into_iter().collect()
@@ -64,7 +64,7 @@ fn runs(server: &Owned) -> Result<(), String> {
 
 fn signalled(server: &Owned) -> Result<(), String> {
     each_namespace(|way| {
-        // Its parent's number is 1 there.
+        // Sends SIGTERM to process 1, which is lock in this namespace.
         let script = "trap 'echo terminated; exit 3' TERM; echo held; kill -s TERM 1; sleep 100 & wait";
         let done = within(way, run(server.url(), "first-signalled", &[], script)).finish();
         assert_eq!((done.status, done.stdout.as_str()), (3, "held\nterminated\n"), "{way:?}: {done:?}");
@@ -91,8 +91,9 @@ fn elsewhere(server: &Owned) -> Result<(), String> {
     })
 }
 
-/// Behind `unshare --pid` alone the program is in the outer namespace, and its watcher the first process of the inner one:
-/// the command's group is 2 there. So is the group of a process of the outer one.
+/// After `unshare --pid` alone, the program is in the outer namespace, and its watcher is the first process of the
+/// inner one. The number of the command's group is 2 there. A process of the outer namespace has a group with the same
+/// number.
 fn inner_numbers(server: &Owned) -> Result<(), String> {
     const SCRIPT: &str = "setsid sleep 100 & victim=$!; [ $victim = 2 ] || exit 5; \
          unshare --pid \"$0\" \"$@\" & holder=$!; until [ -s $THERE ]; do sleep 0.02; done; cat $THERE; \

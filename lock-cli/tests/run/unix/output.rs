@@ -1,4 +1,4 @@
-//! Where stdout or stderr can't be written.
+//! Calls whose stdout or stderr can't be written.
 
 use std::io::pipe;
 
@@ -18,14 +18,14 @@ pub(crate) const CASES: &[OnServer] = &[
     ("an answer that can't be written is a status of its own", stdout_full),
 ];
 
-/// A pipe that has lost its reader.
+/// Returns a pipe that has lost its reader.
 fn closed() -> std::io::PipeWriter {
     let (reader, writer) = pipe().unwrap();
     drop(reader);
     writer
 }
 
-/// The same call for each way in which a stderr can be broken.
+/// Returns the same call once for each way in which stderr can be broken.
 fn each_broken(call: impl Fn() -> Call) -> Vec<Call> {
     let mut calls = vec![call().stderr(closed()), call().redirected("2>&-")];
     if cfg!(target_os = "linux") {
@@ -70,7 +70,7 @@ fn given_back(server: &Owned) {
     }
 }
 
-/// The kernel says so with a signal, too.
+/// In this case the kernel also sends a signal.
 fn file_full(server: &Owned) {
     let url = server.url();
     let folder = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ fn file_full(server: &Owned) {
         assert_eq!(done.status, status, "{done:?}");
     }
     full(lock(["status", "full", "--on", url]), 1).expect(73, &["can't be written to stdout"]);
-    // The command finds the signal as it would have without us.
+    // The command finds the signal in the same state as without lock.
     let own = "kill -s XFSZ $$; exit 5";
     run(url, "full", &[], own).finish().expect(153, &[]);
     run(url, "full", &[], own).ignoring("XFSZ").finish().expect(5, &[]);
@@ -121,6 +121,6 @@ fn stdout_full(server: &Owned) {
     ] {
         lock(args).redirected(">/dev/full").finish().expect(73, &["can't be written to stdout"]);
     }
-    // What the command writes there is its own affair.
+    // If the command itself can't write to stdout, the status does not change.
     run(url, "n", &[], "true").redirected(">/dev/full").finish().expect(0, &[]);
 }

@@ -1,4 +1,4 @@
-//! Without a server: a SQLite file in the state folder of the user.
+//! Calls without a server: they use a SQLite file in the user's state folder.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,11 +22,11 @@ pub(crate) const CASES: &[Case] = &[
     ("schema prints what the file has, and init finds it there", schema),
 ];
 
-/// Where SQLite's own program is.
+/// Cases for machines that have SQLite's own program.
 pub(crate) const BY_SQLITE: &[WherePossible] =
     &[("sqlite3 takes the printed schema as it is", taken_by_sqlite)];
 
-/// A call of somebody whose home this is.
+/// Prepares a call of a user with this home folder.
 fn at_home<'a>(home: &Path, args: impl IntoIterator<Item = &'a str>) -> Call {
     lock(args).env("HOME", home).without("XDG_STATE_HOME")
 }
@@ -42,7 +42,7 @@ fn made() {
     assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (0, "ran\n", ""));
     let folder = home.path().join(".local/state/onelock");
     assert!(folder.join("locks.db").is_file());
-    // Who may write the file may take the locks.
+    // A user that can write the file can take the locks.
     assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
     let holder = run_there(home.path(), &[], "echo held; exec sleep 100").start();
     assert_eq!(holder.line(), "held");
@@ -59,7 +59,7 @@ fn folders() {
     let call = || run_there(home.path(), &[], "true");
     call().env("XDG_STATE_HOME", there).finish().expect(0, &[]);
     assert!(state.path().join("onelock/locks.db").is_file());
-    // A relative path counts as none.
+    // A relative path does not count.
     call().env("XDG_STATE_HOME", "relative").finish().expect(0, &[]);
     assert!(home.path().join(".local/state/onelock/locks.db").is_file());
     lock(["run", "--name", "n", "--", "true"])
@@ -70,7 +70,7 @@ fn folders() {
 }
 
 fn unusable() {
-    // Not by rights, which count for nothing to root: by what stands in the way.
+    // Another file is in the way. Missing rights would not stop root.
     let home = TempDir::new().unwrap();
     fs::write(home.path().join(".local"), "a file").unwrap();
     run_there(home.path(), &[], "true").finish().expect(69, &[".local/state/onelock", "--on"]);
@@ -84,7 +84,7 @@ fn unusable() {
     assert_eq!(done.stdout, "");
 }
 
-/// Reads, waits, and writes back a number that nothing but the lock protects.
+/// A script that reads a number, waits, and writes it back plus one. Only the lock protects the number.
 const COUNT: &str = "n=$(cat \"$COUNTER\"); sleep 0.01; echo $((n + 1)) >\"$COUNTER\"";
 
 fn storm() {
@@ -106,7 +106,7 @@ fn storm() {
     assert_eq!(fs::read_to_string(&counter).unwrap(), format!("{}\n", 12 * EACH));
 }
 
-/// What a thread comes to; it panics with the thread's own words, which a scope would not repeat.
+/// Returns the result of a thread. If the thread has panicked, panics with its message, which a scope would not show.
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -130,15 +130,15 @@ fn cron() {
     ends.sort_unstable();
     let ran = fs::read_to_string(&file).unwrap();
     let (holders, all) = (ran.lines().count() as u32, ends[11]);
-    assert!(all >= HELD * holders, "{holders} ran in {all:?}: two at once");
-    assert_in_time!(ends[10] < HELD, "one asked when the first had ended: {ends:?}");
+    assert!(all >= HELD * holders, "{holders} commands ran in {all:?}: two of them at the same time");
+    assert_in_time!(ends[10] < HELD, "one call started after the first had ended: {ends:?}");
     assert_eq!(ran, "ran\n");
 }
 
 fn schema() {
     let home = TempDir::new().unwrap();
     printed_schema(&home);
-    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0, "it was only to be printed");
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0, "the schema must only be printed");
     let done = at_home(home.path(), ["init", "--yes"]).finish();
     assert_eq!((done.status, done.stdout.as_str()), (0, "there was nothing to do\n"));
     let check = at_home(home.path(), ["check"]).finish();

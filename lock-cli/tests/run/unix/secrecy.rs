@@ -1,4 +1,4 @@
-//! What others must not see: a server's password, and what a command is called with.
+//! What others must not see: a server's password, and the arguments of a command.
 
 use lock_conformance::servers::Owned;
 use rustix::process::Signal;
@@ -11,7 +11,7 @@ use super::{Case, OnServer};
 pub(crate) const CASES: &[Case] = &[("a password is not shown", complaints)];
 
 pub(crate) const ON_SERVER: &[OnServer] = &[
-    // By /proc.
+    // It reads /proc.
     #[cfg(target_os = "linux")]
     ("a password shows neither in ps nor in the command's environment", processes),
     ("others are shown the holder's command without its arguments", labels),
@@ -23,7 +23,7 @@ fn with_password(url: &str) -> String {
     url.replace("redis://", &format!("redis://default:{SECRET}@"))
 }
 
-/// Wherever on the command line the URL stands, and whatever is wrong with it.
+/// The URL is in several places on the command line, with several mistakes.
 fn complaints() {
     let url = with_password(NOWHERE);
     for url in [&url, &url.replace("redis", "gopher"), &format!("{url}?colour=red")] {
@@ -57,12 +57,12 @@ fn processes(server: &Owned) {
         let start = ["run", "--name", "secret", "--verbose"].iter().chain(on).copied();
         lock(start.chain(["--", "sh", "-c", "echo $$; sleep 100; exit 1"]))
     };
-    // LOCK_URL is in the environment already, and the command inherits that.
+    // With LOCK_URL, the environment has the password already, and the command inherits it.
     let calls =
         [(call(&by_file), &["cmdline", "environ"] as &[_]), (call(&[]).env("LOCK_URL", &url), &["cmdline"])];
     for (call, seen_by_others) in calls {
         let holder = call.start();
-        // The command, its watcher, and the program.
+        // Looks at the command, its watcher, and the program.
         let mut process: u32 = holder.line().parse().unwrap();
         let mut looked_at = 1;
         loop {
@@ -70,7 +70,7 @@ fn processes(server: &Owned) {
                 let seen = std::fs::read(format!("/proc/{process}/{what}")).unwrap();
                 let seen = String::from_utf8_lossy(&seen);
                 assert!(!seen.is_empty(), "{what} of the process {looked_at}");
-                // Not all of it is shown: the machine may have secrets of its own there.
+                // Shows only the word with the password: the machine may have other secrets there.
                 let told = seen.split('\0').find(|word| word.contains(SECRET));
                 assert_eq!(told, None, "{what} of the process {looked_at}");
             }
@@ -93,7 +93,7 @@ fn processes(server: &Owned) {
     }
 }
 
-/// From proc_pid_status(5).
+/// Reads the parent's number from proc_pid_status(5).
 #[cfg(target_os = "linux")]
 fn parent(process: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();

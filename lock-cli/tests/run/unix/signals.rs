@@ -76,12 +76,12 @@ fn ignored(server: &Owned) {
     let script = "kill -s HUP $$; exit 5";
     run(server.url(), "ignored", &[], script).finish().expect(129, &[]);
     if cfg!(any(target_os = "linux", target_os = "android")) {
-        // As nohup does.
+        // As with nohup.
         run(server.url(), "ignored", &[], script).ignoring("HUP").finish().expect(5, &[]);
     }
 }
 
-/// Starts a program with SIGCHLD blocked, as one may that waits for its children by signalfd(2).
+/// Starts a program with SIGCHLD blocked, like a program that waits for its children with signalfd(2).
 const UNHEARD: [&str; 4] = [
     "perl",
     "-MPOSIX",
@@ -89,7 +89,7 @@ const UNHEARD: [&str; 4] = [
     "sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGCHLD)) or die; exec { $ARGV[0] } @ARGV",
 ];
 
-/// Its watcher is told something every 10 s, and looks at the command then.
+/// With this ttl the watcher gets an order only every 10 s. Then it would also look at the command.
 const SELDOM: [&str; 2] = ["--ttl", "60s"];
 
 fn children_unheard(server: &Owned) {
@@ -111,7 +111,7 @@ fn orphans_unheard(server: &Owned) {
 
 #[cfg(target_os = "linux")]
 fn blocked(server: &Owned) {
-    // Not behind a shell: some begin with nothing blocked.
+    // Without a shell: some shells start with no signal blocked.
     let command = ["grep", "^SigBlk", "/proc/self/status"];
     let alone = |starter: &[&str]| {
         let call = [starter, &command].concat();

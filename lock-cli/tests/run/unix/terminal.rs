@@ -1,4 +1,4 @@
-//! At a terminal: a shell with job control runs the program, as a person would.
+//! At a terminal: a shell with job control runs the program, as for a user.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -29,7 +29,7 @@ struct Session {
     terminal: File,
     shell: Child,
     screen: Arc<Screen>,
-    /// How much of the screen has been looked at.
+    /// How much of the screen's text was matched so far.
     seen: usize,
 }
 
@@ -40,7 +40,8 @@ struct Screen {
 }
 
 impl Screen {
-    /// What the terminal was sent. The end of a line is one character here; another `\r` goes back to its beginning.
+    /// Adds what the terminal was sent. The end of a line is stored as one character; another `\r` goes back to the
+    /// beginning of the line.
     fn show(&self, sent: &str) {
         let mut text = self.text.lock().unwrap();
         for c in sent.chars() {
@@ -61,7 +62,7 @@ impl Session {
         let end = || -> OwnedFd {
             rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap()
         };
-        // The terminal becomes the session's own before the shell starts (setsid(1)).
+        // setsid(1) makes the terminal the session's own before it starts the shell.
         let shell = Command::new("setsid")
             .args(["--ctty", "--wait", "bash", "--norc", "--noprofile", "-i"])
             .env("PS1", "prompt> ")
@@ -86,14 +87,14 @@ impl Session {
         self.terminal.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// A line for the shell, and its echo.
+    /// Types a command line, and waits for its echo.
     fn runs(&mut self, line: &str) {
         self.types(&format!("{line}\n"));
-        // The shell's terminal is not set for commands yet: what is typed now may be lost.
+        // Until the shell has set the terminal for the command, input may be lost.
         self.shows(line.rsplit(' ').next().unwrap_or(line));
     }
 
-    /// Waits until this is on the screen, behind all that was waited for before.
+    /// Waits until this text is on the screen, after all texts that were matched before.
     #[track_caller]
     fn shows(&mut self, what: &str) {
         let deadline = Instant::now() + LIMIT;
@@ -109,7 +110,7 @@ impl Session {
         }
     }
 
-    /// The status of what ran last.
+    /// Checks the status of the last command.
     #[track_caller]
     fn status(&mut self, status: i32) {
         self.shows("prompt> ");
@@ -121,7 +122,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Fails if it has ended. The terminal goes with it, and whoever else is at it is hung up.
+        // Fails if the shell has ended. With the shell its terminal is closed, and other processes there get SIGHUP.
         let _: std::io::Result<()> = self.shell.kill();
         let _: std::io::Result<_> = self.shell.wait();
     }
@@ -130,7 +131,7 @@ impl Drop for Session {
 fn watch(mut terminal: File, screen: Arc<Screen>) {
     thread::spawn(move || {
         let mut bytes = [0; 4096];
-        // An error is the end of the session.
+        // An error means that the session has ended.
         while let Ok(read @ 1..) = terminal.read(&mut bytes) {
             screen.show(&String::from_utf8_lossy(&bytes[..read]));
             screen.written.notify_all();
@@ -163,7 +164,7 @@ fn stopped(server: &Owned) {
     session.shows("Stopped");
     session.shows("prompt> ");
     session.runs("fg");
-    session.shows("exec cat'\n"); // what bash says of it
+    session.shows("exec cat'\n"); // bash repeats the command
     session.types("again\n");
     session.shows("again\nagain\n");
     session.types(CTRL_D);
@@ -178,7 +179,7 @@ fn stopped_too_long(server: &Owned) {
     session.shows("held\n");
     session.types(CTRL_Z);
     session.shows("Stopped");
-    // Somebody else is let in, because nobody renews.
+    // Another holder gets the lock, because the lease is not renewed.
     lock(["run", "--on", server.url(), "--name", "stopped-too-long", "--wait", "10s", "--", "true"])
         .finish()
         .expect(0, &[]);
@@ -205,7 +206,7 @@ fn waiting(server: &Owned) {
     session.shows(" s, ends in ");
     session.shows(" s, by the nightly build");
     holder.signal(rustix::process::Signal::TERM);
-    // That line is gone when the command has the terminal.
+    // The line about the holder is gone when the command has the terminal.
     session.shows("\r\x1b[Kmine\n");
     session.status(0);
 }

@@ -1,4 +1,4 @@
-//! The terms of a run: how long it is held at most and at least, what stands around it, what it ends with.
+//! The terms of a run: the longest and the shortest hold, locks around it, and the exit status.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ fn conflict(server: &Owned) {
         .expect(0, &["not acquired"]);
 }
 
-/// It has all of it, and a third of the ttl behind it.
+/// The command may use all of --max-hold, and has a third of the ttl after it.
 fn max_hold(server: &Owned) {
     let script = "trap 'echo terminated; exit 0' TERM; echo held; sleep 100 & wait";
     let holder = run(server.url(), "max-hold", &["--ttl", "1500ms", "--max-hold", "3s"], script).start();
@@ -50,7 +50,7 @@ fn max_hold(server: &Owned) {
     run(server.url(), "max-hold", &["--max-hold", "0s"], "true").finish().expect(64, &["--max-hold"]);
 }
 
-/// The grace of 5 s, and a lease of 30 s, are not taken from it.
+/// The grace of 5 s and the lease of 30 s do not shorten --max-hold.
 fn short_max_hold(server: &Owned) {
     for (most, longer) in
         [("200ms", "sleep 100"), ("1s", "trap '' INT; sleep 100"), ("1.5s", "sleep 10; exit 0")]
@@ -65,7 +65,7 @@ fn short_max_hold(server: &Owned) {
         assert!(done.lasted >= most, "{most:?}: {done:?}");
         assert_in_time!(done.took < most + Duration::from_secs(2), "{most:?}: {done:?}");
     }
-    // A command that ends in time ends in its own way.
+    // A command that ends in time keeps its own status.
     run(server.url(), "short", &["--max-hold", "5s"], "sleep 0.3; exit 3").finish().expect(3, &[]);
 }
 
@@ -84,14 +84,14 @@ fn min_hold(server: &Owned) {
     run(server.url(), "min-hold", &["--no-wait"], "true").finish().expect(0, &[]);
 }
 
-/// A call whose command has ended, and that keeps the lock.
+/// Starts a call whose command has ended, and that keeps the lock.
 fn lingers(server: &Owned, least: &str) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
     let script = format!("echo $PPID >{}; echo done; exit 3", pid.display());
     let holder = run(server.url(), "lingers", &["--min-hold", least, "--ttl", "60s"], &script).start();
     assert_eq!(holder.line(), "done");
-    // Its watcher ends, and is buried, behind the command.
+    // After the command, its watcher ends and is reaped.
     let watcher = Pid::from_raw(std::fs::read_to_string(pid).unwrap().trim().parse().unwrap()).unwrap();
     eventually("the command's end is known", || test_kill_process(watcher).is_err());
     holder
@@ -111,11 +111,12 @@ fn signal_while_lingering(server: &Owned) {
     assert_eq!(done.status, 143, "{done:?}");
     assert!(done.lasted >= LEAST, "{done:?}");
     assert_in_time!(done.took < LEAST + Duration::from_secs(5), "{done:?}");
-    // Not when the ttl of a minute is over.
+    // The lock is free before the ttl of a minute is over.
     run(server.url(), "lingers", &["--no-wait"], "true").finish().expect(0, &[]);
 }
 
-/// The end of a session sends it to the shell, which passes it on, and to the processes in the terminal's foreground.
+/// At the end of a session the signal comes twice: to the shell, which passes it on, and to the processes in the
+/// terminal's foreground.
 fn hung_up_while_lingering(server: &Owned) {
     const LEAST: Duration = Duration::from_secs(6);
     let holder = lingers(server, "6s");
@@ -130,7 +131,7 @@ fn hung_up_while_lingering(server: &Owned) {
     }
     assert_eq!(done.status, 143, "{done:?}");
     assert!(done.lasted >= LEAST, "{done:?}");
-    // Not when the ttl of a minute is over.
+    // The lock is free before the ttl of a minute is over.
     run(server.url(), "lingers", &["--no-wait"], "true").finish().expect(0, &[]);
 }
 
@@ -146,14 +147,14 @@ fn other_signal_while_lingering(server: &Owned) {
     run(server.url(), "lingers", &["--no-wait"], "true").finish().expect(0, &[]);
 }
 
-/// The command has ended in its own way, and the lock was held until then: the server says so a moment later.
+/// The command has ended by itself, and the lock was held until then. The server answers the release a moment later.
 fn signal_at_release(server: &Owned) {
     let mut connection = connection(server);
     let folder = tempfile::tempdir().unwrap();
     let end = folder.path().join("end");
     let script = format!("echo held; until [ -e {} ]; do sleep 0.02; done; exit 3", end.display());
     let releases = |connection: &mut redis::Connection| {
-        // From here on the server knows the scripts, and no renewal comes by.
+        // This call makes the server know the scripts. With the ttl below, no renewal is sent.
         run(server.url(), "releases", &["--wait", "20s"], "true").finish().expect(0, &[]);
         let holder = run(server.url(), "releases", &["--ttl", "60s"], &script).start();
         assert_eq!(holder.line(), "held");
@@ -168,7 +169,7 @@ fn signal_at_release(server: &Owned) {
     };
     let holder = releases(&mut connection);
     let asked = Instant::now();
-    // It has heard of the signal.
+    // By then the program has got the signal.
     std::thread::sleep(Duration::from_millis(300));
     redis::cmd("CLIENT").arg("UNPAUSE").exec(&mut connection).unwrap();
     let paused = asked.elapsed();
@@ -177,7 +178,7 @@ fn signal_at_release(server: &Owned) {
         assert_in_time!(paused < Duration::from_secs(1), "{paused:?}: {done:?}");
     }
     done.expect(3, &[]);
-    // And a server that says nothing is not waited for.
+    // If the server does not answer, the program does not wait for it.
     std::fs::remove_file(&end).unwrap();
     let done = releases(&mut connection).finish();
     done.expect(74, &["could not be asked"]);
@@ -188,7 +189,7 @@ fn second_signal_while_lingering(server: &Owned) {
     let holder = lingers(server, "60s");
     holder.signal(Signal::TERM);
     assert!(holder.complaint().contains("a second signal"));
-    // One that comes sooner may be the same one, told twice.
+    // A signal that comes sooner may be the same one, sent twice.
     std::thread::sleep(Duration::from_millis(1_200));
     holder.signal(Signal::INT);
     let done = holder.finish();
@@ -197,7 +198,7 @@ fn second_signal_while_lingering(server: &Owned) {
     run(server.url(), "lingers", &["--no-wait"], "true").finish().expect(75, &[]);
 }
 
-/// It is asked when --max-hold is over, and killed 400 ms later.
+/// The command gets SIGTERM when --max-hold is over, and is killed 400 ms later.
 fn kill_grace(server: &Owned) {
     let script = "trap 'echo asked; trap \"\" TERM' TERM; echo held; while :; do sleep 0.01; done";
     let holder =
@@ -208,12 +209,12 @@ fn kill_grace(server: &Owned) {
     let (said, lasted, asked) = (holder.next_line(), holder.lasts(), began.elapsed());
     let done = holder.finish();
     done.expect(124, &[]);
-    // Behind what the shell says of its `sleep`.
+    // The line may come after one of the shell about its `sleep`.
     assert!(done.stderr.contains("--max-hold"), "{done:?}");
     assert_in_time!(said.is_some(), late by Duration::from_millis(400), "killed before it could say anything: {done:?}");
     assert!(lasted >= Duration::from_secs(2), "{lasted:?}");
     assert_in_time!(asked < Duration::from_millis(2_350), "{asked:?}");
-    // A program that is stopped while it reckons the watcher's deadline tells one that is too early.
+    // A program that is stopped while it computes the watcher's deadline gets one that is too early.
     assert_in_time!(done.lasted > Duration::from_millis(2_350), "{done:?}");
     assert_in_time!(done.took > Duration::from_millis(200), "{done:?}");
 }
@@ -226,12 +227,12 @@ fn nested(server: &Owned) {
     done.expect(64, &["\"outer\" is held around this command already", "LOCK_HELD"]);
     let done = run(url, "outer", &[], &inner("inner")).finish();
     assert_eq!(done.status, 0, "{done:?}");
-    // Each by the server's address, and by what the server says which it is.
+    // Each lock is listed by the server's address, and by the server's identity.
     let held: Vec<&str> = done.stdout.lines().collect();
     assert!(held.len() == 4, "{held:?}");
     assert!(held[..2].iter().all(|line| line.ends_with(" outer")), "{held:?}");
     assert!(held[2..].iter().all(|line| line.ends_with(" inner")), "{held:?}");
-    // One server, whatever it is called.
+    // The same server by another address.
     let by_another_name = url.replace("127.0.0.1", "localhost");
     let inner = format!("{lock} run --on {by_another_name} --name outer --wait 20s -- echo ran");
     let done = run(url, "outer", &[], &inner).finish();

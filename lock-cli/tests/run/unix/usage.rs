@@ -80,15 +80,18 @@ fn missing_secret() {
     let done = at_home(&run).env("LOCK_URL", garbled).finish();
     done.expect(64, &["$LOCK_URL is not UTF-8"]);
     assert!(!done.stderr.contains("s3cr3t"), "{done:?}");
-    // What the call itself names comes first.
+    // --on takes precedence over LOCK_URL.
     let file = format!("sqlite://{}", home.path().join("locks.db").display());
     let named = ["run", "--on", &file, "--name", "n", "--", "echo", "ran"];
     assert_eq!(at_home(&named).env("LOCK_URL", "").finish().stdout, "ran\n");
-    // Who wants no file of one's own says so.
+    // With --require-server, the user's own file is not used.
     let required = ["run", "--require-server", "--name", "n", "--", "echo", "ran"];
     at_home(&required).finish().expect(64, &["--require-server", "--on", "$LOCK_URL"]);
     assert_eq!(at_home(&required).env("LOCK_URL", file).finish().stdout, "ran\n");
-    assert!(!home.path().join(".local").exists(), "a file was made for locks that were not wanted");
+    assert!(
+        !home.path().join(".local").exists(),
+        "the user's own file was created although it must not be used"
+    );
 }
 
 fn memory() {
@@ -137,7 +140,7 @@ fn help() {
     }
 }
 
-/// A port that is kept for a service that nobody has.
+/// A reserved port on which no server runs.
 pub(crate) const NOWHERE: &str = "redis://127.0.0.1:1";
 
 fn unreachable() {
@@ -155,13 +158,13 @@ fn unreachable_for_a_while() {
         let done = run(url, "n", &["--wait", "800ms"], "echo ran").finish();
         done.expect(69, &["within the wait"]);
         assert_eq!(done.stdout, "");
-        // The last try is not made within the pause before the end.
+        // No try begins in the last 250 ms, which are the pause between two tries.
         assert!(done.lasted >= Duration::from_millis(550), "{done:?}");
         assert_in_time!(done.took < Duration::from_secs(5), "{done:?}");
     }
 }
 
-/// Listens, and never says anything.
+/// Returns a server that listens and never answers, and its URL.
 fn silent() -> (TcpListener, String) {
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("redis://{}", silent.local_addr().unwrap());

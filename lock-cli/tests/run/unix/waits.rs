@@ -26,7 +26,8 @@ pub(crate) fn hold(server: &Owned, name: &str, flags: &[&str]) -> Running {
     holder
 }
 
-/// The next holder finds the file as the last one has left it: no part of that one's command writes any more.
+/// Checks with the next holder that the file does not change any more: no part of the last holder's command writes to
+/// it.
 #[track_caller]
 pub(crate) fn next_finds_it_unchanged(server: &Owned, name: &str, file: &str) {
     let script = format!("wc -l <{file}; sleep 0.3; wc -l <{file}");
@@ -54,7 +55,7 @@ fn wait_over(server: &Owned) {
     let holder = hold(server, "wait-over", &[]);
     let done = run(server.url(), "wait-over", &["--wait", "2s"], "echo ran").finish();
     done.expect(75, &["\"wait-over\" not acquired within 2s: held by", &format!(" pid {} sh", holder.id())]);
-    // Nothing while it waited: what is said to no terminal becomes mail.
+    // While it waited it printed nothing: stderr is no terminal, and output may be sent as mail.
     assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
     assert_eq!(done.stdout, "");
     assert!(done.lasted >= Duration::from_secs(2), "{done:?}");
@@ -91,7 +92,7 @@ fn withdrawn(server: &Owned) {
         let done = waiter.finish();
         assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (status, "", ""));
         assert_in_time!(done.took < Duration::from_secs(2), "{done:?}");
-        eventually("nobody waits", || !waits(server, "withdrawn"));
+        eventually("no client waits", || !waits(server, "withdrawn"));
     }
     holder.signal(Signal::TERM);
     holder.finish();
@@ -105,7 +106,7 @@ fn withdrawn(server: &Owned) {
 
 fn withdrawn_when_granted(server: &Owned) {
     let mut connection = connection(server);
-    // From now on the server knows the script: the attempt is a single request.
+    // This call makes the server know the script, so that the attempt below is a single request.
     run(server.url(), "granted", &[], "true").finish().expect(0, &[]);
     redis::cmd("CLIENT").arg("PAUSE").arg(60_000).arg("WRITE").exec(&mut connection).unwrap();
     let waiter = run(server.url(), "granted", &[], "echo ran").start();
@@ -132,19 +133,19 @@ fn late_server(server: &Owned) {
     assert_eq!(waiter.finish().stdout, "ran\n");
 }
 
-/// The keys of this lock on the server.
+/// Returns the keys of this lock on the server.
 fn keys(server: &Owned, name: &str) -> Vec<String> {
     redis::cmd("KEYS").arg(format!("{name}*")).query(&mut connection(server)).unwrap()
 }
 
-/// Whether somebody listens for a release of this lock.
+/// Whether a client listens for a release of this lock.
 fn waits(server: &Owned, name: &str) -> bool {
     let channels: Vec<String> =
         redis::cmd("PUBSUB").arg("CHANNELS").arg(format!("*{name}*")).query(&mut connection(server)).unwrap();
     !channels.is_empty()
 }
 
-/// A connection of our own to the server.
+/// Opens a connection of the test's own to the server.
 pub(crate) fn connection(server: &Owned) -> redis::Connection {
     redis::Client::open(server.url()).unwrap().get_connection().unwrap()
 }

@@ -1,4 +1,4 @@
-//! What the watcher does: no part of the command lives on, whatever happens to `lock` itself.
+//! The watcher: no part of the command lives on, whatever happens to `lock` itself.
 
 use std::fs::File;
 use std::io::{IoSlice, Read};
@@ -30,13 +30,13 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a watcher that was stopped after a break still ends the command in time", watcher_stopped_when_told),
     ("a watcher that was stopped passes signals on", watcher_stopped_and_signalled),
     ("a watcher that was stopped tells of the command's end", watcher_stopped_and_ended),
-    // By /proc.
+    // It reads /proc.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     ("the command inherits nothing of ours", nothing_inherited),
     ("a command that has left its group is ended and gets signals", out_of_its_group),
 ];
 
-/// How long ending everything may take, on a busy machine: far below the 30 s of a lease.
+/// How long ending everything may take on a busy machine: far less than the 30 s of a lease.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 fn stopped(server: &Owned) {
@@ -53,13 +53,13 @@ fn stopped(server: &Owned) {
 
 fn renewed(server: &Owned) {
     let done = run(server.url(), "renewed", &["--ttl", "500ms"], "sleep 1.5; echo done").finish();
-    // So does a release say it that comes after the lease.
+    // A release that comes after the end of the lease prints the same message.
     let expired = done.stderr.contains("was lost before the command ended");
     assert_in_time!(!expired, late by Duration::from_millis(333), "{done:?}");
     assert_eq!((done.status, done.stdout.as_str(), done.stderr.as_str()), (0, "done\n", ""));
 }
 
-/// Holds the lock with a command that goes on until it is killed, and a child of it. Answers the watcher too.
+/// Holds the lock with a command that runs until it is killed, and has a child. Also returns the watcher.
 fn hold(server: &Owned, name: &str, ttl: &str) -> (Running, Pid) {
     let script = "trap '' HUP; echo $PPID; sleep 100 & while :; do sleep 0.05; done";
     let holder = run(server.url(), name, &["--ttl", ttl], script).start();
@@ -82,7 +82,7 @@ fn both_killed(server: &Owned) {
     let script = "echo $PPID; exec sleep 100";
     let holder = run(server.url(), "both-killed", &[], script).start();
     let watcher = Pid::from_raw(holder.line().parse().unwrap()).unwrap();
-    // So that it doesn't see the end of the watcher.
+    // Stops the program, so that it doesn't see the end of the watcher.
     holder.signal(Signal::STOP);
     kill_process(watcher, Signal::KILL).unwrap();
     holder.signal(Signal::KILL);
@@ -91,7 +91,7 @@ fn both_killed(server: &Owned) {
     assert_in_time!(done.took < SOON, "{done:?}");
 }
 
-/// As it comes about when `lock` is stopped between the grant and the start.
+/// As when `lock` was stopped between the grant and the start of the command.
 fn too_late(_server: &Owned) {
     const KILL_AT: u8 = 0;
     const STARTED: u8 = 0;
@@ -145,7 +145,7 @@ fn watcher_stopped_and_broken(server: &Owned) {
     break_lock(server, "watcher-broken");
     let done = holder.finish();
     done.expect(74, &["\"watcher-broken\" was broken: the command was terminated"]);
-    // Far from its deadline.
+    // The command ended long before its deadline.
     assert_in_time!(done.took < SOON, "{done:?}");
 }
 
@@ -161,7 +161,7 @@ fn watcher_stopped_when_told(server: &Owned) {
     next_finds_it_unchanged(server, "watcher-told", &file);
     let done = holder.finish();
     assert_eq!(done.status, 74, "{done:?}");
-    // Behind what the shell says of its `sleep`.
+    // The line may come after one of the shell about its `sleep`.
     assert!(
         done.stderr.contains("\"watcher-told\" was lost (it was revoked): the command was killed"),
         "{done:?}"
@@ -185,7 +185,7 @@ fn watcher_stopped_and_ended(server: &Owned) {
     let watcher = Pid::from_raw(holder.line().parse().unwrap()).unwrap();
     kill_process(watcher, Signal::STOP).unwrap();
     File::create(end).unwrap();
-    // It is woken with the next deadline that it is told, twice per renewal.
+    // The watcher continues with the next deadline that it gets, which is sent twice per renewal.
     let done = holder.finish();
     done.expect(3, &[]);
     assert_in_time!(done.took < SOON, "{done:?}");
@@ -199,7 +199,7 @@ fn nothing_inherited(server: &Owned) {
     assert_eq!(with.stdout, String::from_utf8(without.stdout).unwrap());
 }
 
-/// Goes over to the group of its parent, the watcher, and holds stdout.
+/// A command that moves to the group of its parent, the watcher, and keeps stdout open.
 pub(crate) const LEAVES: &str =
     "exec perl -e '$|=1; setpgrp(0, getppid()) or die; print \"held\\n\"; sleep 100'";
 

@@ -1,4 +1,4 @@
-//! Keeping what is held: renew in time, look when it may have changed, hear of a revoke.
+//! Keeping what is held: renew in time, ask the server when the state may have changed, learn of a revoke.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::driver::{Cause, Renewal, Watched};
 use crate::error::{ErrorKind, Result};
 use crate::events::Event;
 
-/// What ended a stretch of holding.
+/// Why a period of holding ended.
 pub(super) enum Kept<T> {
     Stopped(T),
-    /// It was lost before, whatever has come since.
+    /// The lock was lost, even if `stop` has resolved since.
     Lost(Cause),
 }
 
@@ -24,7 +24,7 @@ impl Life {
         let mut stop = pin!(stop);
         let clock = self.shared.clock.clone();
         loop {
-            // A guard that was told may not be told otherwise, whatever noticed first.
+            // A guard that was told of a loss must not be told otherwise, whatever noticed the loss first.
             if let Some(cause) = self.is_lost(held) {
                 return Kept::Lost(cause);
             }
@@ -32,7 +32,7 @@ impl Life {
             tokio::select! {
                 biased;
                 order = &mut stop => match self.is_lost(held) {
-                    // By the clock, which its guard reads, too: this stood still when the lease ended.
+                    // Lost by the clock, which the guard reads too: this task did not run when the lease ended.
                     Some(cause) => return Kept::Lost(cause),
                     None => return Kept::Stopped(order),
                 },
@@ -49,7 +49,7 @@ impl Life {
                         None => return Kept::Stopped(order),
                     },
                     () = self.watch(held) => {}
-                    // Its renewal is not to wait for that.
+                    // The renewal does not wait for the watch.
                     () = clock.sleep_until(next) => held.watch_at = Some(next + WATCHED_AFTER),
                 }
             }
@@ -62,13 +62,13 @@ impl Life {
         }
     }
 
-    /// Asks the server to tell of a revoke at once. Where it doesn't, the next renewal does.
+    /// Asks the server to announce a revoke at once. If it doesn't, the next renewal shows it.
     async fn watch(&mut self, held: &mut Held) {
         match self.claim.watch().await {
             Ok(watched) => {
                 held.watch_at = None;
                 if watched == Watched::FromNowOn {
-                    // A revoke before that was not told.
+                    // A revoke before that was not announced.
                     held.look_at = Some(self.now());
                 }
             }
@@ -82,7 +82,7 @@ impl Life {
         }
     }
 
-    /// Asks the server for the lock, and tells the guard what came of it.
+    /// Asks the server about the lock, and tells the guard the result.
     pub(super) async fn confirm(&mut self, held: &mut Held, ask: Ask) -> Result<Duration> {
         self.shared.process.only().await;
         let asked = self.now();
@@ -90,7 +90,7 @@ impl Life {
             Ask::Keep(ttl) => held.end.map_or(ttl, |end| ttl.min(lasting(end.since(asked)))).max(LOOK),
             Ask::Look => LOOK,
         };
-        // Before the call: its answer may be lost.
+        // Set before the call, because its answer may be lost.
         self.longest_ttl = self.longest_ttl.max(ttl);
         let outcome = {
             let mut call = pin!(self.claim.renew(ttl));
@@ -98,7 +98,7 @@ impl Life {
                 biased;
                 outcome = &mut call => outcome,
                 () = self.shared.clock.sleep_until(held.until) => {
-                    // Told now, and not when the server answers.
+                    // Tell it now, and not only when the server answers.
                     held.lose(held.at_end(), &mut self.account);
                     call.await
                 }
@@ -115,7 +115,7 @@ impl Life {
                 held.lease = held.lease.max(left + age);
                 held.failures = 0;
                 held.look_at = None;
-                // A look proves nothing that a renewal could wait for.
+                // A look proves no new lease: the next renewal stays due.
                 if let (Ask::Keep(_), Some(at)) = (ask, &mut held.renew_at) {
                     *at = self.next_renewal(asked, left, ttl);
                 }
@@ -129,7 +129,7 @@ impl Life {
                 let e = self.at("renew", e);
                 self.trouble("renew", &e);
                 held.failures += 1;
-                // Often enough to have several tries before the deadline.
+                // Often enough for several tries before the deadline.
                 let left = held.until.since(self.now());
                 let pause = backoff::after_error(held.failures, &self.shared.random).min(left / 4);
                 let again = Some(self.now() + pause.max(SHORTEST_PAUSE));
@@ -142,16 +142,17 @@ impl Life {
         }
     }
 
-    /// When a third of the ttl is over, so that a holder which stands still for half of it keeps the lock; up to a tenth
-    /// of the pause earlier, so that many locks don't renew as one. Where less than the ttl is certain, as of a session
-    /// that is proven now and then, that much sooner.
+    /// Returns when to renew next: after a third of the ttl, so that a holder that stands still for half of the ttl
+    /// keeps the lock; up to a tenth of the pause earlier, so that many locks don't renew at the same moment. If less
+    /// than the ttl is certain, as of a session that is proven now and then, that much sooner.
     pub(super) fn next_renewal(&self, asked: Instant, valid_for: Duration, ttl: Duration) -> Instant {
         let over = valid_for.saturating_sub(ttl / 3 * 2);
         let pause = over.clamp(valid_for / 6, valid_for / 3);
         asked + (pause - self.shared.random.up_to(pause / 10))
     }
 
-    /// Why the lock is lost, if it is: as its guard would say now, who is told with this at the latest.
+    /// Returns why the lock is lost, if it is. It is the same answer that the guard gives now. Reports the loss if that
+    /// was not done yet.
     pub(super) fn is_lost(&mut self, held: &Held) -> Option<Cause> {
         if self.now() >= held.until {
             held.lose(held.at_end(), &mut self.account);
@@ -160,7 +161,7 @@ impl Life {
     }
 }
 
-/// A renewal that only looks: no lease is shorter.
+/// The ttl of a renewal that only asks whether the lock is held: no lease is shorter.
 const LOOK: Duration = Duration::from_millis(1);
-/// Between two renewals, however little is left.
+/// The shortest pause between two renewals, however little of the lease is left.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);

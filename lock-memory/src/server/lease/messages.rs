@@ -1,4 +1,4 @@
-//! What a client and a lease server say to each other.
+//! The messages between a client and a lease server.
 
 use std::time::Duration;
 
@@ -11,52 +11,52 @@ use crate::time::ServerTime;
 /// What the server can be asked.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// What time is it?
+    /// Ask for the server's time.
     Time,
-    /// Take the lock if it is free, but not after `deadline`, when nobody waits for the answer any more.
+    /// Take the lock if it is free, but not after `deadline`, when the caller no longer waits for the answer.
     ///
-    /// What a network delivers a second time, after the release and before the deadline, takes the lock once more, for
-    /// one `ttl`: as on Redis, that is a delay and no danger, because nobody believes in that lock.
+    /// A network may deliver it a second time, after the release and before the deadline. Then it takes the lock once
+    /// more, for one `ttl`. As on Redis, this is a delay and no danger, because no client relies on that lock.
     Attempt {
         /// The lock.
         key: Key,
-        /// For whom.
+        /// The owner that asks for it.
         owner: Owner,
         /// What people are shown of the owner.
         label: Label,
-        /// For how long.
+        /// How long the lease is to last.
         ttl: Duration,
-        /// In this server's time.
+        /// The deadline, in this server's time.
         deadline: ServerTime,
     },
     /// Keep the lock for `ttl` from now, or for as long as it is kept anyway.
     Renew {
         /// The lock.
         key: Key,
-        /// Whose it should be.
+        /// The owner that should hold it.
         owner: Owner,
-        /// For how long.
+        /// How long the lease is to last from now on.
         ttl: Duration,
     },
-    /// Free the lock if it is this owner's, or was revoked from it and has no other owner yet.
+    /// Free the lock if this owner holds it, or if it was revoked from this owner and no other owner has it yet.
     Release {
         /// The lock.
         key: Key,
-        /// Whose it should be.
+        /// The owner that should hold it.
         owner: Owner,
     },
     /// Push a [`Told::Released`] to this client whenever the lock becomes free by a request.
     Listen {
         /// The lock.
         key: Key,
-        /// Numbers the client's wishes, so that one which is late can't undo a newer one.
+        /// Numbers the client's `Listen`s, so that an `Unlisten` that is late can't undo a newer one.
         serial: u64,
     },
     /// Undo the `Listen` of this serial, or of an earlier one.
     Unlisten {
         /// The lock.
         key: Key,
-        /// Of the `Listen`.
+        /// The serial of the `Listen`.
         serial: u64,
     },
     /// Push a [`Told::Revoked`] to this client whenever any lock is revoked, from now on.
@@ -65,9 +65,9 @@ pub enum Request {
     Revoke {
         /// The lock.
         key: Key,
-        /// As `Inspect` showed it.
+        /// The holder, as `Inspect` showed it.
         holder: OwnerBytes,
-        /// Who has it until the holder's deadline.
+        /// The owner that replaces the holder until the holder's deadline.
         by: Owner,
         /// What people are shown of `by`.
         label: Label,
@@ -79,7 +79,7 @@ pub enum Request {
         /// The lock.
         key: Key,
     },
-    /// Who holds the lock?
+    /// Ask who holds the lock.
     Inspect {
         /// The lock.
         key: Key,
@@ -89,37 +89,37 @@ pub enum Request {
 /// What the server answers.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// Done; there is nothing to say.
+    /// The request was done; there is nothing else to tell.
     Done,
-    /// The lock is the owner's.
+    /// The owner holds the lock.
     Granted {
-        /// The grant's.
+        /// The token of the grant.
         token: FencingToken,
-        /// What is left of the lease.
+        /// The time that is left of the lease.
         left: Duration,
     },
-    /// It is somebody else's.
+    /// Another owner holds it.
     Busy {
-        /// What is left of that lease.
+        /// The time that is left of that lease.
         left: Duration,
     },
-    /// An attempt that came after its deadline, or once more after a revoke: not done.
+    /// The attempt came after its deadline, or once more after a revoke. It was not done.
     Refused,
     /// The lock is kept.
     Renewed {
-        /// What is left of the lease.
+        /// The time that is left of the lease.
         left: Duration,
     },
-    /// The lock is not the owner's, and why.
+    /// The owner does not hold the lock, for this reason.
     Lost(Cause),
     /// The lock is free.
     Released {
         /// Whether other clients listen.
         others: bool,
     },
-    /// There was nothing of that owner's.
+    /// The owner had nothing to release.
     NotHeld,
-    /// What became of a revoke.
+    /// The outcome of a revoke.
     Revoked(Revoked),
     /// Who holds the lock.
     Holder(Option<Entry>),
@@ -130,6 +130,6 @@ pub enum Answer {
 pub enum Told {
     /// This lock has become free.
     Released(Key),
-    /// The lock that this owner holds was taken from it.
+    /// The lock that this owner holds was revoked.
     Revoked(Owner),
 }

@@ -1,4 +1,4 @@
-//! What a client and a queue server say to each other.
+//! The messages between a client and a queue server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,67 +8,68 @@ use lock_core::{FencingToken, Label, Owner, OwnerBytes};
 
 use crate::server::Key;
 
-/// A session. The server numbers them and uses no number twice, so that what is late for an old one meets none.
+/// A session. The server numbers sessions and never uses a number twice, so a late message for an old session reaches
+/// no other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub(super) u64);
 
-/// One owner's business with one lock.
+/// An owner and the lock that it asks for or holds.
 pub type Claimed = (Owner, Key);
 
 /// What the server can be asked.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// What time is it?
+    /// Ask for the server's time.
     Time,
-    /// Open a session that ends this long after its last request. Asked twice, it opens two.
+    /// Open a session that ends this long after its last request. A request that arrives twice opens two.
     OpenSession {
-        /// Until it ends by itself.
+        /// How long after its last request the session ends by itself.
         timeout: Duration,
     },
-    /// Keep the session, and say what it has.
+    /// Keep the session alive, and tell what it has.
     Heartbeat {
         /// The session.
         session: SessionId,
     },
-    /// End the session and all that it has.
+    /// End the session and everything that it has.
     CloseSession {
         /// The session.
         session: SessionId,
     },
-    /// Take a place in the lock's queue; the first one holds it. An owner that has a place keeps it.
+    /// Take a place in the lock's queue; the first place holds the lock. An owner that has a place keeps it.
     Attempt {
         /// The lock.
         key: Key,
-        /// For whom.
+        /// The owner that asks for it.
         owner: Owner,
         /// What people are shown of the owner.
         label: Label,
-        /// What the place belongs to. It is kept by this request as by a heartbeat.
+        /// The session that the place belongs to. This request keeps it alive, as a heartbeat does.
         session: SessionId,
-        /// Numbers this owner's attempts, so that a release can say which of them it means.
+        /// Numbers this owner's attempts, so that a release can name the last one that it means.
         serial: u64,
-        /// `No` takes the first place or none.
+        /// With `No`, the attempt takes the first place or none.
         waits: Waits,
     },
-    /// Give up the place that the owner's attempts up to this one have got.
+    /// Release the place that the owner's attempts up to this serial have got.
     Release {
         /// The lock.
         key: Key,
-        /// Whose place it should be.
+        /// The owner that should have the place.
         owner: Owner,
-        /// Of its last attempt. A release that is late can't touch what a later attempt has got.
+        /// The serial of its last attempt. A release that is late can't touch what a later attempt has got.
         serial: u64,
-        /// The session of those attempts, if one of them may still be on its way: a tombstone there refuses it. It
-        /// lasts as long as the session, which is as long as the attempt could do harm.
+        /// The session of those attempts, if one of them may still be on its way. A tombstone in that session refuses
+        /// it. The tombstone lasts as long as the session, which is as long as the attempt could do harm.
         defeat: Option<SessionId>,
     },
     /// Take the lock from `holder`.
     Revoke {
         /// The lock.
         key: Key,
-        /// As `Inspect` showed it.
+        /// The holder, as `Inspect` showed it.
         holder: OwnerBytes,
-        /// Who has the place until the holder's deadline.
+        /// The owner that has the place until the holder's deadline.
         by: Owner,
         /// What people are shown of `by`.
         label: Label,
@@ -80,7 +81,7 @@ pub enum Request {
         /// The lock.
         key: Key,
     },
-    /// Who holds the lock, and who waits?
+    /// Ask who holds the lock, and who waits.
     Inspect {
         /// The lock.
         key: Key,
@@ -90,47 +91,47 @@ pub enum Request {
 /// What the server answers.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// Done; there is nothing to say.
+    /// The request was done; there is nothing else to tell.
     Done,
-    /// A new session.
+    /// A session was opened.
     Opened(SessionId),
-    /// The session is kept; this is all that it has, and what it was deprived of.
+    /// The session is kept. This is everything that it has, and what was revoked from it.
     Kept(BTreeMap<Claimed, Standing>),
-    /// The session is over, and nothing of it is left.
+    /// The session has ended, and nothing of it is left.
     NoSession,
-    /// The lock is the owner's.
+    /// The owner holds the lock.
     Granted(FencingToken),
-    /// It is somebody else's.
+    /// Another owner holds it.
     Busy {
         /// Whether the owner has a place now.
         queued: bool,
     },
-    /// An attempt that was defeated before it came: not done.
+    /// The release of this attempt came before it. It was not done.
     Refused,
-    /// The place is free.
+    /// The place was released.
     Released {
         /// Whether other clients have places.
         others: bool,
     },
-    /// There was nothing of that owner's.
+    /// The owner had nothing to release.
     NotHeld,
-    /// What became of a revoke.
+    /// The outcome of a revoke.
     Revoked(Revoked),
     /// Who holds the lock, and who waits.
     Inspected(Inspection),
 }
 
-/// How a claim stands at the server.
+/// The state of a claim on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It holds the lock, with this token.
     Holds(FencingToken),
-    /// It has a place behind others.
+    /// It has a place behind another one.
     Waits,
-    /// It held the lock, which was taken from it.
+    /// It held the lock, which was revoked.
     Revoked,
 }
 
-/// The place of this owner, or the one in front of it, has gone.
+/// The place of this owner, or the place in front of it, is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved(pub Owner);

@@ -1,4 +1,4 @@
-//! The queues: who holds, who stands behind whom.
+//! The queues: which owner holds each lock, and the order of the waiters.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,23 +16,23 @@ pub(super) struct Place {
     pub(super) label: Label,
     pub(super) revision: u64,
     pub(super) since: ServerTime,
-    /// Of the owner's last attempt, or of the last one of whom it stands for.
+    /// The serial of the owner's last attempt. If the place stands for a revoked holder, of that holder's last attempt.
     pub(super) serial: u64,
     pub(super) kept_by: Keeper,
-    /// Who held the lock before it was revoked, and may give it back before its time.
+    /// The owner from which the lock was revoked. It may release the lock before its deadline.
     pub(super) stands_for: Option<Owner>,
 }
 
-/// What a place lasts for.
+/// How long a place lasts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keeper {
     /// As long as its session.
     Session(SessionId),
-    /// Until then: what is left of a holder that was revoked.
+    /// Until this time: the place stands for a revoked holder.
     Time(ServerTime),
 }
 
-/// The queues of the locks that somebody holds. The first place holds; no queue is empty.
+/// The queues of the locks that are held. The first place holds the lock; no queue is empty.
 #[derive(Debug, Default)]
 pub(super) struct Queues(HashMap<Key, VecDeque<Place>>);
 
@@ -47,7 +47,7 @@ impl Queues {
         Some(if at == 0 { Standing::Holds(token(queue[at].revision)) } else { Standing::Waits })
     }
 
-    /// Where the owner of an attempt stands already, if it does.
+    /// Returns the standing of an owner that has a place already, and notes the serial of its new attempt.
     pub(super) fn ask_again(&mut self, claimed: &Claimed, serial: u64) -> Option<Standing> {
         let standing = self.standing(claimed)?;
         let mut places = self.0.get_mut(&claimed.1)?.iter_mut();
@@ -56,7 +56,7 @@ impl Queues {
         Some(standing)
     }
 
-    /// Of the owner's last attempt, if it has a place.
+    /// Returns the serial of the owner's last attempt, if it has a place.
     pub(super) fn serial(&self, (owner, key): &Claimed) -> Option<u64> {
         self.0.get(key)?.iter().find(|place| place.owner == *owner).map(|place| place.serial)
     }
@@ -65,20 +65,21 @@ impl Queues {
         self.0.entry(key).or_default().push_back(place);
     }
 
-    /// Gives the first place, with its token, to somebody else.
+    /// Gives the first place, with its token, to another owner.
     pub(super) fn replace_first(&mut self, key: &Key, heir: Place) {
         if let Some(first) = self.0.get_mut(key).and_then(VecDeque::front_mut) {
             *first = Place { revision: first.revision, ..heir };
         }
     }
 
-    /// Who has what is left of this owner's lock since it was revoked, and the serial of the attempt that had got it.
+    /// Returns the owner whose place stands for this one since a revoke, and the serial of the attempt that had got the
+    /// lock.
     pub(super) fn heir(&self, (owner, key): &Claimed) -> Option<(Owner, u64)> {
         let first = self.first(key)?;
         (first.stands_for == Some(*owner)).then_some((first.owner, first.serial))
     }
 
-    /// What is left of its lock is this owner's no more.
+    /// Ends the right of this owner to release the place that stands for it since a revoke.
     pub(super) fn disinherit(&mut self, (owner, key): &Claimed) {
         if let Some(first) = self.0.get_mut(key).and_then(VecDeque::front_mut)
             && first.stands_for == Some(*owner)
@@ -87,7 +88,7 @@ impl Queues {
         }
     }
 
-    /// The place, and who stood right behind it.
+    /// Removes a place. Returns it, and the owner of the place right behind it.
     pub(super) fn remove(&mut self, (owner, key): &Claimed) -> Option<(Place, Option<(Owner, Keeper)>)> {
         let queue = self.0.get_mut(key)?;
         let at = queue.iter().position(|place| place.owner == *owner)?;
@@ -99,12 +100,12 @@ impl Queues {
         Some((removed, behind))
     }
 
-    /// How many there are in all.
+    /// Returns how many places there are in all queues.
     pub(super) fn places(&self) -> usize {
         self.0.values().map(VecDeque::len).sum()
     }
 
-    /// Whose the places are.
+    /// Returns for each place of a queue the client that it belongs to.
     pub(super) fn clients(
         &self,
         key: &Key,
@@ -136,7 +137,7 @@ impl Place {
         shown(self.owner)
     }
 
-    /// Whose it is, and what it lasts for.
+    /// Returns the place's owner, and how long the place lasts.
     pub(super) fn kept(&self) -> (Owner, Keeper) {
         (self.owner, self.kept_by)
     }

@@ -1,4 +1,5 @@
-//! By its magic number, which `statfs` tells; and what else the kernel tells of files and mounts.
+//! Finds a file system by the magic number from `statfs`, and other facts about files and mounts that the kernel
+//! reports.
 
 use std::fs;
 use std::io;
@@ -9,25 +10,26 @@ use rustix::fs::{Mode, OFlags, fstat, open};
 use super::FileSystem;
 use crate::sqlite::mounts;
 
-/// The file system of what is at `path`.
+/// Returns the file system of what is at `path`.
 pub(crate) fn find(path: &Path) -> io::Result<FileSystem> {
-    // 32 bits wide on every architecture, whatever the field is.
+    // The number has 32 bits on every architecture, whatever the width of the field.
     Ok(of(rustix::fs::statfs(path)?.f_type as u32))
 }
 
-/// Whether `file` is a mount of its own, and not of the one that its folder is in.
+/// Whether `file` is a mount of its own, rather than part of the mount that its folder is in.
 pub(crate) fn is_mounted_by_itself(file: &Path, folder: &Path) -> io::Result<bool> {
-    // Such a descriptor gives no access, and POSIX drops no locks when it is closed.
+    // A descriptor with `PATH` gives no access to the file, so closing it drops no POSIX locks.
     let look = |path: &Path| open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let (file, folder) = (look(file)?, look(folder)?);
     match (mounts::id(&file), mounts::id(&folder)) {
         (Ok(file), Ok(folder)) => Ok(file != folder),
-        // A sandbox without `/proc`: most such mounts are of another disk, too.
+        // In a sandbox without `/proc`, the devices are compared: most such mounts are of another disk, too.
         _ => Ok(fstat(&file)?.st_dev != fstat(&folder)?.st_dev),
     }
 }
 
-/// Whether this process has mapped a file that was at `path` and was removed, and not the one that is there now.
+/// Whether this process has mapped a file that was at `path` and was removed, and has not mapped the file that is there
+/// now.
 pub(crate) fn has_mapped_removed(path: &Path) -> bool {
     let Ok(maps) = fs::read("/proc/self/maps") else { return false };
     let now = format!(" {}", path.display()).replace('\n', "\\012");
@@ -45,7 +47,7 @@ fn of(magic: u32) -> FileSystem {
     FileSystem::Foreign(foreign.map_or_else(|| format!("type {magic:#x}"), |(_, name)| (*name).to_owned()))
 }
 
-/// As `linux/magic.h` and statfs(2) have them.
+/// The numbers are from `linux/magic.h` and statfs(2).
 const LOCAL: &[(u32, &str)] = &[
     (0xEF53, "ext2, ext3 or ext4"),
     (0x5846_5342, "xfs"),

@@ -1,7 +1,8 @@
-//! Whether a folder lies on a disk of this machine.
+//! Checks whether a folder is on a disk of this machine.
 //!
-//! Another boot id means that a lease is over. Where other machines reach the same file they have other boot ids, and
-//! would take the lock from a living holder; SQLite's own locks and its shared memory are not sound there either.
+//! A lease with another boot id counts as over. Where several machines reach the same file, they have different boot
+//! ids, and would take the lock from a live holder. SQLite's own locks and its shared memory are not reliable there
+//! either.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -16,13 +17,13 @@ pub(crate) use other::{find, has_mapped_removed, is_mounted_by_itself};
 /// What is known of a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileSystem {
-    /// Of this machine alone.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "it can't be told there"))]
+    /// A disk of this machine alone.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "other systems can't tell"))]
     Local(&'static str),
-    /// Of the network, of a host, of somebody's program, or not known to be anything else.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "it can't be told there"))]
+    /// A file system of the network, of a virtual machine's host, of a user's program, or of an unknown type.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "other systems can't tell"))]
     Foreign(String),
-    /// This system was not asked.
+    /// The system was not asked, because it is not Linux.
     #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux tells"))]
     NotKnown,
 }

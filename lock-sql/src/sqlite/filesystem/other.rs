@@ -1,21 +1,21 @@
-//! A system that was not taught to tell.
+//! Systems other than Linux, for which nothing is found out.
 
 use std::io;
 use std::path::Path;
 
 use super::FileSystem;
 
-/// The file system of what is at `path`.
+/// Returns that the file system is not known.
 pub(crate) fn find(_: &Path) -> io::Result<FileSystem> {
     Ok(FileSystem::NotKnown)
 }
 
-/// Single files are mounted on Linux.
+/// Returns `false`: only Linux mounts single files.
 pub(crate) fn is_mounted_by_itself(_: &Path, _: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// That can't be told.
+/// Returns `false`: this is not known here.
 pub(crate) fn has_mapped_removed(_: &Path) -> bool {
     false
 }

@@ -1,4 +1,4 @@
-//! Linux: the clock that starts with the kernel, goes on in suspend, and that nobody can set.
+//! Linux: the clock that starts with the kernel and continues during suspend. No process can set it.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,24 +10,26 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Boot;
 use crate::sqlite::mounts::Mount;
 
-pub(super) const PROMISE: &str =
-    "the kernel's since boot, which goes on in suspend and which nobody can set; a reboot ends every lease";
+pub(super) const PROMISE: &str = "the kernel's clock since boot, which continues during suspend and can't be set; a \
+    reboot ends every lease";
 
 pub(super) const BOOT: &str = "the kernel's";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The same within procfs itself.
+/// The path of the same file within procfs.
 const WITHIN: &str = "/sys/kernel/random/boot_id";
 
-/// The kernel makes up a new one at each boot, and shows the same to every container that is let see it.
+/// Reads the boot id. The kernel generates a new one at each boot, and shows the same one to every container that may
+/// read it.
 pub(super) fn boot() -> Result<Boot> {
     let text = fs::read_to_string(BOOT_ID).map_err(unreadable)?;
     parse_boot(&text).ok_or_else(|| Error::unsupported(format!("{BOOT_ID} holds no boot id: {text:?}")))
 }
 
-/// systemd-nspawn and LXC mount a file of their own over the kernel's: by that, all leases of the others would be of
-/// another boot, and over. There is no other name of a running kernel that a container can't be given another of.
+/// Checks that the boot id is the kernel's. systemd-nspawn and LXC mount a file of their own over it: leases of
+/// processes outside would then seem to be of another boot, and over. A running kernel has no other identity that a
+/// container's manager can't replace.
 pub(super) fn must_be_the_machines() -> Result<()> {
     let file = File::open(BOOT_ID).map_err(unreadable)?;
     let mount = Mount::of(file).map_err(of_unknown_mount)?;
@@ -35,22 +37,24 @@ pub(super) fn must_be_the_machines() -> Result<()> {
         return Ok(());
     }
     Err(Error::unsupported(format!(
-        "another file is mounted over {BOOT_ID}, as systemd-nspawn and LXC do: to processes outside this container our \
-         leases would be of another boot, and over, as theirs would be to us, and both would hold the same lock. Use a \
-         lock server, or, if all processes that use the file are in this container, say boot=trust"
+        "another file is mounted over {BOOT_ID}, as systemd-nspawn and LXC do: processes outside this container would \
+         take our leases for those of another boot, and over, and we theirs, so that two clients would hold the same \
+         lock. Use a lock server, or, if all processes that use the file are in this container, add boot=trust to the \
+         URL"
     )))
 }
 
 fn unreadable(e: io::Error) -> Error {
-    let why = "after a reboot a lease would seem to last on";
+    let why = "without it a lease would seem to last beyond a reboot";
     Error::unsupported(format!("the boot id can't be read at {BOOT_ID}, and {why}: {e}")).with_source(e)
 }
 
-/// As in a sandbox without a part of procfs; before Linux 5.8 also in a process that leaves no dumps.
+/// The error if the mount of the boot id can't be found out: in a sandbox that lacks a part of procfs, or before Linux
+/// 5.8 in a process that leaves no dumps.
 fn of_unknown_mount(e: io::Error) -> Error {
     Error::unsupported(format!(
-        "whether {BOOT_ID} is the kernel's own can't be told, because its mount can't ({e}). Use a lock server, or, if all \
-         processes that use the file read the same boot id there, say boot=trust"
+        "it is not known whether {BOOT_ID} is the kernel's own, because its mount can't be found out ({e}). Use a lock \
+         server, or, if all processes that use the file read the same boot id there, add boot=trust to the URL"
     ))
     .with_source(e)
 }
@@ -61,27 +65,29 @@ fn parse_boot(text: &str) -> Option<Boot> {
     Some(id.to_be_bytes())
 }
 
-/// A time namespace shows its processes a clock that is off, under the same boot id: without this correction, the
-/// leases of all others would seem to be over there, or to last for years.
+/// Returns how far this process's clock is ahead of the kernel's. A time namespace shows its processes a clock with an
+/// offset, under the same boot id. Without this correction, the leases of all other processes would seem to be over
+/// there, or to last for years.
 ///
-/// What the kernel shows is the offset of the children to come. It is the process's own as long as both are in one
-/// namespace; after `unshare` they are not.
+/// The kernel shows only the offset for future children. It is the process's own offset as long as the process and its
+/// children are in one namespace, and not after `unshare`.
 pub(super) fn ahead() -> Result<i64> {
     let own = match fs::read_link("/proc/self/ns/time") {
         Ok(own) => own,
-        // A kernel without time namespaces.
+        // This kernel has no time namespaces.
         Err(e) if e.kind() == io::ErrorKind::NotFound && Path::new("/proc/self/ns").exists() => return Ok(0),
         Err(e) => return Err(no_namespace(e)),
     };
     if own == Path::new(FIRST_NAMESPACE) {
         return Ok(0);
     }
-    // The offset first: a process may leave its children's namespace at any moment, and doesn't come back to it.
+    // The offset is read first: a process may leave the namespace of its children at any moment, and does not come back
+    // to it.
     let offsets = fs::read_to_string("/proc/self/timens_offsets").map_err(no_namespace)?;
     if fs::read_link("/proc/self/ns/time_for_children").map_err(no_namespace)? != own {
         return Err(Error::unsupported(
-            "this process has made a time namespace for its children, and the offset of its own can't be read any more; \
-             open the file before that, or in a child",
+            "this process has created a time namespace for its children, and the offset of its own can't be read any \
+             more; open the file before that, or in a child",
         ));
     }
     parse_ahead(&offsets).ok_or_else(|| {
@@ -89,11 +95,11 @@ pub(super) fn ahead() -> Result<i64> {
     })
 }
 
-/// The one that the kernel starts with, which has no offset (`TIME_NS_INIT_INO` in `linux/nsfs.h`).
+/// The time namespace that the kernel starts with, which has no offset (`TIME_NS_INIT_INO` in `linux/nsfs.h`).
 const FIRST_NAMESPACE: &str = "time:[4026531834]";
 
 fn no_namespace(e: io::Error) -> Error {
-    Error::unsupported(format!("the time namespace of this process can't be told: {e}")).with_source(e)
+    Error::unsupported(format!("the time namespace of this process can't be found out: {e}")).with_source(e)
 }
 
 fn parse_ahead(text: &str) -> Option<i64> {

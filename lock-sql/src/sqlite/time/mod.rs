@@ -1,4 +1,4 @@
-//! The machine's time, which all processes of a file have to agree on: by it a lease ends.
+//! The machine's time. All processes that use a file must agree on it, because leases end by it.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -16,18 +16,18 @@ use linux as machine;
 #[cfg(not(target_os = "linux"))]
 use wall as machine;
 
-/// Whose clock ends a lease, and what follows if it is set.
+/// The clock that ends a lease, and what follows if it is set.
 pub(crate) const PROMISE: &str = machine::PROMISE;
 
 /// Where the boot id comes from.
 pub(crate) const BOOT: &str = machine::BOOT;
 
-/// `Unsupported` if the boot id that this process reads is not the machine's.
+/// Checks that the boot id that this process reads is the machine's. `Unsupported` if it is not.
 pub(crate) fn must_be_the_machines() -> Result<()> {
     machine::must_be_the_machines()
 }
 
-/// How one boot of the machine is told from another.
+/// The id of one boot of the machine.
 pub(crate) type Boot = [u8; 16];
 
 /// The machine's clock.
@@ -41,14 +41,15 @@ pub(crate) struct Time {
 /// A moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
-    /// Nanoseconds that all processes of this boot agree on: leases end by these.
+    /// Nanoseconds that all processes of this boot agree on. Leases end by them.
     pub(crate) shared: i64,
-    /// Microseconds since 1970: tokens rise by these.
+    /// Microseconds since 1970. Tokens rise by them.
     pub(crate) wall: i64,
 }
 
 impl Time {
-    /// `Unsupported` if the system doesn't tell one boot from another.
+    /// Reads the boot id and the clock's offset. `Unsupported` if the system has no boot id, or the offset can't be
+    /// read.
     pub(crate) fn of_this_machine(boot: BootId) -> Result<Time> {
         if boot == BootId::OfTheMachine {
             must_be_the_machines()?;
@@ -69,20 +70,23 @@ impl Time {
     }
 }
 
-/// `duration` as the shared clock counts.
+/// Converts `duration` to nanoseconds, as the shared clock counts.
 pub(crate) fn nanoseconds(duration: Duration) -> i64 {
     whole(duration.as_nanos())
 }
 
-/// What is left until `expires`, if anything is.
+/// Returns what is left until `expires`, if anything is.
 pub(crate) fn left(expires: i64, now: i64) -> Option<Duration> {
     let left = u64::try_from(expires.checked_sub(now)?).ok().filter(|left| *left > 0)?;
     Some(Duration::from_nanos(left))
 }
 
-#[allow(clippy::disallowed_methods, reason = "tokens, and leases where the system has nothing better")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "tokens rise by it, and leases end by it where there is no other clock"
+)]
 fn since_1970() -> Duration {
-    // A clock before 1970 says nothing: tokens then rise by one.
+    // A clock before 1970 is useless: tokens then rise by one.
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::from_micros(1))
 }
 

@@ -1,22 +1,24 @@
-//! Systems without a clock since boot that can be read together with the boot's id: the wall clock, the same for all
-//! processes and over reboots.
+//! Systems without a clock since boot that can be read together with the boot's id. They use the wall clock, which is
+//! the same for all processes and goes on over reboots.
 
 use lock_core::Result;
 
 use super::{Boot, since_1970, whole};
 
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has a better clock"))]
-pub(super) const PROMISE: &str = "the machine's wall clock: set forward, it ends leases early, and two may hold; set back, it lengthens them";
+pub(super) const PROMISE: &str = "the machine's wall clock: set forward, it ends leases early, and two clients may \
+    hold a lock; set back, it lengthens leases";
 
-#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has an id of each boot"))]
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has an id for each boot"))]
 pub(super) const BOOT: &str = "one for all boots: leases end by the wall clock";
 
-#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has an id of each boot"))]
+#[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has an id for each boot"))]
 pub(super) fn must_be_the_machines() -> Result<()> {
     Ok(())
 }
 
-/// One for all boots, and unlike any of Linux': a file that comes from there has no live leases.
+/// Returns one id for all boots, which is unlike any id on Linux. So a file that comes from a Linux machine has no live
+/// leases.
 pub(super) fn boot() -> Result<Boot> {
     Ok(*b"by the wallclock")
 }
