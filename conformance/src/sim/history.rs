@@ -257,7 +257,8 @@ impl<S: Family> Stage<S> {
                 ended.expect("callers don't panic");
             }
             let left = client.shutdown(SHUTDOWN).await;
-            // A lease that has ended is heard of when the server is looked at.
+            // A lease that has ended is heard of when the server is looked at. Whom it has to tell of that, it tells.
+            self.world.expire();
             self.world.locks().for_each(|lock| _ = self.world.look(lock));
             self.log.write(What::ShutDown { client: machine, left });
         };
