@@ -47,7 +47,8 @@ impl Checker {
         if self.calls[call].saw_another {
             return;
         }
-        match why == Why::Timeout && self.stood_behind_another(call) {
+        let excused = self.stood_behind_another(call) || self.stood_behind_itself(call);
+        match why == Why::Timeout && excused {
             true => self.excused(Invariant::TruthfulRefusal),
             false => {
                 let why = format!("{why:?}, and no other call held the lock since it asked");
@@ -74,7 +75,7 @@ impl Checker {
             false => self.weather.without_a_majority(client),
         };
         // What an earlier try was told to forget, and hears once more, takes votes from the next one.
-        let several = self.weather.rules().is_some_and(|rules| rules.servers > 1);
+        let several = self.is_of_several();
         let trouble = if several { trouble.max(self.weather.twice(client)) } else { trouble };
         let looks_in_trouble =
             several && !in_order(self.weather.without_any(client), self.at.saturating_sub(LOOK));
@@ -94,6 +95,17 @@ impl Checker {
     fn turn_has_just_come(&self, call: CallId) -> bool {
         let Call { client, lock, .. } = self.calls[call];
         self.locks[lock].turns.get(&client).is_some_and(|turn| self.at - turn < JUST_NOW)
+    }
+
+    /// Whether one of several servers may have held it for an earlier try of this same call: that was told to forget it, and
+    /// heard the try once more.
+    fn stood_behind_itself(&self, call: CallId) -> bool {
+        let Call { client, asked, .. } = self.calls[call];
+        self.is_of_several() && !in_order(self.weather.twice(client), asked)
+    }
+
+    fn is_of_several(&self) -> bool {
+        self.weather.rules().is_some_and(|rules| rules.servers > 1)
     }
 
     /// Whether another call of its process was before it until its wait ended, or until the look with which it ended. One

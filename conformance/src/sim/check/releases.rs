@@ -20,7 +20,7 @@ impl Checker {
         self.could(Invariant::HonestRelease);
         match ending {
             // A node's first word may have been lost. Asked again, it gives up what an older state of its data has brought
-            // back meanwhile, and no client can tell that from what it always had.
+            // back meanwhile, or its clock, and no client can tell that from what it always had.
             Ending::Released if !self.calls[call].released && self.was_restored_since(call) => {
                 self.excused(Invariant::HonestRelease);
             }

@@ -53,6 +53,9 @@ impl Weather {
             Kind::Step(server, by) => {
                 self.is_touched(server, at);
                 self.set_back += by.min(0).unsigned_abs();
+                if by < 0 {
+                    self.restored = at;
+                }
             }
             // Of which sessions and servers, only they know.
             Kind::LeaseEnd(_) => (0..MOST_SERVERS).for_each(|server| self.is_touched(server, at)),
@@ -136,7 +139,7 @@ impl Weather {
         self.set_back
     }
 
-    /// When a server was last given an older state of its data.
+    /// When what a server no longer had last came back: it was given an older state of its data, or its clock was set back.
     pub(super) fn restored(&self) -> u64 {
         self.restored
     }
