@@ -121,7 +121,8 @@ impl Checker {
         let lease = micros(LONGEST_TTL);
         match in_order(self.weather.without_any(client), turn.saturating_sub(lease)) {
             true => turn >= asked && self.at - turn < FIRST_ANSWER + LOOK,
-            false => self.at - turn < FIRST_ANSWER + LOOK + lease,
+            // A process that stood still settles nothing meanwhile.
+            false => self.at - turn.max(self.weather.stop(client)) < FIRST_ANSWER + LOOK + lease,
         }
     }
 
