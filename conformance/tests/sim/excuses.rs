@@ -110,6 +110,26 @@ fn an_earlier_try_that_came_twice_excuses_a_timeout_on_several_servers() {
     catches_at(Invariant::TruthfulRefusal, log(1, 2_050));
 }
 
+/// The server refuses the call in front, an attempt of which was revoked, until its clock has caught up.
+#[test]
+fn a_clock_that_was_set_back_excuses_trouble_behind_a_revoked_call() {
+    let log = |by, refused| {
+        let step = Fault { kind: Kind::Step(0, by), begins: 2_000, ends: 2_000 };
+        let revokes = What::Revokes { call: 5, client: 3, lock: 0, when: When::HoldersDeadline };
+        vec![
+            (2, revokes),
+            (2, What::Begins(step)),
+            (1_900, asked(0, 0)),
+            (2_000, asked(1, 0)),
+            (refused, What::NotGranted { call: 1, why: Why::Unavailable }),
+        ]
+    };
+    let verdict = check(&at(log(-2_000_000, 2_500)));
+    assert_eq!((verdict.violations.len(), verdict.excused[Invariant::TruthfulRefusal as usize]), (0, 1));
+    catches_at(Invariant::TruthfulRefusal, log(2_000_000, 2_500));
+    catches_at(Invariant::TruthfulRefusal, log(-2_000_000, 3_200));
+}
+
 #[test]
 fn a_release_of_what_a_clock_has_brought_back_is_excused() {
     let begin = || vec![(2_000, asked(0, 0)), (2_001, granted(0, 7)), (2_002, let_go(0))];

@@ -1,7 +1,7 @@
 //! I7: nobody is refused because of a holder that there is not.
 
 use super::weather::in_order;
-use super::{Call, Checker, Invariant};
+use super::{Call, Checker, Invariant, Lock, at_most};
 use crate::sim::LONGEST_TTL;
 use crate::sim::log::{CallId, LockId, Why};
 use crate::sim::tally::micros;
@@ -82,7 +82,7 @@ impl Checker {
         if !in_order(trouble, from) || looks_in_trouble {
             return;
         }
-        match self.turn_has_just_come(call) {
+        match self.turn_has_just_come(call) || self.is_refused_by_a_clock(call) {
             true => self.excused(Invariant::TruthfulRefusal),
             false => {
                 let why = "unavailable, and nothing had gone wrong".to_owned();
@@ -95,6 +95,18 @@ impl Checker {
     fn turn_has_just_come(&self, call: CallId) -> bool {
         let Call { client, lock, .. } = self.calls[call];
         self.locks[lock].turns.get(&client).is_some_and(|turn| self.at - turn < JUST_NOW)
+    }
+
+    /// Whether a server refuses this call, or the one before it in its process, since an attempt of that was revoked: until
+    /// its clock, which was set back, has caught up.
+    fn is_refused_by_a_clock(&self, call: CallId) -> bool {
+        let Call { client, lock, .. } = self.calls[call];
+        let set_back = self.weather.set_back();
+        let Lock { asking, revoked, .. } = &self.locks[lock];
+        let is_over = self.at > revoked + at_most(set_back) + micros(LONGEST_TTL);
+        let is_of_it = |other: &CallId| *other <= call && self.calls[*other].client == client;
+        let mut refused = asking.iter().chain([&call]).filter(|other| is_of_it(other));
+        set_back > 0 && !is_over && refused.any(|other| self.may_be_revoked(*other))
     }
 
     /// Whether one of several servers may have held it for an earlier try of this same call: that was told to forget it, and
