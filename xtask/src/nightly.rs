@@ -13,18 +13,18 @@ use crate::test::{self, Extent, Size};
 use crate::workspace::{cargo, root};
 
 const DOCUMENT: &str = "docs/nightly.md";
-/// How many histories of each family: one of Redlock's takes ten times as long. From a seed that no other day has, behind
-/// those that `cargo xtask test` plays on this day.
+/// How many histories of each family: one of Redlock's takes ten times as long.
 const HISTORIES: [(&str, u64); 3] = [("lease", 100_000), ("queue", 100_000), ("redlock", 20_000)];
-const SEEDS_A_DAY: u64 = 1_000_000;
-const SEEDS_OF_TESTS: u64 = 100_000;
+/// Each minute has its own seeds, so that a second run on one day plays other histories. `cargo xtask test` counts days:
+/// its seeds are a thousandth of these.
+const SEEDS_A_MINUTE: u64 = 1_000_000;
 
 /// `cargo xtask nightly`
 pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut steps = Steps::default();
     let tests = test::tested(extent, Size::Full, consent, &mut steps);
-    let simulated = HISTORIES.map(|(family, histories)| simulate(family, histories, days(began), &mut steps));
+    let simulated = HISTORIES.map(|(family, histories)| simulate(family, histories, seed(began), &mut steps));
     let document = document(began, extent, &tests, &sizes(), &simulated, &steps);
     let document = without_root(&document, &root().to_string_lossy());
     steps.step(DOCUMENT, || fs::write(root().join(DOCUMENT), document).map_err(|e| e.to_string()));
@@ -32,8 +32,7 @@ pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
 }
 
 /// What the simulation says of a family.
-fn simulate(family: &str, histories: u64, day: u64, steps: &mut Steps) -> String {
-    let seed = day * SEEDS_A_DAY + SEEDS_OF_TESTS;
+fn simulate(family: &str, histories: u64, seed: u64, steps: &mut Steps) -> String {
     let (histories, seed) = (histories.to_string(), seed.to_string());
     let program = ["--quiet", "--release", "-p", "lock-conformance", "--features", "sim", "--"];
     let asked = ["sim", "--histories", &histories, "--seed", &seed, "--family", family];
@@ -46,6 +45,10 @@ fn simulate(family: &str, histories: u64, day: u64, steps: &mut Steps) -> String
         if output.status.success() { Ok(()) } else { Err(output.status.to_string()) }
     });
     said
+}
+
+fn seed(began: Duration) -> u64 {
+    began.as_secs() / 60 * SEEDS_A_MINUTE
 }
 
 /// How much each case with a size did, as the cases said it.

@@ -131,6 +131,12 @@ pub(super) trait Family: Server + Sized {
     fn has_released(_answer: &Self::Answer) -> bool {
         false
     }
+
+    /// Whether a release is of what a majority of several servers has, and not of an earlier try, of which one of them
+    /// has come by late.
+    fn is_of_the_hold(&self, _now: &[ServerTime], _request: &Self::Request) -> bool {
+        true
+    }
 }
 
 impl Family for LeaseServer {

@@ -258,7 +258,8 @@ impl<S: Family> Stage<S> {
                 ended.expect("callers don't panic");
             }
             let left = client.shutdown(SHUTDOWN).await;
-            // The log shows the end of a lease only when the server is looked at.
+            // The log shows the end of a lease only when the server is looked at. The server also notifies its waiters.
+            self.world.expire();
             self.world.locks().for_each(|lock| _ = self.world.look(lock));
             self.log.write(What::ShutDown { client: machine, left });
         };

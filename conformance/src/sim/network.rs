@@ -125,6 +125,12 @@ impl<S: Family> World<S> {
     }
 
     pub(super) fn push(self: &Arc<Self>, from: usize, to: Machine, pushed: Pushed<S::Push>) {
+        // What ends at a server that stands still, it tells when it goes on.
+        if self.timeline.is_stopped(SERVER + from) {
+            let world = self.clone();
+            let tell = move || world.push(from, to, pushed);
+            return self.timeline.at(self.timeline.now(), Some(SERVER + from), tell);
+        }
         let Some(inbox) = self.state().inboxes[to].clone() else { return };
         for at in self.travel((from, to), Cargo::News) {
             let (inbox, pushed) = (inbox.clone(), pushed.clone());

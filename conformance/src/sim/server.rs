@@ -121,9 +121,11 @@ impl<S: Family> World<S> {
         let now = self.clocks[place].now();
         self.expire();
         let before = self.before(from, deed);
+        let is_of_the_hold = self.state().server.is_of_the_hold(&self.now(), &request);
         let Handled { answer, pushes } = self.state().server.handle(now, client_id(from), request);
         self.deliver(place, pushes);
-        self.after(deed, before, &answer);
+        let ends = is_of_the_hold && S::has_released(&answer);
+        self.after(deed, before, &answer, ends);
         self.judge_cuts();
         if let Some(left) = S::sits_out(&answer) {
             let until = self.timeline.now() + at_most(micros(left));
@@ -158,14 +160,14 @@ impl<S: Family> World<S> {
         }
     }
 
-    fn after(&self, deed: &Deed, before: Option<Holder>, answer: &S::Answer) {
+    /// What has been done is written down. Of several servers, the first that gives up a hold `ends` it.
+    fn after(&self, deed: &Deed, before: Option<Holder>, answer: &S::Answer, ends: bool) {
         match deed {
             Deed::Attempt { lock, .. } | Deed::Look { lock } => _ = self.look(*lock),
             Deed::Release { lock, owner } => {
                 let of = self.state().calls.get(owner).copied();
                 let after = self.look(*lock).map(|holder| holder.call);
-                // Of several servers, the first one that releases the lock ends the hold.
-                let after = after.filter(|after| !(of == Some(*after) && S::has_released(answer)));
+                let after = after.filter(|after| !(of == Some(*after) && ends));
                 let before = before.map(|holder| holder.call);
                 let gives_back = before != after && before != of && self.first_of(before) == of;
                 if let Some(call) = of.filter(|_| gives_back) {

@@ -95,6 +95,58 @@ fn a_wait_behind_another_caller_of_the_client_excuses_a_timeout_without_a_holder
     );
 }
 
+/// A node of several has heard an earlier try of the call once more.
+#[test]
+fn an_earlier_try_that_came_twice_excuses_a_timeout_on_several_servers() {
+    let twice = What::Missed { client: 0, server: 1, fate: Fate::Twice { until: 2_100_000 } };
+    let log = |servers, heard| {
+        vec![
+            (0, opens(FamilyName::Redlock, servers, WakesBy::PushesAndLooks)),
+            (2_000, asked(0, 0)),
+            (heard, twice.clone()),
+            (2_700, What::NotGranted { call: 0, why: Why::Timeout }),
+        ]
+    };
+    let verdict = check(&at(log(3, 2_050)));
+    assert_eq!((verdict.violations.len(), verdict.excused[Invariant::TruthfulRefusal as usize]), (0, 1));
+    catches_at(Invariant::TruthfulRefusal, log(1, 2_050));
+}
+
+/// The server refuses the call in front, an attempt of which was revoked, until its clock has caught up.
+#[test]
+fn a_clock_that_was_set_back_excuses_trouble_behind_a_revoked_call() {
+    let log = |by, refused| {
+        let step = Fault { kind: Kind::Step(0, by), begins: 2_000, ends: 2_000 };
+        let revokes = What::Revokes { call: 5, client: 3, lock: 0, when: When::HoldersDeadline };
+        vec![
+            (2, revokes),
+            (2, What::Begins(step)),
+            (1_900, asked(0, 0)),
+            (2_000, asked(1, 0)),
+            (refused, What::NotGranted { call: 1, why: Why::Unavailable }),
+        ]
+    };
+    let verdict = check(&at(log(-2_000_000, 2_500)));
+    assert_eq!((verdict.violations.len(), verdict.excused[Invariant::TruthfulRefusal as usize]), (0, 1));
+    catches_at(Invariant::TruthfulRefusal, log(2_000_000, 2_500));
+    catches_at(Invariant::TruthfulRefusal, log(-2_000_000, 3_200));
+}
+
+#[test]
+fn a_release_of_what_a_clock_has_brought_back_is_excused() {
+    let begin = || vec![(2_000, asked(0, 0)), (2_001, granted(0, 7)), (2_002, let_go(0))];
+    let released = || vec![(2_500, What::Ended { call: 0, ending: Ending::Released })];
+    let step = |by| {
+        let fault = Fault { kind: Kind::Step(0, by), begins: 2_100_000, ends: 2_100_000 };
+        vec![(2_100, What::Begins(fault))]
+    };
+    assert_eq!(
+        check(&at([begin(), step(-1_000), released()].concat())).excused[Invariant::HonestRelease as usize],
+        1
+    );
+    catches_at(Invariant::HonestRelease, [begin(), step(1_000), released()].concat());
+}
+
 #[test]
 fn a_fixed_lease_that_was_ended_early_is_believed_in_to_its_end() {
     let fixed = Terms { fixed: true, ..TERMS };

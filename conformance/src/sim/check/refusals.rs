@@ -1,7 +1,7 @@
 //! I7: no call is refused because of a holder that doesn't exist.
 
 use super::weather::in_order;
-use super::{Call, Checker, Invariant};
+use super::{Call, Checker, Invariant, Lock, at_most};
 use crate::sim::LONGEST_TTL;
 use crate::sim::log::{CallId, LockId, Why};
 use crate::sim::tally::micros;
@@ -48,7 +48,8 @@ impl Checker {
         if self.calls[call].saw_another {
             return;
         }
-        match why == Why::Timeout && self.stood_behind_another(call) {
+        let excused = self.stood_behind_another(call) || self.stood_behind_itself(call);
+        match why == Why::Timeout && excused {
             true => self.excused(Invariant::TruthfulRefusal),
             false => {
                 let why = format!("{why:?}, and no other call held the lock since it asked");
@@ -77,14 +78,14 @@ impl Checker {
         };
         // A second copy of an earlier try's request takes votes from the next try, even if the earlier try was released
         // before.
-        let several = self.weather.rules().is_some_and(|rules| rules.servers > 1);
+        let several = self.is_of_several();
         let trouble = if several { trouble.max(self.weather.twice(client)) } else { trouble };
         let looks_in_trouble =
             several && !in_order(self.weather.without_any(client), self.at.saturating_sub(LOOK));
         if !in_order(trouble, from) || looks_in_trouble {
             return;
         }
-        match self.turn_has_just_come(call) {
+        match self.turn_has_just_come(call) || self.is_refused_by_a_clock(call) {
             true => self.excused(Invariant::TruthfulRefusal),
             false => {
                 let why = "unavailable, and nothing had gone wrong".to_owned();
@@ -100,6 +101,29 @@ impl Checker {
         self.locks[lock].turns.get(&client).is_some_and(|turn| self.at - turn < JUST_NOW)
     }
 
+    /// Returns whether the server refuses this call, or the call before it in its process, because an attempt of that call
+    /// was revoked. The server does so until its clock, which was set back, has caught up.
+    fn is_refused_by_a_clock(&self, call: CallId) -> bool {
+        let Call { client, lock, .. } = self.calls[call];
+        let set_back = self.weather.set_back();
+        let Lock { asking, revoked, .. } = &self.locks[lock];
+        let is_over = self.at > revoked + at_most(set_back) + micros(LONGEST_TTL);
+        let is_of_it = |other: &CallId| *other <= call && self.calls[*other].client == client;
+        let mut refused = asking.iter().chain([&call]).filter(|other| is_of_it(other));
+        set_back > 0 && !is_over && refused.any(|other| self.may_be_revoked(*other))
+    }
+
+    /// Returns whether one of several servers may have held the lock for an earlier try of this same call: the server
+    /// released that try, and then received a second copy of its request.
+    fn stood_behind_itself(&self, call: CallId) -> bool {
+        let Call { client, asked, .. } = self.calls[call];
+        self.is_of_several() && !in_order(self.weather.twice(client), asked)
+    }
+
+    fn is_of_several(&self) -> bool {
+        self.weather.rules().is_some_and(|rules| rules.servers > 1)
+    }
+
     /// Returns whether another call of its process was before it until its wait ended, or until the look with which its
     /// wait ended. A call that was cancelled, or gave up, is before it until its own attempts are settled.
     fn stood_behind_another(&self, call: CallId) -> bool {
@@ -113,7 +137,8 @@ impl Checker {
         let lease = micros(LONGEST_TTL);
         match in_order(self.weather.without_any(client), turn.saturating_sub(lease)) {
             true => turn >= asked && self.at - turn < FIRST_ANSWER + LOOK,
-            false => self.at - turn < FIRST_ANSWER + LOOK + lease,
+            // A process that stood still settles nothing meanwhile.
+            false => self.at - turn.max(self.weather.stop(client)) < FIRST_ANSWER + LOOK + lease,
         }
     }
 

@@ -20,7 +20,8 @@ impl Checker {
         self.could(Invariant::HonestRelease);
         match ending {
             // A node's first answer may have been lost. When the node is asked again, it releases what an older state
-            // of its data has brought back meanwhile. No client can tell that from what the node had all the time.
+            // of its data, or a clock that was set back, has brought back meanwhile. No client can tell that from what
+            // the node had all the time.
             Ending::Released if !self.calls[call].released && self.was_restored_since(call) => {
                 self.excused(Invariant::HonestRelease);
             }

@@ -54,6 +54,9 @@ impl Weather {
             Kind::Step(server, by) => {
                 self.is_touched(server, at);
                 self.set_back += by.min(0).unsigned_abs();
+                if by < 0 {
+                    self.restored = at;
+                }
             }
             // The log doesn't show which sessions and servers this hits.
             Kind::LeaseEnd(_) => (0..MOST_SERVERS).for_each(|server| self.is_touched(server, at)),
@@ -138,7 +141,8 @@ impl Weather {
         self.set_back
     }
 
-    /// Returns when a server was last given an older state of its data.
+    /// Returns when a server last got back what it no longer had: it was given an older state of its data, or its clock was
+    /// set back.
     pub(super) fn restored(&self) -> u64 {
         self.restored
     }

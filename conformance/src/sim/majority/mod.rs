@@ -195,6 +195,15 @@ impl Family for Majority {
     fn has_released(answer: &Answer) -> bool {
         matches!(answer, Answer::Freed(Freed::Yes { .. }))
     }
+
+    fn is_of_the_hold(&self, now: &[ServerTime], request: &Request) -> bool {
+        let Question::Release { ask, .. } = &request.what else { return true };
+        let nodes = self.nodes.iter().zip(now);
+        let value = |(node, now): (&NodeServer, &ServerTime)| {
+            node.holder(*now, &ask.keys.lock).is_some_and(|(value, ..)| *value == *ask.value)
+        };
+        nodes.filter(|node| value(*node)).count() > self.nodes.len() / 2
+    }
 }
 
 impl Majority {
