@@ -1,4 +1,4 @@
-//! `cargo xtask nightly`: everything in its full size, and what came of it, with its date, in a document.
+//! `cargo xtask nightly`: runs everything in its full size, and writes the result with its date to a document.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,8 +13,8 @@ use crate::test::{self, Extent, Size};
 use crate::workspace::{cargo, root};
 
 const DOCUMENT: &str = "docs/nightly.md";
-/// How many histories of each family: one of Redlock's takes ten times as long. From a seed that no other day has, behind
-/// those that `cargo xtask test` plays on this day.
+/// How many histories of each family are played: a Redlock history takes ten times as long. Their seeds belong to this
+/// day alone, and follow those that `cargo xtask test` plays on this day.
 const HISTORIES: [(&str, u64); 3] = [("lease", 100_000), ("queue", 100_000), ("redlock", 20_000)];
 const SEEDS_A_DAY: u64 = 1_000_000;
 const SEEDS_OF_TESTS: u64 = 100_000;
@@ -31,7 +31,7 @@ pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
     steps.finish()
 }
 
-/// What the simulation says of a family.
+/// Plays the histories of one family and returns what the simulation prints.
 fn simulate(family: &str, histories: u64, day: u64, steps: &mut Steps) -> String {
     let seed = day * SEEDS_A_DAY + SEEDS_OF_TESTS;
     let (histories, seed) = (histories.to_string(), seed.to_string());
@@ -48,15 +48,16 @@ fn simulate(family: &str, histories: u64, day: u64, steps: &mut Steps) -> String
     said
 }
 
-/// How much each case with a size did, as the cases said it.
+/// Returns how much each case with a size did, as the cases printed it.
 fn sizes() -> BTreeSet<String> {
     let files = fs::read_dir(test::output()).into_iter().flatten().flatten();
     let texts = files.filter_map(|file| fs::read(file.path()).ok());
-    // Names of locks may be of any bytes.
+    // A lock's name in the output may have any bytes.
     texts.flat_map(|text| sizes_in(&String::from_utf8_lossy(&text))).collect()
 }
 
-/// `test name ... redis 7: 1000 rounds of 1000 contenders; 1000 with LOCK_TEST_FULL=1`, in a line or behind one's beginning.
+/// Finds lines such as `test name ... redis 7: 1000 rounds of 1000 contenders; 1000 with LOCK_TEST_FULL=1`; the part
+/// before ` ... ` may be missing.
 fn sizes_in(text: &str) -> Vec<String> {
     let mark = format!(" with {FULL}=1");
     let size = |line: &str| {
@@ -98,12 +99,12 @@ fn document(
     )
 }
 
-/// Where a checkout lies is no matter of the document's readers.
+/// Removes the path of the checkout, which readers of the document don't need.
 fn without_root(text: &str, root: &str) -> String {
     text.replace(&format!("{root}/"), "")
 }
 
-/// The commit, and whether the work tree has more than that.
+/// Returns the commit, and whether the work tree has changes.
 fn code() -> String {
     let commit = git(root(), &["rev-parse", "--short", "HEAD"]);
     let changed = git(root(), &["status", "--porcelain", "--untracked-files=no"]);
@@ -124,7 +125,7 @@ fn days(since_1970: Duration) -> u64 {
     since_1970.as_secs() / (24 * 3600)
 }
 
-/// The date of a day since 1970, in the calendar of today (H. Hinnant, `civil_from_days`).
+/// Returns the Gregorian date of a day since 1970 (H. Hinnant, `civil_from_days`).
 fn date(day: u64) -> String {
     let shifted = day + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
