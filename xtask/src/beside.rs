@@ -1,4 +1,5 @@
-//! Test programs side by side: what each prints is kept in a file of its own, and shown when all have ended if it failed.
+//! Runs test programs side by side. The output of each goes to a file of its own. The output of a program that failed
+//! is shown when all have ended.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::targets::Lane;
 
-/// A program to be run.
+/// A program that is to run.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) name: String,
@@ -19,7 +20,7 @@ pub(crate) struct Work {
     pub(crate) lane: Lane,
 }
 
-/// One that has ended.
+/// A program that has ended.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) name: String,
@@ -28,11 +29,11 @@ pub(crate) struct Ran {
     pub(crate) outcome: Result<(), String>,
 }
 
-/// How long each took the last time, by name. What is not known counts as long.
+/// How long each program took the last time, by name. An unknown program gets an estimate that is long.
 pub(crate) type Times = BTreeMap<String, Duration>;
 
-/// Runs all of them, the longest first: `waiting` of those that wait at a time, and one of those that compute, in their
-/// order. What they print goes through files of `folder`.
+/// Runs all programs, the longest first: `waiting` of those that wait at a time, and one of those that compute, in
+/// their order. Their output goes through files of `folder`.
 pub(crate) fn run(mut work: Vec<Work>, waiting: usize, times: &Times, folder: &Path) -> Vec<Ran> {
     work.sort_by_key(|work| {
         std::cmp::Reverse(times.get(&work.name).copied().unwrap_or_else(|| guess(&work.name)))
@@ -63,7 +64,7 @@ pub(crate) fn run(mut work: Vec<Work>, waiting: usize, times: &Times, folder: &P
     ran
 }
 
-/// The suites are the longest, and those that start databases the longest of them.
+/// Returns an estimate: the suites take longest, and among them those that start databases.
 fn guess(name: &str) -> Duration {
     const DATABASES: [&str; 4] = ["lock-mongo", "lock-redlock", "mysql", "mariadb"];
     let seconds = match name.contains("conformance") {
@@ -105,7 +106,7 @@ fn headline(ran: &Ran, said: &str) -> String {
     }
 }
 
-/// Of all the runs that a program has told of: `test result: ok. 12 passed; 0 failed; …`.
+/// Returns how many tests passed in all runs that a program reported: `test result: ok. 12 passed; 0 failed; …`.
 fn count_of_passed(said: &str) -> u32 {
     let results = said.lines().filter(|line| line.starts_with("test result: "));
     let passed =
@@ -113,7 +114,7 @@ fn count_of_passed(said: &str) -> u32 {
     passed.sum()
 }
 
-/// What is left to read of a program that failed: hundreds of tests that passed would hide the one that did not.
+/// Returns the output of a failed program without the tests that passed: they would hide the one that failed.
 fn without_passed(said: &str) -> String {
     let passed = |line: &str| line.starts_with("test ") && line.ends_with(" ok");
     said.lines().filter(|line| !passed(line)).map(|line| format!("{line}\n")).collect()

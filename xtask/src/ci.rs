@@ -1,4 +1,4 @@
-//! What must hold beyond the tests. The order lets each step use what the one before it has built.
+//! The checks beside the tests. Their order lets each step use what the step before it has built.
 
 use std::fs;
 use std::process::ExitCode;
@@ -23,11 +23,11 @@ pub(crate) fn run() -> ExitCode {
     steps.step("formatting", || command(&mut cargo("fmt", &["--all", "--check"])));
     steps.step("every backend is tested and offered", || backends(&packages));
     steps.step("the documents name what exists", documents::check);
-    steps.step("all that users meet is pinned by a test", pins::check);
+    steps.step("a test pins everything that users meet", pins::check);
     steps.step("the planted bugs apply and are listed", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));
-    // In a workspace of its own, for whatever it builds is built before the rest.
+    // It is in a workspace of its own, because it is built before the rest.
     let protoc = ["--manifest-path", "xtask/protoc/Cargo.toml"];
     steps.step("protoc: formatting", || command(cargo("fmt", &protoc).args(["--", "--check"])));
     let folder = target().join("protoc");
@@ -42,7 +42,7 @@ pub(crate) fn run() -> ExitCode {
     steps.finish()
 }
 
-/// Checks a package without features, and with each by itself.
+/// Checks a package without features, and with each feature by itself.
 fn alone(steps: &mut Steps, package: &Package) {
     let name = package.name.as_str();
     let bare = ["-p", name, "--no-default-features"];
@@ -53,7 +53,7 @@ fn alone(steps: &mut Steps, package: &Package) {
     }
 }
 
-/// Every backend runs the suite, and users can turn it on in the facade.
+/// Checks that every backend runs the suite, and that users can turn it on in the facade.
 fn backends(packages: &[Package]) -> Result<(), String> {
     let facade = packages.iter().find(|package| package.name == "onelock").ok_or("there is no onelock")?;
     let mut missing = Vec::new();

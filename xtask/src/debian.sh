@@ -1,4 +1,4 @@
-# Installs Debian packages for their programs alone: their service, if they have one, is neither started nor enabled.
+# Installs Debian packages for their programs only: a service of theirs is neither started nor enabled.
 # Run as root: sh -c "$(cat debian.sh)" sh SERVICE PACKAGE…
 set -eu
 service=$1
@@ -20,19 +20,20 @@ if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' >"$policy"
     chmod 755 "$policy"
 fi
-# PostgreSQL's ask this one whether they make a database cluster.
+# PostgreSQL's packages ask this file whether to make a database cluster.
 case " $*" in *" postgresql"*)
     mkdir -p "${clusters%/*}"
     echo 'create_main_cluster = false' >"$clusters"
     ;;
 esac
 
-# A source that can't be reached may not be the one that is needed: the next command tells.
+# A source that can't be reached may not be needed. If it is, the next command fails.
 apt-get update -qq || true
 apt-get install --yes --quiet --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
 
 [ -n "$service" ] || exit 0
-# Against a start at the next boot, which the policy does not govern; and if the machine's own policy let it start now.
+# Disables the start at the next boot, which the policy does not control. Stops the service if the machine's own
+# policy has let it start.
 if command -v systemctl >/dev/null; then
     systemctl --root=/ --quiet disable "$service"
 else

@@ -1,5 +1,5 @@
-//! The documents name what exists: cases and backends' own tests by their names, other documents by their paths. And
-//! every case is named where a promise or a rule is.
+//! Checks that the documents name what exists: cases and backends' own tests by their names, other documents by their
+//! paths. Checks also that every case is named by a promise or a rule.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace::root;
 
-/// They are made of the cases: they promise nothing.
+/// Documents that list cases and promise nothing.
 const LISTS: [&str; 2] = ["bug-classes.md", "pinned.md"];
-/// It is written by a program, and names what each of many judges calls its cases.
+/// A document that a program writes. It uses the names that each judge has for its cases.
 const VERDICTS: &str = "planted-bugs.md";
 
-/// `Err` lists what is named and isn't there, and the cases that no promise and no rule names.
+/// Checks all documents. `Err` lists names of what doesn't exist, and the cases that no promise and no rule names.
 pub(crate) fn check() -> Result<(), String> {
     let cases = cases()?;
     let topics: BTreeSet<&str> = cases.iter().filter_map(|case| case.split("::").next()).collect();
@@ -41,7 +41,7 @@ pub(crate) fn check() -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// `topic::name` of every case of the suite.
+/// Returns `topic::name` of every case of the suite.
 pub(crate) fn cases() -> Result<BTreeSet<String>, String> {
     let folder = root().join("conformance/src/cases");
     let mut cases = BTreeSet::new();
@@ -57,7 +57,7 @@ pub(crate) fn cases() -> Result<BTreeSet<String>, String> {
     if cases.is_empty() { Err(format!("no cases in {}", folder.display())) } else { Ok(cases) }
 }
 
-/// The Markdown files that people read.
+/// Returns the Markdown files that people read.
 fn documents() -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for folder in ["", "docs", "docs/decisions", "docs/protocols", "bench"] {
@@ -76,18 +76,18 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// What stands between single backticks, outside of blocks of code.
+/// Returns the texts between single backticks, outside of code blocks.
 pub(crate) fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2))
 }
 
-/// Whether a name that has a test's form stands for none.
+/// Returns whether a name has the form of a test's name and no such test exists.
 fn is_missing_test(name: &str) -> bool {
     name.split_once("::").is_some_and(|(place, _)| place.contains('/')) && !is_test(name)
 }
 
-/// Whether `redis/grant::name` stands for a test that some package has in `tests/redis/grant.rs`, or
-/// `lock-core/src/url::name` for one in that file.
+/// Returns whether `redis/grant::name` is a test that some package has in `tests/redis/grant.rs`, or
+/// `lock-core/src/url::name` a test in that file.
 pub(crate) fn is_test(name: &str) -> bool {
     let Some((place, test)) = name.split_once("::").filter(|(place, _)| place.contains('/')) else {
         return false;
@@ -103,21 +103,21 @@ pub(crate) fn is_test(name: &str) -> bool {
     })
 }
 
-/// Whether a file has this test, as cargo's own programs run them.
+/// Returns whether a file has this test, for cargo's own test runner.
 fn runs(text: &str, test: &str) -> bool {
     let function = format!("fn {test}(");
     let behind = ["#[test]", "#[tokio::test"].into_iter().flat_map(|attribute| text.split(attribute).skip(1));
-    // The rest of the attribute's line and further attributes stand before the function.
+    // The rest of the attribute's line and further attributes come before the function.
     let mut functions = behind.filter_map(|behind| behind.lines().find(|line| line.contains("fn ")));
     functions.any(|line| line.contains(&function))
 }
 
-/// Whether a file has this function, which may be in a list of tests.
+/// Returns whether a file has this function, which may be in a list of tests.
 fn defines(text: &str, test: &str) -> bool {
     text.contains(&format!("fn {test}("))
 }
 
-/// Whether a list of tests has this one: as a line of `rules!`, or by its name in a string.
+/// Returns whether a list of tests has this test: as a line of `rules!`, or by its name in a string.
 fn lists(text: &str, test: &str) -> bool {
     let is_line = |line: &str| line.trim().strip_suffix(',') == Some(test);
     text.lines().any(is_line) || ["\"", "::"].iter().any(|before| text.contains(&format!("{before}{test}\"")))
@@ -127,14 +127,14 @@ fn is_in(topic: &str, name: &str) -> bool {
     name.strip_prefix(topic).is_some_and(|rest| rest.starts_with("::"))
 }
 
-/// The relative targets of links, without anchors.
+/// Returns the relative targets of links, without anchors.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     behind(text, "](")
         .filter_map(|rest| rest.split([')', '#']).next())
         .filter(|link| !link.is_empty() && !link.contains("://"))
 }
 
-/// What stands behind each `mark`.
+/// Returns the text behind each `mark`.
 fn behind<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(mark).map(move |(at, _)| &text[at + mark.len()..])
 }
@@ -157,7 +157,7 @@ mod tests {
         assert!(!is_missing_test(name) && is_missing_test("redis/grant::x") && is_missing_test("redis/x::y"));
         assert!(!is_missing_test("lease::x") && !is_missing_test("docs/x.md"));
         assert!(is_test("lock-core/src/url::durations_have_a_unit") && !is_test("lock-core/src/url::parse"));
-        // A function of a file of tests is no test, unless it is in the list.
+        // A function in a file of tests is a test only if it is in the list.
         assert!(!is_test("redis/server::run") && !is_test("redis/server::granted"));
     }
 

@@ -1,34 +1,36 @@
-//! Cases whose lateness the machine excused: counted over the runs of this checkout, beside its target folder.
+//! Counts the cases whose lateness the machine excused, over the runs of this checkout, beside its target folder.
 //!
-//! One that needs an excuse in two runs in a row, or more than a few in one run, is no matter of the machine.
+//! If a case needs an excuse in two runs in a row, or more than a few cases do in one run, the machine is not the
+//! cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many cases of a run may be excused.
+/// How many cases of one run may be excused.
 pub(crate) const MOST: usize = 3;
 
-/// The cases that were excused, by the run before this one and by all together.
+/// The cases that were excused, in all runs and in the run before this one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Excuses {
     runs: u64,
-    /// How often each was excused, and in which run the last time.
+    /// How often each case was excused, and in which run the last time.
     cases: BTreeMap<String, (u64, u64)>,
 }
 
 impl Excuses {
-    /// What was kept of earlier runs; nothing of the first.
+    /// Reads what earlier runs stored; before the first run there is nothing.
     pub(crate) fn kept() -> Excuses {
         Excuses::parse(&fs::read_to_string(file()).unwrap_or_default())
     }
 
+    /// Stores the counts for the next run.
     pub(crate) fn keep(&self) -> io::Result<()> {
         fs::write(file(), self.to_text())
     }
 
-    /// Counts a run in which these were excused. The error says why that is a failure.
+    /// Counts a run in which these cases were excused. The error says why that is a failure.
     pub(crate) fn count(&mut self, excused: &BTreeSet<String>) -> Result<(), String> {
         self.runs += 1;
         let mut again = Vec::new();
@@ -48,7 +50,7 @@ impl Excuses {
         }
     }
 
-    /// How often each was excused, in a line.
+    /// Returns one line that says how often each case was excused.
     pub(crate) fn said(&self) -> String {
         let cases: Vec<_> = self.cases.iter().map(|(case, (times, _))| format!("{case} {times}")).collect();
         match cases.is_empty() {
@@ -57,7 +59,7 @@ impl Excuses {
         }
     }
 
-    /// `runs`, then `times<tab>last run<tab>case` for each.
+    /// Reads the number of runs, then a line `times<tab>last run<tab>case` for each case.
     fn parse(text: &str) -> Excuses {
         let mut lines = text.lines();
         let runs = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
@@ -75,7 +77,7 @@ impl Excuses {
     }
 }
 
-/// Outlives `cargo clean`.
+/// Returns a path that `cargo clean` does not delete.
 fn file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(".test-excuses")
 }

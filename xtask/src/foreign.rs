@@ -1,4 +1,4 @@
-//! Clients of other libraries, which tests run beside ours: their drivers are built here.
+//! Builds the drivers of other libraries' clients, which tests run beside ours.
 
 use std::env::var_os;
 use std::fs;
@@ -9,18 +9,18 @@ use crate::interop::{Driver, Listing};
 use crate::steps::quietly;
 use crate::workspace::target;
 
-/// Why it can be neither built nor run here, if it can't.
+/// Says why the client can be neither built nor run here; `None` if it can.
 pub(crate) fn lack(client: &Listing) -> Option<String> {
     let program = client.missing(&var_os("PATH").unwrap_or_default())?;
     Some(format!("there is no {program} on the PATH"))
 }
 
-/// Where its driver is built.
+/// Returns the folder in which its driver is built.
 pub(crate) fn folder(client: &Listing) -> PathBuf {
     target().join("interop").join(client.name)
 }
 
-/// Builds it. In a folder of another name: whatever stands in `folder` was built to its end.
+/// Builds the driver, first in a folder of another name, so that `folder` has only what was built completely.
 pub(crate) fn build(driver: &Driver, folder: &Path) -> Result<(), String> {
     let part = folder.with_extension("part");
     for old in [&part, folder].into_iter().filter(|old| old.exists()) {

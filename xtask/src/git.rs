@@ -1,16 +1,16 @@
-//! What is asked of git.
+//! Calls of git.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs git in a folder, and answers what it prints.
+/// Runs git in a folder, and returns what it prints.
 pub(crate) fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     output(Command::new("git").current_dir(folder).args(arguments))
 }
 
-/// Runs a command of git's, and answers what it prints.
+/// Runs a git command, and returns what it prints.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
-    // What a hook is told of its repository is not of this one.
+    // A hook's environment names another repository than this one.
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
         command.env_remove(variable);
     }
@@ -21,7 +21,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }
 
-/// What git lists with `-z`.
+/// Returns the paths that git lists with `-z`.
 pub(crate) fn paths(listed: &str) -> Vec<String> {
     listed.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect()
 }
@@ -33,7 +33,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A repository of a test's own; gone at its end.
+    /// A test's own repository, which is deleted at its end.
     pub(crate) struct Repository(PathBuf);
 
     impl Repository {

@@ -1,4 +1,4 @@
-//! How this machine installs a server.
+//! Finds out how this machine can install a server.
 
 use std::env::{consts, split_paths, var_os};
 use std::process::Command;
@@ -7,28 +7,28 @@ use crate::catalogue::{self, Listing, Origin, Tool};
 use crate::steps::{command, quietly};
 use crate::workspace::target;
 
-/// What this machine can install with.
+/// The ways in which this machine can install a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
-    /// How commands become root's, if they can.
+    /// How a command can run as root, if it can.
     root: Option<Root>,
     apt: bool,
-    /// It starts no service by itself.
+    /// Homebrew starts no service by itself.
     homebrew: bool,
-    /// Programs in Python's packages are for one kind of machine.
+    /// The programs in Python's packages run on one kind of machine only.
     pip: bool,
 }
 
-/// How a command becomes root's.
+/// How a command runs as root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Root {
-    /// We are.
+    /// This process is root.
     Already,
-    /// By sudo.
+    /// With sudo.
     Sudo,
 }
 
-/// How a server's programs are installed, and nothing that runs by itself.
+/// A command that installs a server's programs and starts no service.
 #[derive(Debug)]
 pub(crate) struct Installation {
     command: Command,
@@ -51,7 +51,7 @@ impl Machine {
         Machine { root, apt: is_program("apt-get"), homebrew: is_program("brew"), pip }
     }
 
-    /// The preferred way to get a server here; if there is none, what would have to be there.
+    /// Returns the preferred way to install a server here. The error says what is needed if there is no way.
     pub(crate) fn installation(self, server: &Listing) -> Result<Installation, String> {
         let mut wanted = Vec::new();
         for origin in server.origins {
@@ -77,7 +77,7 @@ impl Machine {
         }
     }
 
-    /// The way to get a tool here; if there is none, what would have to be there.
+    /// Returns the way to install a tool here. The error says what is needed if there is no way.
     pub(crate) fn tool(self, tool: &Tool) -> Result<Installation, String> {
         self.by_apt(&[tool.package], None)
             .map_err(|needs| format!("it can't be installed here (that takes {needs})"))
@@ -92,7 +92,7 @@ impl Machine {
         self.as_root(include_str!("debian.sh"), &words, typed)
     }
 
-    /// Needs no root: nothing is installed but into the folder.
+    /// Installs into the folder only, which needs no root.
     fn into_folder(self, server: &Listing) -> Result<Installation, String> {
         if !self.pip {
             return Err("python3 with pip, on Linux on an x86-64 processor".to_owned());
@@ -104,7 +104,8 @@ impl Machine {
         Ok(Installation { command, described })
     }
 
-    /// Not by sudo: who runs the tests starts these programs under chroot, and has to be root for that too.
+    /// Does not use sudo: the tests start these programs under chroot, so the user that runs them has to be root
+    /// anyway.
     fn into_unstable(self, packages: &[&str]) -> Result<Installation, String> {
         if !self.apt || self.root != Some(Root::Already) {
             return Err("root, for chroot, and apt-get".to_owned());
@@ -115,7 +116,7 @@ impl Machine {
         self.as_root(include_str!("unstable.sh"), &[&["sh", &shown], packages].concat(), typed)
     }
 
-    /// Runs a script as root: the first of its words is its name.
+    /// Returns a command that runs a script as root. The first of its words is its name.
     fn as_root(self, script: &str, words: &[&str], typed: String) -> Result<Installation, String> {
         let (mut command, described) = match self.root {
             Some(Root::Already) => (Command::new("sh"), typed),
@@ -132,7 +133,7 @@ impl Machine {
 }
 
 impl Installation {
-    /// Has the password asked for that it takes, if it takes one, while nothing else is on the screen.
+    /// Lets sudo ask for its password, if it needs one, while nothing else is printed.
     pub(crate) fn ask_for_rights(&self) -> Result<(), String> {
         match self.command.get_program() == "sudo" {
             true => command(Command::new("sudo").arg("-v")),

@@ -1,4 +1,4 @@
-//! `cargo xtask`: what README's commands and `.ci/run` call.
+//! `cargo xtask`: the commands that the README and `.ci/run` call.
 
 mod beside;
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
@@ -34,24 +34,24 @@ Usage: cargo xtask <command>
 
 Commands:
   test [--quick] [--yes]
-                 Run every test, on real servers too. Servers that are missing are installed,
-                 and drivers of other libraries' clients built, after asking; --yes does it
-                 without asking. --quick runs those of memory, SQLite and Redis only.
+                 Run every test, on real servers too. Install servers that are missing, and
+                 build drivers of other libraries' clients, after asking; with --yes without
+                 asking. --quick runs the tests of memory, SQLite and Redis only.
   nightly [--quick] [--yes]
-                 All of that in its full size, and histories of the simulation by the hundred thousand:
-                 an hour or more. What it printed last, with its date, is written to docs/nightly.md.
+                 Run all of that in its full size, and hundreds of thousands of histories of the
+                 simulation: an hour or more. Write the result and the date to docs/nightly.md.
   servers [--yes]
-                 Only that: install the servers that are missing, build the drivers.
+                 Install the servers that are missing, build the drivers, and do nothing else.
   ci             Check formatting, lints, documentation and every feature by itself.
   mutants [--write] [NAME…]
                  Plant every bug of conformance/mutants, or those whose names contain NAME, in a
-                 copy, and see whether the simulation and the suite notice. --write puts what
-                 came of it into docs/planted-bugs.md.
+                 copy, and see whether the simulation and the suite notice. --write puts the
+                 results into docs/planted-bugs.md.
   mutants --changed [--since REVISION]
-                 Only those that are concerned by what has changed: on a branch since it left
-                 main, on main since the last commit.";
+                 Only the bugs that the changes concern: on a branch the changes since it left
+                 main, on main those since the last commit.";
 
-/// What is to be done.
+/// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Test(Extent, Consent),
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line; the error is the argument that makes no sense.
+/// Reads the command line. The error is the argument that is not understood.
 fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
     match arguments {
         [] | ["help" | "--help" | "-h", ..] => Ok(Task::Usage),

@@ -1,4 +1,4 @@
-//! `cargo xtask nightly`: everything in its full size, and what came of it, with its date, in a document.
+//! `cargo xtask nightly`: runs everything in its full size, and writes the result with its date to a document.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::test::{self, Extent, Size};
 use crate::workspace::{cargo, root};
 
 const DOCUMENT: &str = "docs/nightly.md";
-/// How many histories of each family: one of Redlock's takes ten times as long.
+/// How many histories of each family are played: a Redlock history takes ten times as long.
 const HISTORIES: [(&str, u64); 3] = [("lease", 100_000), ("queue", 100_000), ("redlock", 20_000)];
 /// Each minute has its own seeds, so that a second run on one day plays other histories. `cargo xtask test` counts days:
 /// its seeds are a thousandth of these.
@@ -31,7 +31,7 @@ pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
     steps.finish()
 }
 
-/// What the simulation says of a family.
+/// Plays the histories of one family and returns what the simulation prints.
 fn simulate(family: &str, histories: u64, seed: u64, steps: &mut Steps) -> String {
     let (histories, seed) = (histories.to_string(), seed.to_string());
     let program = ["--quiet", "--release", "-p", "lock-conformance", "--features", "sim", "--"];
@@ -51,15 +51,16 @@ fn seed(began: Duration) -> u64 {
     began.as_secs() / 60 * SEEDS_A_MINUTE
 }
 
-/// How much each case with a size did, as the cases said it.
+/// Returns how much each case with a size did, as the cases printed it.
 fn sizes() -> BTreeSet<String> {
     let files = fs::read_dir(test::output()).into_iter().flatten().flatten();
     let texts = files.filter_map(|file| fs::read(file.path()).ok());
-    // Names of locks may be of any bytes.
+    // A lock's name in the output may have any bytes.
     texts.flat_map(|text| sizes_in(&String::from_utf8_lossy(&text))).collect()
 }
 
-/// `test name ... redis 7: 1000 rounds of 1000 contenders; 1000 with LOCK_TEST_FULL=1`, in a line or behind one's beginning.
+/// Finds lines such as `test name ... redis 7: 1000 rounds of 1000 contenders; 1000 with LOCK_TEST_FULL=1`; the part
+/// before ` ... ` may be missing.
 fn sizes_in(text: &str) -> Vec<String> {
     let mark = format!(" with {FULL}=1");
     let size = |line: &str| {
@@ -101,12 +102,12 @@ fn document(
     )
 }
 
-/// Where a checkout lies is no matter of the document's readers.
+/// Removes the path of the checkout, which readers of the document don't need.
 fn without_root(text: &str, root: &str) -> String {
     text.replace(&format!("{root}/"), "")
 }
 
-/// The commit, and whether the work tree has more than that.
+/// Returns the commit, and whether the work tree has changes.
 fn code() -> String {
     let commit = git(root(), &["rev-parse", "--short", "HEAD"]);
     let changed = git(root(), &["status", "--porcelain", "--untracked-files=no"]);
@@ -127,7 +128,7 @@ fn days(since_1970: Duration) -> u64 {
     since_1970.as_secs() / (24 * 3600)
 }
 
-/// The date of a day since 1970, in the calendar of today (H. Hinnant, `civil_from_days`).
+/// Returns the Gregorian date of a day since 1970 (H. Hinnant, `civil_from_days`).
 fn date(day: u64) -> String {
     let shifted = day + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);

@@ -1,4 +1,4 @@
-//! What is missing here, and its installation: servers first of all.
+//! Finds out which servers, tools and drivers are missing here, and installs them.
 
 use std::env::var_os;
 use std::fmt;
@@ -16,11 +16,11 @@ use crate::interop;
 pub(crate) enum Consent {
     /// The command line said so.
     Given,
-    /// Each is asked for, if there is somebody to ask.
+    /// The user is asked for each, if there is a terminal.
     Asked,
 }
 
-/// Something that is not there, and why.
+/// Something that is missing, and why.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
     pub(crate) name: &'static str,
@@ -33,19 +33,19 @@ impl fmt::Display for Missing {
     }
 }
 
-/// What is to be installed and built: agreed to, and not begun. So every question comes before all work, and the work can
-/// be done beside another.
+/// What the user agreed to install and build. So all questions come before the work, and the work can run beside other
+/// work.
 #[derive(Default)]
 pub(crate) struct Plan {
     jobs: Vec<Job>,
     missing: Vec<Missing>,
-    /// What comes with a server, perhaps with one that is to be installed.
+    /// Clients that come with a server, perhaps with one that is still to be installed.
     come_along: Vec<&'static interop::Listing>,
 }
 
 struct Job {
     name: &'static str,
-    /// What a person would type.
+    /// The command as a person would type it.
     described: String,
     work: Box<dyn FnOnce() -> Result<(), String> + Send>,
 }
@@ -57,13 +57,13 @@ pub(crate) fn run(consent: Consent) -> ExitCode {
         println!("{}: there", server.name);
     }
     missing.iter().for_each(|missing| println!("{missing}"));
-    // Without clients and tools, tests of servers that are there run all the same.
+    // Tests of the servers that are there run without clients and tools, too.
     let lacks_server = missing.iter().any(|missing| ALL.iter().any(|server| server.name == missing.name));
     if lacks_server { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 impl Plan {
-    /// Everything that tests can use.
+    /// Plans everything that tests can use.
     pub(crate) fn everything(consent: Consent) -> Plan {
         let mut plan = Plan::of(ALL, consent);
         for tool in TOOLS.iter().filter(|tool| !is_program(tool.program)) {
@@ -75,7 +75,7 @@ impl Plan {
         plan
     }
 
-    /// These servers.
+    /// Plans these servers.
     pub(crate) fn of(servers: &'static [&'static Listing], consent: Consent) -> Plan {
         let mut plan = Plan::default();
         for &server in servers {
@@ -138,7 +138,7 @@ impl Plan {
         self.jobs.push(Job { name, described, work: Box::new(move || foreign::build(driver, &folder)) });
     }
 
-    /// Does what was agreed to, one after the other; returns what is missing still.
+    /// Carries out the plan, one job after the other. Returns what is still missing.
     pub(crate) fn carry_out(self) -> Vec<Missing> {
         let mut missing = self.missing;
         for Job { name, described, work } in self.jobs {
@@ -160,7 +160,7 @@ impl Plan {
     }
 }
 
-/// Why tests could not run on it, if they couldn't.
+/// Says why tests can't run on this server; `None` if they can.
 fn lack(server: &Listing) -> Option<String> {
     if var_os(server.variable).is_some_and(|url| !url.is_empty()) {
         return None;
@@ -182,7 +182,7 @@ fn agreed(consent: Consent, question: &str) -> bool {
     consent == Consent::Given || ask(question)
 }
 
-/// Whether the person at the terminal says yes; nobody there says no.
+/// Returns whether the user at the terminal says yes; without a terminal, that is no.
 fn ask(question: &str) -> bool {
     if !io::stdin().is_terminal() {
         return false;

@@ -1,4 +1,4 @@
-//! Steps of a run: each is named and timed, and a failed one doesn't keep the next from being tried.
+//! Steps of a run. Each is named and timed, and the next step runs even if one failed.
 
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Runs one.
+    /// Runs one step.
     pub(crate) fn step(&mut self, name: &str, work: impl FnOnce() -> Result<(), String>) {
         println!("\n==> {name}");
         let start = Instant::now();
@@ -27,17 +27,17 @@ impl Steps {
         }
     }
 
-    /// Whether all went well so far.
+    /// Returns whether no step has failed so far.
     pub(crate) fn all_well(&self) -> bool {
         self.failed.is_empty()
     }
 
-    /// How long one took; nothing if it was not run.
+    /// Returns how long a step took; zero if it was not run.
     pub(crate) fn took(&self, name: &str) -> Duration {
         self.took.iter().filter(|(step, _)| step == name).map(|(_, took)| *took).sum()
     }
 
-    /// How it went, in a line.
+    /// Returns the outcome of all steps in one line.
     pub(crate) fn outcome(&self) -> String {
         match self.failed.as_slice() {
             [] => "Every step is done.".to_owned(),
@@ -45,14 +45,14 @@ impl Steps {
         }
     }
 
-    /// Says how it went.
+    /// Prints the outcome and returns the exit code.
     pub(crate) fn finish(self) -> ExitCode {
         println!("\n{}", self.outcome());
         if self.all_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 
-/// Runs a command to its end; what it prints is seen at once.
+/// Runs a command to its end. Its output is shown at once.
 pub(crate) fn command(command: &mut Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.status() {
@@ -62,7 +62,7 @@ pub(crate) fn command(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs a command to its end beside others that are seen: what it prints is shown if it fails, in the error.
+/// Runs a command to its end without showing its output. If the command fails, the error has the output.
 pub(crate) fn quietly(command: &mut Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.stdin(Stdio::null()).output() {

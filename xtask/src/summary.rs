@@ -1,36 +1,37 @@
-//! What the tests ran on, and what was not run: read from what every test program noted.
+//! Summarises which servers the tests ran on and what was not run, from the notes of all test programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::setup::Missing;
 
-/// The notes of a whole run, each said once.
+/// The notes of a whole run, without repetitions.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     servers: BTreeSet<String>,
-    /// Servers, clients and tools that were missing, with why. Whatever was not run for that is counted here.
+    /// Servers, clients and tools that were missing, with the reason. Each counts the tests that were not run for it.
     absent: BTreeMap<String, Absent>,
-    /// By reason, and by where.
+    /// By reason, and by place.
     not_run: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
-    /// Cases that are judged, with the reason: what a test program says of them lies far up in the output.
+    /// Cases that failed, with the reason: the output of their test program is far above.
     failed: BTreeSet<String>,
-    /// Cases that were too late on a machine that stood still meanwhile, and passed by themselves, with the reason.
+    /// Cases that were too late on a machine that stood still meanwhile, and then passed by themselves, with the
+    /// reason.
     excused: BTreeSet<String>,
-    /// Cases that had shown nothing, and were asked again.
+    /// Cases that had shown nothing, and were repeated.
     void: BTreeSet<String>,
 }
 
 /// Something that was missing.
 #[derive(Debug, Default)]
 struct Absent {
-    /// In the words of tests that wanted it, first, and of its installation.
+    /// The reasons, from tests that needed it and from its installation.
     reasons: BTreeSet<String>,
     times: u32,
 }
 
 impl Summary {
-    /// Reads the notes; see `record.rs` of the suite.
+    /// Reads the notes (see `record.rs` of the suite).
     pub(crate) fn read(notes: &str) -> Summary {
         let mut summary = Summary::default();
         let notes = || notes.lines().filter_map(|line| line.split_once('\t'));
@@ -63,7 +64,7 @@ impl Summary {
         }
     }
 
-    /// The cases that were excused: `server: topic::case`.
+    /// Returns the cases that were excused: `server: topic::case`.
     pub(crate) fn excused(&self) -> BTreeSet<String> {
         let case = |text: &String| text.splitn(3, ": ").take(2).collect::<Vec<_>>().join(": ");
         self.excused.iter().map(case).collect()
@@ -103,15 +104,15 @@ impl fmt::Display for Summary {
         }
         list(
             f,
-            "Excused, for the machine stood still; then they passed three times by themselves:",
+            "Excused, because the machine stood still; then they passed three times by themselves:",
             &self.excused,
         )?;
-        list(f, "Asked again, for what they are about had not happened:", &self.void)?;
+        list(f, "Repeated, because the fault that they are about had not happened:", &self.void)?;
         list(f, "Failed cases:", &self.failed)
     }
 }
 
-/// Something that was not run, as it was noted: `place: case: reason`, or `place: reason`.
+/// A note of something that was not run: `place: case: reason`, or `place: reason`.
 struct Unrun<'a> {
     place: &'a str,
     case: Option<&'a str>,
@@ -130,7 +131,7 @@ impl<'a> Unrun<'a> {
     }
 }
 
-/// Some cases by their names, many by their number: each has its line in the notes.
+/// Lists a few cases by their names, many cases by their number. Each has its line in the notes.
 fn listed(place: &str, cases: &BTreeSet<String>) -> String {
     match cases.len() {
         0 => place.to_owned(),
@@ -139,7 +140,7 @@ fn listed(place: &str, cases: &BTreeSet<String>) -> String {
     }
 }
 
-/// Nothing at all, if there is nothing under that heading.
+/// Writes the texts under a heading; nothing if there are no texts.
 fn list(f: &mut fmt::Formatter<'_>, heading: &str, texts: &BTreeSet<String>) -> fmt::Result {
     for (nth, text) in texts.iter().enumerate() {
         if nth == 0 {
@@ -166,9 +167,9 @@ mod tests {
         let summary = Summary::read("failed\tb: c\nvoid\td: e\nexcused\tredis 7: f::g: too late by 1s: h\n");
         assert_eq!(summary.excused().into_iter().collect::<Vec<_>>(), ["redis 7: f::g"]);
         let said = summary.to_string();
-        let end = "Excused, for the machine stood still; then they passed three times by themselves:\n  \
+        let end = "Excused, because the machine stood still; then they passed three times by themselves:\n  \
                    redis 7: f::g: too late by 1s: h\n\
-                   Asked again, for what they are about had not happened:\n  d: e\nFailed cases:\n  b: c";
+                   Repeated, because the fault that they are about had not happened:\n  d: e\nFailed cases:\n  b: c";
         assert!(said.ends_with(&format!("Everything was run.\n{end}")), "{said}");
     }
 

@@ -1,31 +1,31 @@
-//! The test programs that cargo has built, as its messages name them.
+//! Reads from cargo's messages which test programs it has built.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// One of them.
+/// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// The package's folder and the target: `lock-redis: conformance`.
+    /// The package's folder and the target's name: `lock-redis: conformance`.
     pub(crate) name: String,
     pub(crate) program: PathBuf,
-    /// Where it is started.
+    /// The folder in which it is started.
     pub(crate) folder: PathBuf,
     pub(crate) lane: Lane,
 }
 
-/// What it does most of the time: by that it is decided what may run beside it.
+/// What a program does most of the time. This decides what may run beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// It waits, for servers and for leases to end; its tests are judged for lateness, so that a few may run at a time.
-    /// Those are the programs with a `main` of their own (`harness = false`).
+    /// It waits, for servers and for leases to end. Its tests judge lateness, so only a few run at a time.
+    /// These are the programs with a `main` of their own (`harness = false`).
     Waits,
-    /// It computes, on virtual clocks if it is about time: one at a time.
+    /// It computes, and uses virtual clocks if it tests times. One runs at a time.
     Computes,
 }
 
-/// Reads cargo's messages (`--message-format=json`), of which each is a line.
+/// Reads cargo's messages (`--message-format=json`), one per line.
 pub(crate) fn read(messages: &str) -> Vec<Target> {
     let mut manifests = BTreeMap::new();
     messages.lines().filter_map(|message| target(message, &mut manifests)).collect()
@@ -55,14 +55,14 @@ fn target(message: &str, manifests: &mut BTreeMap<PathBuf, String>) -> Option<Ta
     Some(Target { name, program, folder, lane })
 }
 
-/// The value of that key, which stands first in `json`.
+/// Returns the value of the first such key in `json`.
 fn text(json: &str, key: &str) -> Option<String> {
     let (_, value) = json.split_once(&format!("\"{key}\":\""))?;
-    // A path of Windows' has backslashes, which are doubled.
+    // A Windows path has backslashes, which JSON doubles.
     Some(value.split_once('"')?.0.replace("\\\\", "\\"))
 }
 
-/// Whether this `[[test]]` of the manifest says `harness = false`.
+/// Returns whether this `[[test]]` of the manifest says `harness = false`.
 pub(crate) fn has_own_main(manifest: &str, name: &str) -> bool {
     let tests = manifest.split("[[test]]").skip(1);
     let mut sections = tests.map(|test| test.split("\n[").next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Every test of the workspace, on the servers of this machine; or some of them, on some.
+//! Runs all tests of the workspace on the servers of this machine, or the quick ones.
 
 use std::fs;
 use std::io;
@@ -20,35 +20,35 @@ use crate::workspace::{cargo, programs};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Everything,
-    /// The core, and the backends that need no server or the one that every machine has: memory, SQLite and Redis.
+    /// The core, and the backends that need no server or an easily available one: memory, SQLite and Redis.
     Quick,
 }
 
-/// How much cases do that have sizes.
+/// How much the cases with sizes do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// What a run of minutes has time for.
+    /// As much as fits into a run of minutes.
     Usual,
     Full,
 }
 
-/// Of the workspace.
+/// Cargo's arguments for the whole workspace.
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
-/// The environment variable that says how many programs that wait are run at a time.
+/// The environment variable that says how many waiting programs run at a time.
 const BESIDE: &str = "LOCK_TEST_BESIDE";
 
-/// How the documentation's examples are called beside the programs.
+/// The name of the documentation's examples in lists of programs.
 const EXAMPLES: &str = "the documentation's examples";
 
 impl Extent {
-    /// What cargo builds.
+    /// Returns cargo's arguments that select what to build.
     fn selection(self) -> Vec<&'static str> {
         match self {
             Extent::Everything => EVERYTHING.to_vec(),
             Extent::Quick => {
                 let packages = ["lock-core", "lock-memory", "lock-redis", "lock-sql", "lock-cli"];
-                // Of SQL's, those of SQLite.
+                // Of lock-sql's tests, those of SQLite.
                 let tests =
                     ["life", "clients", "late_messages", "conformance", "redis", "sqlite", "machine", "run"];
                 let packages = packages.into_iter().flat_map(|package| ["--package", package]);
@@ -73,12 +73,13 @@ pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
     steps.finish()
 }
 
-/// Runs them as steps; answers what they ran on and where the time went, in words, unless they can't be built.
+/// Builds and runs the tests as steps. Returns a text with the servers that they ran on and the times, unless the build
+/// failed.
 pub(crate) fn tested(extent: Extent, size: Size, consent: Consent, steps: &mut Steps) -> Option<String> {
     let began = Instant::now();
     let plan = extent.plan(consent);
     let (mut built, mut missing, mut setup) = (Vec::new(), Vec::new(), Duration::ZERO);
-    // Servers are mostly waited for, and a compiler mostly computes.
+    // Installing servers mostly waits, and compiling mostly computes, so the two run side by side.
     thread::scope(|scope| {
         let carrying_out = scope.spawn(move || (plan.carry_out(), began.elapsed()));
         steps.step("build", || {
@@ -88,7 +89,7 @@ pub(crate) fn tested(extent: Extent, size: Size, consent: Consent, steps: &mut S
                 false => Ok(()),
             }
         });
-        (missing, setup) = carrying_out.join().expect("a job that fails says so, and does not panic");
+        (missing, setup) = carrying_out.join().expect("a job that fails returns an error and does not panic");
     });
     if !steps.all_well() {
         return None;
@@ -101,7 +102,7 @@ pub(crate) fn tested(extent: Extent, size: Size, consent: Consent, steps: &mut S
     });
     let summary = noted(missing);
     println!("\n{summary}");
-    println!("Each case that was not run, excused, asked again or failed: {}", notes().display());
+    println!("Each case that was not run, excused, repeated or failed: {}", notes().display());
     let mut excused = String::new();
     steps.step("excuses", || {
         let mut excuses = Excuses::kept();
@@ -128,7 +129,7 @@ fn build(extent: Extent) -> Result<Vec<Target>, String> {
 }
 
 fn tests(extent: Extent, size: Size, built: Vec<Target>) -> Result<Vec<Ran>, String> {
-    // The last run's. That there are none is no error.
+    // The files of the last run. If there are none, that is no error.
     let _ = fs::remove_file(notes());
     let _ = fs::remove_dir_all(output());
     let machine = programs().join("xtask-test-machine");
@@ -146,9 +147,9 @@ fn tests(extent: Extent, size: Size, built: Vec<Target>) -> Result<Vec<Ran>, Str
         examples.args(["--doc", "--no-fail-fast"]);
         work.push(Work { name: EXAMPLES.to_owned(), command: examples, lane: Lane::Computes });
     }
-    // Among the examples is a backend that runs the suite: what is not run on that one says nothing.
+    // One of the examples is a backend that runs the suite. What is not run on it is not worth a note.
     for Work { name, command, .. } in &mut work {
-        // A failed case says where and why by itself; sixty frames of a runtime would bury it.
+        // A failed case says where and why by itself. A backtrace of sixty runtime frames would hide that.
         command.env("RUST_BACKTRACE", "0").env(LOCK_BIN, &lock).env(MACHINE, &machine);
         if name != EXAMPLES {
             command.env(RECORD, notes());
@@ -157,19 +158,19 @@ fn tests(extent: Extent, size: Size, built: Vec<Target>) -> Result<Vec<Ran>, Str
             command.env(FULL, "1");
         }
     }
-    println!("What each prints is kept in {}.", output().display());
+    println!("The output of each program is in {}.", output().display());
     let ran = beside::run(work, waiting(), &last_times(), &output());
     keep(&ran).map_err(|e| format!("{}: {e}", times_file().display()))?;
     Ok(ran)
 }
 
-/// How many programs that wait are run at a time: with more than these, bounds would be strained.
+/// Returns how many waiting programs run at a time. With more of them, cases could miss their time bounds.
 fn waiting() -> usize {
     let said = std::env::var(BESIDE).ok().and_then(|said| said.parse().ok()).filter(|said| *said > 0);
     said.unwrap_or_else(|| thread::available_parallelism().map_or(2, usize::from) + 1)
 }
 
-/// The folder with what each program printed.
+/// Returns the folder with the output of each program.
 pub(crate) fn output() -> PathBuf {
     programs().join("xtask-test-output")
 }
@@ -188,7 +189,7 @@ fn times_file() -> PathBuf {
     programs().join("xtask-test-times")
 }
 
-/// What each took the last time.
+/// Reads how long each program took the last time.
 fn last_times() -> Times {
     let text = fs::read_to_string(times_file()).unwrap_or_default();
     let time = |line: &str| {
@@ -206,7 +207,7 @@ fn keep(ran: &[Ran]) -> io::Result<()> {
     fs::write(times_file(), lines)
 }
 
-/// Where the time went.
+/// Returns a table of how long the steps and the programs took.
 fn times_of(steps: &Steps, setup: Duration, ran: &[Ran], all: Duration) -> String {
     let [build, tests] = ["build", "tests"].map(|step| steps.took(step).as_secs_f64());
     let alone: Duration = ran.iter().map(|ran| ran.took).sum();
@@ -214,7 +215,7 @@ fn times_of(steps: &Steps, setup: Duration, ran: &[Ran], all: Duration) -> Strin
     longest.sort_by_key(|ran| std::cmp::Reverse(ran.took));
     let longest = longest.iter().take(8).map(|ran| format!("{} {:.0} s", ran.name, ran.took.as_secs_f64()));
     format!(
-        "Where the time went:\n  \
+        "Times:\n  \
          servers and drivers   {:4.0} s, beside the build\n  \
          build                 {build:4.0} s\n  \
          tests                 {tests:4.0} s for {} programs, which took {:.0} s one by one: {}\n  \

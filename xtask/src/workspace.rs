@@ -1,4 +1,4 @@
-//! The workspace as its manifests describe it.
+//! Reads the workspace's manifests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use std::process::Command;
 pub(crate) struct Package {
     pub(crate) folder: String,
     pub(crate) name: String,
-    /// Each with what it turns on; without `default`.
+    /// Without `default`.
     pub(crate) features: Vec<Feature>,
 }
 
-/// A feature as its manifest has it.
+/// A feature as its manifest lists it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Feature {
     pub(crate) name: String,
@@ -21,23 +21,23 @@ pub(crate) struct Feature {
     pub(crate) turns_on: String,
 }
 
-/// The workspace's folder.
+/// Returns the workspace's folder.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
 }
 
-/// The folder in which this program and all others of the workspace are built: `target/debug`.
+/// Returns the folder in which this program and all others of the workspace are built: `target/debug`.
 pub(crate) fn programs() -> PathBuf {
     let this = std::env::current_exe().expect("the system knows where its programs are");
     this.parent().expect("a program is in a folder").to_owned()
 }
 
-/// The folder in which all is built.
+/// Returns cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     programs().parent().expect("it is a folder of the target's").to_owned()
 }
 
-/// `cargo <arguments>` in the workspace; the lock file stays as it is.
+/// Returns the command `cargo <arguments>` in the workspace. It does not change the lock file.
 pub(crate) fn cargo(verb: &str, arguments: &[&str]) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root()).arg(verb);
@@ -48,7 +48,7 @@ pub(crate) fn cargo(verb: &str, arguments: &[&str]) -> Command {
     cargo
 }
 
-/// Every member of the workspace.
+/// Reads every member of the workspace.
 pub(crate) fn packages() -> Result<Vec<Package>, String> {
     let manifest = read(&root().join("Cargo.toml"))?;
     members(&manifest)
@@ -64,8 +64,8 @@ fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-// The manifests are ours, and as regular as a few lines can read: a dependency for TOML would be built before
-// anything else.
+// The manifests are our own and have a regular form, so a few lines can read them. A TOML library would have to be
+// built before everything else.
 
 fn members(manifest: &str) -> impl Iterator<Item = &str> {
     let list = manifest

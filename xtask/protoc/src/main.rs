@@ -1,5 +1,5 @@
-//! As much of `protoc` as build scripts ask for: reads `.proto` files, writes what they describe. In Rust, so that a
-//! machine with Rust alone can build what needs it.
+//! A stand-in for `protoc` with the options that build scripts use: it reads `.proto` files and writes their
+//! descriptors. It is written in Rust, so that a machine with Rust alone can build crates that need `protoc`.
 //!
 //! ```text
 //! protoc [--include_imports] [--include_source_info] -I FOLDER… -o FILE PROTO…
@@ -38,7 +38,7 @@ impl Order {
             match word.as_str() {
                 "--include_imports" => order.imports = true,
                 "--include_source_info" => order.comments = true,
-                // Every proto3 compiler of today allows them.
+                // Current proto3 compilers always allow optional fields.
                 "--experimental_allow_proto3_optional" => {}
                 "-o" => order.output = Some(words.next().ok_or("-o names no file")?.into()),
                 "-I" => order.includes.push(words.next().ok_or("-I names no folder")?.into()),

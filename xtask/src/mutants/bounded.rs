@@ -1,4 +1,4 @@
-//! A command that ends in time.
+//! Runs a command with a time limit.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,21 +11,21 @@ use std::{fs, io, thread};
 pub(crate) enum End {
     Success,
     Failure,
-    /// It was killed for it.
+    /// It was killed at the limit.
     TimedOut,
 }
 
-/// How a command ended, and all that it printed.
+/// How a command ended, and all of its output.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) end: End,
     pub(crate) output: String,
 }
 
-/// Between two looks at whether it has ended.
+/// The pause between two checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Runs a command to its end, or kills it at the `limit`. What it prints goes to the file `output`, and is read there.
+/// Runs a command to its end, or kills it at the `limit`. Its output goes to the file `output`, and is read from there.
 pub(crate) fn run(command: &mut Command, limit: Duration, output: &Path) -> Result<Ended, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |e: io::Error| format!("{program}: {e}");
@@ -38,7 +38,7 @@ pub(crate) fn run(command: &mut Command, limit: Duration, output: &Path) -> Resu
             Some(status) if status.success() => break End::Success,
             Some(_) => break End::Failure,
             None if Instant::now() >= deadline => {
-                // A test program's servers end with it: they wait for the end of a pipe that it holds.
+                // A test program's servers end with it: each waits for the end of a pipe that the program holds.
                 child.kill().and_then(|()| child.wait()).map_err(failed)?;
                 break End::TimedOut;
             }

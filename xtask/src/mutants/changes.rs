@@ -1,8 +1,8 @@
-//! Which planted bugs a change concerns.
+//! Finds out which planted bugs a change concerns.
 //!
-//! A verdict rests on three things: the patch, the code that it is planted in, and the case that is expected to notice.
-//! A change of any of them has the bug tried again. What else may make a case blind, as a change of another file of the
-//! crate, only the run of all planted bugs shows.
+//! A verdict depends on three things: the patch, the code that it is planted in, and the case that is expected to
+//! notice. If one of them changes, the bug is tried again. A change elsewhere, for example in another file of the
+//! crate, may also keep a case from noticing; only the run of all planted bugs shows that.
 
 use std::path::Path;
 
@@ -19,8 +19,9 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Since the work tree's history left that of `revision`; if none is named, since a branch left main, and on main
-    /// since the last commit or merge. `None` if there is no commit before this one.
+    /// Returns the changes since the work tree's history left that of `revision`. If no revision is named, on a branch
+    /// the changes since it left main, and on main those since the last commit or merge. `None` if there is no commit
+    /// before this one.
     pub(crate) fn since(revision: Option<&str>) -> Result<Option<Changes>, String> {
         Changes::in_folder(root(), revision)
     }
@@ -40,7 +41,7 @@ impl Changes {
         Ok(Some(Changes { base, files }))
     }
 
-    /// Whether the verdict on this one may be another now.
+    /// Returns whether the verdict on this bug may be another now.
     pub(crate) fn concern(&self, mutant: &Mutant) -> bool {
         let (path, source) = (mutant.path(), mutant.expected.source());
         self.files

@@ -1,4 +1,4 @@
-//! Who judges: the programs that may notice a planted bug.
+//! The judges: programs that may notice a planted bug.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::scratch::Scratch;
 /// A test program, or the simulation.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Judge {
-    /// In the heads of patches and in the table.
+    /// The name in the heads of patches and in the table.
     pub(crate) name: &'static str,
-    /// Which program it is, in cargo's words.
+    /// Cargo's arguments that select the program.
     target: &'static [&'static str],
     kind: Kind,
     /// The package of a program that it starts.
     starts: Option<&'static str>,
     /// The packages whose bugs it could notice.
     sees: &'static [&'static str],
-    /// What stands before each case's name, of a program that asks more than one server.
+    /// What the program puts before each case's name, if it tests more than one server.
     within: &'static str,
     /// Where its cases are written: the beginning of a path, to which a case's topic is added.
     pub(crate) source: &'static str,
@@ -30,15 +30,15 @@ enum Kind {
     Tests,
     /// The conformance suite, on one backend.
     Suite,
-    /// Histories, in batches: most bugs show in the first.
+    /// The simulation, in batches of histories: most bugs show in the first.
     Simulation {
-        /// If not the core's two in turn.
+        /// `None` means that the core's two families take turns.
         family: Option<&'static str>,
         batches: &'static [u64],
     },
 }
 
-/// All of them, the quickest first.
+/// All judges, the quickest first.
 pub(crate) const ALL: &[Judge] = &[
     tests("units of lock-core", &["-p", "lock-core", "--lib"], &["lock-core"], "lock-core/src/"),
     tests("life", &["-p", "lock-core", "--test", "life"], &["lock-core"], "lock-core/tests/life/"),
@@ -62,7 +62,7 @@ pub(crate) const ALL: &[Judge] = &[
     ),
     tests("clients", &["-p", "lock-memory", "--test", "clients"], BOTH, "lock-memory/tests/clients"),
     tests("units of lock-redis", &["-p", "lock-redis", "--lib"], &["lock-redis"], "lock-redis/src/"),
-    // In all more than every CI plays.
+    // Together these are more histories than CI plays.
     simulation("simulation", Kind::Simulation { family: None, batches: &[150, 850, 2000] }, BOTH),
     tests("redis", &["-p", "lock-redis", "--test", "redis"], &["lock-redis"], "lock-redis/tests/redis/"),
     tests(
@@ -96,7 +96,7 @@ pub(crate) const ALL: &[Judge] = &[
         within: "",
         source: "lock-sql/tests/machine",
     },
-    // Here a history is ten times as long.
+    // A history of Redlock takes ten times as long.
     simulation(
         "redlock simulation",
         Kind::Simulation { family: Some("redlock"), batches: &[60, 140] },
@@ -169,21 +169,21 @@ const fn suite_with_program(name: &'static str, target: &'static [&'static str])
     Judge { starts: Some("lock-cli"), ..suite }
 }
 
-/// How long a program may take to be built, from nothing.
+/// How long the build of a program may take, from nothing.
 const LONGEST_BUILD: Duration = Duration::from_secs(1200);
-/// How long a whole suite may take: several times what it does.
+/// How long a whole suite may take: several times what it usually takes.
 const LONGEST_SUITE: Duration = Duration::from_secs(180);
-/// How long any other test program, or a batch of histories, may: the program's own take a minute.
+/// How long any other test program, or a batch of histories, may take. The tests of the program `lock` take a minute.
 const LONGEST_RUN: Duration = Duration::from_secs(180);
-/// How long one case may: the suite ends one that hangs after 60 s, a backend's own tests after 120 s.
+/// How long one case may take: the suite ends a case that hangs after 60 s, a backend's own tests after 120 s.
 const LONGEST_CASE: Duration = Duration::from_secs(150);
 
-/// What a judge says.
+/// The answer of a judge.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// So many cases or histories, and nothing wrong.
+    /// So many cases or histories ran, and none failed.
     Well(u64),
-    /// What was wrong: the invariant and the seed.
+    /// The simulation found a violation: the invariant and the seed.
     Broken(String),
     /// These cases failed.
     Failed(Vec<String>),
@@ -192,12 +192,12 @@ pub(crate) enum Finding {
 }
 
 impl Judge {
-    /// Whether it could notice a bug in this file.
+    /// Returns whether it could notice a bug in this file.
     pub(crate) fn sees(&self, file: &str) -> bool {
         file.split_once('/').is_some_and(|(package, _)| self.sees.contains(&package))
     }
 
-    /// Builds the program in the scratch copy, and answers where it is.
+    /// Builds the program in the scratch copy, and returns its path.
     pub(crate) fn build(&self, scratch: &Scratch) -> Result<PathBuf, String> {
         if let Some(package) = self.starts {
             let mut cargo = scratch.cargo("build", &["--quiet", "-p", package]);
@@ -219,7 +219,7 @@ impl Judge {
         }
     }
 
-    /// Asks it, in the scratch copy. `Err` if it said nothing of the cases.
+    /// Runs the program in the scratch copy. `Err` if its output says nothing about the cases.
     pub(crate) fn ask(
         &self,
         scratch: &Scratch,
@@ -235,7 +235,7 @@ impl Judge {
     fn ask_tests(&self, scratch: &Scratch, program: &Path, case: Option<&str>) -> Result<Finding, String> {
         let mut command = scratch.program(program);
         let exactly = case.map(|case| format!("{}{case}", self.within));
-        // A case may be called by an option of ours: "--no-wait gives 75 …".
+        // A case's name may begin like an option: "--no-wait gives 75 …".
         command.args(exactly.iter().flat_map(|case| ["--exact", "--", case]));
         let limit = match case {
             Some(_) => LONGEST_CASE,
@@ -250,7 +250,7 @@ impl Judge {
                 0 => Err(format!("no such case was run:\n{}", tail(&ended.output))),
                 ran => Ok(Finding::Well(ran)),
             },
-            (End::Failure, []) => Err(format!("{} broke off:\n{}", self.name, tail(&ended.output))),
+            (End::Failure, []) => Err(format!("{} gave no result:\n{}", self.name, tail(&ended.output))),
             (End::Failure, cases) => {
                 let plain = |case: &&str| case.strip_prefix(self.within).unwrap_or(case).to_owned();
                 Ok(Finding::Failed(cases.iter().map(plain).collect()))
@@ -276,7 +276,7 @@ impl Judge {
                 (End::TimedOut, _) => return Ok(Finding::Hangs),
                 (End::Failure, Some(violation)) => return Ok(Finding::Broken(violation)),
                 (End::Failure, None) => {
-                    return Err(format!("{} broke off:\n{}", self.name, tail(&ended.output)));
+                    return Err(format!("{} gave no result:\n{}", self.name, tail(&ended.output)));
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! `cargo xtask mutants`: plants each of `conformance/mutants` in a scratch copy, and asks the simulation and the suite
-//! whether they notice. A planted bug that nobody notices is a missing case.
+//! `cargo xtask mutants`: plants each bug of `conformance/mutants` in a scratch copy, and runs the simulation and the
+//! suite to see whether they notice. If no judge notices a planted bug, a case is missing.
 
 mod bounded;
 mod changes;
@@ -22,18 +22,18 @@ pub(crate) use table::check;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     All,
-    /// Those whose verdict a change since this revision may have changed; since the last merge, if none is named.
+    /// Those whose verdict may differ because of a change since this revision; since the last merge, if none is named.
     Changed(Option<String>),
     /// Those whose names contain one of these.
     Named(Vec<String>),
 }
 
-/// What becomes of the verdicts.
+/// What happens to the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// They are printed.
     Shown,
-    /// And written to the table.
+    /// They are printed, and written to the table.
     Written,
 }
 
@@ -95,12 +95,12 @@ fn chosen(choice: &Choice, all: Vec<Mutant>) -> Result<Vec<Mutant>, String> {
     Ok(chosen)
 }
 
-/// How it went.
+/// The numbers of verdicts.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     caught: usize,
     missed: usize,
-    /// That could not be tried.
+    /// Planted bugs that could not be tried.
     failed: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A planted bug: a patch, and what its head says of it.
+//! A planted bug: a patch, and the fields in its head.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,26 +7,26 @@ use super::judge::{self, Finding, Judge};
 use super::scratch::Scratch;
 use crate::workspace::root;
 
-/// Where the patches are, from the repository's root.
+/// The folder of the patches, from the repository's root.
 pub(crate) const FOLDER: &str = "conformance/mutants";
 
 /// A planted bug.
 #[derive(Debug)]
 pub(crate) struct Mutant {
-    /// Its file's, without `.patch`.
+    /// The name of its file, without `.patch`.
     pub(crate) name: String,
-    /// What is wrong with it in a sentence.
+    /// One sentence that says what the bug is.
     pub(crate) planted: String,
-    /// The class of bugs or the rule that it is an example of.
+    /// The class of bugs that it belongs to, or the rule that it breaks.
     pub(crate) breaks: String,
-    /// Who is expected to notice, and is asked first.
+    /// The judge and case that are expected to notice, and are asked first.
     pub(crate) expected: Probe,
     pub(crate) symptom: Symptom,
-    /// What it changes, from the repository's root.
+    /// The files that it changes, from the repository's root.
     pub(crate) files: Vec<String>,
 }
 
-/// A judge, and which of its cases is asked; all of them, if none is named.
+/// A judge, and the case that is asked; all of its cases, if none is named.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Probe {
     pub(crate) judge: &'static Judge,
@@ -40,11 +40,11 @@ pub(crate) enum Symptom {
     Failure,
     /// The program doesn't end.
     Hang,
-    /// A case fails now and then: one run of the judge's cases has to show it.
+    /// A case fails now and then. One failure in a run of the judge's cases is enough.
     Sometimes,
 }
 
-/// Every planted bug, in the order of their names.
+/// Reads every planted bug, in the order of their names.
 pub(crate) fn all() -> Result<Vec<Mutant>, String> {
     let folder = root().join(FOLDER);
     let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -72,7 +72,7 @@ impl Mutant {
             Some("hang") => Symptom::Hang,
             Some("sometimes") => Symptom::Sometimes,
             Some(other) => {
-                return Err(format!("the symptom is \"hang\", \"sometimes\" or not said, and not {other:?}"));
+                return Err(format!("the symptom is \"hang\", \"sometimes\" or left out, and not {other:?}"));
             }
         };
         let files: Vec<String> =
@@ -90,12 +90,12 @@ impl Mutant {
         })
     }
 
-    /// The patch's path from the repository's root.
+    /// Returns the patch's path from the repository's root.
     pub(crate) fn path(&self) -> String {
         format!("{FOLDER}/{}.patch", self.name)
     }
 
-    /// Whom to ask: who is expected to notice, then everybody who could, the quickest first.
+    /// Returns the judges to ask: first the expected one, then every judge that could notice, the quickest first.
     pub(crate) fn probes(&self) -> impl Iterator<Item = Probe> {
         let others = judge::ALL.iter().filter(|judge| self.files.iter().any(|file| judge.sees(file)));
         let others = others.map(|judge| Probe { judge, case: None }).filter(|probe| *probe != self.expected);
@@ -104,7 +104,7 @@ impl Mutant {
 }
 
 impl Probe {
-    /// `judge` or `judge, case`.
+    /// Parses `judge` or `judge, case`.
     fn parse(text: &str) -> Result<Probe, String> {
         let (name, case) = match text.split_once(',') {
             Some((name, case)) => (name.trim(), Some(case.trim().to_owned())),
@@ -116,12 +116,12 @@ impl Probe {
         Ok(Probe { judge, case })
     }
 
-    /// Asks, in the scratch copy. `Err` if nothing was said of the cases.
+    /// Runs the judge in the scratch copy. `Err` if its output says nothing about the cases.
     pub(crate) fn ask(&self, scratch: &Scratch, program: &Path) -> Result<Finding, String> {
         self.judge.ask(scratch, program, self.case.as_deref())
     }
 
-    /// Where the judge's cases are written, as the beginning of a path.
+    /// Returns where the judge's cases are written: the beginning of a path.
     pub(crate) fn source(&self) -> String {
         let topic =
             self.case.as_deref().and_then(|case| case.split_once("::")).map_or("", |(topic, _)| topic);

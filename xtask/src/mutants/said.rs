@@ -1,8 +1,8 @@
-//! What cargo and the judges' programs print, read.
+//! Reads the output of cargo and of the judges' programs.
 
 use std::path::PathBuf;
 
-/// The program that cargo says it has built.
+/// Returns the program that cargo says it has built.
 pub(super) fn executable(messages: &str) -> Option<PathBuf> {
     let (_, rest) = messages.rsplit_once("\"executable\":\"")?;
     Some(rest.split_once('"')?.0.into())
@@ -12,19 +12,19 @@ pub(super) fn without_json(output: &str) -> String {
     output.lines().filter(|line| !line.starts_with('{')).collect::<Vec<_>>().join("\n")
 }
 
-/// Each test that failed has a heading of its own.
+/// Returns the tests that failed. Each has a heading of its own in the output.
 pub(super) fn failed_tests(output: &str) -> Vec<&str> {
     let headings = output.lines().filter_map(|line| line.strip_prefix("---- ")?.strip_suffix(" ----"));
     headings.map(|heading| heading.strip_suffix(" stdout").unwrap_or(heading)).collect()
 }
 
-/// How many tests passed, of all that the program ran.
+/// Returns how many of all tests of the program passed.
 pub(super) fn passed_tests(output: &str) -> u64 {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     results.filter_map(|rest| rest.split(' ').next()?.parse::<u64>().ok()).sum()
 }
 
-/// The first violation that the simulation shows, or its first panic.
+/// Returns the first violation that the simulation shows, or its first panic.
 pub(super) fn violation(output: &str) -> Option<String> {
     let mut lines = output.lines();
     while let Some(line) = lines.next() {
@@ -39,7 +39,7 @@ pub(super) fn violation(output: &str) -> Option<String> {
     None
 }
 
-/// What is worth showing of a long output.
+/// Returns the last lines of a long output.
 pub(super) fn tail(output: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     lines[lines.len().saturating_sub(30)..].join("\n")

@@ -1,5 +1,5 @@
-//! The scratch copy in which bugs are planted. It stays, with what was built in it: a planted bug costs what cargo has to
-//! build anew for it.
+//! The scratch copy in which bugs are planted. It is kept with its build results, so that a planted bug costs only what
+//! cargo has to rebuild for it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes it, or brings it up to date. A file that is the same is not touched, so that it is not built again.
+    /// Makes the copy, or updates it. A file that has not changed is not touched, so that it is not built again.
     pub(crate) fn make() -> Result<Scratch, String> {
         Scratch::of(root(), &root().join("target/mutants"))
     }
@@ -30,7 +30,7 @@ impl Scratch {
             output: folder.join("output"),
         };
         let listed = paths(&git(from, &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?);
-        // Deleted, and not yet committed as deleted.
+        // git also lists files that are deleted, if that is not committed yet.
         let files: BTreeSet<String> = listed.into_iter().filter(|file| from.join(file).is_file()).collect();
         fs::create_dir_all(&copy.tree).map_err(|e| format!("{}: {e}", copy.tree.display()))?;
         for file in &files {
@@ -45,17 +45,17 @@ impl Scratch {
         Ok(copy)
     }
 
-    /// Applies a patch that says its paths from the root.
+    /// Applies a patch whose paths begin at the root.
     pub(crate) fn plant(&self, patch: &Path) -> Result<(), String> {
         let patch = patch.to_string_lossy();
-        // The copy lies in a work tree, whose root git would take for the copy's.
+        // The copy is inside a work tree. Without a ceiling git would apply the patch at the root of that tree.
         let ceiling = self.tree.parent().unwrap_or(&self.tree);
         let mut apply = Command::new("git");
         apply.current_dir(&self.tree).env("GIT_CEILING_DIRECTORIES", ceiling).args(["apply", &patch]);
         crate::git::output(&mut apply).map(drop)
     }
 
-    /// Makes these files what they are in the work tree again.
+    /// Restores these files to their state in the work tree.
     pub(crate) fn restore(&self, files: &[String]) -> Result<(), String> {
         files.iter().try_for_each(|file| self.update(root(), file))
     }
@@ -69,12 +69,12 @@ impl Scratch {
         }
         target.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
         fs::write(&target, content).map_err(failed)?;
-        // Scripts are to be run there as well.
+        // Scripts have to be executable in the copy as well.
         let permissions = fs::metadata(&source).map(|file| file.permissions()).map_err(failed)?;
         fs::set_permissions(&target, permissions).map_err(failed)
     }
 
-    /// `cargo <verb> <arguments>` in the copy.
+    /// Returns the command `cargo <verb> <arguments>` in the copy.
     pub(crate) fn cargo(&self, verb: &str, arguments: &[&str]) -> Command {
         let mut cargo = crate::workspace::cargo(verb, arguments);
         cargo
@@ -84,21 +84,21 @@ impl Scratch {
         cargo
     }
 
-    /// A program that was built in the copy.
+    /// Returns a command for a program that was built in the copy.
     pub(crate) fn program(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        // What can't be run is no verdict.
+        // If these servers are missing, that is an error and no verdict.
         command.current_dir(&self.tree).env("LOCK_TEST_REQUIRE", "redis,mongodb").env("RUST_BACKTRACE", "0");
         command
     }
 
-    /// Where a command's output goes.
+    /// The file for a command's output.
     pub(crate) fn output(&self) -> &Path {
         &self.output
     }
 }
 
-/// Every file below a folder.
+/// Returns every file below a folder.
 fn below(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

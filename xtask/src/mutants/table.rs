@@ -1,4 +1,4 @@
-//! The table of what caught what: `docs/planted-bugs.md`.
+//! The table of planted bugs and of the judges that noticed them: `docs/planted-bugs.md`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,47 +10,47 @@ use crate::git::git;
 use crate::workspace::root;
 
 const DOCUMENT: &str = "docs/planted-bugs.md";
-/// What stands above the rows.
+/// The lines above the rows.
 const HEAD: &str = "| planted bug | in | breaks | caught by |\n|---|---|---|---|\n";
 
-/// Who caught what was missed, or could not be tried.
-const NOBODY: &str = "**nobody**";
+/// The last cell of a bug that no judge noticed, and of one that could not be tried.
+const NOBODY: &str = "**no judge**";
 const NOT_TRIED: &str = "**not tried**";
 
-/// A step of `cargo xtask ci`: every planted bug applies, and is in the table as caught.
+/// A step of `cargo xtask ci`: checks that every planted bug applies, and is in the table as caught.
 pub(crate) fn check() -> Result<(), String> {
     let mutants = mutant::all()?;
     let rows = rows(&read()?);
     let mut wrong = Vec::new();
     for mutant in &mutants {
         if let Err(why) = git(root(), &["apply", "--check", &mutant.path()]) {
-            wrong.push(format!("{} does not apply any more; make it anew: {why}", mutant.path()));
+            wrong.push(format!("{} does not apply any more; make it again: {why}", mutant.path()));
         }
         match rows.get(&mutant.name) {
             None => wrong
                 .push(format!("{DOCUMENT} lacks {0}; run `cargo xtask mutants --write {0}`", mutant.name)),
             Some(row) if !row.starts_with(&described(mutant)) => wrong.push(format!(
-                "{DOCUMENT} says something else of {0} than its head; run `cargo xtask mutants --write {0}`",
+                "{DOCUMENT} and the head of {0} differ; run `cargo xtask mutants --write {0}`",
                 mutant.name
             )),
             Some(row) if [NOBODY, NOT_TRIED].iter().any(|open| row.contains(open)) => wrong.push(format!(
-                "{DOCUMENT} has nobody who notices {}: write the case that is missing",
+                "{DOCUMENT} says that no judge notices {}: write the case that is missing",
                 mutant.name
             )),
             Some(_) => {}
         }
     }
     let gone = rows.keys().filter(|name| !mutants.iter().any(|mutant| mutant.name == **name));
-    wrong.extend(gone.map(|name| format!("{DOCUMENT} has {name}, of which there is no patch: take it out")));
+    wrong.extend(gone.map(|name| format!("{DOCUMENT} has {name}, which has no patch: remove the row")));
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// The table of these trials.
+/// Returns the table of these trials.
 pub(crate) fn of(outcomes: &[(Mutant, Verdict)]) -> String {
     outcomes.iter().fold(HEAD.to_owned(), |table, (mutant, verdict)| table + &row(mutant, verdict) + "\n")
 }
 
-/// Puts these trials into the document, in the place of what it said of the same bugs.
+/// Writes these trials into the document, in place of the rows of the same bugs.
 pub(crate) fn write(outcomes: &[(Mutant, Verdict)]) -> Result<(), String> {
     let text = read()?;
     let mut rows = rows(&text);
@@ -69,18 +69,18 @@ fn row(mutant: &Mutant, verdict: &Verdict) -> String {
         Verdict::Missed(_) => NOBODY.to_owned(),
         Verdict::Failed(_) => NOT_TRIED.to_owned(),
     };
-    // What a judge says of a case is one cell, whatever it contains.
+    // A judge's text about a case has to stay in one cell.
     format!("{} {} |", described(mutant), by.replace('|', "\\|"))
 }
 
-/// A row up to its verdict.
+/// Returns a row up to its verdict.
 fn described(mutant: &Mutant) -> String {
     let Mutant { name, planted, breaks, files, .. } = mutant;
     let files = files.iter().map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ");
     format!("| [{name}](../{}): {planted} | {files} | {breaks} |", mutant.path())
 }
 
-/// The rows of the document by their planted bugs. It ends with the table.
+/// Returns the rows of the document by their planted bugs. The table is the end of the document.
 fn rows(text: &str) -> BTreeMap<String, String> {
     let table = text.split_once(HEAD).map_or("", |(_, table)| table);
     let named = table.lines().filter_map(|row| {
@@ -97,7 +97,7 @@ fn read() -> Result<String, String> {
 }
 
 fn no_table() -> String {
-    format!("{DOCUMENT} has lost its table, which begins with:\n{HEAD}")
+    format!("{DOCUMENT} has no table that begins with:\n{HEAD}")
 }
 
 fn path() -> PathBuf {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_planted_bugs_apply_and_are_in_the_table() {
-        check().expect("they are");
+        check().expect("every bug applies and is listed");
     }
 
     #[test]

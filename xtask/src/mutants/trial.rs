@@ -1,4 +1,4 @@
-//! The trial of a planted bug: planted, judged, and taken out again.
+//! The trial of a planted bug: it is planted, judged, and removed again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,17 +10,17 @@ use super::mutant::{Mutant, Probe, Symptom};
 use super::scratch::Scratch;
 use crate::workspace::root;
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Caught(Catch),
-    /// By all of these judges.
+    /// None of these judges noticed.
     Missed(Vec<String>),
     /// It could not be tried, or not be judged.
     Failed(String),
 }
 
-/// Who noticed, and by what.
+/// The judge that noticed, and how it noticed.
 #[derive(Debug)]
 pub(crate) struct Catch {
     pub(crate) judge: &'static str,
@@ -28,25 +28,25 @@ pub(crate) struct Catch {
     took: Duration,
 }
 
-/// How many of the cases that failed are asked again.
+/// How many of the cases that failed are run again.
 const MOST_ASKED_AGAIN: usize = 3;
 
-/// Where trials are held.
+/// The scratch copy, and which judges can be trusted in it.
 pub(crate) struct Trial {
     scratch: Scratch,
-    /// What was asked of the copy with nothing planted, and answered well. Else a case that fails anyhow, or doesn't
-    /// exist, would pass for one that notices.
+    /// The judges and cases that passed while nothing was planted. Without this check, a case that always fails, or
+    /// doesn't exist, would look like one that notices.
     sober: BTreeSet<Probe>,
-    /// Those that were not, and why: what they say of a planted bug counts for nothing.
+    /// The judges and cases that did not pass then, and why. Their answers about a planted bug don't count.
     unfit: BTreeMap<Probe, String>,
 }
 
 impl Trial {
-    /// Makes the copy, and asks everybody who is expected to notice something while there is nothing to notice.
+    /// Makes the copy, and runs all judges and cases that are expected to notice a bug while nothing is planted.
     pub(crate) fn prepare(mutants: &[Mutant]) -> Result<Trial, String> {
         let mut trial = Trial { scratch: Scratch::make()?, sober: BTreeSet::new(), unfit: BTreeMap::new() };
         let expected: BTreeSet<Probe> = mutants.iter().map(|mutant| mutant.expected.clone()).collect();
-        println!("Asking {} judges and cases while nothing is planted.", expected.len());
+        println!("Running {} judges and cases while nothing is planted.", expected.len());
         let began = Instant::now();
         for judge in ALL.iter().filter(|judge| expected.iter().any(|probe| probe.judge == *judge)) {
             let program = judge.build(&trial.scratch)?;
@@ -58,14 +58,14 @@ impl Trial {
             }
         }
         println!(
-            "Built and asked in {:.0} s; {} are fit to judge.\n",
+            "Built and run in {:.0} s; {} of them pass and can judge.\n",
             began.elapsed().as_secs_f64(),
             trial.sober.len()
         );
         Ok(trial)
     }
 
-    /// Plants the bug, has it judged, and takes it out.
+    /// Plants the bug, runs the judges, and removes the bug.
     pub(crate) fn of(&mut self, mutant: &Mutant) -> Verdict {
         if let Some(why) = self.unfit.get(&mutant.expected) {
             return Verdict::Failed(why.clone());
@@ -87,14 +87,14 @@ impl Trial {
 
     fn judge(&self, mutant: &Mutant) -> Result<Judged, String> {
         self.scratch.plant(&root().join(mutant.path())).map_err(|why| {
-            format!("it does not apply any more; make it anew against the code of today: {why}")
+            format!("it does not apply any more; make it again against the present code: {why}")
         })?;
         let mut unnoticed = Vec::new();
         for probe in mutant.probes() {
             let program = probe.judge.build(&self.scratch)?;
             match probe.ask(&self.scratch, &program)? {
                 Finding::Broken(what) => return Ok(Judged::Noticed(probe, what)),
-                // It need not fail again: that these cases pass when nothing is planted was seen.
+                // It need not fail again, because these cases passed while nothing was planted.
                 Finding::Failed(cases) if mutant.symptom == Symptom::Sometimes && !cases.is_empty() => {
                     let what = in_words(&cases[0], cases.len() - 1);
                     return Ok(Judged::Noticed(probe, what));
@@ -114,8 +114,8 @@ impl Trial {
         Ok(Judged::Unnoticed(unnoticed))
     }
 
-    /// The first of these cases that fails once more, by itself, and all that failed in words: a busy machine makes a case
-    /// fail too. `Err` is the first one, if none does.
+    /// Runs the cases again, one by one, because a case may also fail on a busy machine. Returns the first case that
+    /// fails again, and a text about all that failed. The inner `Err` is the first case, if none fails again.
     fn failing(
         &self,
         judge: &'static Judge,
@@ -132,7 +132,7 @@ impl Trial {
         Ok(Err(cases.into_iter().next().unwrap_or_default()))
     }
 
-    /// Whether a judge who has noticed something is quiet now that it is gone.
+    /// Checks that a judge which has noticed a bug passes now that the bug is removed.
     fn is_sober(&mut self, probe: &Probe) -> Result<(), String> {
         if self.sober.contains(probe) {
             return Ok(());
@@ -147,7 +147,7 @@ impl Trial {
                 self.sober.insert(probe.clone());
                 return Ok(());
             }
-            Ok(Finding::Broken(what)) => format!("finds fault: {what}"),
+            Ok(Finding::Broken(what)) => format!("reports a violation: {what}"),
             Ok(Finding::Failed(_)) => "fails".to_owned(),
             Ok(Finding::Hangs) => "does not end".to_owned(),
             Err(why) => why,
@@ -156,7 +156,7 @@ impl Trial {
     }
 }
 
-/// A case that failed, and how many others did.
+/// Names a case that failed, and says how many others failed.
 fn in_words(case: &str, others: usize) -> String {
     match others {
         0 => format!("`{case}`"),

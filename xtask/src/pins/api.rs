@@ -1,5 +1,5 @@
-//! What lock-core offers, and the functions of `onelock` beside it, read line by line from sources that rustfmt has
-//! written. Not read are implementations of traits, and macros: there are none to call.
+//! Reads what lock-core offers, and the functions of `onelock`, line by line from sources that rustfmt has formatted.
+//! Implementations of traits are not read, nor are macros: there are none to call.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::workspace::root;
 
 const FACADE: &str = "onelock/src/lib.rs";
 const CORE: &str = "lock-core/src";
-/// Whose public things are lock-core's: it is the one module that is public by itself.
+/// The only public module of lock-core. Its public items belong to lock-core's API.
 const CONTRACT: &str = "lock-core/src/driver.rs";
 
-/// `function`, `Type::method`, `Enum::Variant`, `Enum::Variant.field`, `Struct.field`; a type that has none of these by
-/// its name.
+/// Returns `function`, `Type::method`, `Enum::Variant`, `Enum::Variant.field`, `Struct.field`; a type that has none of
+/// these is listed by its name.
 pub(super) fn offered() -> Result<Items, String> {
     let mut core = Found::default();
     for path in sources(&root().join(CORE))? {
@@ -36,17 +36,17 @@ pub(super) fn offered() -> Result<Items, String> {
     Ok(members.into_iter().chain(bare).chain(facade.items).collect())
 }
 
-/// Events, and what is told with them, have a table of their own.
+/// Returns whether it is an event or a field of one. These have a table of their own.
 pub(super) fn is_of_events(item: &str) -> bool {
     owner(item) == "Event"
 }
 
-/// The type that it belongs to, or itself.
+/// Returns the type that an item belongs to, or the item itself.
 fn owner(item: &str) -> &str {
     item.split(['.', ':']).next().unwrap_or(item)
 }
 
-/// The names behind each `pub use`.
+/// Returns the names behind each `pub use`.
 fn used(text: &str) -> BTreeSet<String> {
     let uses = text.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next());
     let lists = uses.map(|path| path.rsplit("::").next().unwrap_or(path));
@@ -54,7 +54,7 @@ fn used(text: &str) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// All files of a crate.
+/// Returns all source files of a crate.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = files(folder, "rs")?;
     for entry in folder.read_dir().map_err(|e| format!("{}: {e}", folder.display()))?.flatten() {
@@ -65,19 +65,19 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// What was read of sources.
+/// What was read from sources.
 #[derive(Default)]
 struct Found {
-    /// What can be called, matched or read.
+    /// Items that can be called, matched or read.
     items: Items,
     /// Types and functions, by their names alone.
     names: BTreeSet<String>,
 }
 
-/// What a line stands in.
+/// The item that a line is inside of.
 enum Within {
     Nothing,
-    /// `impl Type {`: functions are the type's.
+    /// `impl Type {`: its functions belong to the type.
     Impl(String),
     Trait(String),
     Enum(String),
@@ -85,7 +85,7 @@ enum Within {
 }
 
 impl Found {
-    /// Reads a file up to its tests.
+    /// Reads the text of a file up to its tests.
     fn read(&mut self, text: &str) {
         let mut within = Within::Nothing;
         let mut variant = String::new();
@@ -104,10 +104,10 @@ impl Found {
         }
     }
 
-    /// A line at the beginning of which nothing stands: what those behind it stand in.
+    /// Reads a line without indentation. Returns what the following lines are inside of.
     fn begin(&mut self, code: &str, before: Within) -> Within {
         if let Some(rest) = code.strip_prefix("impl") {
-            // Of a trait: nothing of it is the type's own.
+            // In an implementation of a trait nothing is the type's own.
             let of = if rest.starts_with('<') {
                 rest.split_once("> ").map(|(_, of)| of)
             } else {
@@ -119,7 +119,7 @@ impl Found {
             };
         }
         let Some(rest) = code.strip_prefix("pub ") else {
-            // What goes on over several lines: bounds, an attribute, the end of a signature.
+            // A part of something on several lines: bounds, an attribute, the end of a signature.
             return if code == "}" { Within::Nothing } else { before };
         };
         let Some((kind, of)) = kind(rest) else { return before };
@@ -136,7 +136,7 @@ impl Found {
         }
     }
 
-    /// A line one step in; a variant's name, if it is one.
+    /// Reads a line with one level of indentation. Returns a variant's name, if it is one.
     fn member(&mut self, code: &str, within: &Within) -> Option<String> {
         let public = code.strip_prefix("pub ");
         match within {
@@ -162,10 +162,10 @@ impl Found {
     }
 }
 
-/// What a declaration behind `pub` declares, and its name.
+/// Returns the kind of a declaration behind `pub`, and its name.
 fn kind(rest: &str) -> Option<(&'static str, String)> {
     let mut words = rest.split(' ').peekable();
-    // `const` alone declares a constant, before `fn` it says something of a function.
+    // `const` alone declares a constant; before `fn` it belongs to a function.
     while let Some(word) = words.next() {
         let next = words.peek().copied().unwrap_or_default();
         match word {
@@ -183,13 +183,13 @@ fn kind(rest: &str) -> Option<(&'static str, String)> {
     None
 }
 
-/// `field: Type,`
+/// Returns the name in a line `field: Type,`.
 fn field(code: &str) -> Option<String> {
     let (found, _) = code.split_once(": ")?;
     (!found.is_empty() && name(found) == found).then(|| found.to_owned())
 }
 
-/// The identifier that this begins with.
+/// Returns the identifier at the beginning of a text.
 fn name(text: &str) -> String {
     text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }

@@ -1,4 +1,4 @@
-//! Every metric with its labels: `lock_held{backend}`.
+//! Reads every metric with its labels: `lock_held{backend}`.
 
 use super::Items;
 use crate::documents::{code, read};
@@ -7,7 +7,7 @@ use crate::workspace::root;
 const CODE: &str = "lock-core/src/events.rs";
 const TABLE: &str = "docs/metrics.md";
 
-/// `Err` if the code's metrics are not those of their document.
+/// Returns the metrics of the code. `Err` if they are not those of the document.
 pub(super) fn counted() -> Result<Items, String> {
     let (counted, told) = (of_code(&read(&root().join(CODE))?), of_table(&read(&root().join(TABLE))?));
     match counted.symmetric_difference(&told).next() {
@@ -17,7 +17,7 @@ pub(super) fn counted() -> Result<Items, String> {
     }
 }
 
-/// `counter!("name", "label" => value)` and its like.
+/// Reads calls such as `counter!("name", "label" => value)`.
 fn of_code(text: &str) -> Items {
     let calls = ["counter!(", "gauge!(", "histogram!("].into_iter().flat_map(|call| text.split(call).skip(1));
     let item = |call: &str| {
@@ -30,7 +30,7 @@ fn of_code(text: &str) -> Items {
     calls.filter_map(item).collect()
 }
 
-/// ``| `name` | kind | `label`, `label` | meaning |``
+/// Reads rows such as ``| `name` | kind | `label`, `label` | meaning |``.
 fn of_table(text: &str) -> Items {
     let rows = text.lines().filter(|line| line.starts_with("| `"));
     let item = |row: &str| {

@@ -1,5 +1,5 @@
-//! Everything that users can call, set, read or be told of has a test that pins it: `docs/pinned.md` says which, and is
-//! compared with the sources in both directions.
+//! Checks that a test pins everything that users can call, set, read or be told of. `docs/pinned.md` says which test,
+//! and is compared with the sources in both directions.
 
 mod api;
 mod metrics;
@@ -12,10 +12,10 @@ use crate::workspace::root;
 
 const DOCUMENT: &str = "docs/pinned.md";
 
-/// Items as `docs/pinned.md` writes them.
+/// Items, spelled as in `docs/pinned.md`.
 type Items = BTreeSet<String>;
 
-/// `Err` lists what nothing pins, what is in the table and isn't there any more, and pins that don't exist.
+/// Checks the document. `Err` lists items that no test pins, items that no longer exist, and pins that don't exist.
 pub(crate) fn check() -> Result<(), String> {
     let text = read(&root().join(DOCUMENT))?;
     let cases = cases()?;
@@ -34,7 +34,7 @@ pub(crate) fn check() -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// What is wrong with these rows, as a table of these items.
+/// Returns what is wrong with these rows as a table of these items.
 fn compare(
     heading: &str,
     items: &Items,
@@ -53,7 +53,7 @@ fn compare(
     wrong
 }
 
-/// The rows of the tables under a heading: an item, and what pins it. `Err` if one is there twice.
+/// Returns the rows of the tables under a heading: an item, and the tests that pin it. `Err` if an item is there twice.
 fn rows(text: &str, heading: &str) -> Result<BTreeMap<String, Vec<String>>, String> {
     let mut rows = BTreeMap::new();
     let mut under = "";
@@ -111,6 +111,6 @@ mod tests {
 
     #[test]
     fn the_table_is_true() {
-        check().expect("it names what pins everything");
+        check().expect("the table is true");
     }
 }

@@ -1,10 +1,10 @@
-//! What every backend reads of its URL: `redis?prefix`.
+//! Reads which URL parameters every backend takes: `redis?prefix`.
 
 use super::Items;
 use crate::documents::read;
 use crate::workspace::root;
 
-/// Backends by the features that turn them on, and the constants that list their parameters for an error's words.
+/// Backends by the features that enable them, and the constants that list their parameters for error messages.
 const LISTS: [(&str, &[(&str, &str)]); 9] = [
     ("etcd", &[("lock-etcd/src/settings.rs", "PARAMETERS")]),
     ("memory", &[("lock-memory/src/registry.rs", "PARAMETERS")]),
@@ -35,7 +35,7 @@ const LISTS: [(&str, &[(&str, &str)]); 9] = [
 const SQL: &str = "lock-sql/src/server/parameters.rs";
 const FACADE: &str = "onelock/src/backends.rs";
 
-/// `Err` if a backend has no list, or reads what its list lacks.
+/// Returns the parameters of all backends. `Err` if a backend has no list, or reads a parameter that its list lacks.
 pub(super) fn read_of_urls() -> Result<Items, String> {
     let facade = read(&root().join(FACADE))?;
     let offered = backends(&facade);
@@ -63,13 +63,13 @@ pub(super) fn read_of_urls() -> Result<Items, String> {
     Ok(all)
 }
 
-/// The features in the lines of `backends!`.
+/// Returns the features in the lines of `backends!`.
 fn backends(facade: &str) -> Vec<&str> {
     let lines = facade.lines().filter(|line| line.starts_with("    \"") && line.contains("] => "));
     lines.filter_map(|line| line.split('"').nth(1)).collect()
 }
 
-/// The names in a constant's strings: `a, b; with x:// also c`.
+/// Returns the names in a constant's strings: `a, b; with x:// also c`.
 fn listed(text: &str, constant: &str) -> Items {
     let declaration = format!("const {constant}: ");
     let Some((_, rest)) = text.split_once(&declaration) else { return Items::new() };
@@ -80,7 +80,7 @@ fn listed(text: &str, constant: &str) -> Items {
     names.map(str::to_owned).collect()
 }
 
-/// The names that are taken out of a URL one by one, before a file's tests.
+/// Returns the parameters that the code of a file takes out of a URL, without its tests.
 fn taken_by(text: &str) -> Items {
     let code = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or(text);
     let calls = ["take(\"", "take_duration(\"", "is_trusted(&mut url, \""];
