@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use lock_core::{Cause, Event, Owner, Random};
+use lock_core::{Event, LossReason, Owner, Random};
 use onelock::{Client, Ending, Guard, Options};
 use serde_json::json;
 
@@ -68,7 +68,7 @@ impl Seen {
     fn count(&self, event: &Event<'_>) {
         let counter = match event {
             Event::Renewed { .. } => &self.renewals,
-            Event::Lost { cause: Cause::Expired, .. } => &self.expired,
+            Event::Lost { cause: LossReason::Expired, .. } => &self.expired,
             Event::Lost { .. } => &self.other_losses,
             Event::Trouble { .. } => &self.troubles,
             _ => return,

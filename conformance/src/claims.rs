@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::timing::Answered;
-use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Request, Waits};
+use lock_core::driver::{Attempt, Busy, Claim, Grant, Mode, Queueing, Request};
 use lock_core::{Client, Label, Name, Owner, Random};
 
 /// The terms of a claim, besides its name.
@@ -15,7 +15,7 @@ pub struct Terms<'a> {
     /// How long each call may take.
     pub patience: Duration,
     /// Whether the claim takes a place in a queue.
-    pub waits: Waits,
+    pub waits: Queueing,
     /// The label of its owner, as people see it.
     pub label: &'a str,
 }

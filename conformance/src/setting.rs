@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Claim, Entry, Lease, Waits};
-use lock_core::{Cause, Client, Guard, Info, Lock, LockBuilder, Name, Options, Owner, Random};
+use lock_core::driver::{Claim, Entry, Lease, Queueing};
+use lock_core::{Client, Guard, Info, Lock, LockBuilder, LossReason, Name, Options, Owner, Random};
 
 use crate::claims::{self, Terms};
 use crate::harness::Harness;
@@ -121,7 +121,13 @@ impl Setting {
     }
 
     /// Makes a claim, for the cases that use the contract itself.
-    pub(crate) fn claim(&self, client: &Client, name: &Name, ttl: Duration, waits: Waits) -> Box<dyn Claim> {
+    pub(crate) fn claim(
+        &self,
+        client: &Client,
+        name: &Name,
+        ttl: Duration,
+        waits: Queueing,
+    ) -> Box<dyn Claim> {
         claims::claim(
             client,
             name.as_str(),
@@ -160,13 +166,13 @@ pub(crate) async fn renewed(guard: &Guard, ttl: Duration) {
 const TOLD: Duration = ms(150);
 
 /// Returns why a lock is lost that is no longer prolonged. Panics if that isn't told when the guard's time is over.
-pub(crate) async fn lost_at_its_end(guard: &Guard) -> Cause {
+pub(crate) async fn lost_at_its_end(guard: &Guard) -> LossReason {
     within("the loss, when the guard's time is over", guard.valid_for() + TOLD, guard.lost()).await
 }
 
 /// Returns why a lock is lost whose server answers no request from now on. Panics if that isn't told when the guard's
 /// time is over.
-pub(crate) async fn lost_in_time(guard: &Guard, info: &Info, ttl: Duration) -> Cause {
+pub(crate) async fn lost_in_time(guard: &Guard, info: &Info, ttl: Duration) -> LossReason {
     // What was under way has arrived after this time.
     tokio::time::sleep(ms(5)).await;
     let mut end = Instant::now() + guard.valid_for();

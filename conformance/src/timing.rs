@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use lock_core::{Cause, Ending, Error, ErrorKind, Guard};
+use lock_core::{Ending, Error, ErrorKind, Guard, LossReason};
 use tokio::task::JoinError;
 
 use crate::failure::{TooLate, Void};
@@ -265,7 +265,7 @@ pub async fn released(guard: Guard) {
 pub fn still_held(guard: &Guard) {
     let Err(lost) = guard.check() else { return };
     match pin!(guard.lost()).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Cause::Expired) => expired(&format!("it is renewed: {lost}")),
+        Poll::Ready(LossReason::Expired) => expired(&format!("it is renewed: {lost}")),
         _ => panic!("{lost:?}"),
     }
 }
@@ -329,7 +329,7 @@ mod tests {
             };
             tokio::spawn(call.answered()).await.err().map(|e| Failure::of(&*e.into_panic()))
         };
-        let unavailable = || Error::unavailable(lock_core::Done::Unknown, "no answer");
+        let unavailable = || Error::unavailable(lock_core::Effect::Unknown, "no answer");
         assert!(matches!(asked(SHORTEST_CALL, unavailable()).await, Some(Failure::Late(_))));
         assert!(matches!(asked(Duration::ZERO, unavailable()).await, Some(Failure::Wrong(_))));
         assert!(matches!(asked(SHORTEST_CALL, Error::rejected("no")).await, Some(Failure::Wrong(_))));

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use onelock::{Cause, Guard};
+use onelock::{Guard, LossReason};
 use tokio::time::{Instant, sleep};
 
 use crate::exit::{Exit, Failure};
@@ -60,9 +60,9 @@ pub(crate) enum Ended {
     /// By itself.
     ByItself(Exit),
     /// By SIGTERM: the lock was about to be lost, was revoked, or was held for as long as allowed.
-    Terminated(Cause),
+    Terminated(LossReason),
     /// By SIGKILL: the lock was lost.
-    Killed(Cause),
+    Killed(LossReason),
 }
 
 /// Supervises the command until it ends, and ends it in time. The process knows its deadline, and keeps to it even if
@@ -95,7 +95,7 @@ pub(crate) async fn supervise(
             cause = &mut last_moment, if !is_lost => {
                 is_lost = true;
                 ended = Some(match cause {
-                    Cause::Revoked if Process::KEEPS_TO_DEADLINES => {
+                    LossReason::Revoked if Process::KEEPS_TO_DEADLINES => {
                         process.terminate();
                         Ended::Terminated(cause)
                     }
@@ -105,9 +105,9 @@ pub(crate) async fn supervise(
                     }
                 });
             }
-            () = told.reached(), if ended == Some(Ended::Terminated(Cause::Revoked)) => {
+            () = told.reached(), if ended == Some(Ended::Terminated(LossReason::Revoked)) => {
                 process.kill();
-                ended = Some(Ended::Killed(Cause::Revoked));
+                ended = Some(Ended::Killed(LossReason::Revoked));
             }
             cause = &mut warning, if ended.is_none() => {
                 process.terminate();

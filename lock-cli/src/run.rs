@@ -7,7 +7,7 @@ mod release;
 
 use std::time::Duration;
 
-use onelock::{Cause, Client, Clock, DEFAULT_TTL, Guard, Instant, Label, Lock, Options};
+use onelock::{Client, Clock, DEFAULT_TTL, Guard, Instant, Label, Lock, LossReason, Options};
 
 use self::held::Place;
 use self::notice::Notice;
@@ -165,12 +165,14 @@ impl Run {
             (Ended::ByItself(_), Release::TooLate) => lost(format!(
                 "{name:?} was lost before the command ended, or the server could not be asked whether it was"
             )),
-            (Ended::Terminated(Cause::MaxHold) | Ended::Killed(Cause::MaxHold), _) => Err(Failure::new(
-                Exit::HeldForLong,
-                format!("{name:?} was held for as long as --max-hold allows: the command was ended"),
-            )),
+            (Ended::Terminated(LossReason::MaxHold) | Ended::Killed(LossReason::MaxHold), _) => {
+                Err(Failure::new(
+                    Exit::HeldForLong,
+                    format!("{name:?} was held for as long as --max-hold allows: the command was ended"),
+                ))
+            }
             (Ended::Terminated(cause), _) => lost(match cause {
-                Cause::Revoked => format!("{name:?} was broken: the command was terminated"),
+                LossReason::Revoked => format!("{name:?} was broken: the command was terminated"),
                 _ => {
                     format!("the lease of {name:?} could not be renewed: the command was terminated in time")
                 }

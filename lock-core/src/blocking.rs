@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 
 use crate::client::{Client, Options};
-use crate::driver::{Cause, Finding, Inspection, Revoked, When};
+use crate::driver::{Finding, Inspection, LossReason, Revoked, When};
 use crate::error::{Error, Result};
 use crate::guard::{Ending, Guard};
 use crate::lock::Lock;
@@ -58,17 +58,17 @@ pub fn blocking_open(
 impl Client {
     /// Does the same as [`Client::check`], for threads without async.
     pub fn blocking_check(&self) -> Result<Vec<Finding>> {
-        self.keeper.wait_for(self.check())
+        self.home.wait_for(self.check())
     }
 
     /// Does the same as [`Client::init`], for threads without async.
     pub fn blocking_init(&self) -> Result<String> {
-        self.keeper.wait_for(self.init())
+        self.home.wait_for(self.init())
     }
 
     /// Does the same as [`Client::shutdown`], for threads without async.
     pub fn blocking_shutdown(&self, limit: Duration) -> usize {
-        self.keeper.wait_for(self.shutdown(limit))
+        self.home.wait_for(self.shutdown(limit))
     }
 }
 
@@ -77,12 +77,12 @@ impl Client {
 impl Lock {
     /// Does the same as [`Lock::acquire`], for threads without async.
     pub fn blocking_acquire(&self) -> Result<Guard> {
-        self.keeper().wait_for(self.acquire())
+        self.home().wait_for(self.acquire())
     }
 
     /// Does the same as [`Lock::try_acquire`], for threads without async.
     pub fn blocking_try_acquire(&self) -> Result<Option<Guard>> {
-        self.keeper().wait_for(self.try_acquire())
+        self.home().wait_for(self.try_acquire())
     }
 
     /// Acquires the lock, runs `work` on this thread, and releases the lock.
@@ -107,12 +107,12 @@ impl Lock {
 
     /// Does the same as [`Lock::inspect`], for threads without async.
     pub fn blocking_inspect(&self) -> Result<Inspection> {
-        self.keeper().wait_for(self.inspect())
+        self.home().wait_for(self.inspect())
     }
 
     /// Does the same as [`Lock::revoke`], for threads without async.
     pub fn blocking_revoke(&self, holder: &OwnerBytes, when: When) -> Result<Revoked> {
-        self.keeper().wait_for(self.revoke(holder, when))
+        self.home().wait_for(self.revoke(holder, when))
     }
 }
 
@@ -127,20 +127,20 @@ fn finish<T>(guard: Guard, work: impl FnOnce(&Guard) -> T) -> Result<T> {
 /// lives on, they wait until one does.
 impl Guard {
     /// Waits until the lock is lost, at most for `limit`. Returns the reason, or `None` if the lock is still held.
-    pub fn blocking_lost(&self, limit: Duration) -> Option<Cause> {
+    pub fn blocking_lost(&self, limit: Duration) -> Option<LossReason> {
         let clock = self.clock();
-        self.keeper().wait_for(clock.until(clock.now() + limit, self.lost()))
+        self.home().wait_for(clock.until(clock.now() + limit, self.lost()))
     }
 
     /// Does the same as [`Guard::renew`], for threads without async.
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
-        self.keeper().wait_for(self.renew(ttl))
+        self.home().wait_for(self.renew(ttl))
     }
 
     /// Does the same as [`Guard::release`], for threads without async.
     pub fn blocking_release(self) -> Ending {
-        let keeper = self.keeper().clone();
-        keeper.wait_for(self.release())
+        let home = self.home().clone();
+        home.wait_for(self.release())
     }
 }
 
@@ -149,12 +149,12 @@ impl Guard {
 impl MultiLock {
     /// Does the same as [`MultiLock::acquire`], for threads without async.
     pub fn blocking_acquire(&self) -> Result<MultiGuard> {
-        self.first().keeper().wait_for(self.acquire())
+        self.first().home().wait_for(self.acquire())
     }
 
     /// Does the same as [`MultiLock::try_acquire`], for threads without async.
     pub fn blocking_try_acquire(&self) -> Result<Option<MultiGuard>> {
-        self.first().keeper().wait_for(self.try_acquire())
+        self.first().home().wait_for(self.try_acquire())
     }
 
     /// Acquires all locks, runs `work` on this thread, and releases them. See [`Lock::blocking_run`].
@@ -172,20 +172,20 @@ impl MultiLock {
 impl MultiGuard {
     /// Waits until one of the locks is lost, at most for `limit`. Returns its name and the reason, or `None` if all are
     /// still held.
-    pub fn blocking_lost(&self, limit: Duration) -> Option<(&Name, Cause)> {
+    pub fn blocking_lost(&self, limit: Duration) -> Option<(&Name, LossReason)> {
         let first = self.first();
         let clock = first.clock();
-        first.keeper().wait_for(clock.until(clock.now() + limit, self.lost()))
+        first.home().wait_for(clock.until(clock.now() + limit, self.lost()))
     }
 
     /// Does the same as [`MultiGuard::renew`], for threads without async.
     pub fn blocking_renew(&self, ttl: Duration) -> Result<Duration> {
-        self.first().keeper().wait_for(self.renew(ttl))
+        self.first().home().wait_for(self.renew(ttl))
     }
 
     /// Does the same as [`MultiGuard::release`], for threads without async.
     pub fn blocking_release(self) -> Ending {
-        let keeper = self.first().keeper().clone();
-        keeper.wait_for(self.release())
+        let home = self.first().home().clone();
+        home.wait_for(self.release())
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::{Clock, Instant};
-use crate::error::{Done, Error};
+use crate::error::{Effect, Error};
 
 /// A call in progress. It ends in time, however many requests it takes.
 ///
@@ -61,11 +61,11 @@ impl Call {
     }
 
     /// Returns the error which says that the time is over, and what may have been done.
-    pub fn out_of_time(&self, done: Done) -> Error {
+    pub fn out_of_time(&self, done: Effect) -> Error {
         unanswered(done, self.patience)
     }
 }
 
-pub(crate) fn unanswered(done: Done, patience: Duration) -> Error {
+pub(crate) fn unanswered(done: Effect, patience: Duration) -> Error {
     Error::unavailable(done, format!("the server did not answer within {patience:?}"))
 }

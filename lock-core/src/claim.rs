@@ -16,12 +16,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::client::Shared;
 use crate::clock::Instant;
-use crate::driver::{Cause, Claim, Entry, Request, Waits};
-use crate::error::{Done, Error, Result};
+use crate::driver::{Claim, Entry, LossReason, Queueing, Request};
+use crate::error::{Effect, Error, Result};
 use crate::events::Event;
-use crate::gate::Turn;
 use crate::guard::{Command, State};
-use crate::keeper::Resident;
+use crate::home::CountedTask;
+use crate::local_queue::Turn;
 use crate::lock::Terms;
 use crate::owner::Owner;
 use crate::token::FencingToken;
@@ -48,7 +48,7 @@ pub(crate) struct Granted {
 }
 
 /// The caller and the guard that a claim still has to tell its outcome. Outlives a panic of the driver.
-struct People {
+struct Recipients {
     /// The caller that waits for the answer.
     caller: Option<oneshot::Sender<Answer>>,
     /// What was handed over to a guard, until the claim starts to release it.
@@ -61,23 +61,23 @@ pub(crate) struct Life {
     terms: Terms,
     owner: Owner,
     patience: Duration,
-    waits: Waits,
+    waits: Queueing,
     /// When the caller's wait is over.
     wait_ends: Option<Instant>,
     /// The longest ttl that the server was asked for, even if it has not answered.
     longest_ttl: Duration,
     claim: Box<dyn Claim>,
     began: Instant,
-    listening: Listening,
-    residue: Residue,
+    listening: Push,
+    on_server: OnServer,
     account: Account,
     /// Keeps this claim counted until everything else is over.
-    _resident: Resident,
+    _resident: CountedTask,
 }
 
 /// Whether the claim can wait for `changed`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Listening {
+enum Push {
     NotYet,
     Yes,
     /// The server can't push to this client.
@@ -86,19 +86,19 @@ enum Listening {
 
 /// What may be left of this owner on the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Residue {
+enum OnServer {
     Nothing,
     Something,
     /// Something is left, or may still come to be, up to this moment: an attempt of unknown outcome is on its way.
-    UntilThen(Instant),
+    InFlightUntil(Instant),
 }
 
 impl Life {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        resident: Resident,
+        resident: CountedTask,
         terms: Terms,
-        waits: Waits,
+        waits: Queueing,
         wait_ends: Option<Instant>,
     ) -> Life {
         let owner = Owner::mint(&shared.random);
@@ -114,7 +114,7 @@ impl Life {
             clock: shared.clock.clone(),
         });
         let (began, longest_ttl) = (shared.clock.now(), terms.ttl);
-        let (listening, residue) = (Listening::NotYet, Residue::Nothing);
+        let (listening, on_server) = (Push::NotYet, OnServer::Nothing);
         let account = Account::new(shared.clone(), terms.name.clone(), owner, began);
         Life {
             shared,
@@ -127,7 +127,7 @@ impl Life {
             claim,
             began,
             listening,
-            residue,
+            on_server,
             account,
             _resident: resident,
         }
@@ -136,13 +136,13 @@ impl Life {
     /// Enters, holds and leaves. A panic on the way, for example of the driver, ends this. What may then be left on the
     /// server is released all the same, but not while a guard that was handed over may rely on it.
     pub(crate) async fn live(mut self, caller: oneshot::Sender<Answer>) {
-        let mut people = People { caller: Some(caller), given: None };
+        let mut people = Recipients { caller: Some(caller), given: None };
         if AssertUnwindSafe(self.run(&mut people)).catch_unwind().await.is_ok() {
             return;
         }
         let error = self.at("claim", cut_short());
         self.trouble("claim", &error);
-        self.residue = Residue::UntilThen(self.now() + self.patience);
+        self.on_server = OnServer::InFlightUntil(self.now() + self.patience);
         if let Some(caller) = people.caller.take() {
             self.answer_no(caller, Err(error));
         }
@@ -151,14 +151,14 @@ impl Life {
             None => None,
         };
         // `forsake` has told the loss to a guard that was handed over. Otherwise the panic came during the release.
-        self.account.lost(Cause::RuntimeEnded);
+        self.account.lost(LossReason::RuntimeEnded);
         // If the driver panics again, there is nothing else to ask it for.
         let _: std::thread::Result<()> = AssertUnwindSafe(self.withdraw()).catch_unwind().await;
         // The caller that asked for the release learns from the closed channel that it was too late.
         drop(asker);
     }
 
-    async fn run(&mut self, people: &mut People) {
+    async fn run(&mut self, people: &mut Recipients) {
         self.account.asked();
         let Some(caller) = &mut people.caller else { return };
         let mut turn = match self.take_turn(caller).await {
@@ -196,10 +196,10 @@ impl Life {
     }
 
     /// Records what may be left on the server. An attempt that is on its way stays on its way.
-    fn leaves(&mut self, residue: Residue) {
-        self.residue = match (self.residue, residue) {
-            (Residue::UntilThen(a), Residue::UntilThen(b)) => Residue::UntilThen(a.max(b)),
-            (Residue::UntilThen(a), _) => Residue::UntilThen(a),
+    fn leaves(&mut self, on_server: OnServer) {
+        self.on_server = match (self.on_server, on_server) {
+            (OnServer::InFlightUntil(a), OnServer::InFlightUntil(b)) => OnServer::InFlightUntil(a.max(b)),
+            (OnServer::InFlightUntil(a), _) => OnServer::InFlightUntil(a),
             (_, new) => new,
         };
     }
@@ -238,11 +238,11 @@ fn believed(left: Duration, asked_for: Duration) -> Duration {
 /// have put the server's address there, with a password. The program's panic hook has received it.
 fn cut_short() -> Error {
     Error::unavailable(
-        Done::Unknown,
+        Effect::Unknown,
         "the claim ended in a panic, which is a bug; what it may have left on the server is released",
     )
 }
 
-pub(crate) fn lost_because(cause: Cause) -> Error {
+pub(crate) fn lost_because(cause: LossReason) -> Error {
     Error::lost(format!("the lock was lost: {cause}"))
 }

@@ -14,8 +14,8 @@ use crate::clock::Clock;
 use crate::driver::{Driver, Finding, Info};
 use crate::error::{Error, Result};
 use crate::events::{Event, Events};
-use crate::gate::Gates;
-use crate::keeper::{Census, Keeper};
+use crate::home::{Home, TaskCount};
+use crate::local_queue::LocalQueues;
 use crate::lock::{DEFAULT_TTL, LockBuilder};
 use crate::name::Name;
 use crate::owner::Label;
@@ -28,7 +28,7 @@ pub use options::{Context, Options};
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) home: Arc<Home>,
 }
 
 /// What claims need of their client. They don't hold the keeper, because the keeper waits for them.
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
-    pub(crate) gates: Arc<Gates>,
+    pub(crate) local_queues: Arc<LocalQueues>,
     pub(crate) events: Events,
     pub(crate) label: Label,
     pub(crate) process: Process,
@@ -67,8 +67,8 @@ impl Client {
     /// [`Invalid`](crate::ErrorKind::Invalid) outside of a tokio runtime.
     pub fn new(driver: impl Driver) -> Result<Client> {
         let options = Options::default();
-        let keeper = Keeper::current()?;
-        Ok(Client::start(Arc::new(driver), options, keeper))
+        let home = Home::current()?;
+        Ok(Client::start(Arc::new(driver), options, home))
     }
 
     /// Returns the default options, to set others and open a client with them.
@@ -96,7 +96,7 @@ impl Client {
     pub async fn check(&self) -> Result<Vec<Finding>> {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
-        let outcome = self.keeper.run(async move { driver.check(patience).await }).await;
+        let outcome = self.home.run(async move { driver.check(patience).await }).await;
         outcome.map_err(|e| self.shared.at("check", None, e))
     }
 
@@ -116,7 +116,7 @@ impl Client {
     pub async fn init(&self) -> Result<String> {
         let driver = self.shared.driver.clone();
         let patience = self.shared.patience_for(DEFAULT_TTL);
-        let outcome = self.keeper.run(async move { driver.init(patience).await }).await;
+        let outcome = self.home.run(async move { driver.init(patience).await }).await;
         outcome.map_err(|e| self.shared.at("init", None, e))
     }
 
@@ -141,42 +141,42 @@ impl Client {
     /// Cancel safe: called again, it goes on waiting.
     pub async fn shutdown(&self, limit: Duration) -> usize {
         self.shared.closing.send_replace(true);
-        let census = self.keeper.census();
-        if self.keeper.is_inherited() {
-            return census.count(); // in a fork no task brings it down
+        let task_count = self.home.task_count();
+        if self.home.is_inherited() {
+            return task_count.count(); // in a fork no task brings it down
         }
         let clock = &self.shared.clock;
-        let empty = pin!(clock.until(clock.now() + limit, census.empty()));
-        self.keeper.within(empty).await;
-        census.count()
+        let empty = pin!(clock.until(clock.now() + limit, task_count.empty()));
+        self.home.within(empty).await;
+        task_count.count()
     }
 
-    fn start(driver: Arc<dyn Driver>, options: Options, keeper: Keeper) -> Client {
+    fn start(driver: Arc<dyn Driver>, options: Options, home: Home) -> Client {
         let Options { clock, random, label, patience, observer, .. } = options;
         let events = Events::new(driver.info().backend, observer);
-        let census = keeper.census().clone();
+        let task_count = home.task_count().clone();
         let shared = Arc::new_cyclic(|shared| Shared {
             driver,
-            gates: Arc::new(Gates::new(clock.clone())),
+            local_queues: Arc::new(LocalQueues::new(clock.clone())),
             clock,
             random,
             events,
             label: label.unwrap_or_else(Label::of_this_process),
-            process: keeper.process(),
+            process: home.process(),
             patience,
             closing: watch::Sender::new(false),
             shortest_ttl: AtomicU64::new(u64::MAX),
-            _watch: Watch(keeper.handle().spawn(watch_for_suspend(shared.clone(), census)).abort_handle()),
+            _watch: Watch(home.handle().spawn(watch_for_suspend(shared.clone(), task_count)).abort_handle()),
         });
-        Client { shared, keeper: Arc::new(keeper) }
+        Client { shared, home: Arc::new(home) }
     }
 }
 
 /// Notices within a second or a tenth of a ttl that time went on while this process did not run. Costs nothing while no
 /// claim is alive.
-async fn watch_for_suspend(shared: Weak<Shared>, census: Arc<Census>) {
+async fn watch_for_suspend(shared: Weak<Shared>, task_count: Arc<TaskCount>) {
     loop {
-        census.inhabited().await;
+        task_count.inhabited().await;
         let Some(client) = shared.upgrade() else { return };
         let (clock, step) = (client.clock.clone(), client.watch_step());
         // Not kept while waiting, so that a client that its users drop can end.

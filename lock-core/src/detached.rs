@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::call::unanswered;
 use crate::clock::Clock;
-use crate::error::{Done, Error, Result};
+use crate::error::{Effect, Error, Result};
 
 /// How much longer than its patience a call may take before its task is aborted.
 const GRACE: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 ///
-/// `Unavailable` with [`Done::Unknown`] if the call has not ended within `patience`, or if its task ended early.
+/// `Unavailable` with [`Effect::Unknown`] if the call has not ended within `patience`, or if its task ended early.
 /// Otherwise the error of the call.
 ///
 /// # Cancel safety
@@ -43,13 +43,13 @@ where
     tokio::spawn(async move {
         let Some(outcome) = within.timeout(patience, &mut call).await else {
             // The caller may have gone.
-            let _ = reply.send(Err(unanswered(Done::Unknown, patience)));
+            let _ = reply.send(Err(unanswered(Effect::Unknown, patience)));
             within.timeout(GRACE, call).await;
             return;
         };
         let _ = reply.send(outcome);
     });
-    let ended = |_| Err(Error::unavailable(Done::Unknown, "the call's task ended early"));
+    let ended = |_| Err(Error::unavailable(Effect::Unknown, "the call's task ended early"));
     async move { answer.await.unwrap_or_else(ended) }
 }
 
@@ -93,7 +93,7 @@ mod tests {
         let (call, done, cut) = call(Duration::from_millis(900));
         let clock = Clock::system();
         let error = detached(&clock, Duration::from_millis(100), call).await.unwrap_err();
-        assert!(error.may_have_been_done(), "{error:?}");
+        assert!(error.may_have_taken_effect(), "{error:?}");
         assert!(!done.load(Ordering::SeqCst));
         clock.timeout(Duration::from_secs(5), std::future::pending::<()>()).await;
         assert!(done.load(Ordering::SeqCst) && !cut.load(Ordering::SeqCst));

@@ -80,7 +80,7 @@ pub trait Claim: fmt::Debug + Send {
     ///    left of the lease.
     /// 2. An attempt that finds the lock held writes nothing, except its place in the queue.
     /// 3. An attempt can't take effect after [`Request::patience`], counted from its start.
-    /// 4. If no answer came, the error is `Unavailable`, with `Done::Unknown` unless the server can't have done it.
+    /// 4. If no answer came, the error is `Unavailable`, with `Effect::Unknown` unless the server can't have done it.
     ///
     /// An attempt takes one round trip where the server allows that. The core always runs it to completion, even if its
     /// caller has gone.
@@ -161,7 +161,7 @@ pub struct Request {
     /// How long each call may take, counted from its start on `clock`.
     pub patience: Duration,
     /// Whether the claim takes a place in the server's queue.
-    pub waits: Waits,
+    pub waits: Queueing,
     /// The text that people see for this owner.
     pub label: Label,
     /// The clock of every local instant. The server's time is another clock: it is known only from the server's
@@ -179,7 +179,7 @@ pub enum Mode {
 
 /// Whether a claim waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waits {
+pub enum Queueing {
     /// It keeps a place in the server's queue, where there is one.
     Queued,
     /// It makes one attempt and does not wait.
@@ -233,7 +233,7 @@ pub enum Renewal {
         age: Duration,
     },
     /// The lock is not this owner's.
-    Lost(Cause),
+    Lost(LossReason),
 }
 
 /// From when on a holder is told that its lock was revoked.
@@ -249,7 +249,7 @@ pub enum Watched {
 /// Why a lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum LossReason {
     /// A client revoked it.
     Revoked,
     /// Another owner holds it.
@@ -267,31 +267,31 @@ pub enum Cause {
     RuntimeEnded,
 }
 
-impl Cause {
+impl LossReason {
     /// Returns one lower-case word: the value of the metric's label, and what JSON output shows.
     pub fn as_str(self) -> &'static str {
         match self {
-            Cause::Revoked => "revoked",
-            Cause::Taken => "taken",
-            Cause::Gone => "gone",
-            Cause::Session => "session",
-            Cause::Expired => "expired",
-            Cause::MaxHold => "max_hold",
-            Cause::RuntimeEnded => "runtime_ended",
+            LossReason::Revoked => "revoked",
+            LossReason::Taken => "taken",
+            LossReason::Gone => "gone",
+            LossReason::Session => "session",
+            LossReason::Expired => "expired",
+            LossReason::MaxHold => "max_hold",
+            LossReason::RuntimeEnded => "runtime_ended",
         }
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Cause::Revoked => "it was revoked",
-            Cause::Taken => "somebody else holds it",
-            Cause::Gone => "the server no longer knows of it",
-            Cause::Session => "the session with the server has ended",
-            Cause::Expired => "it could not be renewed in time",
-            Cause::MaxHold => "it was held for as long as max_hold allows",
-            Cause::RuntimeEnded => "the task that renewed it has ended, with its runtime or in a panic",
+            LossReason::Revoked => "it was revoked",
+            LossReason::Taken => "somebody else holds it",
+            LossReason::Gone => "the server no longer knows of it",
+            LossReason::Session => "the session with the server has ended",
+            LossReason::Expired => "it could not be renewed in time",
+            LossReason::MaxHold => "it was held for as long as max_hold allows",
+            LossReason::RuntimeEnded => "the task that renewed it has ended, with its runtime or in a panic",
         })
     }
 }

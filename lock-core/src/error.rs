@@ -19,7 +19,7 @@ pub enum ErrorKind {
     /// The server could not be reached, or did not answer in time.
     Unavailable {
         /// Whether the server may have done what it was asked.
-        done: Done,
+        effect: Effect,
     },
     /// The server refused: rights, limits, or a key that no lock client can have written.
     Rejected,
@@ -29,11 +29,11 @@ pub enum ErrorKind {
     Unsupported,
 }
 
-/// What is known of a request that was not answered.
+/// What is known of the effect of a request that was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum Effect {
     /// It was not carried out, and will not be.
-    No,
+    NotApplied,
     /// It may have been carried out, or may still be carried out.
     Unknown,
 }
@@ -73,8 +73,8 @@ impl Error {
     }
 
     /// Makes an error of the kind `Unavailable`: the server did not answer, or answered that it can't at the moment.
-    pub fn unavailable(done: Done, message: impl Into<String>) -> Error {
-        Error::new(ErrorKind::Unavailable { done }, message)
+    pub fn unavailable(done: Effect, message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Unavailable { effect: done }, message)
     }
 
     /// Makes an error of the kind `Rejected`: the server refused.
@@ -134,8 +134,8 @@ impl Error {
     }
 
     /// Returns whether the server may have done what it was asked.
-    pub fn may_have_been_done(&self) -> bool {
-        self.0.kind == ErrorKind::Unavailable { done: Done::Unknown }
+    pub fn may_have_taken_effect(&self) -> bool {
+        self.0.kind == ErrorKind::Unavailable { effect: Effect::Unknown }
     }
 
     /// Returns the time after which to try again, where the server says so.

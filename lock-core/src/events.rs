@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::driver::Cause;
+use crate::driver::LossReason;
 use crate::error::Error;
 use crate::guard::Ending;
 use crate::name::Name;
@@ -58,7 +58,7 @@ pub enum Event<'a> {
         /// The owner that held it.
         owner: Owner,
         /// The reason.
-        cause: Cause,
+        cause: LossReason,
         /// For how long it was held.
         held: Duration,
     },

@@ -1,7 +1,7 @@
 //! A held lock, as its user sees it.
 
-mod hold;
 mod protect;
+mod shared;
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use crate::claim::lost_because;
 use crate::clock::Clock;
-use crate::driver::Cause;
+use crate::driver::LossReason;
 use crate::error::{Error, Result};
-use crate::keeper::Keeper;
+use crate::home::Home;
 use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;
 
-pub(crate) use hold::{Command, Hold, State};
 pub(crate) use protect::protect;
+pub(crate) use shared::{Command, Hold, State};
 
 /// A held lock. It is renewed in the background while the guard lives, in the process that acquired it. In a fork of
 /// that process it counts as lost.
@@ -127,7 +127,7 @@ impl Guard {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn lost(&self) -> Cause {
+    pub async fn lost(&self) -> LossReason {
         self.hold().lost().await
     }
 
@@ -140,7 +140,7 @@ impl Guard {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn at_risk(&self, before: Duration) -> Cause {
+    pub async fn at_risk(&self, before: Duration) -> LossReason {
         self.hold().at_risk(before).await
     }
 
@@ -209,19 +209,19 @@ impl Guard {
         }
     }
 
-    pub(crate) fn still_held(&self) -> Result<(), Cause> {
+    pub(crate) fn still_held(&self) -> Result<(), LossReason> {
         self.hold().loss().map_or(Ok(()), Err)
     }
 
-    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
-        &self.hold().keeper
+    pub(crate) fn home(&self) -> &Arc<Home> {
+        &self.hold().home
     }
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.hold().shared.clock
     }
 
-    pub(crate) fn lost_because(&self, cause: Cause) -> Error {
+    pub(crate) fn lost_because(&self, cause: LossReason) -> Error {
         self.hold().at("hold", lost_because(cause))
     }
 

@@ -25,15 +25,15 @@ struct Slot {
 }
 
 impl Hub {
-    /// Starts to listen to `name`. A wake-up that comes before [`Listening::woken`] is called is kept.
-    pub fn listen(&self, name: &Name) -> Listening {
+    /// Starts to listen to `name`. A wake-up that comes before [`Subscription::woken`] is called is kept.
+    pub fn listen(&self, name: &Name) -> Subscription {
         let mut names = self.names();
         let slot = names.entry(name.clone()).or_insert_with(|| {
             self.0.changes.notify_one();
             Slot { notify: Arc::default(), listeners: 0 }
         });
         slot.listeners += 1;
-        Listening { hub: self.clone(), name: name.clone(), notify: slot.notify.clone() }
+        Subscription { hub: self.clone(), name: name.clone(), notify: slot.notify.clone() }
     }
 
     /// Wakes one of the claims that listen to `name`. One is enough: of all claims of a client, one at a time contends
@@ -84,13 +84,13 @@ impl Hub {
 /// A claim that listens. It stops when this value is dropped.
 #[must_use = "listening stops when this value is dropped: keep it"]
 #[derive(Debug)]
-pub struct Listening {
+pub struct Subscription {
     hub: Hub,
     name: Name,
     notify: Arc<Notify>,
 }
 
-impl Listening {
+impl Subscription {
     /// Waits for the next wake-up; returns at once if one came since the last call.
     ///
     /// # Cancel safety
@@ -101,7 +101,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for Subscription {
     fn drop(&mut self) {
         let mut names = self.hub.names();
         if let Some(slot) = names.get_mut(&self.name) {
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    fn is_woken(listening: &Listening) -> bool {
+    fn is_woken(listening: &Subscription) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         matches!(pin!(listening.woken()).as_mut().poll(&mut context), Poll::Ready(()))
     }

@@ -9,15 +9,15 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::backoff;
+use crate::caller_polled::{Caller, CallerPolled};
 use crate::claim::{Answer, Life, Refused};
 use crate::client::Shared;
 use crate::clock::Clock;
-use crate::driver::{Info, Inspection, Mode, Revocation, Revoked, Waits, When};
-use crate::errand::{Caller, Errand};
-use crate::error::{Done, Error, Result};
-use crate::gate::Seen;
+use crate::driver::{Info, Inspection, Mode, Queueing, Revocation, Revoked, When};
+use crate::error::{Effect, Error, Result};
 use crate::guard::{Ending, Guard, Hold};
-use crate::keeper::{Keeper, runtime_ended};
+use crate::home::{Home, runtime_ended};
+use crate::local_queue::Seen;
 use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
 use crate::reentrant::{Place, Reentrant};
@@ -35,7 +35,7 @@ const HOLDER_LOOK: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub struct Lock {
     shared: Arc<Shared>,
-    keeper: Arc<Keeper>,
+    home: Arc<Home>,
     terms: Terms,
     wait: Option<Duration>,
     reentrant: Option<Reentrant>,
@@ -120,7 +120,7 @@ impl Lock {
 
     /// Does for `try_acquire` what [`acquire_in_part`](Self::acquire_in_part) does for `acquire`.
     pub(crate) async fn try_acquire_in_part(&self) -> Result<Option<Guard>> {
-        let granted = async { self.granted(self.claim(Waits::No)?).await.map(Result::ok) };
+        let granted = async { self.granted(self.claim(Queueing::No)?).await.map(Result::ok) };
         match &self.reentrant {
             None => Ok(granted.await?.map(Guard::new)),
             Some(owner) => Box::pin(self.enter(owner, granted)).await,
@@ -184,7 +184,7 @@ impl Lock {
     pub async fn inspect(&self) -> Result<Inspection> {
         let (driver, name) = (self.shared.driver.clone(), self.terms.name.clone());
         let patience = self.shared.patience_for(self.terms.ttl);
-        let outcome = self.keeper.run(async move { driver.inspect(&name, patience).await }).await;
+        let outcome = self.home.run(async move { driver.inspect(&name, patience).await }).await;
         outcome.map_err(|e| self.at("inspect", e))
     }
 
@@ -212,7 +212,7 @@ impl Lock {
             when,
             patience: self.shared.patience_for(self.terms.ttl),
         };
-        let outcome = self.keeper.run(async move { driver.revoke(&name, revocation).await }).await;
+        let outcome = self.home.run(async move { driver.revoke(&name, revocation).await }).await;
         outcome.map_err(|e| self.at("revoke", e))
     }
 
@@ -234,7 +234,7 @@ impl Lock {
     }
 
     async fn acquire_anew(&self) -> Result<Arc<Hold>> {
-        let claim = self.claim(Waits::Queued)?;
+        let claim = self.claim(Queueing::Queued)?;
         let outcome = match self.wait {
             None => self.granted(claim).await.map_err(OutOfTime::Failed).and_then(refused_late),
             Some(wait) => self.in_time(wait, claim).await,
@@ -248,18 +248,20 @@ impl Lock {
     }
 
     /// Starts a claim. The caller has to poll its future or wake it.
-    fn claim(&self, waits: Waits) -> Result<Claimed> {
-        let Lock { shared, keeper, terms, .. } = self;
-        keeper.is_here().map_err(|e| self.at("acquire", e))?;
+    fn claim(&self, waits: Queueing) -> Result<Claimed> {
+        let Lock { shared, home, terms, .. } = self;
+        home.is_here().map_err(|e| self.at("acquire", e))?;
         if shared.is_closing() {
-            return Err(self.at("acquire", Error::unavailable(Done::No, "this client is shut down")));
+            return Err(
+                self.at("acquire", Error::unavailable(Effect::NotApplied, "this client is shut down"))
+            );
         }
         let wait_ends = self.wait.map(|wait| shared.clock.now() + wait);
         let (reply, answer) = oneshot::channel();
-        let life = Life::new(shared.clone(), keeper.census().enter(), terms.clone(), waits, wait_ends);
+        let life = Life::new(shared.clone(), home.task_count().enter(), terms.clone(), waits, wait_ends);
         Ok(Claimed {
-            caller: keeper.caller(),
-            errand: Errand::new(keeper.handle(), life.live(reply)),
+            caller: home.caller(),
+            claim_future: CallerPolled::new(home.handle(), life.live(reply)),
             answer,
         })
     }
@@ -267,12 +269,13 @@ impl Lock {
     /// Waits for the answer to a claim. If this future is dropped, the claim leaves by itself.
     async fn granted(
         &self,
-        Claimed { caller, errand, answer }: Claimed,
+        Claimed { caller, claim_future, answer }: Claimed,
     ) -> Result<Result<Arc<Hold>, Refused>> {
-        let Lock { shared, keeper, terms, .. } = self;
-        let answer = errand.answer(caller, || (), answer).await;
+        let Lock { shared, home, terms, .. } = self;
+        let answer = claim_future.answer(caller, || (), answer).await;
         let granted = answer.unwrap_or_else(|_| Err(runtime_ended())).map_err(|e| self.at("acquire", e))?;
-        Ok(granted.map(|granted| Arc::new(Hold::new(terms, granted, errand, shared.clone(), keeper.clone()))))
+        Ok(granted
+            .map(|granted| Arc::new(Hold::new(terms, granted, claim_future, shared.clone(), home.clone()))))
     }
 
     /// Returns the answer if it comes within `wait`. If there has been no answer of the server yet, waits up to
@@ -282,7 +285,7 @@ impl Lock {
         // Read while the claim still has its place at the gate.
         let began = clock.now();
         let mut answer = pin!(self.granted(claim));
-        let seen = || self.shared.gates.seen_since(began, &self.terms.name);
+        let seen = || self.shared.local_queues.seen_since(began, &self.terms.name);
         let answered = pin!(async {
             let outcome = clock.until(began + wait, &mut answer).await;
             let unheard = || matches!(seen(), Seen::Nothing | Seen::HeldBefore);
@@ -291,7 +294,7 @@ impl Lock {
             }
             outcome
         });
-        match self.keeper.within(answered).await {
+        match self.home.within(answered).await {
             Some(answered) => answered.map_err(OutOfTime::Failed).and_then(refused_late),
             None => Err(OutOfTime::Seen(seen())),
         }
@@ -303,7 +306,7 @@ impl Lock {
         let wait = self.wait.unwrap_or_default();
         let unanswered = |why: String| {
             Error::unavailable(
-                Done::No,
+                Effect::NotApplied,
                 format!("the server has not answered within the wait of {wait:?}{why}"),
             )
         };
@@ -330,7 +333,7 @@ impl Lock {
     /// Asks the server who holds the lock; `None` if it does not answer soon.
     async fn look(&self) -> Option<Inspection> {
         let look = pin!(self.shared.clock.timeout(HOLDER_LOOK, self.inspect()));
-        self.keeper.within(look).await?.ok()
+        self.home.within(look).await?.ok()
     }
 
     /// Returns this lock with a wait of at most `most`.
@@ -342,8 +345,8 @@ impl Lock {
         self.shared.driver.info()
     }
 
-    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
-        &self.keeper
+    pub(crate) fn home(&self) -> &Arc<Home> {
+        &self.home
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -368,7 +371,7 @@ impl Lock {
 /// A claim that has begun, and the channel of its answer.
 struct Claimed {
     caller: Caller,
-    errand: Arc<Errand>,
+    claim_future: Arc<CallerPolled>,
     answer: oneshot::Receiver<Answer>,
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::{join_all, select_all};
 
 use crate::clock::Instant;
-use crate::driver::Cause;
+use crate::driver::LossReason;
 use crate::error::{Error, Result};
 use crate::guard::{Ending, Guard, protect};
 use crate::lock::Lock;
@@ -93,7 +93,7 @@ impl MultiLock {
                 Ok(guard) => return Ok(guard.handed_over()),
                 Err(lost) => {
                     losses += 1;
-                    self.stand_back(losses, lost, ends).await?;
+                    self.let_others_pass(losses, lost, ends).await?;
                 }
             }
         }
@@ -156,11 +156,11 @@ impl MultiLock {
 
     /// Pauses after so many losses, so that servers which lose locks are not asked all the time. Returns `lost` if the
     /// wait is over.
-    async fn stand_back(&self, losses: u32, lost: Error, ends: Option<Instant>) -> Result<()> {
+    async fn let_others_pass(&self, losses: u32, lost: Error, ends: Option<Instant>) -> Result<()> {
         let first = self.first();
         let again = self.now() + first.pause_after_error(losses);
         let until = ends.map_or(again, |ends| again.min(ends));
-        first.keeper().within(pin!(first.clock().sleep_until(until))).await;
+        first.home().within(pin!(first.clock().sleep_until(until))).await;
         match ends {
             Some(ends) if ends <= self.now() => Err(lost),
             _ => Ok(()),
@@ -238,7 +238,7 @@ impl MultiGuard {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn lost(&self) -> (&Name, Cause) {
+    pub async fn lost(&self) -> (&Name, LossReason) {
         let (which, cause) = self.any_lost().await;
         (self.guards[which].name(), cause)
     }
@@ -249,7 +249,7 @@ impl MultiGuard {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn at_risk(&self, before: Duration) -> (&Name, Cause) {
+    pub async fn at_risk(&self, before: Duration) -> (&Name, LossReason) {
         let each = self.guards.iter().map(|guard| Box::pin(guard.at_risk(before)));
         let (cause, which, _) = select_all(each).await;
         (self.guards[which].name(), cause)
@@ -306,7 +306,7 @@ impl MultiGuard {
         self.guards.first().expect("a multi-lock has a lock")
     }
 
-    async fn any_lost(&self) -> (usize, Cause) {
+    async fn any_lost(&self) -> (usize, LossReason) {
         if self.guards.is_empty() {
             return std::future::pending().await;
         }
@@ -314,7 +314,7 @@ impl MultiGuard {
         (which, cause)
     }
 
-    fn all_held(&self) -> Result<(), (usize, Cause)> {
+    fn all_held(&self) -> Result<(), (usize, LossReason)> {
         let mut each = self.guards.iter().enumerate();
         each.try_for_each(|(which, guard)| guard.still_held().map_err(|cause| (which, cause)))
     }

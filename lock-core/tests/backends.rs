@@ -9,7 +9,7 @@ mod scripted;
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Done, ErrorKind, Hub, Name, Prefix, RESERVED_SUFFIX, Random};
+use lock_core::{Effect, ErrorKind, Hub, Name, Prefix, RESERVED_SUFFIX, Random};
 use scripted::{Script, client, granted, held, ms, pass, released};
 
 fn name(name: &str) -> Name {
@@ -33,8 +33,8 @@ async fn a_call_has_its_time_from_its_beginning() {
     assert_eq!((earlier.is_over(), call.left()), (true, ms(100)));
     pass(ms(100)).await;
     assert!(call.is_over() && call.left().is_zero());
-    let error = call.out_of_time(Done::Unknown);
-    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown });
+    let error = call.out_of_time(Effect::Unknown);
+    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown });
     assert!(error.message().contains("800ms"), "{error}");
 }
 

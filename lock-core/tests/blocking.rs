@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use lock_core::driver::{Renewal, Revoked, When};
-use lock_core::{Cause, Client, Done, Ending, ErrorKind, Event, MultiLock, Options, OwnerBytes};
+use lock_core::{Client, Effect, Ending, ErrorKind, Event, LossReason, MultiLock, Options, OwnerBytes};
 use scripted::{Script, busy, client, client_with, granted, held, ms, released, unknown};
 
 const TTL: Duration = ms(3000);
@@ -82,7 +82,7 @@ fn a_revoke_is_the_servers() {
     assert_eq!(lock.blocking_revoke(&holder, When::HoldersDeadline).unwrap(), Revoked::FreeIn(ms(700)));
     assert_eq!(lock.blocking_revoke(&holder, When::Now).unwrap(), Revoked::Free);
     let error = lock.blocking_revoke(&holder, When::Now).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown });
+    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown });
     assert!(error.to_string().starts_with("revoke \"n\" on scripted: "), "{error}");
     let now = "revoke n from theirs Now as the test within 1s";
     assert_eq!(calls(&script), ["revoke n from theirs HoldersDeadline as the test within 1s", now, now]);
@@ -120,14 +120,17 @@ fn a_shutdown_waits_for_what_is_held_and_turns_away_who_waits() {
     // A limit above zero, because the waiter has to be turned away.
     assert_eq!(client.blocking_shutdown(ms(20)), 1, "one lock is held");
     let turned_away = waiter.join().unwrap().unwrap_err();
-    assert_eq!(turned_away.kind(), ErrorKind::Unavailable { done: Done::No }, "{turned_away}");
+    assert_eq!(turned_away.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{turned_away}");
     guard.check().expect("a held lock is not taken away");
     assert!(script.times_of("release").is_empty());
     let releasing = std::thread::spawn(move || guard.blocking_release());
     assert_eq!(client.blocking_shutdown(TTL), 0, "the shutdown has waited for the release");
     assert_eq!(script.times_of("release").len(), 1);
     assert_eq!(releasing.join().unwrap(), Ending::Released);
-    assert_eq!(lock.blocking_acquire().unwrap_err().kind(), ErrorKind::Unavailable { done: Done::No });
+    assert_eq!(
+        lock.blocking_acquire().unwrap_err().kind(),
+        ErrorKind::Unavailable { effect: Effect::NotApplied }
+    );
 }
 
 #[test]
@@ -140,9 +143,9 @@ fn the_loss_of_one_of_several_is_told_with_its_name() {
     let least = guard.blocking_renew(TTL * 2).unwrap();
     assert!(least > TTL && guard.guards().iter().all(|guard| guard.valid_for() > TTL), "{least:?}");
     assert_eq!(guard.blocking_lost(ms(10)), None);
-    lost.renewals.lock().unwrap().push_front((ms(1), Ok(Renewal::Lost(Cause::Gone))));
+    lost.renewals.lock().unwrap().push_front((ms(1), Ok(Renewal::Lost(LossReason::Gone))));
     guard.blocking_renew(TTL * 2).unwrap_err();
     let told = guard.blocking_lost(TTL).map(|(name, cause)| (name.as_str(), cause));
-    assert_eq!(told, Some(("b", Cause::Gone)));
+    assert_eq!(told, Some(("b", LossReason::Gone)));
     assert_eq!(guard.blocking_release(), Ending::Expired);
 }

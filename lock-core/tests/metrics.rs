@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use lock_core::driver::Renewal;
-use lock_core::{Cause, Ending};
+use lock_core::{Ending, LossReason};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -244,7 +244,7 @@ fn the_numbers_are_those_of_what_happened() {
 async fn life(end: &'static str) {
     let ttl = ms(3000);
     let script = Script::new([granted(ttl)], [held(ttl)], [released()]);
-    let causes = [Cause::Revoked, Cause::Taken, Cause::Gone, Cause::Session];
+    let causes = [LossReason::Revoked, LossReason::Taken, LossReason::Gone, LossReason::Session];
     match (end, causes.into_iter().find(|cause| cause.as_str() == end)) {
         (_, Some(cause)) => script.renewals.lock().unwrap().push_front((ms(1), Ok(Renewal::Lost(cause)))),
         ("busy" | "given_up" | "listen", _) => {

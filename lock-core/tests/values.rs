@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lock_core::driver::{Entry, Fencing, Finding, Level};
 use lock_core::{
-    Client, Clock, Context, DEFAULT_TTL, Done, Error, ErrorKind, Fence, FencingToken, Instant, Label,
+    Client, Clock, Context, DEFAULT_TTL, Effect, Error, ErrorKind, Fence, FencingToken, Instant, Label,
     Location, MAX_LABEL, MAX_NAME, MAX_PREFIX, Name, Options, Owner, OwnerBytes, Prefix, Random,
     RandomSource, Stale,
 };
@@ -48,8 +48,11 @@ fn an_error_is_of_its_kind_and_says_what_happened() {
     for (error, kind) in [
         (Error::timeout("so it is"), ErrorKind::Timeout),
         (Error::lost("so it is"), ErrorKind::Lost),
-        (Error::unavailable(Done::No, "so it is"), ErrorKind::Unavailable { done: Done::No }),
-        (Error::unavailable(Done::Unknown, "so it is"), ErrorKind::Unavailable { done: Done::Unknown }),
+        (
+            Error::unavailable(Effect::NotApplied, "so it is"),
+            ErrorKind::Unavailable { effect: Effect::NotApplied },
+        ),
+        (Error::unavailable(Effect::Unknown, "so it is"), ErrorKind::Unavailable { effect: Effect::Unknown }),
         (Error::rejected("so it is"), ErrorKind::Rejected),
         (Error::invalid("so it is"), ErrorKind::Invalid),
         (Error::unsupported("so it is"), ErrorKind::Unsupported),
@@ -59,7 +62,7 @@ fn an_error_is_of_its_kind_and_says_what_happened() {
             (kind, "so it is", "so it is")
         );
         assert_eq!(error.is_transient(), matches!(kind, ErrorKind::Unavailable { .. }), "{kind:?}");
-        assert_eq!(error.may_have_been_done(), kind == ErrorKind::Unavailable { done: Done::Unknown });
+        assert_eq!(error.may_have_taken_effect(), kind == ErrorKind::Unavailable { effect: Effect::Unknown });
         assert_eq!((error.retry_in(), error.backend(), error.name()), (None, None, None));
         assert!(error.source().is_none());
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Cause, Claim, Release, Renewal, Request, Waits, Watched};
-use lock_core::{Done, Error, Instant, Result};
+use lock_core::driver::{Attempt, Call, Claim, LossReason, Queueing, Release, Renewal, Request, Watched};
+use lock_core::{Effect, Error, Instant, Result};
 use tokio::sync::Notify;
 
 use self::entering::Tried;
@@ -50,7 +50,7 @@ pub(crate) struct EtcdClaim {
     uncertain: Vec<i64>,
     held: Option<Held>,
     /// Why a granted lock is no longer held, if an attempt has found that out.
-    lost: Option<Cause>,
+    lost: Option<LossReason>,
     /// The place before this claim's own, as last seen.
     before: Option<Place>,
     /// True from [`Claim::listen`] until the lock is granted or given back, even if the claim loses its place and takes
@@ -78,7 +78,7 @@ const ROUNDS: usize = 4;
 
 /// The outcome of one round of an attempt.
 enum Round {
-    Done(Attempt),
+    Effect(Attempt),
     /// The place or the session is gone: the attempt starts over.
     Anew,
 }
@@ -117,9 +117,9 @@ impl EtcdClaim {
         let around = match self.place {
             Some(place) => self.look(call, place).await?,
             None => match self.request.waits {
-                Waits::Queued => self.enter(call, &session).await?,
-                Waits::No => match self.enter_if_free(call, &session).await? {
-                    Tried::Busy(busy) => return Ok(Round::Done(Attempt::Busy(busy))),
+                Queueing::Queued => self.enter(call, &session).await?,
+                Queueing::No => match self.enter_if_free(call, &session).await? {
+                    Tried::Busy(busy) => return Ok(Round::Effect(Attempt::Busy(busy))),
                     Tried::Placed(around) => around,
                 },
             },
@@ -161,12 +161,12 @@ impl Claim for EtcdClaim {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         self.shared.cluster.check()?;
         for _ in 0..ROUNDS {
-            if let Round::Done(attempt) = self.round(call).await? {
+            if let Round::Effect(attempt) = self.round(call).await? {
                 return Ok(attempt);
             }
         }
         Err(Error::unavailable(
-            Done::Unknown,
+            Effect::Unknown,
             "the claim's key or session on the server disappeared several times during one attempt",
         ))
     }
@@ -213,7 +213,7 @@ impl Claim for EtcdClaim {
         let (Some(session), Some(mut held)) =
             (self.seat.as_ref().map(|seat| seat.session.clone()), self.held)
         else {
-            return Ok(Renewal::Lost(self.lost.unwrap_or(Cause::Gone)));
+            return Ok(Renewal::Lost(self.lost.unwrap_or(LossReason::Gone)));
         };
         loop {
             // Subscribes before it reads the proof, so that it misses no later proof.
@@ -230,7 +230,7 @@ impl Claim for EtcdClaim {
                 Verdict::Unknown => {}
             }
             session.want_proof();
-            call.within(proven).await.ok_or_else(|| call.out_of_time(Done::Unknown))?;
+            call.within(proven).await.ok_or_else(|| call.out_of_time(Effect::Unknown))?;
         }
     }
 

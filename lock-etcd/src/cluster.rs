@@ -14,7 +14,7 @@ use etcd_client::{
     TxnResponse,
 };
 use lock_core::driver::Call;
-use lock_core::{Clock, Done, Error, Instant, Result};
+use lock_core::{Clock, Effect, Error, Instant, Result};
 use tokio::sync::watch;
 
 use crate::errors;
@@ -180,7 +180,7 @@ impl Cluster {
             let link = self.link(call).await.map_err(|e| Trouble::NotDone(errors::not_done(e)))?;
             let Some(answer) = call.within(asking(&link)).await else {
                 self.is_silent(&link, call);
-                return Err(Trouble::Other(call.out_of_time(Done::Unknown)));
+                return Err(Trouble::Other(call.out_of_time(Effect::Unknown)));
             };
             let error = match answer {
                 Ok(answer) => {
@@ -223,7 +223,7 @@ impl Cluster {
                 return Ok(link);
             }
             let opening = call.within(self.opening.lock()).await;
-            let one = opening.ok_or_else(|| call.out_of_time(Done::No))?;
+            let one = opening.ok_or_else(|| call.out_of_time(Effect::NotApplied))?;
             if let Some(link) = self.present() {
                 return Ok(link);
             }
@@ -232,7 +232,7 @@ impl Cluster {
             let outcome = call.within(connecting).await;
             let connected = match outcome {
                 Some(connected) => connected.map_err(errors::asking),
-                None => Err(call.out_of_time(Done::No)),
+                None => Err(call.out_of_time(Effect::NotApplied)),
             };
             match connected {
                 Ok(client) => return Ok(self.takes(Link { client, endpoint, answered: AtomicU64::new(0) })),
@@ -246,7 +246,7 @@ impl Cluster {
             }
             drop(one);
         }
-        Err(last.unwrap_or_else(|| call.out_of_time(Done::No)))
+        Err(last.unwrap_or_else(|| call.out_of_time(Effect::NotApplied)))
     }
 
     fn takes(&self, link: Link) -> Arc<Link> {
@@ -364,8 +364,10 @@ pub(crate) enum Trouble {
 impl From<Trouble> for Error {
     fn from(trouble: Trouble) -> Error {
         match trouble {
-            Trouble::NoLease => Error::unavailable(Done::No, "the client's lease on the server has ended"),
-            Trouble::LeaseExists => Error::unavailable(Done::No, "the lease exists already"),
+            Trouble::NoLease => {
+                Error::unavailable(Effect::NotApplied, "the client's lease on the server has ended")
+            }
+            Trouble::LeaseExists => Error::unavailable(Effect::NotApplied, "the lease exists already"),
             Trouble::NotDone(error) | Trouble::Other(error) => error,
         }
     }

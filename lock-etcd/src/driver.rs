@@ -33,7 +33,7 @@ impl EtcdDriver {
         let Etcd { endpoints, connecting, prefix, opening, election, .. } = etcd;
         let Context { clock, random, patience } = context;
         let cluster = Arc::new(Cluster::new(endpoints, connecting, clock.clone(), patience));
-        if opening == Opening::Waits {
+        if opening == Opening::Queueing {
             let status = cluster.status(&Call::begin(&clock, patience)).await?;
             check::version(status.version())?;
         }

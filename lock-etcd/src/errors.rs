@@ -6,7 +6,7 @@ use std::error::Error as StdError;
 use std::io;
 
 use etcd_client::Error as EtcdError;
-use lock_core::{Done, Error};
+use lock_core::{Effect, Error};
 use tonic::{Code, ConnectError};
 
 /// Converts the error of a request.
@@ -17,7 +17,7 @@ pub(crate) fn asking(error: EtcdError) -> Error {
 /// Converts an error of a request that changes nothing: nothing was done.
 pub(crate) fn not_done(error: Error) -> Error {
     match error.is_transient() {
-        true => Error::unavailable(Done::No, error.message()).with_source(error),
+        true => Error::unavailable(Effect::NotApplied, error.message()).with_source(error),
         false => error,
     }
 }
@@ -25,7 +25,7 @@ pub(crate) fn not_done(error: Error) -> Error {
 /// Converts an error after an earlier request has already changed something: it is unknown what was done.
 pub(crate) fn half_done(error: Error) -> Error {
     match error.is_transient() {
-        true => Error::unavailable(Done::Unknown, error.message()).with_source(error),
+        true => Error::unavailable(Effect::Unknown, error.message()).with_source(error),
         false => error,
     }
 }
@@ -37,7 +37,7 @@ fn classify(error: &EtcdError) -> Error {
             EtcdError::InvalidArgs(_) | EtcdError::InvalidUri(_) | EtcdError::TransportError(_) => {
                 Error::invalid(said)
             }
-            _ => Error::unavailable(Done::Unknown, format!("{BROKE}: {said}")),
+            _ => Error::unavailable(Effect::Unknown, format!("{BROKE}: {said}")),
         };
     };
     if is_of_certificates(&said) {
@@ -51,10 +51,13 @@ fn classify(error: &EtcdError) -> Error {
         return Error::rejected(format!("{advice}: {said}"));
     }
     if was_not_sent(error) {
-        return Error::unavailable(Done::No, format!("the server can't be reached: {said}"));
+        return Error::unavailable(Effect::NotApplied, format!("the server can't be reached: {said}"));
     }
     if NOT_DONE.iter().any(|text| said.contains(text)) {
-        return Error::unavailable(Done::No, format!("the server did not carry out the request: {said}"));
+        return Error::unavailable(
+            Effect::NotApplied,
+            format!("the server did not carry out the request: {said}"),
+        );
     }
     match code {
         Code::Unimplemented => Error::unsupported(format!(
@@ -64,11 +67,11 @@ fn classify(error: &EtcdError) -> Error {
         Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled | Code::DeadlineExceeded => {
             let what =
                 if is_servers(&said) { "the server cannot answer the request at the moment" } else { BROKE };
-            Error::unavailable(Done::Unknown, format!("{what}: {said}"))
+            Error::unavailable(Effect::Unknown, format!("{what}: {said}"))
         }
         _ if is_servers(&said) => Error::rejected(format!("the server refused: {said}")),
         // The client library's own error, for example for an answer that is too long.
-        _ => Error::unavailable(Done::Unknown, format!("{UNREAD}: {said}")),
+        _ => Error::unavailable(Effect::Unknown, format!("{UNREAD}: {said}")),
     }
 }
 
@@ -76,7 +79,7 @@ fn classify(error: &EtcdError) -> Error {
 /// error from the client library, or from something between it and the server, does not count: the server may have
 /// carried out the request before.
 pub(crate) fn was_not_done(error: &EtcdError) -> bool {
-    was_not_sent(error) || is_servers(&words(error)) && !classify(error).may_have_been_done()
+    was_not_sent(error) || is_servers(&words(error)) && !classify(error).may_have_taken_effect()
 }
 
 /// The error in one line, in the words of the server or of the innermost cause.
@@ -201,12 +204,16 @@ mod tests {
     #[test]
     fn what_the_server_says_is_told_apart() {
         for text in NOT_DONE {
-            assert_eq!(said(Code::Unavailable, text).kind(), Kind::Unavailable { done: Done::No }, "{text}");
+            assert_eq!(
+                said(Code::Unavailable, text).kind(),
+                Kind::Unavailable { effect: Effect::NotApplied },
+                "{text}"
+            );
         }
         for text in ["etcdserver: request timed out", "etcdserver: leader changed", "transport error"] {
             assert_eq!(
                 said(Code::Unavailable, text).kind(),
-                Kind::Unavailable { done: Done::Unknown },
+                Kind::Unavailable { effect: Effect::Unknown },
                 "{text}"
             );
         }
@@ -238,7 +245,7 @@ mod tests {
         for code in [Code::OutOfRange, Code::ResourceExhausted, Code::InvalidArgument, Code::DataLoss] {
             let unread = status(code, "Error, decoded message length too large: found 5000000 bytes");
             assert!(!was_not_done(&unread), "{code:?}");
-            assert_eq!(asking(unread).kind(), Kind::Unavailable { done: Done::Unknown }, "{code:?}");
+            assert_eq!(asking(unread).kind(), Kind::Unavailable { effect: Effect::Unknown }, "{code:?}");
         }
         // Refused permanently, and not by the server.
         for code in [Code::PermissionDenied, Code::Unimplemented] {
@@ -255,9 +262,9 @@ mod tests {
         };
         let refusal = refused(io::Error::from(io::ErrorKind::ConnectionRefused));
         assert!(is_worth_another_try(&refusal) && is_of_connection(&refusal));
-        assert_eq!(asking(refusal).kind(), Kind::Unavailable { done: Done::No });
+        assert_eq!(asking(refusal).kind(), Kind::Unavailable { effect: Effect::NotApplied });
         let reset = refused(io::Error::from(io::ErrorKind::ConnectionReset));
         assert!(!is_worth_another_try(&reset) && is_of_connection(&reset));
-        assert_eq!(asking(reset).kind(), Kind::Unavailable { done: Done::Unknown });
+        assert_eq!(asking(reset).kind(), Kind::Unavailable { effect: Effect::Unknown });
     }
 }

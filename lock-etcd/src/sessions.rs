@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Clock, Done, Error, Random, Result};
+use lock_core::{Clock, Effect, Error, Random, Result};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -77,8 +77,12 @@ impl Sessions {
         if let Some(seat) = self.join_open(seconds, key, wake) {
             return Ok(seat);
         }
-        let too_late =
-            || Error::unavailable(Done::No, "no session with the server could be opened within the patience");
+        let too_late = || {
+            Error::unavailable(
+                Effect::NotApplied,
+                "no session with the server could be opened within the patience",
+            )
+        };
         let mut unanswered = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
         if let Some(seat) = self.join_open(seconds, key, wake) {
             return Ok(seat);

@@ -32,7 +32,7 @@ pub struct Etcd {
 /// Whether opening waits for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    Waits,
+    Queueing,
     Lazy,
 }
 
@@ -122,7 +122,7 @@ impl Etcd {
         if endpoints.is_empty() {
             return Err(Error::invalid("a cluster needs at least one address"));
         }
-        let (prefix, opening, election) = (Prefix::default(), Opening::Waits, ELECTION);
+        let (prefix, opening, election) = (Prefix::default(), Opening::Queueing, ELECTION);
         Ok(Etcd { endpoints, connecting, prefix, opening, election, patience: None })
     }
 
@@ -270,7 +270,7 @@ fn take_login(url: &mut Location) -> Result<Option<Login>> {
 
 fn take_opening(url: &mut Location) -> Result<Opening> {
     match url.take("lazy").as_deref() {
-        None | Some("false") => Ok(Opening::Waits),
+        None | Some("false") => Ok(Opening::Queueing),
         Some("true") => Ok(Opening::Lazy),
         Some(other) => {
             Err(Error::invalid(format!("{}: the value must be true or false", url.shown("lazy", other))))

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lock_core::driver::Call;
-use lock_core::{Clock, Done, Error, Result};
+use lock_core::{Clock, Effect, Error, Result};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::cluster::Cluster;
@@ -115,8 +115,8 @@ impl Watches {
         match call.within(told).await.map(|told| told.unwrap_or_else(|ended| Err(broken(ended)))) {
             Some(Ok(())) => Ok(watching),
             Some(Err(Trouble::Refused(why))) => Err(Error::unsupported(format!("{REFUSED}: {why}"))),
-            Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Done::No, how)),
-            None => Err(call.out_of_time(Done::No)),
+            Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Effect::NotApplied, how)),
+            None => Err(call.out_of_time(Effect::NotApplied)),
         }
     }
 

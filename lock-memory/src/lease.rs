@@ -11,7 +11,7 @@ use lock_core::driver::{
     Attempt, Busy, Call, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Release,
     Renewal, Request, Revocation, Revoked, Wakes, Watched,
 };
-use lock_core::{Clock, Done, Error, Hub, Info, Listening, Name, Prefix, Result};
+use lock_core::{Clock, Effect, Error, Hub, Info, Name, Prefix, Result, Subscription};
 
 use crate::server::Key;
 use crate::server::lease::{Answer, LeaseServer, Request as Ask, TOKEN_MEMORY, Told};
@@ -193,7 +193,7 @@ impl Link {
 
 /// The error of an attempt that was never sent, because the server did not even tell its time.
 fn not_sent(e: Error) -> Error {
-    Error::unavailable(Done::No, e.message()).with_source(e)
+    Error::unavailable(Effect::NotApplied, e.message()).with_source(e)
 }
 
 /// One owner's claim on one lock.
@@ -204,7 +204,7 @@ struct LeaseClaim {
     request: Request,
     listener: Option<Listener>,
     /// Listens to a revoke while the claim holds the lock.
-    watching: Option<Listening>,
+    watching: Option<Subscription>,
 }
 
 #[async_trait]
@@ -229,7 +229,10 @@ impl Claim for LeaseClaim {
                 other => return Err(unexpected(&other)),
             }
         }
-        Err(Error::unavailable(Done::No, "the attempt came to the server too late, and was refused"))
+        Err(Error::unavailable(
+            Effect::NotApplied,
+            "the attempt came to the server too late, and was refused",
+        ))
     }
 
     async fn listen(&mut self) -> Result<()> {
@@ -282,7 +285,7 @@ impl Claim for LeaseClaim {
     }
 }
 
-async fn woken(listening: Option<&Listening>) {
+async fn woken(listening: Option<&Subscription>) {
     match listening {
         Some(listening) => listening.woken().await,
         None => std::future::pending().await,
@@ -299,7 +302,7 @@ impl LeaseClaim {
 #[derive(Debug)]
 struct Listener {
     /// `None` only while this is being dropped.
-    listening: Option<Listening>,
+    listening: Option<Subscription>,
     server: Arc<Link>,
     key: Key,
 }

@@ -19,7 +19,7 @@
 //! // The lock is lost in the middle of the work: does their code stop?
 //! memory.expire("report");
 //! assert!(guard.renew(lock_core::DEFAULT_TTL).await.is_err());
-//! assert_eq!(guard.lost().await, Cause::Gone);
+//! assert_eq!(guard.lost().await, LossReason::Gone);
 //!
 //! // The server can't be reached: does our code say so?
 //! memory.disconnect();

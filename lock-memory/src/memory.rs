@@ -99,8 +99,12 @@ impl Memory {
     pub fn expire(&self, name: &str) -> bool {
         let key: Key = name.into();
         match &self.server {
-            Family::Lease(host) => matches!(host.order(lease::Request::Expire { key }), lease::Answer::Done),
-            Family::Queue(host) => matches!(host.order(queue::Request::Expire { key }), queue::Answer::Done),
+            Family::Lease(host) => {
+                matches!(host.order(lease::Request::Expire { key }), lease::Answer::Effect)
+            }
+            Family::Queue(host) => {
+                matches!(host.order(queue::Request::Expire { key }), queue::Answer::Effect)
+            }
         }
     }
 

@@ -11,7 +11,9 @@ use lock_core::driver::{
     Attempt, Busy, Call, Claim, Driver, Fair, Fencing, Finding, Grant, Inspection, Lease, Level, Release,
     Renewal, Request, Revocation, Revoked, Wakes, Watched,
 };
-use lock_core::{Cause, Clock, Done, Error, FencingToken, Info, Instant, Listening, Name, Prefix, Result};
+use lock_core::{
+    Clock, Effect, Error, FencingToken, Info, Instant, LossReason, Name, Prefix, Result, Subscription,
+};
 use tokio::runtime::Handle;
 
 use crate::server::Key;
@@ -129,7 +131,7 @@ struct QueueClaim {
     claimed: Claimed,
     request: Request,
     /// Woken when the place in front of the claim's place, or its own place, is gone.
-    wakes: Listening,
+    wakes: Subscription,
     seat: Option<Seat>,
     /// The serial of the last attempt.
     serial: u64,
@@ -170,12 +172,12 @@ impl Claim for QueueClaim {
                 Answer::Busy { queued } => return Ok(Attempt::Busy(Busy { queued, ..Busy::default() })),
                 Answer::NoSession => self.sessions.end(&session, State::Over),
                 Answer::Refused => {
-                    return Err(Error::unavailable(Done::No, "the attempt came after its release"));
+                    return Err(Error::unavailable(Effect::NotApplied, "the attempt came after its release"));
                 }
                 other => return Err(unexpected(&other)),
             }
         }
-        Err(Error::unavailable(Done::No, "the session with the server has ended"))
+        Err(Error::unavailable(Effect::NotApplied, "the session with the server has ended"))
     }
 
     async fn changed(&mut self) {
@@ -196,7 +198,7 @@ impl Claim for QueueClaim {
             self.doubt();
         }
         let (Some(seat), Some(held)) = (&self.seat, &mut self.held) else {
-            return Ok(Renewal::Lost(Cause::Gone));
+            return Ok(Renewal::Lost(LossReason::Gone));
         };
         loop {
             // Created before the look, so that no proof is missed from here on.
@@ -208,7 +210,7 @@ impl Claim for QueueClaim {
                 return Ok(renewal);
             }
             seat.session.want_proof();
-            call.within(proven).await.ok_or_else(|| call.out_of_time(Done::Unknown))?;
+            call.within(proven).await.ok_or_else(|| call.out_of_time(Effect::Unknown))?;
         }
     }
 
@@ -299,15 +301,17 @@ impl Held {
     /// Returns what a proof says about the lock, counted from `start`; `None` if the proof is too old to tell.
     fn judge(&self, proof: &Proof, claimed: &Claimed, timeout: Duration, start: Instant) -> Option<Renewal> {
         if proof.state != State::Alive {
-            return Some(Renewal::Lost(Cause::Session));
+            return Some(Renewal::Lost(LossReason::Session));
         }
         let mut asked = self.asked;
         if proof.number > self.news {
             match proof.has.get(claimed) {
                 Some(Standing::Holds(token)) if *token == self.token => asked = proof.asked,
-                Some(Standing::Revoked) => return Some(Renewal::Lost(Cause::Revoked)),
+                Some(Standing::Revoked) => return Some(Renewal::Lost(LossReason::Revoked)),
                 // Another place than the one that was granted does not count.
-                Some(Standing::Holds(_) | Standing::Waits) | None => return Some(Renewal::Lost(Cause::Gone)),
+                Some(Standing::Holds(_) | Standing::Queueing) | None => {
+                    return Some(Renewal::Lost(LossReason::Gone));
+                }
             }
         } else if self.doubted {
             return None;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Done, Error, Hub, Instant, Result};
+use lock_core::{Effect, Error, Hub, Instant, Result};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -112,7 +112,7 @@ impl Sessions {
         if let Some(seat) = self.join_open(timeout, claimed) {
             return Ok(seat);
         }
-        let too_late = || Error::unavailable(Done::No, "no session could be opened in time");
+        let too_late = || Error::unavailable(Effect::NotApplied, "no session could be opened in time");
         let one = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
         if let Some(seat) = self.join_open(timeout, claimed) {
             return Ok(seat);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{self, Call};
-use lock_core::{Clock, Done, Error, Result};
+use lock_core::{Clock, Effect, Error, Result};
 
 use crate::server::Server;
 use crate::time::ServerTime;
@@ -81,7 +81,7 @@ impl<S: Server> Connection<S> {
                 self.hear(now);
                 Ok(answer)
             }
-            None => Err(call.out_of_time(Done::Unknown)),
+            None => Err(call.out_of_time(Effect::Unknown)),
         }
     }
 

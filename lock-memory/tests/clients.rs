@@ -7,7 +7,7 @@ mod virtual_time;
 use std::time::Duration;
 
 use lock_core::driver::{Revoked, When};
-use lock_core::{Cause, Client, Ending, ErrorKind, Guard, Lock, Options};
+use lock_core::{Client, Ending, ErrorKind, Guard, Lock, LossReason, Options};
 use lock_memory::{Link, Memory, ServerClock, ServerTime};
 use virtual_time::clock;
 
@@ -110,7 +110,7 @@ async fn renewal_keeps_a_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_lease_is_told_as_lost() {
-    for (memory, cause) in families().into_iter().zip([Cause::Gone, Cause::Session]) {
+    for (memory, cause) in families().into_iter().zip([LossReason::Gone, LossReason::Session]) {
         let (a, b) = (client(&memory).await, client(&memory).await);
         let guard = lock(&a).acquire().await.unwrap();
         assert!(memory.expire("n"));
@@ -134,7 +134,7 @@ async fn a_revoked_lock_is_lost_and_free_at_its_holders_deadline() {
         assert!(left <= TTL, "{left:?}");
         assert_eq!(memory.revoke("other"), Revoked::NotHeld);
         assert!(lock(&b).try_acquire().await.unwrap().is_none(), "{memory:?}: free too soon");
-        assert_eq!(soon("the loss", guard.lost()).await, Cause::Revoked, "{memory:?}");
+        assert_eq!(soon("the loss", guard.lost()).await, LossReason::Revoked, "{memory:?}");
         drop(soon("the next grant", lock(&b).acquire()).await.unwrap());
     }
 }
@@ -151,7 +151,7 @@ async fn a_lock_that_is_revoked_now_is_free_at_once() {
         assert_eq!(lock(&b).revoke(&holder.owner, When::Now).await.unwrap(), Revoked::NotHeld);
         let next = lock(&b).try_acquire().await.unwrap().expect("free");
         assert!(guard.renew(TTL).await.is_err(), "{memory:?}");
-        assert_eq!(guard.lost().await, Cause::Revoked, "{memory:?}");
+        assert_eq!(guard.lost().await, LossReason::Revoked, "{memory:?}");
         drop(guard);
         assert!(next.renew(TTL).await.is_ok(), "{memory:?}: the next holder keeps its lock");
     }
@@ -166,7 +166,7 @@ async fn a_holder_that_is_cut_off_knows_before_anybody_else_is_granted_its_lock(
         link.disconnect();
         let next = soon("the next grant", lock(&b).acquire()).await.unwrap();
         assert!(!guard.is_held(), "{memory:?}");
-        assert_eq!(soon("the loss", guard.lost()).await, Cause::Expired);
+        assert_eq!(soon("the loss", guard.lost()).await, LossReason::Expired);
         drop(guard);
         link.reconnect();
         // The late release finds another client's lock, and leaves it alone.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Driver, Revoked, When};
-use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Instant, Options, Prefix};
+use lock_core::{Client, Clock, Ending, ErrorKind, Instant, LossReason, Options, Prefix};
 use lock_memory::lease::LeaseDriver;
 use lock_memory::queue::QueueDriver;
 use lock_memory::server::lease::{LeaseServer, Request as LeaseRequest};
@@ -283,7 +283,7 @@ async fn a_watch_whose_answer_a_gap_overtakes_is_asked_for_again() {
     let holder = lock.inspect().await.unwrap().holder.expect("held");
     lock.revoke(&holder.owner, When::HoldersDeadline).await.unwrap();
     let told = clock().timeout(Duration::from_millis(100), guard.lost()).await;
-    assert_eq!(told, Some(Cause::Revoked), "before the next renewal");
+    assert_eq!(told, Some(LossReason::Revoked), "before the next renewal");
 }
 
 #[tokio::test(start_paused = true)]
@@ -295,7 +295,7 @@ async fn a_session_that_has_ended_unnoticed_is_replaced() {
     // The message that this pushes is not delivered.
     world.server.lock().unwrap().handle(world.clock.now(), ClientId(0), expire);
     take_and_release(&client).await;
-    assert_eq!(guard.lost().await, Cause::Session);
+    assert_eq!(guard.lost().await, LossReason::Session);
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,7 +314,7 @@ async fn a_waiter_whose_session_has_ended_unnoticed_queues_again() {
     assert_eq!(world.kept(), 1);
     let again = clock().timeout(Duration::from_secs(2), world.keeps(2)).await;
     again.expect("its heartbeat finds out, long before the core's own look");
-    assert_eq!(other.lost().await, Cause::Session);
+    assert_eq!(other.lost().await, LossReason::Session);
     drop(guard);
     drop(waiting.await.unwrap().unwrap());
 }
@@ -346,7 +346,7 @@ async fn a_session_whose_answer_is_lost_is_no_obstacle() {
     world.next(|request| matches!(request, QueueRequest::OpenSession { .. }), Fate::Unanswered);
     let lock = client.lock("n").ttl(TTL).build().unwrap();
     let error = lock.try_acquire().await.map(drop).unwrap_err();
-    assert!(!error.may_have_been_done(), "the attempt was not sent: {error}");
+    assert!(!error.may_have_taken_effect(), "the attempt was not sent: {error}");
     take_and_release(&client).await;
 }
 
@@ -405,7 +405,7 @@ async fn a_heartbeat_that_was_on_its_way_before_the_news_does_not_settle_them() 
             None => assert!(clock.now() + guard.valid_for() <= until, "prolonged after it was revoked"),
         }
     };
-    assert_eq!(cause, Cause::Revoked);
+    assert_eq!(cause, LossReason::Revoked);
 }
 
 #[tokio::test(start_paused = true)]
@@ -438,7 +438,7 @@ async fn what_was_revoked_and_given_back_is_not_released_at_every_heartbeat() {
         let holder = lock.inspect().await.unwrap().holder.expect("there is one").owner;
         assert_eq!(lock.revoke(&holder, When::Now).await.unwrap(), Revoked::Free);
         let lost = clock().timeout(ttl, guard.lost()).await;
-        assert_eq!(lost, Some(Cause::Revoked));
+        assert_eq!(lost, Some(LossReason::Revoked));
         assert_eq!(guard.release().await, Ending::Expired);
     }
     let writes = || world.server.lock().unwrap().writes();

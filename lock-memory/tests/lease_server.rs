@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use lock_core::driver::{Revoked, When};
-use lock_core::{Cause, Label};
+use lock_core::{Label, LossReason};
 use lock_memory::ServerTime;
 use lock_memory::server::lease::{Answer, LeaseServer, Request, TOKEN_MEMORY, Told};
 use lock_memory::server::{Key, Server};
@@ -106,14 +106,14 @@ fn a_renewal_never_shortens_and_never_creates() {
     let longer = ask(&mut server, NOW + SECOND, renew(1, TTL));
     assert!(matches!(longer, Answer::Renewed { left } if left == TTL), "{longer:?}");
     let gone = ask(&mut server, NOW + SECOND + TTL, renew(1, TTL));
-    assert!(matches!(gone, Answer::Lost(Cause::Gone)), "{gone:?}");
+    assert!(matches!(gone, Answer::Lost(LossReason::Gone)), "{gone:?}");
     assert!(matches!(
         ask(&mut server, NOW, Request::Renew { key: "m".into(), owner: owner(1), ttl: TTL }),
-        Answer::Lost(Cause::Gone)
+        Answer::Lost(LossReason::Gone)
     ));
     grant(&mut server, NOW + SECOND + TTL, 2);
     let taken = ask(&mut server, NOW + SECOND + TTL, renew(1, TTL));
-    assert!(matches!(taken, Answer::Lost(Cause::Taken)), "{taken:?}");
+    assert!(matches!(taken, Answer::Lost(LossReason::Taken)), "{taken:?}");
 }
 
 #[test]
@@ -160,11 +160,11 @@ fn a_revoked_lock_is_free_at_its_holders_deadline() {
     ));
     let revoked = ask(&mut server, NOW + SECOND, revoke(1, 9, When::HoldersDeadline));
     assert!(matches!(revoked, Answer::Revoked(Revoked::FreeIn(left)) if left == TTL - SECOND), "{revoked:?}");
-    assert!(matches!(ask(&mut server, NOW + SECOND, renew(1, TTL)), Answer::Lost(Cause::Revoked)));
+    assert!(matches!(ask(&mut server, NOW + SECOND, renew(1, TTL)), Answer::Lost(LossReason::Revoked)));
     assert!(matches!(ask(&mut server, NOW + SECOND, attempt(2, TTL, NOW + TTL)), Answer::Busy { .. }));
     assert!(grant(&mut server, NOW + TTL, 2) > first);
     assert!(
-        matches!(ask(&mut server, NOW + TTL, renew(1, TTL)), Answer::Lost(Cause::Revoked)),
+        matches!(ask(&mut server, NOW + TTL, renew(1, TTL)), Answer::Lost(LossReason::Revoked)),
         "the cause stays the revoke"
     );
 }
@@ -176,7 +176,7 @@ fn what_was_revoked_is_its_first_holders_to_give_back() {
     server.handle(NOW, B, Request::Listen { key: "n".into(), serial: 1 });
     ask(&mut server, NOW, revoke(1, 8, When::HoldersDeadline));
     ask(&mut server, NOW, revoke(8, 9, When::HoldersDeadline));
-    assert!(matches!(ask(&mut server, NOW, renew(1, TTL)), Answer::Lost(Cause::Revoked)));
+    assert!(matches!(ask(&mut server, NOW, renew(1, TTL)), Answer::Lost(LossReason::Revoked)));
     assert!(matches!(ask(&mut server, NOW, release(8)), Answer::NotHeld), "this owner never held it");
     let released = server.handle(NOW, A, release(1));
     assert!(matches!(released.answer, Answer::Released { others: true }), "{released:?}");
@@ -207,7 +207,7 @@ fn a_lock_that_is_revoked_now_is_free_at_once_but_not_to_the_attempt_that_had_it
     let revoked = server.handle(NOW, A, revoke(1, 9, When::Now));
     assert!(matches!(revoked.answer, Answer::Revoked(Revoked::Free)));
     assert_eq!(revoked.pushes.len(), 1);
-    assert!(matches!(ask(&mut server, NOW, renew(1, TTL)), Answer::Lost(Cause::Revoked)));
+    assert!(matches!(ask(&mut server, NOW, renew(1, TTL)), Answer::Lost(LossReason::Revoked)));
     let doubled = ask(&mut server, NOW, attempt(1, TTL, NOW + SECOND));
     assert!(matches!(doubled, Answer::Refused), "{doubled:?}");
     // An owner that never learned of its grant and of its loss asks anew.
@@ -315,8 +315,8 @@ impl Model {
             (Request::Renew { .. }, Answer::Lost(cause)) => {
                 assert!(held.is_none_or(|(holder, ..)| holder != n));
                 match cause {
-                    Cause::Revoked => assert!(self.revoked.contains_key(&n)),
-                    Cause::Taken => assert!(held.is_some()),
+                    LossReason::Revoked => assert!(self.revoked.contains_key(&n)),
+                    LossReason::Taken => assert!(held.is_some()),
                     _ => assert!(held.is_none()),
                 }
             }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use common::{A, B, NOW, SECOND, SplitMix, TTL, owner, shown};
-use lock_core::driver::{Inspection, Revoked, Waits, When};
+use lock_core::driver::{Inspection, Queueing, Revoked, When};
 use lock_core::{Label, Owner, OwnerBytes};
 use lock_memory::ServerTime;
 use lock_memory::server::queue::{Answer, Moved, QueueServer, Request, SessionId, Standing};
@@ -23,13 +23,13 @@ fn open(server: &mut QueueServer, now: ServerTime, client: ClientId) -> SessionI
     }
 }
 
-fn numbered(n: u64, session: SessionId, serial: u64, waits: Waits) -> Request {
+fn numbered(n: u64, session: SessionId, serial: u64, waits: Queueing) -> Request {
     let (key, owner, label) = ("n".into(), owner(n), Label::new("a test"));
     Request::Attempt { key, owner, label, session, serial, waits }
 }
 
 fn attempt(n: u64, session: SessionId) -> Request {
-    numbered(n, session, 1, Waits::Queued)
+    numbered(n, session, 1, Queueing::Queued)
 }
 
 fn release_up_to(n: u64, serial: u64, defeat: Option<SessionId>) -> Request {
@@ -116,11 +116,11 @@ fn a_look_takes_the_first_place_or_none() {
     let a = open(&mut server, NOW, A);
     ask(&mut server, NOW, attempt(1, a));
     let before = server.writes();
-    let look = ask(&mut server, NOW, numbered(2, a, 1, Waits::No));
+    let look = ask(&mut server, NOW, numbered(2, a, 1, Queueing::No));
     assert!(matches!(look, Answer::Busy { queued: false }), "{look:?}");
     assert_eq!((server.writes(), server.kept(NOW)), (before, 1));
     ask(&mut server, NOW, release(1));
-    granted(ask(&mut server, NOW, numbered(2, a, 2, Waits::No)));
+    granted(ask(&mut server, NOW, numbered(2, a, 2, Queueing::No)));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn heartbeats_and_attempts_keep_a_session_and_closing_ends_it() {
     let standing = has(&mut server, NOW + TTL * 3 / 2, a);
     assert_eq!(standing.get(&owner(1)).copied(), lock_core::FencingToken::new(token).map(Standing::Holds));
     ask(&mut server, NOW + TTL * 2, attempt(2, a));
-    assert_eq!(has(&mut server, NOW + TTL * 2, a).get(&owner(2)), Some(&Standing::Waits));
+    assert_eq!(has(&mut server, NOW + TTL * 2, a).get(&owner(2)), Some(&Standing::Queueing));
     ask(&mut server, NOW + TTL * 2, Request::CloseSession { session: a });
     assert_eq!(server.kept(NOW + TTL * 2), 0);
     assert!(matches!(ask(&mut server, NOW + TTL * 2, Request::Heartbeat { session: a }), Answer::NoSession));
@@ -164,14 +164,14 @@ fn a_late_attempt_is_defeated_by_its_release_and_a_newer_one_is_not() {
     let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, A));
     assert!(matches!(ask(&mut server, NOW, release_up_to(1, 2, Some(a))), Answer::NotHeld));
     for serial in [1, 2] {
-        let late = ask(&mut server, NOW, numbered(1, a, serial, Waits::Queued));
+        let late = ask(&mut server, NOW, numbered(1, a, serial, Queueing::Queued));
         assert!(matches!(late, Answer::Refused), "{late:?}");
     }
-    granted(ask(&mut server, NOW, numbered(1, a, 3, Waits::Queued)));
+    granted(ask(&mut server, NOW, numbered(1, a, 3, Queueing::Queued)));
     let late = ask(&mut server, NOW, release_up_to(1, 2, None));
     assert!(matches!(late, Answer::NotHeld), "a late release leaves the newer attempt alone: {late:?}");
     ask(&mut server, NOW, release(1));
-    granted(ask(&mut server, NOW, numbered(1, b, 1, Waits::Queued)));
+    granted(ask(&mut server, NOW, numbered(1, b, 1, Queueing::Queued)));
     // The tombstone lasts as long as the attempts could do harm.
     ask(&mut server, NOW, release(1));
     assert_eq!(server.kept(NOW), 1);
@@ -220,7 +220,7 @@ fn what_was_revoked_is_its_first_holders_to_give_back() {
 
     // An owner that asks anew can release only what it gets then.
     ask(&mut server, NOW, revoke(shown(2), 10, When::HoldersDeadline));
-    assert!(matches!(ask(&mut server, NOW, numbered(2, b, 2, Waits::No)), Answer::Busy { queued: false }));
+    assert!(matches!(ask(&mut server, NOW, numbered(2, b, 2, Queueing::No)), Answer::Busy { queued: false }));
     assert!(matches!(ask(&mut server, NOW, release(2)), Answer::NotHeld));
     assert_eq!(inspect(&mut server, NOW).holder.unwrap().owner, shown(10), "until its end");
     assert!(inspect(&mut server, NOW + TTL).holder.is_none());
@@ -354,7 +354,7 @@ impl Model {
         n: u64,
         id: SessionId,
         serial: u64,
-        waits: Waits,
+        waits: Queueing,
         answer: &Answer,
     ) {
         if !self.keep(now, id) {
@@ -367,7 +367,7 @@ impl Model {
         let left = self.queue.iter_mut().filter(|p| p.stands_for == Some(n));
         left.for_each(|p| p.stands_for = None);
         if !self.queue.iter().any(|p| p.n == n) {
-            if waits == Waits::No && !self.queue.is_empty() {
+            if waits == Queueing::No && !self.queue.is_empty() {
                 return assert!(matches!(answer, Answer::Busy { queued: false }), "{answer:?}");
             }
             // The token is not known before the grant.
@@ -437,7 +437,7 @@ impl Model {
 fn seen(has: &BTreeMap<(Owner, lock_memory::server::Key), Standing>) -> BTreeMap<Owner, &'static str> {
     let word = |standing: &Standing| match standing {
         Standing::Holds(_) => "holds",
-        Standing::Waits => "waits",
+        Standing::Queueing => "waits",
         Standing::Revoked => "revoked",
     };
     has.iter().map(|((owner, _), standing)| (*owner, word(standing))).collect()
@@ -493,8 +493,8 @@ fn draw(random: &mut SplitMix, n: u64, step: u64, sessions: &[SessionId]) -> Req
         0 => Request::OpenSession { timeout: TTL },
         1 => Request::CloseSession { session },
         2..=4 => Request::Heartbeat { session },
-        5..=6 => numbered(n, session, step, Waits::No),
-        7..=12 => numbered(n, session, step, Waits::Queued),
+        5..=6 => numbered(n, session, step, Queueing::No),
+        7..=12 => numbered(n, session, step, Queueing::Queued),
         13..=14 => release_up_to(n, step, None),
         15..=16 => release_up_to(n, step + random.below(10), Some(session)),
         17 => revoke(shown(n), OPERATOR, When::HoldersDeadline),

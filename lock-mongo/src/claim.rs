@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request, Watched};
-use lock_core::{Done, Error, Listening, Result};
+use lock_core::driver::{Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Watched};
+use lock_core::{Effect, Error, Result, Subscription};
 use mongodb::bson::{Bson, DateTime, doc};
 use mongodb::options::ReturnDocument;
 
@@ -23,7 +23,7 @@ pub(crate) struct MongoClaim {
     key: Bson,
     owner: Bson,
     lane: Lane,
-    listening: Option<Listening>,
+    listening: Option<Subscription>,
     mark: Mark,
 }
 
@@ -78,7 +78,10 @@ impl MongoClaim {
                 (None, _) => {}
             }
         }
-        Err(Error::unavailable(Done::No, "the server refused the attempt: it arrived after its deadline"))
+        Err(Error::unavailable(
+            Effect::NotApplied,
+            "the server refused the attempt: it arrived after its deadline",
+        ))
     }
 
     /// Returns the call's end by the primary's clock. If this primary has told no time yet, it is asked first.
@@ -158,11 +161,11 @@ impl Claim for MongoClaim {
         Ok(match self.write(renew).await? {
             Some(record) => match record.left() {
                 Some(valid_for) if record.is_of(&owner) => Renewal::Held { valid_for, age: Duration::ZERO },
-                _ if record.was_revoked_from(&owner) => Renewal::Lost(Cause::Revoked),
-                Some(_) => Renewal::Lost(Cause::Taken),
-                None => Renewal::Lost(Cause::Gone),
+                _ if record.was_revoked_from(&owner) => Renewal::Lost(LossReason::Revoked),
+                Some(_) => Renewal::Lost(LossReason::Taken),
+                None => Renewal::Lost(LossReason::Gone),
             },
-            None => Renewal::Lost(Cause::Gone),
+            None => Renewal::Lost(LossReason::Gone),
         })
     }
 

@@ -30,7 +30,7 @@ impl MongoDriver {
         let call = &Call::begin(&clock, patience);
         let (options, place) = mongo.resolve(&clock, patience).await?;
         let server = Server::new(options, place, prefix, address, context)?;
-        if opening == Opening::Waits {
+        if opening == Opening::Queueing {
             server.prepare(call).await?;
         }
         Ok(MongoDriver(Arc::new(server)))

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use lock_core::{Done, Error};
+use lock_core::{Effect, Error};
 use mongodb::error::{
     Error as MongoError, ErrorKind, NO_WRITES_PERFORMED, RETRYABLE_WRITE_ERROR, WriteFailure,
 };
@@ -19,7 +19,7 @@ fn classify(error: &MongoError) -> Error {
         ErrorKind::Command(command) => said_by_server(command.code, &said, error),
         ErrorKind::Write(WriteFailure::WriteError(write)) => said_by_server(write.code, &said, error),
         ErrorKind::Write(WriteFailure::WriteConcernError(_)) => Error::unavailable(
-            Done::Unknown,
+            Effect::Unknown,
             format!("a majority of the set has not acknowledged the request: {said}"),
         ),
         ErrorKind::Authentication { .. } => Error::rejected(format!("{LOGIN}: {said}")),
@@ -32,22 +32,23 @@ fn classify(error: &MongoError) -> Error {
         ErrorKind::ServerSelection { message, .. } if message.contains(NO_MESSAGE_OF_ITS) => {
             Error::rejected(format!("the server that answers is no MongoDB server: {said}"))
         }
-        ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. } => {
-            Error::unavailable(Done::No, format!("no server that takes writes can be reached: {said}"))
-        }
+        ErrorKind::ServerSelection { .. } | ErrorKind::DnsResolve { .. } => Error::unavailable(
+            Effect::NotApplied,
+            format!("no server that takes writes can be reached: {said}"),
+        ),
         ErrorKind::Io(e) if e.to_string().contains("certificate") => {
             Error::rejected(format!("{CERTIFICATE}: {said}"))
         }
         ErrorKind::Io(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-            Error::unavailable(Done::No, format!("the server can't be reached: {said}"))
+            Error::unavailable(Effect::NotApplied, format!("the server can't be reached: {said}"))
         }
         ErrorKind::InvalidArgument { .. } | ErrorKind::InvalidTlsConfig { .. } => Error::invalid(said),
         ErrorKind::IncompatibleServer { .. } | ErrorKind::SessionsNotSupported => Error::rejected(format!(
             "the server lacks what locks need; it has to be MongoDB 4.4 or later: {said}"
         )),
-        ErrorKind::Shutdown => Error::unavailable(Done::No, said),
+        ErrorKind::Shutdown => Error::unavailable(Effect::NotApplied, said),
         _ => Error::unavailable(
-            Done::Unknown,
+            Effect::Unknown,
             format!("the connection broke before the server's answer came: {said}"),
         ),
     }
@@ -63,10 +64,16 @@ fn said_by_server(code: i32, said: &str, error: &MongoError) -> Error {
         return Error::rejected(format!("{advice}: {said}"));
     }
     if NOT_DONE.contains(&code) || error.contains_label(NO_WRITES_PERFORMED) {
-        return Error::unavailable(Done::No, format!("the server did not carry out the request: {said}"));
+        return Error::unavailable(
+            Effect::NotApplied,
+            format!("the server did not carry out the request: {said}"),
+        );
     }
     if PASSING.contains(&code) || error.contains_label(RETRYABLE_WRITE_ERROR) {
-        return Error::unavailable(Done::Unknown, format!("the server can't carry out requests now: {said}"));
+        return Error::unavailable(
+            Effect::Unknown,
+            format!("the server can't carry out requests now: {said}"),
+        );
     }
     Error::rejected(format!("the server refused the request: {said}"))
 }
@@ -173,10 +180,10 @@ mod tests {
     #[test]
     fn what_the_server_says_is_told_apart() {
         for code in NOT_DONE {
-            assert_eq!(said(*code).kind(), Kind::Unavailable { done: Done::No }, "{code}");
+            assert_eq!(said(*code).kind(), Kind::Unavailable { effect: Effect::NotApplied }, "{code}");
         }
         for code in PASSING {
-            assert_eq!(said(*code).kind(), Kind::Unavailable { done: Done::Unknown }, "{code}");
+            assert_eq!(said(*code).kind(), Kind::Unavailable { effect: Effect::Unknown }, "{code}");
         }
         for (code, advice) in
             [(18, "password"), (13, "readWrite"), (40324, "4.4"), (14, "another collection")]
@@ -201,7 +208,7 @@ mod tests {
     #[test]
     fn a_connection_that_broke_says_nothing_of_what_was_done() {
         let io = |kind: io::ErrorKind| asking(MongoError::from(io::Error::from(kind))).kind();
-        assert_eq!(io(io::ErrorKind::ConnectionReset), Kind::Unavailable { done: Done::Unknown });
-        assert_eq!(io(io::ErrorKind::ConnectionRefused), Kind::Unavailable { done: Done::No });
+        assert_eq!(io(io::ErrorKind::ConnectionReset), Kind::Unavailable { effect: Effect::Unknown });
+        assert_eq!(io(io::ErrorKind::ConnectionRefused), Kind::Unavailable { effect: Effect::NotApplied });
     }
 }

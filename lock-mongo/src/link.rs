@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Clock, Done, Error, Result};
+use lock_core::{Clock, Effect, Error, Result};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{Acknowledgment, ClientOptions, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Collection, Database};
@@ -81,9 +81,9 @@ impl Link {
 
 impl Hello {
     pub(crate) fn parse(answer: &Document) -> Result<Hello> {
-        let now = answer
-            .get_datetime("localTime")
-            .map_err(|e| Error::unavailable(Done::No, "the server did not tell its time").with_source(e))?;
+        let now = answer.get_datetime("localTime").map_err(|e| {
+            Error::unavailable(Effect::NotApplied, "the server did not tell its time").with_source(e)
+        })?;
         Ok(Hello {
             now: now.timestamp_millis(),
             members: answer.get_array("hosts").map_or(1, Vec::len),

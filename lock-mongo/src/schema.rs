@@ -50,7 +50,7 @@ pub(crate) async fn prepare(server: &Server, call: &Call) -> Result<()> {
 pub(crate) async fn look(server: &Server, call: &Call) -> Result<Standing> {
     match names(server, call).await {
         // The connection broke: ask again. If the time is up instead, that fails at once.
-        Err(e) if e.may_have_been_done() => standing(&names(server, call).await?),
+        Err(e) if e.may_have_taken_effect() => standing(&names(server, call).await?),
         names => standing(&names?),
     }
 }

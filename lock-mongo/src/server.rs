@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Clock, Context, Done, Error, Name, Prefix, Random, Result, detached};
+use lock_core::{Clock, Context, Effect, Error, Name, Prefix, Random, Result, detached};
 use mongodb::bson::{Bson, Document};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 use tokio::sync::OnceCell;
@@ -115,7 +115,7 @@ impl Server {
             return Ok(());
         }
         let turn = call.within(self.preparing.lock()).await;
-        let _turn = turn.ok_or_else(|| call.out_of_time(Done::No))?;
+        let _turn = turn.ok_or_else(|| call.out_of_time(Effect::NotApplied))?;
         let prepare = || async {
             schema::prepare(self, call).await?;
             // The monitoring reports the primary's process as well, but later. The client works without it, so an error
@@ -166,7 +166,7 @@ impl Server {
         let asked_in = link.primary.term();
         let left = call.left();
         if left.is_zero() {
-            return Err(call.out_of_time(Done::No));
+            return Err(call.out_of_time(Effect::NotApplied));
         }
         let (asked, kind) = (link.clone(), self.profile.kind());
         let answer = self.ask(call, &link, async move {
@@ -181,7 +181,7 @@ impl Server {
             }
         });
         let answer = answer.await;
-        lane.was_answered(!answer.as_ref().is_err_and(Error::may_have_been_done));
+        lane.was_answered(!answer.as_ref().is_err_and(Error::may_have_taken_effect));
         self.read(call, &link, asked_in, answer?.as_ref())
     }
 
@@ -208,7 +208,7 @@ impl Server {
         let left = call.left();
         if left.is_zero() {
             // Nothing was sent, so the missing answer says nothing about the link.
-            return Err(call.out_of_time(Done::No));
+            return Err(call.out_of_time(Effect::NotApplied));
         }
         match detached(call.clock(), left, async { Ok(asking.await) }).await {
             Ok(answer) => answer.map_err(errors::asking),
@@ -216,7 +216,7 @@ impl Server {
                 if !link.primary.has_answered_since(call.began() + call.ends().since(call.began()) / 2) {
                     self.give_up(link);
                 }
-                Err(call.out_of_time(Done::Unknown))
+                Err(call.out_of_time(Effect::Unknown))
             }
         }
     }
@@ -282,7 +282,7 @@ async fn update(
 /// Marks the error of a read as not done: a read changes nothing, even if its outcome is unknown.
 fn not_done(error: Error) -> Error {
     match error.is_transient() {
-        true => Error::unavailable(Done::No, error.message()).with_source(error),
+        true => Error::unavailable(Effect::NotApplied, error.message()).with_source(error),
         false => error,
     }
 }

@@ -44,7 +44,7 @@ enum Reach {
 /// Whether opening waits for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    Waits,
+    Queueing,
     Lazy,
 }
 
@@ -214,7 +214,7 @@ impl From<ClientOptions> for Mongo {
             reach: Reach::Options(Box::new(options)),
             place: Place { database, collection: COLLECTION.to_owned() },
             prefix: Prefix::default(),
-            opening: Opening::Waits,
+            opening: Opening::Queueing,
             patience: None,
         }
     }
@@ -341,7 +341,7 @@ fn collection_name(name: &str) -> Result<String> {
 
 fn take_opening(url: &mut Location) -> Result<Opening> {
     match url.take("lazy").as_deref() {
-        None | Some("false") => Ok(Opening::Waits),
+        None | Some("false") => Ok(Opening::Queueing),
         Some("true") => Ok(Opening::Lazy),
         Some(other) => Err(Error::invalid(format!("{}: true or false", url.shown("lazy", other)))),
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Context, Done, Error, Listening, Name, Owner, Prefix, Result};
+use lock_core::{Clock, Context, Effect, Error, Name, Owner, Prefix, Result, Subscription};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::feed::{Feed, Hubs, Order, Trouble};
@@ -34,7 +34,12 @@ impl Wakes {
     /// Waits until the stream is open, and listens for releases of `name` from then on.
     ///
     /// `Unsupported` on a standalone server, and if this user may not open a change stream.
-    pub(crate) async fn listen(&self, name: &Name, clock: &Clock, patience: Duration) -> Result<Listening> {
+    pub(crate) async fn listen(
+        &self,
+        name: &Name,
+        clock: &Clock,
+        patience: Duration,
+    ) -> Result<Subscription> {
         // Register before reading `open`: the feed closes the stream only if no claim is registered.
         let listening = self.hubs.waiters.listen(name);
         self.hear(clock, patience).await?;
@@ -42,7 +47,12 @@ impl Wakes {
     }
 
     /// Listens for revokes of the lock that this owner holds, as `listen` does.
-    pub(crate) async fn watch(&self, owner: &Owner, clock: &Clock, patience: Duration) -> Result<Listening> {
+    pub(crate) async fn watch(
+        &self,
+        owner: &Owner,
+        clock: &Clock,
+        patience: Duration,
+    ) -> Result<Subscription> {
         let watching = self.hubs.holders.listen(&owner.to_name());
         self.hear(clock, patience).await?;
         Ok(watching)
@@ -58,8 +68,10 @@ impl Wakes {
         match clock.timeout(patience, self.opened()).await {
             Some(Ok(())) => Ok(()),
             Some(Err(Trouble::Refused(why))) => Err(Error::unsupported(format!("{REFUSED}: {why}"))),
-            Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Done::No, how)),
-            None => Err(Error::unavailable(Done::No, format!("no change stream within {patience:?}"))),
+            Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Effect::NotApplied, how)),
+            None => {
+                Err(Error::unavailable(Effect::NotApplied, format!("no change stream within {patience:?}")))
+            }
         }
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request, Watched};
-use lock_core::{Done, Error, FencingToken, Instant, Listening, Result};
+use lock_core::driver::{Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Watched};
+use lock_core::{Effect, Error, FencingToken, Instant, Result, Subscription};
 use redis::Value;
 
 use crate::scripts::{self, Answer};
@@ -26,7 +26,7 @@ pub(crate) struct RedisClaim {
     value: String,
     /// The longest ttl that was asked for so far.
     longest: Duration,
-    listening: Option<Listening>,
+    listening: Option<Subscription>,
     /// Until when another owner holds the lock, as last seen. Cleared at a wake-up.
     taken_until: Option<Instant>,
     /// The answer to an attempt never came: the present holder may be this owner.
@@ -66,7 +66,10 @@ impl RedisClaim {
                 _ => return Err(answer.strange()),
             }
         }
-        Err(Error::unavailable(Done::No, "the attempt reached the server too late, and was refused for it"))
+        Err(Error::unavailable(
+            Effect::NotApplied,
+            "the attempt reached the server too late, and was refused for it",
+        ))
     }
 
     /// Looks again at a lock that was seen held, at a seventh of what the script costs the server. Returns `None` if
@@ -80,7 +83,9 @@ impl RedisClaim {
             Ok(Value::Int(left @ 0..)) => Ok(Some(Busy { free_in: Some(duration(left)), ..Busy::default() })),
             Ok(_) => Ok(None),
             // A look has done nothing, also if it was not answered.
-            Err(e) if e.is_transient() => Err(Error::unavailable(Done::No, e.message()).with_source(e)),
+            Err(e) if e.is_transient() => {
+                Err(Error::unavailable(Effect::NotApplied, e.message()).with_source(e))
+            }
             Err(e) => Err(e),
         }
     }
@@ -104,7 +109,7 @@ impl Claim for RedisClaim {
             // A holder does not wait for wake-ups: one that it consumed would be missed by a waiter of this process.
             Ok(Attempt::Granted(_)) => self.listening = None,
             Ok(Attempt::Busy(busy)) => self.taken_until = busy.free_in.map(|free_in| call.began() + free_in),
-            Err(e) => self.in_doubt |= e.may_have_been_done(),
+            Err(e) => self.in_doubt |= e.may_have_taken_effect(),
         }
         outcome
     }
@@ -138,9 +143,9 @@ impl Claim for RedisClaim {
         let answer = self.run(call, &scripts::RENEW, &[ttl.as_bytes(), longest.as_bytes()]).await?;
         match answer.fields[..] {
             [1, left] => Ok(Renewal::Held { valid_for: duration(left), age: Duration::ZERO }),
-            [0] => Ok(Renewal::Lost(Cause::Gone)),
-            [-1] => Ok(Renewal::Lost(Cause::Revoked)),
-            [-2] => Ok(Renewal::Lost(Cause::Taken)),
+            [0] => Ok(Renewal::Lost(LossReason::Gone)),
+            [-1] => Ok(Renewal::Lost(LossReason::Revoked)),
+            [-2] => Ok(Renewal::Lost(LossReason::Taken)),
             _ => Err(answer.strange()),
         }
     }

@@ -24,7 +24,7 @@ impl RedisDriver {
     pub(crate) async fn open(redis: Redis, context: Context) -> Result<RedisDriver> {
         let (opening, patience) = (redis.opening, context.patience);
         let server = Arc::new(Server::new(redis, context)?);
-        if opening == Opening::Waits {
+        if opening == Opening::Queueing {
             let clock = server.clock.clone();
             server.link(&Call::begin(&clock, patience)).await?;
         }

@@ -1,6 +1,6 @@
 //! Maps redis' errors: may the request have been carried out, can the same request succeed later, what is to be done.
 
-use lock_core::{Done, Error};
+use lock_core::{Effect, Error};
 use redis::RedisError;
 
 /// Maps an error that occurred while connecting: nothing has been asked of the server yet.
@@ -29,9 +29,9 @@ pub(crate) fn connecting(error: RedisError) -> Error {
     if error.is_connection_dropped() && !error.is_connection_refusal() {
         let message =
             format!("the connection was closed before the first answer: no Redis or Valkey{OR_TLS}");
-        return Error::unavailable(Done::No, message).with_source(error);
+        return Error::unavailable(Effect::NotApplied, message).with_source(error);
     }
-    Error::unavailable(Done::No, format!("the server can't be reached: {error}")).with_source(error)
+    Error::unavailable(Effect::NotApplied, format!("the server can't be reached: {error}")).with_source(error)
 }
 
 const OR_TLS: &str = ", or one that speaks TLS only (rediss://)";
@@ -43,7 +43,7 @@ pub(crate) fn asking(error: RedisError) -> Error {
         Some(said) => said.into_error(error),
         None => {
             let message = format!("the connection broke before the server's answer came: {error}");
-            Error::unavailable(Done::Unknown, message).with_source(error)
+            Error::unavailable(Effect::Unknown, message).with_source(error)
         }
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn asking(error: RedisError) -> Error {
 /// lead to another server, at any time.
 pub(crate) fn replica() -> Error {
     Error::unavailable(
-        Done::No,
+        Effect::NotApplied,
         "the server is a replica: its primary would not learn of a lock taken there; give the primary's address",
     )
 }
@@ -98,7 +98,9 @@ impl Said {
             table.iter().find(|(c, _)| *c == code).map(|(_, advice)| *advice)
         };
         let error = match (advice(TRANSIENT), advice(LASTING)) {
-            (Some(advice), _) => Error::unavailable(Done::No, format!("the server {advice}: {text}")),
+            (Some(advice), _) => {
+                Error::unavailable(Effect::NotApplied, format!("the server {advice}: {text}"))
+            }
             (None, Some(advice)) => Error::rejected(format!("{advice}: {text}")),
             (None, None) => Error::rejected(format!("the server refused: {text}")),
         };
@@ -151,12 +153,12 @@ const PHRASES: &[(&str, &str)] = &[
 ];
 
 #[cfg(feature = "tls")]
-type Cause = dyn std::error::Error + Send + Sync;
+type LossReason = dyn std::error::Error + Send + Sync;
 
 #[cfg(feature = "tls")]
 fn tls_trouble(error: &RedisError) -> Option<String> {
     // redis keeps the cause of an error in an `Arc`, and `source` returns that `Arc`.
-    let cause = std::error::Error::source(error)?.downcast_ref::<std::sync::Arc<Cause>>()?;
+    let cause = std::error::Error::source(error)?.downcast_ref::<std::sync::Arc<LossReason>>()?;
     let io = cause.downcast_ref::<std::io::Error>()?;
     let tls = io.get_ref()?.downcast_ref::<rustls::Error>()?;
     Some(format!("the TLS handshake failed: {tls}; see the URL's ca, cert and key"))
@@ -197,7 +199,11 @@ mod tests {
             "ERR Error running script (call to f_8c): @user_script:5: @user_script: 5: -MISCONF Redis is configured to",
         ] {
             let error = asking(said(line));
-            assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{line}: {error}");
+            assert_eq!(
+                error.kind(),
+                ErrorKind::Unavailable { effect: Effect::NotApplied },
+                "{line}: {error}"
+            );
         }
     }
 
@@ -231,8 +237,8 @@ mod tests {
             std::io::ErrorKind::UnexpectedEof,
         ] {
             let broken = || RedisError::from(std::io::Error::from(kind));
-            assert_eq!(asking(broken()).kind(), ErrorKind::Unavailable { done: Done::Unknown });
-            assert_eq!(connecting(broken()).kind(), ErrorKind::Unavailable { done: Done::No });
+            assert_eq!(asking(broken()).kind(), ErrorKind::Unavailable { effect: Effect::Unknown });
+            assert_eq!(connecting(broken()).kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });
             assert!(ends_connection(&broken()));
         }
     }

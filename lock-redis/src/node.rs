@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::{Call, Finding, Level};
-use lock_core::{Context, Error, Label, Listening, Name, Owner, Prefix, Result};
+use lock_core::{Context, Error, Label, Name, Owner, Prefix, Result, Subscription};
 use redis::Value;
 
 use crate::facts::Standing;
@@ -107,12 +107,12 @@ impl Node {
     }
 
     /// Listens to a channel whose messages are about `name`.
-    pub async fn listen(&self, name: &Name, channel: &[u8], patience: Duration) -> Result<Listening> {
+    pub async fn listen(&self, name: &Name, channel: &[u8], patience: Duration) -> Result<Subscription> {
         self.server.wakes.listen(name, channel, &self.server.clock, patience).await
     }
 
     /// Listens to revokes of the lock that is held with this value.
-    pub async fn watch(&self, value: &str, patience: Duration) -> Result<Listening> {
+    pub async fn watch(&self, value: &str, patience: Duration) -> Result<Subscription> {
         let owner = Name::new(value.get(..32).unwrap_or(value))?;
         self.server.watch(&owner, patience).await
     }

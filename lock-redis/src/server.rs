@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Clock, Done, Error, Listening, Name, Prefix, Random, Result};
+use lock_core::{Clock, Effect, Error, Name, Prefix, Random, Result, Subscription};
 use redis::{Cmd, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind, Value};
 
 use crate::errors;
@@ -66,7 +66,7 @@ impl Server {
     /// Listens to revokes of what this owner holds, from its return on.
     ///
     /// `Unsupported` if this user may not subscribe.
-    pub(crate) async fn watch(&self, owner: &Name, patience: Duration) -> Result<Listening> {
+    pub(crate) async fn watch(&self, owner: &Name, patience: Duration) -> Result<Subscription> {
         self.wakes.watch(owner, &self.revokes_channel(), &self.clock, patience).await
     }
 
@@ -127,7 +127,7 @@ impl Server {
     ) -> Result<Value> {
         let left = call.left();
         if left.is_zero() {
-            return Err(call.out_of_time(Done::No));
+            return Err(call.out_of_time(Effect::NotApplied));
         }
         match call.clock().timeout(left, answer).await {
             Some(Ok(value)) => Ok(value),
@@ -139,7 +139,7 @@ impl Server {
             }
             None => {
                 self.give_up(link);
-                Err(call.out_of_time(Done::Unknown))
+                Err(call.out_of_time(Effect::Unknown))
             }
         }
     }
@@ -165,7 +165,7 @@ impl Server {
             // On the heap: otherwise every call's future would reserve space for it, and almost none needs it.
             None => Box::pin(call.clock().timeout(call.left(), self.open()))
                 .await
-                .unwrap_or_else(|| Err(call.out_of_time(Done::No))),
+                .unwrap_or_else(|| Err(call.out_of_time(Effect::NotApplied))),
         }
     }
 
@@ -182,13 +182,14 @@ impl Server {
             let _opening = opening;
             let call = &Call::begin(&server.clock, server.patience);
             let link = server.clock.timeout(server.patience, Link::open(&server.client, &server.clock)).await;
-            let link = Arc::new(link.unwrap_or_else(|| Err(call.out_of_time(Done::No)))?);
+            let link = Arc::new(link.unwrap_or_else(|| Err(call.out_of_time(Effect::NotApplied)))?);
             server.profile.learn(&link.facts);
             *server.current() = Some(link.clone());
             Ok(link)
         });
-        task.await
-            .unwrap_or_else(|e| Err(Error::unavailable(Done::No, "connecting ended early").with_source(e)))
+        task.await.unwrap_or_else(|e| {
+            Err(Error::unavailable(Effect::NotApplied, "connecting ended early").with_source(e))
+        })
     }
 
     fn usable(&self) -> Option<Arc<Link>> {

@@ -28,7 +28,7 @@ pub struct Redis {
 /// Whether opening waits for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    Waits,
+    Queueing,
     Lazy,
 }
 
@@ -170,7 +170,7 @@ impl From<ConnectionInfo> for Redis {
         Redis {
             connection: with_sockets_that_notice(connection),
             prefix: Prefix::default(),
-            opening: Opening::Waits,
+            opening: Opening::Queueing,
             patience: None,
         }
     }
@@ -199,7 +199,7 @@ fn without_tls() -> Error {
 
 fn take_opening(url: &mut Location) -> Result<Opening> {
     match url.take("lazy").as_deref() {
-        None | Some("false") => Ok(Opening::Waits),
+        None | Some("false") => Ok(Opening::Queueing),
         Some("true") => Ok(Opening::Lazy),
         Some(other) => Err(Error::invalid(format!("{}: true or false", url.shown("lazy", other)))),
     }
@@ -316,6 +316,6 @@ mod tests {
         let redis = Redis::from(&client).prefix("a:").unwrap();
         assert_eq!(redis.address(), "h:1234 (database 5)");
         assert_eq!(redis.connection.redis_settings().password(), Some("p"));
-        assert_eq!(redis.opening, Opening::Waits);
+        assert_eq!(redis.opening, Opening::Queueing);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::{Clock, Context, Done, Error, Listening, Name, Result};
+use lock_core::{Clock, Context, Effect, Error, Name, Result, Subscription};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::feed::{Channel, Feed, Hubs, Order, Topic, Trouble};
@@ -49,7 +49,7 @@ impl Wakes {
         channel: &[u8],
         clock: &Clock,
         patience: Duration,
-    ) -> Result<Listening> {
+    ) -> Result<Subscription> {
         // Register before looking: the feed unsubscribes a channel only if no claim is registered.
         let listening = self.hubs.waiters.listen(name);
         self.subscribed_to(Topic::Releases(name.clone()), channel, clock, patience).await?;
@@ -63,7 +63,7 @@ impl Wakes {
         channel: &[u8],
         clock: &Clock,
         patience: Duration,
-    ) -> Result<Listening> {
+    ) -> Result<Subscription> {
         let watching = self.hubs.holders.listen(owner);
         self.subscribed_to(Topic::Revokes, channel, clock, patience).await?;
         Ok(watching)
@@ -82,8 +82,10 @@ impl Wakes {
         match clock.timeout(patience, self.subscribe(topic, channel.into())).await {
             Some(Ok(())) => Ok(()),
             Some(Err(Trouble::Refused)) => Err(Error::unsupported(REFUSED)),
-            Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Done::No, how)),
-            None => Err(Error::unavailable(Done::No, format!("no subscription within {patience:?}"))),
+            Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Effect::NotApplied, how)),
+            None => {
+                Err(Error::unavailable(Effect::NotApplied, format!("no subscription within {patience:?}")))
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use lock_core::driver::{Attempt, Busy, Grant, Release, Renewal, Request, Waits};
-use lock_core::{Done, FencingToken, Instant, Random, Result};
+use lock_core::driver::{Attempt, Busy, Grant, Queueing, Release, Renewal, Request};
+use lock_core::{Effect, FencingToken, Instant, Random, Result};
 use lock_redis::node as redis;
 
 use self::parting::Parting;
@@ -118,7 +118,7 @@ impl<N: Node> Candidate<N> {
     /// again.
     fn looks_again(&self, outcome: &Result<Attempt>) -> Option<Duration> {
         match outcome {
-            Ok(Attempt::Busy(Busy { holder: None, free_in, .. })) if self.request.waits == Waits::No => {
+            Ok(Attempt::Busy(Busy { holder: None, free_in, .. })) if self.request.waits == Queueing::No => {
                 *free_in
             }
             _ => None,
@@ -156,7 +156,7 @@ impl<N: Node> Candidate<N> {
         if gone > self.quorum.nodes().len() - self.quorum.majority() {
             return Ok(Renewal::Lost(verdict::cause(&lost, self.quorum.majority())));
         }
-        Err(self.trouble(&troubles, Done::Unknown))
+        Err(self.trouble(&troubles, Effect::Unknown))
     }
 
     /// As [`Claim::release`](lock_core::driver::Claim::release). A node that no longer had the lock at the first
@@ -184,7 +184,7 @@ impl<N: Node> Candidate<N> {
         }
         let unheard = troubles.iter().filter(|(at, _)| !self.parting.has_heard(*at)).count();
         match self.parting.freed() + unheard >= self.quorum.majority() {
-            true => Err(self.trouble(&troubles, Done::Unknown)),
+            true => Err(self.trouble(&troubles, Effect::Unknown)),
             // No majority held it any more, or none ever did.
             false => Ok(Release::NotHeld),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::select_all;
 use lock_core::driver::{Attempt, Claim, Release, Renewal, Request, Watched};
-use lock_core::{Done, Error, ErrorKind, Listening, Random, Result};
+use lock_core::{Effect, Error, ErrorKind, Random, Result, Subscription};
 
 use crate::candidate::Candidate;
 use crate::node::Keys;
@@ -20,7 +20,7 @@ pub(crate) struct RedlockClaim {
     candidate: Candidate<RedisNode>,
     keys: Arc<Keys>,
     patience: Duration,
-    listening: Vec<Listening>,
+    listening: Vec<Subscription>,
 }
 
 impl RedlockClaim {
@@ -36,9 +36,9 @@ impl RedlockClaim {
     }
 
     /// Listens on as many nodes as can be reached, at least a majority: every other majority has a node among them.
-    async fn hear<F>(&self, ask: impl Fn(Arc<RedisNode>) -> F) -> Result<Vec<Listening>>
+    async fn hear<F>(&self, ask: impl Fn(Arc<RedisNode>) -> F) -> Result<Vec<Subscription>>
     where
-        F: Future<Output = Result<Listening>> + Send + 'static,
+        F: Future<Output = Result<Subscription>> + Send + 'static,
     {
         let mut answers = self.quorum.ask_all(ask);
         let (mut listening, mut refused) = (Vec::new(), None);
@@ -51,7 +51,9 @@ impl RedlockClaim {
         let enough = listening.len() >= self.quorum.majority();
         match refused {
             Some(e) if !enough && e.kind() == ErrorKind::Unsupported => Err(e),
-            Some(e) if !enough => Err(Error::unavailable(Done::No, e.message().to_owned()).with_source(e)),
+            Some(e) if !enough => {
+                Err(Error::unavailable(Effect::NotApplied, e.message().to_owned()).with_source(e))
+            }
             _ => Ok(listening),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Claim, Driver, Finding, Inspection, Level, Request, Revocation, Revoked, When};
-use lock_core::{Clock, Context, Done, Error, ErrorKind, Info, Name, Prefix, Random, Result};
+use lock_core::{Clock, Context, Effect, Error, ErrorKind, Info, Name, Prefix, Random, Result};
 use lock_redis::node::{Kind, Voters, beside, key};
 
 use crate::claim::RedlockClaim;
@@ -123,7 +123,7 @@ impl RedlockDriver {
         let message = format!("no majority of the {nodes} nodes {what}; {}", said.join("; "));
         match troubles.iter().filter(|(_, e)| !e.is_transient()).count() > nodes - self.quorum.majority() {
             true => Error::rejected(message),
-            false => Error::unavailable(Done::No, message),
+            false => Error::unavailable(Effect::NotApplied, message),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::driver::{Finding, Level, Revoked};
-use lock_core::{Context, Done, Error, FencingToken, Listening, Prefix, Result};
+use lock_core::{Context, Effect, Error, FencingToken, Prefix, Result, Subscription};
 use lock_redis::Redis;
 use lock_redis::node::{self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Said, Script, Voters, beside};
 
@@ -103,12 +103,12 @@ impl RedisNode {
         Ok(Finding::new("votes", level, message))
     }
 
-    pub(crate) async fn listen(&self, keys: &Keys, patience: Duration) -> Result<Listening> {
+    pub(crate) async fn listen(&self, keys: &Keys, patience: Duration) -> Result<Subscription> {
         self.node.listen(&keys.name, &keys.channel, patience).await
     }
 
     /// Listens to revokes of what is held with this value.
-    pub(crate) async fn watch(&self, value: &str, patience: Duration) -> Result<Listening> {
+    pub(crate) async fn watch(&self, value: &str, patience: Duration) -> Result<Subscription> {
         self.node.watch(value, patience).await
     }
 
@@ -203,7 +203,10 @@ impl Node for RedisNode {
                 _ => return Err(said.strange()),
             }
         }
-        Err(Error::unavailable(Done::No, "the attempt reached the server too late, and was refused for it"))
+        Err(Error::unavailable(
+            Effect::NotApplied,
+            "the attempt reached the server too late, and was refused for it",
+        ))
     }
 
     async fn look(&self, ask: Ask, patience: Duration) -> Result<Option<Held>> {

@@ -145,7 +145,7 @@ impl<N: Node> Quorum<N> {
                 }
                 Ok(Vote::SitsOut { .. } | Vote::Disagrees { .. }) => {}
                 // The node may have granted it, although the answer was lost.
-                Err(e) => leaves |= e.may_have_been_done(),
+                Err(e) => leaves |= e.may_have_taken_effect(),
             }
         }
         Ok(Ahead { yes: None, leaves })
@@ -254,7 +254,7 @@ impl<N: Node> Round<'_, N> {
     }
 
     fn trouble(&mut self, at: usize, error: Error) {
-        self.failure.leaves |= error.may_have_been_done();
+        self.failure.leaves |= error.may_have_taken_effect();
         self.failure.troubles.push((at, error));
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Call, Cause, Claim, Release, Renewal, Request, Watched};
+use lock_core::driver::{Attempt, Call, Claim, LossReason, Release, Renewal, Request, Watched};
 use lock_core::{Error, Instant, Result};
 
 use crate::row::Row;
@@ -56,7 +56,7 @@ impl<T: Table> SqlClaim<T> {
             }
             outcome = match self.table.attempt(call, &self.key, &self.request, course).await {
                 // The earlier answer stays true: another owner had the lock.
-                Err(e) if e.is_transient() && !e.may_have_been_done() => break,
+                Err(e) if e.is_transient() && !e.may_have_taken_effect() => break,
                 again => again?,
             };
         }
@@ -64,11 +64,11 @@ impl<T: Table> SqlClaim<T> {
     }
 
     /// Finds out why the lock is no longer this owner's.
-    async fn cause(&self, call: &Call) -> Result<Cause> {
+    async fn cause(&self, call: &Call) -> Result<LossReason> {
         Ok(match self.table.look(call, &self.key).await? {
-            Some(row) if row.was_revoked_from(&self.request.owner) => Cause::Revoked,
-            Some(Row { left: Some(_), .. }) => Cause::Taken,
-            _ => Cause::Gone,
+            Some(row) if row.was_revoked_from(&self.request.owner) => LossReason::Revoked,
+            Some(Row { left: Some(_), .. }) => LossReason::Taken,
+            _ => LossReason::Gone,
         })
     }
 }

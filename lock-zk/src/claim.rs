@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::driver::{Attempt, Busy, Call, Cause, Claim, Grant, Release, Renewal, Request, Watched};
-use lock_core::{Done, Error, FencingToken, Instant, Result};
+use lock_core::driver::{Attempt, Busy, Call, Claim, Grant, LossReason, Release, Renewal, Request, Watched};
+use lock_core::{Effect, Error, FencingToken, Instant, Result};
 use tokio::sync::Notify;
 use zookeeper_client::Error as ZkError;
 
@@ -198,7 +198,7 @@ impl ZkClaim {
     }
 
     fn out_of_time(&self, call: &Call) -> Error {
-        call.out_of_time(if self.place.may_be_there() { Done::Unknown } else { Done::No })
+        call.out_of_time(if self.place.may_be_there() { Effect::Unknown } else { Effect::NotApplied })
     }
 
     // ---- release ----------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ impl ZkClaim {
             let link = match self.settled_link(&session, call).await {
                 Ok(link) => link,
                 Err(Absent::Over) => return Ok(Release::NotHeld),
-                Err(Absent::Late) => return Err(call.out_of_time(Done::Unknown)),
+                Err(Absent::Late) => return Err(call.out_of_time(Effect::Unknown)),
             };
             let path = self.place.path();
             match self.place.give_up(&link, call).await {
@@ -229,7 +229,7 @@ impl ZkClaim {
                     if !link.was_heard_since(call.began()) {
                         session.cut(link.number);
                     }
-                    return Err(call.out_of_time(Done::Unknown));
+                    return Err(call.out_of_time(Effect::Unknown));
                 }
             }
         }
@@ -262,7 +262,7 @@ impl Claim for ZkClaim {
                 Err(Trouble::Over) => {
                     self.leave();
                     if call.is_over() {
-                        return Err(call.out_of_time(Done::No));
+                        return Err(call.out_of_time(Effect::NotApplied));
                     }
                 }
             }
@@ -276,7 +276,7 @@ impl Claim for ZkClaim {
             Err(Trouble::Failed(e)) => Err(e),
             Err(Trouble::Over) => {
                 self.leave();
-                Err(Error::unavailable(Done::No, "the session with the server has ended"))
+                Err(Error::unavailable(Effect::NotApplied, "the session with the server has ended"))
             }
         }
     }
@@ -292,17 +292,19 @@ impl Claim for ZkClaim {
 
     async fn renew(&mut self, _ttl: Duration) -> Result<Renewal> {
         let call = self.call();
-        let (Some(seat), Some(held)) = (&self.seat, self.held) else { return Ok(Renewal::Lost(Cause::Gone)) };
+        let (Some(seat), Some(held)) = (&self.seat, self.held) else {
+            return Ok(Renewal::Lost(LossReason::Gone));
+        };
         if held == Held::Revoked {
-            return Ok(Renewal::Lost(Cause::Revoked));
+            return Ok(Renewal::Lost(LossReason::Revoked));
         }
         let session = seat.session.clone();
         if session.state() != State::Alive {
-            return Ok(Renewal::Lost(Cause::Session));
+            return Ok(Renewal::Lost(LossReason::Session));
         }
         match self.renew_within(&session, &call).await {
             Ok(renewal) => Ok(renewal),
-            Err(Trouble::Over) => Ok(Renewal::Lost(Cause::Session)),
+            Err(Trouble::Over) => Ok(Renewal::Lost(LossReason::Session)),
             Err(Trouble::Failed(e)) => Err(e),
         }
     }

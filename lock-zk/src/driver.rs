@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use lock_core::driver::{
     Call, Claim, Driver, Entry, Finding, Inspection, Request, Revocation, Revoked, When,
 };
-use lock_core::{Clock, Context, Done, Error, FencingToken, Info, Name, OwnerBytes, Result};
+use lock_core::{Clock, Context, Effect, Error, FencingToken, Info, Name, OwnerBytes, Result};
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Error as ZkError, MultiReadResult, Stat};
 
@@ -161,7 +161,7 @@ impl Standing {
 /// Marks the error of a read as not done: a read changes nothing, even if its outcome is unknown.
 pub(crate) fn not_done(error: Error) -> Error {
     match error.is_transient() {
-        true => Error::unavailable(Done::No, error.message()).with_source(error),
+        true => Error::unavailable(Effect::NotApplied, error.message()).with_source(error),
         false => error,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lock_core::{Done, Error};
+use lock_core::{Effect, Error};
 use zookeeper_client::Error as ZkError;
 
 /// Whether an error is the server's answer: then the request was not done, except for what the error itself says. All
@@ -43,7 +43,7 @@ pub(crate) fn refused(error: ZkError) -> Error {
             "{said}; this user needs the rights create, read, write and delete where the locks are. Give user and \
              password in the URL, zk://user:password@host/, the same ones for all clients"
         )),
-        ZkError::Throttled | ZkError::NotReadOnly => Error::unavailable(Done::No, said),
+        ZkError::Throttled | ZkError::NotReadOnly => Error::unavailable(Effect::NotApplied, said),
         ZkError::Unimplemented => {
             Error::rejected(format!("{said}; it has to be ZooKeeper {OLDEST} or later"))
         }
@@ -81,9 +81,9 @@ pub(crate) fn connecting(error: ZkError, patience: Duration) -> Error {
         // `Link::open` has repeated these until the call was over.
         ZkError::NoHosts | ZkError::Timeout => {
             let said = format!("no server of these could be reached within {patience:?}: {error}");
-            Error::unavailable(Done::No, said)
+            Error::unavailable(Effect::NotApplied, said)
         }
-        _ => Error::unavailable(Done::No, format!("no server of these can be reached: {error}")),
+        _ => Error::unavailable(Effect::NotApplied, format!("no server of these can be reached: {error}")),
     };
     outcome.with_source(error)
 }
@@ -123,10 +123,10 @@ mod tests {
         let error = refused(ZkError::NoAuth);
         assert_eq!(error.kind(), ErrorKind::Rejected);
         assert!(error.message().contains("zk://user:password@"), "{error}");
-        assert_eq!(refused(ZkError::Throttled).kind(), ErrorKind::Unavailable { done: Done::No });
+        assert_eq!(refused(ZkError::Throttled).kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });
         assert_eq!(
             connecting(ZkError::NoHosts, Duration::from_secs(2)).kind(),
-            ErrorKind::Unavailable { done: Done::No }
+            ErrorKind::Unavailable { effect: Effect::NotApplied }
         );
         assert_eq!(connecting(ZkError::AuthFailed, Duration::from_secs(2)).kind(), ErrorKind::Rejected);
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Done, Result};
+use lock_core::{Effect, Result};
 
 use crate::errors;
 use crate::link::{Failure, Link, Site};
@@ -45,7 +45,7 @@ impl Eye {
             Err(Failure::Late) if !link.was_heard_since(call.began()) => link.end().await,
             Err(Failure::Late) => {}
         }
-        if call.is_over() { Err(call.out_of_time(Done::Unknown)) } else { Ok(None) }
+        if call.is_over() { Err(call.out_of_time(Effect::Unknown)) } else { Ok(None) }
     }
 
     /// Returns a link that works, as far as is known. Connects if there is none.
@@ -53,7 +53,8 @@ impl Eye {
         if let Some(link) = self.alive() {
             return Ok(link);
         }
-        let one = call.within(self.connecting.lock()).await.ok_or_else(|| call.out_of_time(Done::No))?;
+        let one =
+            call.within(self.connecting.lock()).await.ok_or_else(|| call.out_of_time(Effect::NotApplied))?;
         if let Some(link) = self.alive() {
             return Ok(link);
         }

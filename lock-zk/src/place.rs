@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lock_core::Owner;
-use lock_core::driver::{Call, Release, Request, Waits};
+use lock_core::driver::{Call, Queueing, Release, Request};
 use zookeeper_client::Error as ZkError;
 
 use crate::directory::Directory;
@@ -152,11 +152,11 @@ impl Place {
         }
         let queue = match (&self.node, request.waits) {
             (Some(node), _) => return self.look_again(link, call, &self.directory.node(&node.name)).await,
-            (None, Waits::Queued) => match self.enter(link, call, request, timeout).await? {
+            (None, Queueing::Queued) => match self.enter(link, call, request, timeout).await? {
                 Some(queue) => queue,
                 None => return Ok(Stand::Unknown),
             },
-            (None, Waits::No) => {
+            (None, Queueing::No) => {
                 let queue = self.directory.find_queue(link, call).await?;
                 self.is_missing = queue.is_none();
                 if self.is_held(link, call, &queue.unwrap_or_default()).await? {
@@ -169,7 +169,7 @@ impl Place {
             }
         };
         let stand = self.read(&queue);
-        if request.waits == Waits::No && matches!(stand, Stand::Behind { .. }) {
+        if request.waits == Queueing::No && matches!(stand, Stand::Behind { .. }) {
             // Another client was faster.
             self.give_up(link, call).await?;
             self.forget();

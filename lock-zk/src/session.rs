@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Done, Error, Instant, Owner, Result};
+use lock_core::{Effect, Error, Instant, Owner, Result};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc, watch};
 use zookeeper_client::SessionInfo;
@@ -144,7 +144,7 @@ impl Sessions {
         if let Some(seat) = self.join_open(ttl, owner, wakes) {
             return Ok(seat);
         }
-        let too_late = || call.out_of_time(Done::No);
+        let too_late = || call.out_of_time(Effect::NotApplied);
         let one = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
         if let Some(seat) = self.join_open(ttl, owner, wakes) {
             return Ok(seat);
@@ -258,7 +258,7 @@ fn in_millis(ttl: Duration) -> Duration {
 pub(crate) fn not_opened(why: NotOpened, call: &Call) -> Error {
     match why {
         NotOpened::Failed(e) => errors::connecting(e, call.ends().since(call.began())),
-        NotOpened::Expired | NotOpened::Late => call.out_of_time(Done::No),
+        NotOpened::Expired | NotOpened::Late => call.out_of_time(Effect::NotApplied),
     }
 }
 

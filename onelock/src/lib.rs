@@ -44,8 +44,8 @@ mod backends;
 
 pub use lock_core::driver::{Entry, Fair, Fencing, Finding, Inspection, Lease, Level, Revoked, Wakes, When};
 pub use lock_core::{
-    Cause, Client, Clock, DEFAULT_TTL, Done, Ending, Error, ErrorKind, Event, Fence, FencingToken, Guard,
-    Info, Instant, Label, Location, Lock, LockBuilder, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard,
+    Client, Clock, DEFAULT_TTL, Effect, Ending, Error, ErrorKind, Event, Fence, FencingToken, Guard, Info,
+    Instant, Label, Location, Lock, LockBuilder, LossReason, MAX_LABEL, MAX_NAME, MAX_PREFIX, MultiGuard,
     MultiLock, Name, Options, Owner, OwnerBytes, Reentrant, Refusal, Result, Stale, parse_duration,
 };
 

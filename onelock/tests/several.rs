@@ -9,7 +9,7 @@ use libtest_mimic::Arguments;
 use lock_conformance::rules;
 use lock_conformance::servers::{Absence, Owned, Redis, Settings};
 use lock_conformance::timing::{Answered, still_held, until, within};
-use onelock::{Cause, Client, Ending, ErrorKind, Lock, MultiLock, Revoked, When};
+use onelock::{Client, Ending, ErrorKind, Lock, LossReason, MultiLock, Revoked, When};
 use tempfile::TempDir;
 
 type Test = (&'static str, fn());
@@ -115,7 +115,7 @@ fn the_loss_of_one_is_told_whichever_server_lost_it() {
             assert_eq!(other.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
             let (name, cause) = within("the loss is told", TTL, guard.lost()).await;
             assert_eq!(name.as_str(), "ledger");
-            assert!(matches!(cause, Cause::Revoked | Cause::Gone), "server {lost}: {cause}");
+            assert!(matches!(cause, LossReason::Revoked | LossReason::Gone), "server {lost}: {cause}");
             assert!(!guard.is_held() && guard.valid_for().is_zero());
             let error = guard.check().unwrap_err();
             let backend = servers.backend(lost);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{Cause, Ending, ErrorKind, MultiLock, Options};
+use lock_core::{Ending, ErrorKind, LossReason, MultiLock, Options};
 
 use super::cancellation::takes_less_than_the_last_wait;
 use super::case;
@@ -87,7 +87,7 @@ async fn a_blocking_holder_is_told_of_its_loss(s: Setting) {
         let lost = lock.blocking_run(|guard| {
             runtime.block_on(harness.forget(&name));
             let Some(cause) = guard.blocking_lost(limit) else { too_late(limit, "the loss") };
-            assert!(matches!(cause, Cause::Gone | Cause::Session), "{cause}");
+            assert!(matches!(cause, LossReason::Gone | LossReason::Session), "{cause}");
             assert_eq!(guard.check().expect_err("the lock is lost").kind(), ErrorKind::Lost);
         });
         assert_eq!(lost.expect_err("the lock was lost during the work").kind(), ErrorKind::Lost);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use lock_core::driver::Waits;
+use lock_core::driver::Queueing;
 use lock_core::{Client, Ending, ErrorKind, Name, Options};
 
 use super::case;
@@ -61,7 +61,7 @@ const MANY: usize = 100;
 /// something to stop listening to.
 async fn acquire_dropped_at_every_await_leaves_nothing(s: Setting) {
     let (client, other) = (s.client().await, s.client().await);
-    for waits in [Waits::No, Waits::Queued] {
+    for waits in [Queueing::No, Queueing::Queued] {
         for holder in [None, Some(&other), Some(&client)] {
             let mut times = 0;
             while !dropped_after(&s, &client, times, waits, holder).await {
@@ -77,7 +77,7 @@ async fn dropped_after(
     s: &Setting,
     client: &Client,
     times: usize,
-    waits: Waits,
+    waits: Queueing,
     holder: Option<&Client>,
 ) -> bool {
     let (name, ttl) = (s.name(), Duration::from_secs(25));
@@ -90,10 +90,10 @@ async fn dropped_after(
     let asking = async {
         let lock = lock(client);
         let done = match waits {
-            Waits::No => poll_times(lock.try_acquire(), times).await,
-            Waits::Queued => poll_times(lock.acquire(), times).await,
+            Queueing::No => poll_times(lock.try_acquire(), times).await,
+            Queueing::Queued => poll_times(lock.acquire(), times).await,
         };
-        let granted = done && waits == Waits::Queued;
+        let granted = done && waits == Queueing::Queued;
         assert!(!granted || !is_held.load(Ordering::SeqCst), "two at a time");
         done
     };
@@ -214,7 +214,7 @@ async fn a_guard_dropped_after_its_runtime_ends_with_the_ttl(s: Setting) {
     let held = name.clone();
     let guard = in_a_runtime_that_ends(async move { setting.hold(&held).await }).await;
     assert!(!guard.is_held(), "nothing renews it any more");
-    assert_eq!(within("it is told", ms(100), guard.lost()).await, lock_core::Cause::RuntimeEnded);
+    assert_eq!(within("it is told", ms(100), guard.lost()).await, lock_core::LossReason::RuntimeEnded);
     drop(guard);
     until("the ttl frees it", s.ttl() * 3 + ms(1000), || s.is_free(&name)).await;
 }
@@ -228,7 +228,7 @@ async fn a_client_used_after_its_runtime_says_so(s: Setting) {
     {
         let error = outcome.expect_err("there is no runtime");
         assert!(error.to_string().contains("runtime"), "{error}");
-        assert!(error.is_transient() && !error.may_have_been_done(), "{error:?}");
+        assert!(error.is_transient() && !error.may_have_taken_effect(), "{error:?}");
     }
 }
 

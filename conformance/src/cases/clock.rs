@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Fencing, Lease, Waits};
-use lock_core::{Cause, Client, Clock, Done, Ending, ErrorKind, Fence, Guard, Info, Name, Options};
+use lock_core::driver::{Fencing, Lease, Queueing};
+use lock_core::{Client, Clock, Effect, Ending, ErrorKind, Fence, Guard, Info, LossReason, Name, Options};
 
 use super::case;
 use crate::bounds;
@@ -64,7 +64,7 @@ async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting) {
     resource.accept(second.token()).expect("it holds");
     assert!(resource.accept(first.token()).is_err(), "the token is between the two");
     let cause = within("the first one's next renewal", bounds::next_renewal(s.ttl()), first.lost()).await;
-    assert!(matches!(cause, Cause::Gone | Cause::Taken | Cause::Session), "{cause}");
+    assert!(matches!(cause, LossReason::Gone | LossReason::Taken | LossReason::Session), "{cause}");
     assert!(first.renew(s.ttl()).await.is_err());
     assert_eq!(first.release().await, Ending::Expired);
     stays_held(&s, &*server, &second).await;
@@ -136,7 +136,7 @@ fn lock_has_a_lease(info: &Info) -> bool {
 /// the returned moment.
 async fn abandon(s: &Setting, server: &dyn OwnServer, name: &Name) -> Instant {
     let client = open(server).await;
-    let mut claim = s.claim(&client, name, s.ttl(), Waits::No);
+    let mut claim = s.claim(&client, name, s.ttl(), Queueing::No);
     let asked = Instant::now();
     granted(&mut claim).await;
     asked
@@ -265,7 +265,7 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
     proxy.hold_open_ones(Way::ToServer);
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let error = lock.try_acquire().await.map(drop).expect_err("no answer came");
-    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
     // Its second release, after the patience, has been sent too.
     tokio::time::sleep(patience).await;
     server.step_clock(Step::Back(HOUR));

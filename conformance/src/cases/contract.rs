@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Attempt, Claim, Fencing, Grant, Lease, Release, Renewal, Waits, Wakes};
-use lock_core::{Cause, Client, ErrorKind, Name};
+use lock_core::driver::{Attempt, Claim, Fencing, Grant, Lease, Queueing, Release, Renewal, Wakes};
+use lock_core::{Client, ErrorKind, LossReason, Name};
 
 use super::case;
 use crate::claims::{busy, granted};
@@ -57,10 +57,10 @@ async fn info_is_consistent(s: Setting) {
 async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
     let (name, ttl) = (s.name(), s.ttl() * 20);
     let (a, b) = (s.client().await, s.client().await);
-    let mut holder = s.claim(&a, &name, ttl, Waits::No);
+    let mut holder = s.claim(&a, &name, ttl, Queueing::No);
     let valid_for = granted(&mut holder).await.valid_for;
     assert!(valid_for <= s.info.max_ttl && valid_for > ttl / 2, "{valid_for:?} of {ttl:?}");
-    let mut other = s.claim(&b, &name, ttl, Waits::No);
+    let mut other = s.claim(&b, &name, ttl, Queueing::No);
     let seen = busy(&mut other).await;
     assert!(!seen.queued, "a claim that only looks takes no place in a queue");
     assert!(seen.free_in.is_none_or(|free_in| free_in <= valid_for), "{seen:?}");
@@ -77,7 +77,7 @@ async fn a_free_lock_is_granted_and_a_held_one_busy(s: Setting) {
 async fn granted_again_with_the_same_token_and_what_is_left(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
     let ttl = s.ttl() * 20;
-    let mut claim = s.claim(&client, &name, ttl, Waits::No);
+    let mut claim = s.claim(&client, &name, ttl, Queueing::No);
     let first = granted(&mut claim).await;
     for _ in 0..3 {
         let again = granted(&mut claim).await;
@@ -89,7 +89,7 @@ async fn granted_again_with_the_same_token_and_what_is_left(s: Setting) {
 
 async fn a_repeated_attempt_never_shortens(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, s.ttl(), Waits::No);
+    let mut claim = s.claim(&client, &name, s.ttl(), Queueing::No);
     granted(&mut claim).await;
     let renewed = Instant::now();
     let Renewal::Held { valid_for, .. } = renew(&mut claim, s.ttl() * 20).await else { panic!("it is held") };
@@ -111,15 +111,15 @@ fn lasts(left: Duration, then: Instant, answered: Duration) {
 async fn stays_held(s: &Setting, name: &Name, short: Duration) {
     tokio::time::sleep(short * 2).await;
     let other = s.client().await;
-    busy(&mut s.claim(&other, name, s.ttl(), Waits::No)).await;
+    busy(&mut s.claim(&other, name, s.ttl(), Queueing::No)).await;
 }
 
 async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
     let (a, b) = (s.client().await, s.client().await);
     let name = s.name();
-    let mut holder = s.claim(&a, &name, s.ttl() * 50, Waits::No);
+    let mut holder = s.claim(&a, &name, s.ttl() * 50, Queueing::No);
     granted(&mut holder).await;
-    let mut other = s.claim(&b, &name, s.ttl(), Waits::No);
+    let mut other = s.claim(&b, &name, s.ttl(), Queueing::No);
     busy(&mut other).await;
     // A server may write for reasons of its own, for example when it forgets what has expired, but not at every other
     // look.
@@ -140,7 +140,7 @@ async fn what_is_left_of_a_lease_says_how_old_it_is(s: Setting) {
     // Nothing renews it meanwhile.
     let ttl = s.ttl() * 5;
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, ttl, Waits::No);
+    let mut claim = s.claim(&client, &name, ttl, Queueing::No);
     // What is left of a lock's own lease may be measured when the server answered. A session's proof is counted from
     // the request, and so is its age, so nothing is missing.
     let missing = |asked: Instant| match s.info.lease {
@@ -165,7 +165,7 @@ async fn what_is_left_of_a_lease_says_how_old_it_is(s: Setting) {
 
 async fn renew_never_shortens(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, s.ttl() * 20, Waits::No);
+    let mut claim = s.claim(&client, &name, s.ttl() * 20, Queueing::No);
     let asked = Instant::now();
     let first = granted(&mut claim).await;
     let Renewal::Held { valid_for, .. } = renew(&mut claim, s.info.min_ttl).await else {
@@ -178,7 +178,7 @@ async fn renew_never_shortens(s: Setting) {
 
 async fn renew_never_creates(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, s.ttl() * 5, Waits::No);
+    let mut claim = s.claim(&client, &name, s.ttl() * 5, Queueing::No);
     granted(&mut claim).await;
     s.harness.forget(&name).await;
     let outcome = within("the loss is seen", s.ttl() * 10, async {
@@ -190,7 +190,7 @@ async fn renew_never_creates(s: Setting) {
             }
         }
     });
-    assert!(matches!(outcome.await, Cause::Gone | Cause::Session));
+    assert!(matches!(outcome.await, LossReason::Gone | LossReason::Session));
     assert!(matches!(renew(&mut claim, s.ttl()).await, Renewal::Lost(_)), "it never comes back");
     release(&mut claim).await;
     assert!(s.is_free(&name).await);
@@ -198,10 +198,10 @@ async fn renew_never_creates(s: Setting) {
 
 async fn renew_never_takes_over(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
-    let mut first = s.claim(&a, &name, s.ttl() * 5, Waits::No);
+    let mut first = s.claim(&a, &name, s.ttl() * 5, Queueing::No);
     granted(&mut first).await;
     s.harness.forget(&name).await;
-    let mut second = s.claim(&b, &name, s.ttl() * 20, Waits::No);
+    let mut second = s.claim(&b, &name, s.ttl() * 20, Queueing::No);
     granted(&mut second).await;
     within("the loss is seen", s.ttl() * 10, async {
         while !matches!(renew(&mut first, s.ttl()).await, Renewal::Lost(_)) {
@@ -215,14 +215,14 @@ async fn renew_never_takes_over(s: Setting) {
 
 async fn renew_without_a_grant_is_lost(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, s.ttl(), Waits::No);
+    let mut claim = s.claim(&client, &name, s.ttl(), Queueing::No);
     assert!(matches!(renew(&mut claim, s.ttl()).await, Renewal::Lost(_)));
     assert!(s.is_free(&name).await);
 }
 
 async fn release_gives_up_once(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, s.ttl() * 20, Waits::No);
+    let mut claim = s.claim(&client, &name, s.ttl() * 20, Queueing::No);
     assert_eq!(release(&mut claim).await, Release::NotHeld, "before any attempt");
     granted(&mut claim).await;
     assert!(matches!(release(&mut claim).await, Release::Released { .. }));
@@ -231,23 +231,23 @@ async fn release_gives_up_once(s: Setting) {
 
 async fn release_never_touches_anothers(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
-    let mut first = s.claim(&a, &name, s.ttl() * 5, Waits::No);
+    let mut first = s.claim(&a, &name, s.ttl() * 5, Queueing::No);
     granted(&mut first).await;
     s.harness.forget(&name).await;
-    let mut second = s.claim(&b, &name, s.ttl() * 20, Waits::No);
+    let mut second = s.claim(&b, &name, s.ttl() * 20, Queueing::No);
     granted(&mut second).await;
     for _ in 0..3 {
         assert_eq!(release(&mut first).await, Release::NotHeld);
     }
     assert!(matches!(renew(&mut second, s.ttl()).await, Renewal::Held { .. }));
-    let mut third = s.claim(&a, &name, s.ttl(), Waits::No);
+    let mut third = s.claim(&a, &name, s.ttl(), Queueing::No);
     busy(&mut third).await;
     release(&mut second).await;
 }
 
 async fn one_release_frees_what_two_attempts_took(s: Setting) {
     let (name, client) = (s.name(), s.client().await);
-    let mut claim = s.claim(&client, &name, s.ttl() * 20, Waits::No);
+    let mut claim = s.claim(&client, &name, s.ttl() * 20, Queueing::No);
     granted(&mut claim).await;
     granted(&mut claim).await;
     release(&mut claim).await;
@@ -275,9 +275,9 @@ async fn listen(waiter: &mut Box<dyn Claim>, client: &Client) -> Wakes {
 async fn a_release_resolves_changed_of_who_listens(s: Setting) {
     for _ in 0..20 {
         let (name, a, b) = (s.name(), s.client().await, s.client().await);
-        let mut holder = s.claim(&a, &name, s.ttl() * 20, Waits::No);
+        let mut holder = s.claim(&a, &name, s.ttl() * 20, Queueing::No);
         granted(&mut holder).await;
-        let mut waiter = s.claim(&b, &name, s.ttl(), Waits::Queued);
+        let mut waiter = s.claim(&b, &name, s.ttl(), Queueing::Queued);
         busy(&mut waiter).await;
         if listen(&mut waiter, &b).await == Wakes::Polled {
             release(&mut waiter).await;
@@ -300,9 +300,9 @@ async fn a_release_resolves_changed_of_who_listens(s: Setting) {
 
 async fn a_release_between_look_and_listen_is_seen_by_the_next_look(s: Setting) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
-    let mut holder = s.claim(&a, &name, s.ttl() * 20, Waits::No);
+    let mut holder = s.claim(&a, &name, s.ttl() * 20, Queueing::No);
     granted(&mut holder).await;
-    let mut waiter = s.claim(&b, &name, s.ttl(), Waits::Queued);
+    let mut waiter = s.claim(&b, &name, s.ttl(), Queueing::Queued);
     busy(&mut waiter).await;
     release(&mut holder).await;
     listen(&mut waiter, &b).await;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use lock_core::{Cause, Ending, ErrorKind, Event, Options};
+use lock_core::{Ending, ErrorKind, Event, LossReason, Options};
 use tokio::sync::{mpsc, watch};
 
 use super::case;
@@ -81,7 +81,7 @@ async fn a_fixed_lease_ends_at_its_time(s: Setting) {
     let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
     let asked = Instant::now();
     let guard = lock.acquire().answered().await;
-    assert_eq!(lost_at_its_end(&guard).await, Cause::Expired);
+    assert_eq!(lost_at_its_end(&guard).await, LossReason::Expired);
     assert!(asked.elapsed() >= s.ttl() * 3 / 4, "it lasted {:?} of {:?}", asked.elapsed(), s.ttl());
     assert!(!guard.is_held() && guard.valid_for().is_zero());
     assert_eq!(guard.release().await, Ending::Expired);
@@ -108,7 +108,7 @@ async fn max_hold_ends_it_whatever_is_renewed(s: Setting) {
     let lock = s.lock(&client, &name).max_hold(most).build().expect("fine terms");
     let asked = Instant::now();
     let guard = lock.acquire().answered().await;
-    assert_eq!(within("its end", most + ms(150), guard.lost()).await, Cause::MaxHold);
+    assert_eq!(within("its end", most + ms(150), guard.lost()).await, LossReason::MaxHold);
     let held = asked.elapsed();
     assert!(held > s.ttl(), "{held:?}");
     assert_in_time!(held <= most + ms(300), "{held:?}");
@@ -143,7 +143,7 @@ async fn min_hold_delays_the_release(s: Setting) {
             }
             if is_free {
                 let after = started.elapsed();
-                let expired = lost.wait_for(|cause| *cause == Some(Cause::Expired));
+                let expired = lost.wait_for(|cause| *cause == Some(LossReason::Expired));
                 let expired = matches!(tokio::time::timeout(s.ttl(), expired).await, Ok(Ok(_)));
                 assert_in_time!(!expired, late by s.ttl() * 2 / 3, "free after {after:?}, because it could not be renewed");
                 panic!("free after {after:?}");
@@ -180,7 +180,7 @@ async fn a_forgotten_lock_is_lost_at_the_next_renewal(s: Setting) {
     let guard = lock.acquire().answered().await;
     s.harness.forget(&name).await;
     let cause = within("the loss", bounds::next_renewal(ttl), guard.lost()).await;
-    assert!(matches!(cause, Cause::Gone | Cause::Taken | Cause::Session), "{cause}");
+    assert!(matches!(cause, LossReason::Gone | LossReason::Taken | LossReason::Session), "{cause}");
     assert!(!guard.is_held() && guard.valid_for().is_zero());
     assert_eq!(guard.lost().await, cause, "it never changes");
     assert_eq!(guard.release().await, Ending::Expired);
@@ -239,7 +239,7 @@ async fn a_dead_server_means_lost_at_the_deadline(s: Setting) {
     let (asked, left) = (Instant::now(), guard.valid_for());
     server.pause();
     let cause = lost_in_time(&guard, &s.info, s.ttl()).await;
-    assert_eq!(cause, Cause::Expired);
+    assert_eq!(cause, LossReason::Expired);
     assert!(asked.elapsed() >= left, "given up after {:?} of {left:?}", asked.elapsed());
     assert!(!guard.is_held());
     let released = Instant::now();
@@ -303,7 +303,7 @@ async fn at_risk_comes_before_lost(s: Setting) {
     server.pause();
     let cause = within("the risk", s.ttl(), guard.at_risk(before)).await;
     still_held(&guard);
-    assert_eq!(cause, Cause::Expired);
+    assert_eq!(cause, LossReason::Expired);
     assert!(guard.valid_for() <= before + ms(5), "{:?}", guard.valid_for());
     assert_eq!(guard.lost().await, cause);
     server.resume();
@@ -356,7 +356,7 @@ async fn a_loss_that_a_stalled_executor_brings_is_told_once(s: Setting) {
         });
     });
     tokio::task::spawn_blocking(move || joined(thread)).await.returned();
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), [Cause::Expired]);
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [LossReason::Expired]);
 }
 
 async fn an_observer_that_panics_costs_no_lock(s: Setting) {
@@ -402,7 +402,10 @@ async fn a_suspend_is_noticed(s: Setting) {
     machine.sleeps(s.ttl() * 11);
     let limit = bounds::after_a_suspend(ttl);
     assert!(!guard.is_held(), "it is lost at the next call");
-    assert_eq!(within("it is told within a second or a tenth of the ttl", limit, lost).await, Cause::Expired);
+    assert_eq!(
+        within("it is told within a second or a tenth of the ttl", limit, lost).await,
+        LossReason::Expired
+    );
 }
 
 /// Nothing that a client's clock shows may reach the server, only durations that are measured with it.

@@ -93,7 +93,7 @@ async fn dead_and_stopped_waiters_keep_nobody_waiting(s: Setting) {
 
 /// Starts a process that has found the lock held, and waits.
 async fn waiting(s: &Setting, name: &lock_core::Name) -> Player {
-    let order = Order { part: Part::Waits, name: name.to_string(), ttl: TTL };
+    let order = Order { part: Part::Queueing, name: name.to_string(), ttl: TTL };
     let mut player = order.start(&*s.harness).expect("this program starts once more");
     assert_eq!(player.says().await, "waits");
     player

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Lease, Wakes};
-use lock_core::{Client, Done, Ending, ErrorKind, FencingToken, Lock, Name, Options, Random};
+use lock_core::{Client, Effect, Ending, ErrorKind, FencingToken, Lock, Name, Options, Random};
 
 use super::case;
 use crate::proxy::{Fault, Proxy, Way};
@@ -70,7 +70,7 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting) {
     })
     .await;
     let error = attempt.await.returned().expect_err("no answer came");
-    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
     assert_in_time!(asked.elapsed() < patience(&s) + ms(150), "it was told after {:?}", asked.elapsed());
     let other = within("it is undone", patience(&s) + ms(300), seen.acquire()).answered().await;
     // The second release, after the attempt's patience, must not release the other client's lock.
@@ -87,7 +87,7 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
         let held = proxy.count(Fault::Held(Way::ToServer));
         proxy.hold_open_ones(Way::ToServer);
         let error = long(&client, &name).try_acquire().await.map(drop).expect_err("no answer came");
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
         // The release has been answered by now.
         let left = client.shutdown(patience(&s)).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Fair, Lease};
-use lock_core::{Cause, Client, Ending, ErrorKind, Guard, Name, Options, Random};
+use lock_core::{Client, Ending, ErrorKind, Guard, LossReason, Name, Options, Random};
 use tokio::task::JoinSet;
 
 use super::case;
@@ -72,7 +72,7 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
         let (asked, left) = (Instant::now(), guard.valid_for());
         dead.happens(&proxy);
         let cause = lost_in_time(&guard, &s.info, s.ttl()).await;
-        assert_eq!(cause, Cause::Expired, "{dead:?}");
+        assert_eq!(cause, LossReason::Expired, "{dead:?}");
         assert!(asked.elapsed() >= left, "{dead:?}: given up after {:?} of {left:?}", asked.elapsed());
         assert!(!guard.is_held() && guard.valid_for().is_zero());
         // The server may have received the last renewal.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Waits, Wakes};
+use lock_core::driver::{Queueing, Wakes};
 use lock_core::{Ending, Info, Options};
 use tokio::task::JoinSet;
 
@@ -45,7 +45,7 @@ async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting) {
 /// Returns how long the waiter had waited when the lock became free, and how long it took from there until the grant.
 async fn delay_after(s: Setting, wait: Duration) -> (Duration, Duration) {
     let (name, holder, waiter) = (s.name(), s.client().await, s.client().await);
-    let mut held = s.claim(&holder, &name, LONG, Waits::No);
+    let mut held = s.claim(&holder, &name, LONG, Queueing::No);
     granted(&mut held).await;
     let lock = waiter.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
     let asked = Instant::now();
@@ -67,7 +67,7 @@ async fn who_has_waited_long_asks_seldom(s: Setting) {
     const SECONDS: u32 = 3;
     let (name, machine) = (s.name(), Suspendable::default());
     let holder = s.client().await;
-    let mut held = s.claim(&holder, &name, LONG * 2, Waits::No);
+    let mut held = s.claim(&holder, &name, LONG * 2, Queueing::No);
     granted(&mut held).await;
     let waiter = s.client_with(Options::default().clock(machine.clock())).await;
     let lock = waiter.lock(name.as_str()).ttl(LONG).build().expect("fine terms");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::driver::Lease;
-use lock_core::{Cause, Client, Ending, ErrorKind, Lock, Name, Reentrant};
+use lock_core::{Client, Ending, ErrorKind, Lock, LossReason, Name, Reentrant};
 use tokio::task::JoinSet;
 
 use super::case;
@@ -145,7 +145,7 @@ async fn a_lost_lock_is_not_entered_again(s: Setting) {
     s.harness.forget(&name).await;
     // All guards have the same loss.
     let cause = outer.lost().await;
-    assert!(matches!(cause, Cause::Gone | Cause::Session), "{cause}");
+    assert!(matches!(cause, LossReason::Gone | LossReason::Session), "{cause}");
     assert_eq!(inner.lost().await, cause);
     assert_eq!(lock.acquire().await.expect_err("the lock is lost").kind(), ErrorKind::Lost);
     assert_eq!(lock.try_acquire().await.expect_err("the lock is lost").kind(), ErrorKind::Lost);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_core::driver::Lease;
-use lock_core::{Cause, Client, Ending, ErrorKind, Info, MultiGuard, MultiLock, Name, Result};
+use lock_core::{Client, Ending, ErrorKind, Info, LossReason, MultiGuard, MultiLock, Name, Result};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::case;
@@ -199,8 +199,8 @@ async fn the_loss_of_one_is_the_loss_of_all(s: Setting) {
     let limit = s.ttl() * 2;
     let (name, cause) = within("told", limit, guard.lost()).await;
     // Where locks belong to a session, the session may have ended with all of them.
-    let gone = name == &names[1] && cause == Cause::Gone;
-    let all_gone = s.info.lease == Lease::Session && cause == Cause::Session;
+    let gone = name == &names[1] && cause == LossReason::Gone;
+    let all_gone = s.info.lease == Lease::Session && cause == LossReason::Session;
     assert!(gone || all_gone, "{name}: {cause}");
     assert!(!guard.is_held() && guard.valid_for().is_zero());
     let error = guard.check().expect_err("one is lost");

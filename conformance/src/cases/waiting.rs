@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lock_core::driver::{Attempt, Claim, Fair, Lease, Release, Waits, Wakes};
+use lock_core::driver::{Attempt, Claim, Fair, Lease, Queueing, Release, Wakes};
 use lock_core::{Client, Ending, ErrorKind};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -93,7 +93,7 @@ async fn a_waiter_goes_by_its_holders_ttl(s: Setting) {
         let name = s.name();
         let (client, other) = (s.client().await, s.client().await);
         let lock = other.lock(name.as_str()).ttl(waiters).build().expect("fine terms");
-        let mut dead = s.claim(&client, &name, holders, Waits::No);
+        let mut dead = s.claim(&client, &name, holders, Queueing::No);
         let asked = Instant::now();
         granted(&mut dead).await;
         let guard = within("the lease ends", holders + ms(400), lock.acquire()).answered().await;
@@ -231,7 +231,7 @@ async fn a_hand_over_costs_the_same_however_many_wait(s: Setting) {
 /// Returns the number of requests per hand-over, while this many waiters take their turns one after the other.
 async fn cost_of_a_hand_over(s: &Setting, client: &Client, waiters: usize) -> f64 {
     let (name, queued) = (s.name(), Arc::new(AtomicUsize::new(0)));
-    let claim = || s.claim(client, &name, s.ttl() * 20, Waits::Queued);
+    let claim = || s.claim(client, &name, s.ttl() * 20, Queueing::Queued);
     let mut holder = claim();
     granted(&mut holder).await;
     let mut turns = JoinSet::new();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lock_core::Cause;
+use lock_core::LossReason;
 use lock_core::driver::{Fair, Info, Lease, Revoked, Wakes};
 
 use super::side::{REVOKER, Said};
@@ -63,19 +63,19 @@ fn same_left(info: &Info, model: Duration, said: Duration, apart: Duration) -> b
 /// A server surely knows the present holder. It may have forgotten from whom the lock was taken, once that lease has
 /// ended. It may remember that there was a revoke, but not of which holder. In a queue, an owner that asks again after
 /// a loss may be told of that loss, or of what it has now. A revoke is never taken for the end of a session.
-fn may_be_lost(info: &Info, model: Cause, holder: Option<&str>, said: Cause) -> bool {
+fn may_be_lost(info: &Info, model: LossReason, holder: Option<&str>, said: LossReason) -> bool {
     match (model, holder) {
-        (Cause::Revoked, _) if info.fair != Fair::No => {
-            matches!(said, Cause::Revoked | Cause::Taken | Cause::Gone)
+        (LossReason::Revoked, _) if info.fair != Fair::No => {
+            matches!(said, LossReason::Revoked | LossReason::Taken | LossReason::Gone)
         }
-        (Cause::Gone, _) if info.fair != Fair::No => {
-            matches!(said, Cause::Revoked | Cause::Gone | Cause::Session)
+        (LossReason::Gone, _) if info.fair != Fair::No => {
+            matches!(said, LossReason::Revoked | LossReason::Gone | LossReason::Session)
         }
-        (Cause::Revoked, Some(REVOKER)) => said == Cause::Revoked,
-        (Cause::Revoked, Some(_)) => matches!(said, Cause::Revoked | Cause::Taken),
-        (Cause::Revoked, None) => matches!(said, Cause::Revoked | Cause::Gone),
-        (Cause::Taken, Some(REVOKER)) => matches!(said, Cause::Revoked | Cause::Taken),
-        (Cause::Gone | Cause::Session, _) => matches!(said, Cause::Gone | Cause::Session),
+        (LossReason::Revoked, Some(REVOKER)) => said == LossReason::Revoked,
+        (LossReason::Revoked, Some(_)) => matches!(said, LossReason::Revoked | LossReason::Taken),
+        (LossReason::Revoked, None) => matches!(said, LossReason::Revoked | LossReason::Gone),
+        (LossReason::Taken, Some(REVOKER)) => matches!(said, LossReason::Revoked | LossReason::Taken),
+        (LossReason::Gone | LossReason::Session, _) => matches!(said, LossReason::Gone | LossReason::Session),
         (model, _) => said == model,
     }
 }

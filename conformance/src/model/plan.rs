@@ -1,7 +1,7 @@
 //! What is done on both servers. A plan is made from a seed. Any part of a plan is a plan too: a step names the place
 //! of a claim, and does nothing if that place is empty.
 
-use lock_core::driver::{Waits, When};
+use lock_core::driver::{Queueing, When};
 
 use crate::dice::Dice;
 
@@ -38,7 +38,7 @@ pub(super) enum Whose {
 pub(super) enum Step {
     /// Attempts the lock: with a new owner if the seat is empty or its owner has released, otherwise with the same
     /// owner again.
-    Attempt(Seat, Term, Waits),
+    Attempt(Seat, Term, Queueing),
     Listen(Seat),
     Renew(Seat, Term),
     Release(Seat),
@@ -68,7 +68,7 @@ fn step(dice: &mut Dice) -> Step {
     let name = dice.below(NAMES);
     let seat = Seat { name, claimant: dice.below(CLAIMANTS) };
     let term = if dice.chance(600) { Term::Short } else { Term::Long };
-    let waits = if dice.chance(500) { Waits::Queued } else { Waits::No };
+    let waits = if dice.chance(500) { Queueing::Queued } else { Queueing::No };
     let when = if dice.chance(500) { When::Now } else { When::HoldersDeadline };
     let whose = if dice.chance(700) { Whose::Present } else { Whose::Earlier };
     match dice.below(100) {

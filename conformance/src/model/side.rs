@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lock_core::driver::{
-    Attempt, Busy, Claim, Entry, Inspection, Release, Renewal, Revocation, Revoked, Waits, When,
+    Attempt, Busy, Claim, Entry, Inspection, Queueing, Release, Renewal, Revocation, Revoked, When,
 };
-use lock_core::{Cause, Client, ErrorKind, FencingToken, Label, Name, Owner, OwnerBytes, Random, Result};
+use lock_core::{
+    Client, ErrorKind, FencingToken, Label, LossReason, Name, Owner, OwnerBytes, Random, Result,
+};
 
 use crate::claims;
 
@@ -49,7 +51,7 @@ pub(super) enum Said {
         left: Duration,
     },
     Lost {
-        cause: Cause,
+        cause: LossReason,
         holder: Option<String>,
     },
     /// Also says whether a claim of another client listens.
@@ -146,7 +148,7 @@ impl Side {
         }
     }
 
-    async fn attempt(&mut self, seat: Seat, term: Term, waits: Waits) -> Result<Said> {
+    async fn attempt(&mut self, seat: Seat, term: Term, waits: Queueing) -> Result<Said> {
         if self.seated.get(&seat).is_none_or(|seated| seated.has_released) {
             let claim = self.claim(seat, term, waits);
             let seated = Seated { claim, token: None, listens: false, has_released: false };
@@ -169,7 +171,7 @@ impl Side {
         }
     }
 
-    fn claim(&mut self, seat: Seat, term: Term, waits: Waits) -> Box<dyn Claim> {
+    fn claim(&mut self, seat: Seat, term: Term, waits: Queueing) -> Box<dyn Claim> {
         self.minted += 1;
         let client = &self.clients[self.client_of(seat)];
         let (ttl, label) = (self.terms.of(term), format!("owner {}", self.minted));

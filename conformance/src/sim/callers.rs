@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use lock_core::driver::When;
-use lock_core::{Cause, Client, Error, ErrorKind, Guard, Instant, Lock};
+use lock_core::{Client, Error, ErrorKind, Guard, Instant, Lock, LossReason};
 
 use super::NAMES;
 use super::dice::Dice;
@@ -222,7 +222,7 @@ impl Section<'_> {
         self.log(What::Held { call: self.call, left: micros(left) });
     }
 
-    fn is_told(&self, cause: Option<Cause>) {
+    fn is_told(&self, cause: Option<LossReason>) {
         self.stage.set(Stage::Over);
         let late = self.deadline.get().map_or(Duration::ZERO, |deadline| self.now().since(deadline));
         let awake = self.caller.site.timeline.awake_for(self.caller.machine);
@@ -276,7 +276,7 @@ async fn is_late(guard: &Guard) -> bool {
         cause = guard.lost() => Some(cause),
         () = std::future::ready(()) => None,
     };
-    !guard.is_held() && matches!(cause, None | Some(Cause::Expired))
+    !guard.is_held() && matches!(cause, None | Some(LossReason::Expired))
 }
 
 fn why(error: &Error) -> Why {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lock_core::driver::When;
-use lock_core::{Cause, Ending};
+use lock_core::{Ending, LossReason};
 
 pub use self::details::{Fate, Parting, Rules, Terms, Wait, WakesBy, Why};
 use super::faults::Fault;
@@ -83,7 +83,7 @@ pub enum What {
         /// Which call.
         call: CallId,
         /// The cause, if the holder was told one.
-        cause: Option<Cause>,
+        cause: Option<LossReason>,
         /// How long after the guard's own deadline, in microseconds, not counting the time in which its machine stood
         /// still.
         late: u64,

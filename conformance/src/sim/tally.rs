@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{AddAssign, Index};
 
-use lock_core::Cause;
+use lock_core::LossReason;
 
 use super::faults::Kind;
 use super::history::FamilyName;
@@ -215,13 +215,13 @@ impl Tally {
         }
     }
 
-    fn is_told(&mut self, cause: Option<Cause>, fixed: bool) {
+    fn is_told(&mut self, cause: Option<LossReason>, fixed: bool) {
         match cause {
-            Some(Cause::Revoked) => self.count(Occurrence::ToldRevoked),
-            Some(Cause::Session) => self.count(Occurrence::ToldSession),
-            Some(Cause::MaxHold) => self.count(Occurrence::MaxHoldReached),
-            Some(Cause::Expired) if fixed => self.count(Occurrence::FixedLeaseEnded),
-            Some(Cause::Expired) => self.count(Occurrence::ToldExpired),
+            Some(LossReason::Revoked) => self.count(Occurrence::ToldRevoked),
+            Some(LossReason::Session) => self.count(Occurrence::ToldSession),
+            Some(LossReason::MaxHold) => self.count(Occurrence::MaxHoldReached),
+            Some(LossReason::Expired) if fixed => self.count(Occurrence::FixedLeaseEnded),
+            Some(LossReason::Expired) => self.count(Occurrence::ToldExpired),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_conformance::sim::{Entry, Fault, Invariant, Kind, Terms, Wait, What, Why, check};
 use lock_core::driver::When;
-use lock_core::{Cause, Ending};
+use lock_core::{Ending, LossReason};
 
 use crate::logs::*;
 
@@ -160,7 +160,7 @@ fn a_release_that_ends_anothers_hold_is_caught() {
 #[test]
 fn a_lock_that_is_given_back_while_its_work_goes_on_is_caught() {
     let revoked = |left| {
-        let told = What::Told { call: 0, cause: Some(Cause::Revoked), late: 0, left };
+        let told = What::Told { call: 0, cause: Some(LossReason::Revoked), late: 0, left };
         let revokes = What::Revokes { call: 5, client: 3, lock: 0, when: When::HoldersDeadline };
         vec![held(0), revokes, told]
     };
@@ -170,7 +170,7 @@ fn a_lock_that_is_given_back_while_its_work_goes_on_is_caught() {
     assert_eq!(violations([asked_and_granted(), revoked(500), given_back()]), [], "its lease is over");
     assert_eq!(violations([asked_and_granted(), vec![let_go(0)], given_back()]), [], "it was not told");
     let wiped = What::Shortened { call: 0, token: 7, until: 600_000 };
-    let told = What::Told { call: 0, cause: Some(Cause::Gone), late: 0, left: 9_000 };
+    let told = What::Told { call: 0, cause: Some(LossReason::Gone), late: 0, left: 9_000 };
     let gone = vec![held(0), wiped, told];
     assert_eq!(violations([asked_and_granted(), gone, given_back()]), [], "the server no longer had it");
 }

@@ -8,7 +8,7 @@ use lock_conformance::sim::{
     check,
 };
 use lock_core::driver::When;
-use lock_core::{Cause, Ending};
+use lock_core::{Ending, LossReason};
 
 use crate::logs::*;
 
@@ -61,7 +61,7 @@ fn a_session_is_asked_again_a_ninth_of_the_ttl_later() {
 fn a_holder_that_has_it_again_is_alone_once_its_successor_is_told() {
     let begin = [overlap(vec![], 100, 7), vec![(101, holder(Some(1))), (102, shortened(1, 8, 600))]].concat();
     let stands = [begin.clone(), vec![(103, holder(Some(0)))]].concat();
-    let successor_is_told = vec![(150, told(1, Cause::Gone, 450))];
+    let successor_is_told = vec![(150, told(1, LossReason::Gone, 450))];
     leaves_alone([stands.clone(), successor_is_told.clone(), vec![(400, held(0))]].concat());
     catches_at(Invariant::Exclusion, [stands, vec![(400, held(0))]].concat());
     let anothers = vec![(160, holder(None)), (400, held(0))];
@@ -194,7 +194,7 @@ fn a_guard_that_is_never_told_is_caught() {
     );
 }
 
-fn told(call: usize, cause: Cause, left: u64) -> What {
+fn told(call: usize, cause: LossReason, left: u64) -> What {
     What::Told { call, cause: Some(cause), late: 0, left: left * 1000 }
 }
 
@@ -204,29 +204,35 @@ fn a_loss_for_another_reason_than_is_told_is_caught() {
     let tells = |cause, left| [begin(), vec![(2_100, told(0, cause, left))]].concat();
     let after = |what, cause, left| [begin(), vec![(2_050, what), (2_100, told(0, cause, left))]].concat();
     let missed = || lost(0);
-    let every =
-        [Cause::Revoked, Cause::Taken, Cause::Gone, Cause::Session, Cause::MaxHold, Cause::RuntimeEnded];
+    let every = [
+        LossReason::Revoked,
+        LossReason::Taken,
+        LossReason::Gone,
+        LossReason::Session,
+        LossReason::MaxHold,
+        LossReason::RuntimeEnded,
+    ];
     for cause in every {
         catches_at(Invariant::Reasons, tells(cause, 500));
     }
-    catches_at(Invariant::Reasons, tells(Cause::Expired, 0));
-    for cause in [Cause::Gone, Cause::Session] {
+    catches_at(Invariant::Reasons, tells(LossReason::Expired, 0));
+    for cause in [LossReason::Gone, LossReason::Session] {
         leaves_alone(after(missed(), cause, 500));
         leaves_alone(after(shortened(0, 7, 2_600), cause, 500));
     }
-    leaves_alone(after(missed(), Cause::Expired, 0));
-    catches_at(Invariant::Reasons, after(missed(), Cause::Expired, 100));
+    leaves_alone(after(missed(), LossReason::Expired, 0));
+    catches_at(Invariant::Reasons, after(missed(), LossReason::Expired, 100));
     let revokes = |lock| What::Revokes { call: 5, client: 3, lock, when: When::HoldersDeadline };
-    leaves_alone(after(revokes(0), Cause::Revoked, 500));
-    catches_at(Invariant::Reasons, after(revokes(1), Cause::Revoked, 500));
-    catches_at(Invariant::Reasons, after(missed(), Cause::Taken, 500));
+    leaves_alone(after(revokes(0), LossReason::Revoked, 500));
+    catches_at(Invariant::Reasons, after(revokes(1), LossReason::Revoked, 500));
+    catches_at(Invariant::Reasons, after(missed(), LossReason::Taken, 500));
     let taken = vec![(2_001, holder(Some(0))), (2_040, shortened(0, 7, 2_600)), (2_050, holder(Some(1)))];
-    leaves_alone([begin(), taken, vec![(2_100, told(0, Cause::Taken, 500))]].concat());
+    leaves_alone([begin(), taken, vec![(2_100, told(0, LossReason::Taken, 500))]].concat());
     catches_at(
         Invariant::Reasons,
         [
             vec![(0, opens(FamilyName::Lease, 1, WakesBy::PushesAndLooks))],
-            after(missed(), Cause::Session, 500),
+            after(missed(), LossReason::Session, 500),
         ]
         .concat(),
     );
@@ -240,7 +246,7 @@ fn a_hold_that_ends_at_max_hold_ends_then() {
             (1, asked_on(0, 0, capped)),
             (2, granted(0, 7)),
             (3, What::Held { call: 0, left: (at - 3) * 1000 }),
-            (at, told(0, Cause::MaxHold, 0)),
+            (at, told(0, LossReason::MaxHold, 0)),
         ]
     };
     leaves_alone(ends(301));

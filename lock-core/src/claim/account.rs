@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::client::Shared;
 use crate::clock::Instant;
-use crate::driver::Cause;
+use crate::driver::LossReason;
 use crate::events::{Event, Refusal};
 use crate::guard::Ending;
 use crate::name::Name;
@@ -61,7 +61,7 @@ impl Account {
     }
 
     /// Reports a loss. What is lost stays lost: a second cause is not reported.
-    pub(super) fn lost(&mut self, cause: Cause) {
+    pub(super) fn lost(&mut self, cause: LossReason) {
         if let Stage::Granted { since } = self.stage {
             self.stage = Stage::Lost { since };
             let held = self.since(since);
@@ -95,7 +95,7 @@ impl Drop for Account {
             Stage::NotAsked | Stage::Closed => {}
             Stage::Asked => self.not_granted(Refusal::Error),
             Stage::Granted { .. } | Stage::Lost { .. } => {
-                self.lost(Cause::RuntimeEnded);
+                self.lost(LossReason::RuntimeEnded);
                 self.ended(Ending::Expired);
             }
         }

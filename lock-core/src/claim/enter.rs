@@ -5,24 +5,24 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::hold::Held;
-use super::{Answer, Life, Listening, Refused, Residue, believed, certain};
+use super::{Answer, Life, OnServer, Push, Refused, believed, certain};
 use crate::backoff;
 use crate::clock::Instant;
-use crate::driver::{Attempt, Busy, Waits, Wakes};
-use crate::error::{Done, Error, ErrorKind, Result};
+use crate::driver::{Attempt, Busy, Queueing, Wakes};
+use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::events::Refusal;
-use crate::gate::{STAND_BACK, Turn};
+use crate::local_queue::{PASS_PAUSE, Turn};
 
 impl Life {
     /// Waits for this claim's turn. Waiters queue in front of the server. A claim that does not wait asks the server at
     /// once, because only the server knows whether the lock is free.
     pub(super) async fn take_turn(&mut self, caller: &mut oneshot::Sender<Answer>) -> Result<Option<Turn>> {
-        if self.waits == Waits::No {
+        if self.waits == Queueing::No {
             return Ok(None);
         }
         tokio::select! {
             biased;
-            turn = self.shared.gates.enter(&self.terms.name) => Ok(Some(turn)),
+            turn = self.shared.local_queues.enter(&self.terms.name) => Ok(Some(turn)),
             () = caller.closed() => Err(gone()),
             () = self.shared.closing() => Err(shutting_down()),
         }
@@ -34,8 +34,8 @@ impl Life {
         caller: &mut oneshot::Sender<Answer>,
         turn: Option<&Turn>,
     ) -> Result<Result<Held, Refused>> {
-        let mut owed = turn.map_or(0, Turn::owed);
-        self.stand_back(&mut owed, caller).await?;
+        let mut turns_owed = turn.map_or(0, Turn::turns_owed);
+        self.let_others_pass(&mut turns_owed, caller).await?;
         let mut failures = 0;
         loop {
             let asked = self.now();
@@ -49,9 +49,9 @@ impl Life {
                     }
                     // Too late to rely on. But the lock is ours: the next attempt prolongs it, and leaving releases it.
                     // A release in between could arrive late and free what the next attempt was granted.
-                    self.listening = Listening::NotYet;
+                    self.listening = Push::NotYet;
                     let e = self.at("acquire", too_slow());
-                    if self.waits == Waits::No {
+                    if self.waits == Queueing::No {
                         return Err(e);
                     }
                     self.troubled(asked, &e, turn);
@@ -61,7 +61,7 @@ impl Life {
                 Ok(Attempt::Busy(busy)) => {
                     turn.inspect(|turn| turn.busy(asked, busy.holder.as_deref()));
                     failures = 0;
-                    if self.waits == Waits::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
+                    if self.waits == Queueing::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
                         return Ok(Err(Refused(busy.holder)));
                     }
                     if self.listen().await {
@@ -69,7 +69,7 @@ impl Life {
                     }
                     self.pause(busy.free_in)
                 }
-                Err(e) if e.is_transient() && self.waits == Waits::Queued => {
+                Err(e) if e.is_transient() && self.waits == Queueing::Queued => {
                     self.troubled(asked, &e, turn);
                     failures += 1;
                     e.retry_in().unwrap_or_else(|| backoff::after_error(failures, &self.shared.random))
@@ -77,9 +77,9 @@ impl Life {
                 Err(e) => return Err(e),
             };
             let woken = self.wait(pause, caller).await?;
-            if woken && owed > 0 {
-                owed -= 1;
-                self.stand_back(&mut owed, caller).await?;
+            if woken && turns_owed > 0 {
+                turns_owed -= 1;
+                self.let_others_pass(&mut turns_owed, caller).await?;
             }
         }
     }
@@ -95,12 +95,14 @@ impl Life {
         let outcome = self.claim.attempt().await;
         match &outcome {
             Ok(Attempt::Granted(_) | Attempt::Busy(Busy { queued: true, .. })) => {
-                self.leaves(Residue::Something);
+                self.leaves(OnServer::Something);
             }
             Ok(Attempt::Busy(_)) => {}
-            Err(e) if e.may_have_been_done() => self.leaves(Residue::UntilThen(asked + self.patience)),
+            Err(e) if e.may_have_taken_effect() => {
+                self.leaves(OnServer::InFlightUntil(asked + self.patience))
+            }
             // A server may refuse the second half of what it has begun.
-            Err(e) if e.kind() == ErrorKind::Rejected => self.leaves(Residue::Something),
+            Err(e) if e.kind() == ErrorKind::Rejected => self.leaves(OnServer::Something),
             Err(_) => {}
         }
         outcome.map_err(|e| self.at("acquire", e))
@@ -108,25 +110,29 @@ impl Life {
 
     /// Listens, if it doesn't yet. Returns whether it has just begun to.
     async fn listen(&mut self) -> bool {
-        if self.listening != Listening::NotYet {
+        if self.listening != Push::NotYet {
             return false;
         }
         match self.claim.listen().await {
-            Ok(()) => self.listening = Listening::Yes,
-            Err(e) if e.kind() == ErrorKind::Unsupported => self.listening = Listening::Never,
+            Ok(()) => self.listening = Push::Yes,
+            Err(e) if e.kind() == ErrorKind::Unsupported => self.listening = Push::Never,
             Err(e) => self.trouble("listen", &self.at("listen", e)),
         }
-        self.listening == Listening::Yes
+        self.listening == Push::Yes
     }
 
     /// Lets other clients have the turns that they are owed. A wake-up ends each turn. Silence means that no client
     /// wants the next turn, or that one takes longer: the next attempt shows which.
-    async fn stand_back(&mut self, owed: &mut u32, caller: &mut oneshot::Sender<Answer>) -> Result<()> {
-        if *owed > 0 {
+    async fn let_others_pass(
+        &mut self,
+        turns_owed: &mut u32,
+        caller: &mut oneshot::Sender<Answer>,
+    ) -> Result<()> {
+        if *turns_owed > 0 {
             self.listen().await;
         }
-        while *owed > 0 && self.wait(STAND_BACK, caller).await? {
-            *owed -= 1;
+        while *turns_owed > 0 && self.wait(PASS_PAUSE, caller).await? {
+            *turns_owed -= 1;
         }
         Ok(())
     }
@@ -134,7 +140,7 @@ impl Life {
     /// Returns how long to wait for a wake-up before the next attempt.
     fn pause(&self, free_in: Option<Duration>) -> Duration {
         let random = &self.shared.random;
-        let pushed = self.listening == Listening::Yes && self.shared.driver.info().wakes == Wakes::Pushed;
+        let pushed = self.listening == Push::Yes && self.shared.driver.info().wakes == Wakes::Pushed;
         let look = match pushed {
             true => backoff::safety(random),
             false => backoff::poll(self.now().since(self.began), random),
@@ -149,7 +155,7 @@ impl Life {
             biased;
             () = caller.closed() => Err(gone()),
             () = self.shared.closing() => Err(shutting_down()),
-            () = self.claim.changed(), if self.listening == Listening::Yes => Ok(true),
+            () = self.claim.changed(), if self.listening == Push::Yes => Ok(true),
             () = clock.sleep(pause) => Ok(false),
         }
     }
@@ -168,16 +174,16 @@ impl Life {
 
 fn too_slow() -> Error {
     Error::unavailable(
-        Done::No,
+        Effect::NotApplied,
         "the server's answer took longer than the lease that it granted; ask for a longer ttl",
     )
 }
 
 /// The error for a caller that has gone: no caller reads it.
 fn gone() -> Error {
-    Error::unavailable(Done::No, "the caller went away")
+    Error::unavailable(Effect::NotApplied, "the caller went away")
 }
 
 fn shutting_down() -> Error {
-    Error::unavailable(Done::No, "this client is shutting down")
+    Error::unavailable(Effect::NotApplied, "this client is shutting down")
 }

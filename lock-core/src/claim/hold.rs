@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::account::Account;
 use super::{Answer, Granted, Life, lost_because};
 use crate::clock::Instant;
-use crate::driver::Cause;
+use crate::driver::LossReason;
 use crate::error::{Error, Result};
-use crate::gate::Turn;
 use crate::guard::{Command, Ending, State};
+use crate::local_queue::Turn;
 use crate::token::FencingToken;
 
 use keep::Kept;
@@ -53,13 +53,13 @@ impl Held {
 
     fn state(until: Instant, end: Option<Instant>) -> State {
         match end {
-            Some(end) if until >= end => State { until: end, at_end: Cause::MaxHold, lost: None },
-            _ => State { until, at_end: Cause::Expired, lost: None },
+            Some(end) if until >= end => State { until: end, at_end: LossReason::MaxHold, lost: None },
+            _ => State { until, at_end: LossReason::Expired, lost: None },
         }
     }
 
     /// Tells the loss to the guards and to all receivers of events, unless they have been told.
-    fn lose(&self, cause: Cause, account: &mut Account) {
+    fn lose(&self, cause: LossReason, account: &mut Account) {
         self.state.send_modify(|state| _ = state.lost.get_or_insert(cause));
         account.lost(cause);
     }
@@ -92,7 +92,7 @@ impl Held {
     }
 
     /// Returns why the lock is lost when `until` is reached.
-    fn at_end(&self) -> Cause {
+    fn at_end(&self) -> LossReason {
         self.state.borrow().at_end
     }
 }
@@ -118,7 +118,7 @@ enum Ask {
 /// How holding ended.
 pub(super) struct Ended {
     /// Why the lock was lost, if it was.
-    pub(super) lost: Option<Cause>,
+    pub(super) lost: Option<LossReason>,
     /// The caller that waits for the release.
     pub(super) asker: Option<oneshot::Sender<Ending>>,
 }
@@ -169,7 +169,7 @@ impl Life {
                 }
                 Kept::Stopped(Some(Command::Release(asker))) => Some(asker),
                 Kept::Stopped(None) => None,
-                Kept::Lost(cause @ (Cause::Revoked | Cause::Session)) => {
+                Kept::Lost(cause @ (LossReason::Revoked | LossReason::Session)) => {
                     // From now on the next task of this process may queue for it.
                     drop(turn.take());
                     // By then the server has ended the lease. A release before that would let the lock be granted while
@@ -193,7 +193,7 @@ impl Life {
     /// can't ask the server any more. Returns the caller that waits for the release, if there is one.
     pub(super) async fn forsake(&mut self, given: &mut Given) -> Option<oneshot::Sender<Ending>> {
         let Given { held, orders, .. } = given;
-        let cause = self.is_lost(held).unwrap_or(Cause::RuntimeEnded);
+        let cause = self.is_lost(held).unwrap_or(LossReason::RuntimeEnded);
         held.lose(cause, &mut self.account);
         self.outlast(orders, cause, held.until).await
     }
@@ -205,7 +205,7 @@ impl Life {
     async fn outlast(
         &mut self,
         orders: &mut mpsc::UnboundedReceiver<Command>,
-        cause: Cause,
+        cause: LossReason,
         over: Instant,
     ) -> Option<oneshot::Sender<Ending>> {
         let clock = self.shared.clock.clone();
@@ -227,7 +227,7 @@ impl Life {
 
     /// Keeps the lock without its guard until `least` has passed since the grant. Only called if a user has had the
     /// guard.
-    async fn linger(&mut self, held: &mut Held, least: Duration) -> Option<Cause> {
+    async fn linger(&mut self, held: &mut Held, least: Duration) -> Option<LossReason> {
         let clock = self.shared.clock.clone();
         match self.keep(held, clock.sleep_until(held.since + least)).await {
             Kept::Stopped(()) => None,

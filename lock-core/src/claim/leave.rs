@@ -1,13 +1,13 @@
 //! Leaving: release until the server has answered, and once more after everything that may still be on its way.
 
 use super::hold::{Ended, Held};
-use super::{Life, Residue};
+use super::{Life, OnServer};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Lease, Release};
 use crate::error::Result;
-use crate::gate::Turn;
 use crate::guard::Ending;
+use crate::local_queue::Turn;
 
 impl Life {
     /// Releases the lock. The next task of this process gets its turn when that is done, or when the lease has ended.
@@ -31,7 +31,7 @@ impl Life {
 
     /// Takes back what an entry that failed has left behind, or may still leave behind.
     pub(super) async fn withdraw(&mut self) {
-        if self.residue == Residue::Nothing {
+        if self.on_server == OnServer::Nothing {
             return;
         }
         self.release(self.now() + self.patience, |_| {}).await;
@@ -41,7 +41,7 @@ impl Life {
     /// Releases once more after an attempt of unknown outcome. Such an attempt can take effect until its patience has
     /// ended: only a release after that is certain to undo it.
     async fn settle(&mut self) {
-        if let Residue::UntilThen(at) = self.residue {
+        if let OnServer::InFlightUntil(at) = self.on_server {
             self.shared.clock.sleep_until(at).await;
             self.release(at, |_| {}).await;
         }
@@ -72,9 +72,9 @@ impl Life {
         self.shared.process.only().await;
         let outcome = self.claim.release().await.map_err(|e| self.at("release", e));
         match &outcome {
-            Ok(_) => match self.residue {
-                Residue::UntilThen(at) if at > asked => {}
-                _ => self.residue = Residue::Nothing,
+            Ok(_) => match self.on_server {
+                OnServer::InFlightUntil(at) if at > asked => {}
+                _ => self.on_server = OnServer::Nothing,
             },
             Err(e) => self.trouble("release", e),
         }

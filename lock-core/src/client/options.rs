@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::events::{Event, Observer};
-use crate::keeper::Keeper;
+use crate::home::Home;
 use crate::owner::Label;
 use crate::random::Random;
 
@@ -23,12 +23,12 @@ pub struct Options {
     pub(super) label: Option<Label>,
     pub(super) patience: Option<Duration>,
     pub(super) observer: Option<Observer>,
-    home: Home,
+    runs_on: RunsOn,
 }
 
 /// Where a client's claims and connections live.
 #[derive(Clone, Copy, Debug)]
-enum Home {
+enum RunsOn {
     /// On the runtime that opens the client.
     Caller,
     /// On a thread of the client's own.
@@ -43,7 +43,7 @@ impl Default for Options {
             label: None,
             patience: None,
             observer: None,
-            home: Home::Caller,
+            runs_on: RunsOn::CallersRuntime,
         }
     }
 }
@@ -55,7 +55,7 @@ impl Options {
     /// releases.
     #[must_use]
     pub fn dedicated(mut self) -> Self {
-        self.home = Home::Dedicated;
+        self.runs_on = RunsOn::OwnThread;
         self
     }
 
@@ -122,27 +122,27 @@ impl Options {
                 "the patience must be at least {LEAST_PATIENCE:?}: a request needs time for its answer"
             )));
         }
-        let keeper = match self.home {
-            Home::Caller => Keeper::current()?,
-            Home::Dedicated => Keeper::dedicated(self.clock.clone())?,
+        let home = match self.runs_on {
+            RunsOn::CallersRuntime => Home::current()?,
+            RunsOn::OwnThread => Home::dedicated(self.clock.clone())?,
         };
         let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
         let context = Context { clock: self.clock.clone(), random: self.random.clone(), patience };
         // Boxed: a driver's own futures nest deeply, and a program that can open several backends would not compile
         // without the box (the compiler limits the depth of types).
         let connecting = Box::pin(connect(context));
-        let driver = keeper.run(connecting).await.map_err(|e| e.at(backend, server, "connect", None))?;
-        Ok(Client::start(Arc::new(driver), self, keeper))
+        let driver = home.run(connecting).await.map_err(|e| e.at(backend, server, "connect", None))?;
+        Ok(Client::start(Arc::new(driver), self, home))
     }
 }
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Options { label, patience, home, .. } = self;
+        let Options { label, patience, runs_on, .. } = self;
         f.debug_struct("Options")
             .field("label", label)
             .field("patience", patience)
-            .field("home", home)
+            .field("runs_on", runs_on)
             .finish_non_exhaustive()
     }
 }

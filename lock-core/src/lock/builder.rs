@@ -66,7 +66,7 @@ impl LockBuilder {
     }
 
     /// Sets the longest time for which the lock is held, renewals included. Then the lock is lost with
-    /// [`Cause::MaxHold`](crate::Cause::MaxHold).
+    /// [`LossReason::MaxHold`](crate::LossReason::MaxHold).
     pub fn max_hold(mut self, most: Duration) -> Self {
         self.max_hold = Some(most);
         self
@@ -110,7 +110,7 @@ impl LockBuilder {
     /// - for a `min_hold` for which a fixed lease does not last. On a server that keeps sessions, a fixed lease counts
     ///   for about half of its ttl.
     pub fn build(self) -> Result<Lock> {
-        let Client { shared, keeper } = self.client;
+        let Client { shared, home } = self.client;
         let invalid = |e: Error| shared.at("build", None, e);
         let name = Name::new(&self.name).map_err(invalid)?;
         let ttl = match self.ttl {
@@ -148,7 +148,7 @@ impl LockBuilder {
             label,
         };
         let wait = self.wait.filter(|wait| *wait < FOR_EVER);
-        Ok(Lock { shared, keeper, terms, wait, reentrant: self.reentrant })
+        Ok(Lock { shared, home, terms, wait, reentrant: self.reentrant })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use lock_core::driver::Watched;
-use lock_core::{Cause, Client, Ending, ErrorKind, Event, Options};
+use lock_core::{Client, Ending, ErrorKind, Event, LossReason, Options};
 
 use crate::scripted::{Script, busy, client_with, granted, held, ms, pass, released, unknown};
 use crate::{PATIENCE, TTL, acquired, lock, lost};
@@ -72,7 +72,7 @@ async fn a_loss_is_an_event_when_its_guard_is_told_and_not_when_the_server_answe
     let (script, told) = (Script::new([granted(TTL)], [unknown(TTL * 3)], [released()]), Told::default());
     let client = told.client(&script).await;
     let guard = acquired(&client).await;
-    assert_eq!(lost(&guard).await, Cause::Expired);
+    assert_eq!(lost(&guard).await, LossReason::Expired);
     let at = u64::try_from(client.clock().now().since_origin().as_millis()).unwrap();
     pass(TTL * 4).await;
     drop(guard);
@@ -130,11 +130,11 @@ async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
         script.panics_in(call);
         match lock(&client).acquire().await {
             Err(error) => {
-                assert!(call == "attempt" && error.may_have_been_done(), "{call}: {error:?}");
+                assert!(call == "attempt" && error.may_have_taken_effect(), "{call}: {error:?}");
                 // The message may hold an address with a password.
                 assert!(!error.to_string().contains("the driver's bug"), "{error}");
             }
-            Ok(guard) if call == "renew" => assert_eq!(lost(&guard).await, Cause::RuntimeEnded),
+            Ok(guard) if call == "renew" => assert_eq!(lost(&guard).await, LossReason::RuntimeEnded),
             Ok(guard) => assert_eq!(guard.release().await, Ending::Expired, "{call}"),
         }
         assert_eq!(client.shutdown(TTL * 2).await, 0);
@@ -164,7 +164,7 @@ async fn what_a_panic_took_from_a_guard_is_given_back_when_that_goes_or_at_its_d
             let until =
                 u64::try_from((client.clock().now() + guard.valid_for()).since_origin().as_millis()).unwrap();
             script.panics_in(call);
-            assert_eq!(lost(&guard).await, Cause::RuntimeEnded);
+            assert_eq!(lost(&guard).await, LossReason::RuntimeEnded);
             pass(PATIENCE + ms(200)).await;
             assert_eq!(script.times_of("release"), [], "{call}: the holder's work may go on");
             assert_eq!(guard.renew(TTL).await.unwrap_err().kind(), ErrorKind::Lost);

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::driver::{Attempt, Lease, Release, Renewal};
-use lock_core::{Cause, Client, Clock, Ending, ErrorKind, Guard, Lock, Options};
+use lock_core::{Client, Clock, Ending, ErrorKind, Guard, Lock, LossReason, Options};
 use scripted::{
     Script, busy, busy_with, client, client_with, granted, granted_of_old, held, held_of_old, ms, pass,
     released, unknown,
@@ -35,7 +35,7 @@ async fn acquired(client: &Client) -> Guard {
 }
 
 /// With a time limit: a virtual clock goes on for ever if nothing else happens.
-async fn lost(guard: &Guard) -> Cause {
+async fn lost(guard: &Guard) -> LossReason {
     Clock::system().timeout(TTL * 20, guard.lost()).await.expect("the loss is told")
 }
 
@@ -44,7 +44,7 @@ async fn an_attempt_of_unknown_outcome_is_released_at_once_and_after_its_patienc
     let script = Script::new([unknown(PATIENCE / 2)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let error = lock(&client).try_acquire().await.unwrap_err();
-    assert!(error.may_have_been_done(), "{error:?}");
+    assert!(error.may_have_taken_effect(), "{error:?}");
     assert_eq!(client.shutdown(TTL * 2).await, 0);
     // The attempt began at 0. The server refuses what arrives after its patience.
     assert_eq!(script.times_of("release"), [500, 1000]);
@@ -148,7 +148,7 @@ async fn renewals_that_fail_are_repeated_until_the_deadline_and_then_it_is_lost(
     let client = client(&script).await;
     let guard = acquired(&client).await;
     let until = guard.valid_for();
-    assert_eq!(lost(&guard).await, Cause::Expired);
+    assert_eq!(lost(&guard).await, LossReason::Expired);
     let renewals = script.times_of("renew");
     assert!(renewals.len() >= 4, "{renewals:?}");
     // Told at the deadline, neither before nor after.
@@ -190,7 +190,7 @@ async fn a_renewal_that_hangs_does_not_delay_the_news() {
     let client = client(&script).await;
     let guard = acquired(&client).await;
     let until = client.clock().now() + guard.valid_for();
-    assert_eq!(lost(&guard).await, Cause::Expired);
+    assert_eq!(lost(&guard).await, LossReason::Expired);
     assert!(client.clock().now() <= until + ms(1), "told at {:?}, due at {until:?}", client.clock().now());
     pass(ms(70_000)).await;
     assert!(!guard.is_held(), "a late answer does not make it held again");
@@ -210,7 +210,7 @@ async fn a_guard_that_was_not_held_for_a_moment_is_lost() {
         assert!(!guard.is_held());
     });
     assert_eq!(renewed.unwrap_err().kind(), ErrorKind::Lost, "although the server has prolonged it");
-    assert_eq!(lost(&guard).await, Cause::Expired);
+    assert_eq!(lost(&guard).await, LossReason::Expired);
     pass(ms(200)).await;
     assert!(!guard.is_held());
 }
@@ -247,7 +247,7 @@ async fn what_is_left_beyond_what_was_asked_for_is_not_believed() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_server_says_is_lost_is_lost() {
-    for cause in [Cause::Revoked, Cause::Taken, Cause::Gone, Cause::Session] {
+    for cause in [LossReason::Revoked, LossReason::Taken, LossReason::Gone, LossReason::Session] {
         let script = Script::new([granted(TTL)], [(ms(1), Ok(Renewal::Lost(cause)))], [released()]);
         let client = client(&script).await;
         let guard = acquired(&client).await;
@@ -297,7 +297,7 @@ async fn a_fixed_lease_is_looked_at_but_not_prolonged() {
     script.change.notify_one();
     pass(ms(10)).await;
     assert!(script.log().iter().any(|(_, what)| what == "renew 1ms"), "{:?}", script.log());
-    assert_eq!(lost(&guard).await, Cause::Expired);
+    assert_eq!(lost(&guard).await, LossReason::Expired);
     assert_eq!(script.times_of("renew").len(), 1);
 }
 
@@ -311,7 +311,7 @@ async fn a_fixed_lease_ends_at_its_time_whatever_the_server_has() {
     let ends = client.clock().now() + TTL;
     pass(TTL / 2).await;
     script.change.notify_one();
-    assert_eq!(guard.lost().await, Cause::Expired);
+    assert_eq!(guard.lost().await, LossReason::Expired);
     assert_eq!(script.times_of("renew").len(), 1);
     assert!(client.clock().now() <= ends, "{:?}", client.clock().now().since(ends));
 }
@@ -322,7 +322,7 @@ async fn max_hold_ends_it_to_the_millisecond() {
     let client = client(&script).await;
     let lock = client.lock("n").ttl(TTL).max_hold(ms(4000)).build().unwrap();
     let guard = lock.acquire().await.unwrap();
-    assert_eq!(lost(&guard).await, Cause::MaxHold);
+    assert_eq!(lost(&guard).await, LossReason::MaxHold);
     assert_eq!(client.clock().now().since_origin().as_millis(), 4000);
     pass(ms(10)).await;
     assert_eq!(script.times_of("release"), [4000]);
@@ -525,7 +525,7 @@ async fn a_suspend_is_noticed_within_a_tenth_of_the_ttl() {
     script.jump(TTL * 2);
     assert!(!guard.is_held(), "the first call after the suspend is right");
     let asked = client.clock().now();
-    assert_eq!(lost(&guard).await, Cause::Expired);
+    assert_eq!(lost(&guard).await, LossReason::Expired);
     assert!(client.clock().now().since(asked) <= TTL / 5, "{:?}", client.clock().now().since(asked));
 }
 

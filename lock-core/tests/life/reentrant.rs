@@ -1,6 +1,6 @@
 //! Entering again: what the server is asked for it, and when.
 
-use lock_core::{Client, Done, Ending, ErrorKind, Guard, Lock, Reentrant};
+use lock_core::{Client, Effect, Ending, ErrorKind, Guard, Lock, Reentrant};
 
 use super::scripted::{Script, busy, client, granted, held, ms, pass, released, unknown};
 use super::{PATIENCE, TTL};
@@ -40,7 +40,7 @@ async fn who_shuts_down_lets_its_holders_enter_again() {
     let inner = entered(&client, &owner).await;
     assert_eq!(
         lock(&client, &Reentrant::new()).acquire().await.unwrap_err().kind(),
-        ErrorKind::Unavailable { done: Done::No }
+        ErrorKind::Unavailable { effect: Effect::NotApplied }
     );
     drop((outer, inner));
     assert_eq!(client.shutdown(TTL).await, 0);

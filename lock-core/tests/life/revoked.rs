@@ -1,17 +1,17 @@
 //! A lock that is revoked: when its holder is told, and when the holder gives back what is left.
 
 use lock_core::driver::{Renewal, Watched};
-use lock_core::{Cause, Client, Ending, ErrorKind};
+use lock_core::{Client, Ending, ErrorKind, LossReason};
 
 use crate::scripted::{Script, busy, client, granted, held, ms, pass, released, unknown};
 use crate::{PATIENCE, TTL, acquired, lost};
 
 /// A script whose second renewal says that the lock was revoked.
 fn revoked_later() -> std::sync::Arc<Script> {
-    lost_later(Cause::Revoked)
+    lost_later(LossReason::Revoked)
 }
 
-fn lost_later(cause: Cause) -> std::sync::Arc<Script> {
+fn lost_later(cause: LossReason) -> std::sync::Arc<Script> {
     Script::new([granted(TTL)], [held(TTL), (ms(1), Ok(Renewal::Lost(cause)))], [released()])
 }
 
@@ -32,7 +32,7 @@ async fn a_lock_that_is_held_for_a_moment_is_watched_once_and_looked_at() {
     assert_eq!((script.times_of("renew 1ms"), script.times_of("renew").len()), (vec![210], 1));
     assert!(guard.is_held(), "without a notification it learns of the revoke from its next renewal");
     script.change.notify_one();
-    assert_eq!(lost(&guard).await, Cause::Revoked);
+    assert_eq!(lost(&guard).await, LossReason::Revoked);
     assert!(client.clock().now().since_origin() < ms(510), "told as soon as the server announced it");
 }
 
@@ -59,7 +59,8 @@ async fn a_look_leaves_the_renewals_where_they_were() {
 #[tokio::test(start_paused = true)]
 async fn a_look_that_fails_is_repeated_until_it_is_answered() {
     for (renewed, told) in [(true, false), (false, false), (false, true)] {
-        let lost_at_last = [unknown(ms(50)), unknown(ms(50)), (ms(1), Ok(Renewal::Lost(Cause::Revoked)))];
+        let lost_at_last =
+            [unknown(ms(50)), unknown(ms(50)), (ms(1), Ok(Renewal::Lost(LossReason::Revoked)))];
         let script = Script::new([busy(), busy(), granted(TTL)], lost_at_last, [released()]);
         // The server announces the revoke; or the watch begins too late for that.
         let watched = if told { Watched::SinceTheGrant } else { Watched::FromNowOn };
@@ -73,7 +74,7 @@ async fn a_look_that_fails_is_repeated_until_it_is_answered() {
         if told {
             script.change.notify_one();
         }
-        assert_eq!(lost(&guard).await, Cause::Revoked, "renewed {renewed}, told {told}");
+        assert_eq!(lost(&guard).await, LossReason::Revoked, "renewed {renewed}, told {told}");
         let late = client.clock().now().since(since);
         assert!(late < ms(800), "renewed {renewed}, told {told}: after {late:?}");
     }
@@ -85,7 +86,7 @@ async fn a_look_that_is_answered_is_not_repeated() {
     script.watches.lock().unwrap().push_back((ms(10), Ok(Watched::FromNowOn)));
     let client = client(&script).await;
     let guard = client.lock("n").ttl(TTL).fixed_lease().build().unwrap().acquire().await.unwrap();
-    assert_eq!(lost(&guard).await, Cause::Expired);
+    assert_eq!(lost(&guard).await, LossReason::Expired);
     assert_eq!(script.times_of("renew").len(), 2);
 }
 
@@ -93,7 +94,7 @@ async fn a_look_that_is_answered_is_not_repeated() {
 #[tokio::test(start_paused = true)]
 async fn what_the_server_tells_while_the_watch_is_due_is_looked_at() {
     for watch in [(ms(1), Ok(Watched::SinceTheGrant)), unknown(ms(50))] {
-        let lost_at_once = [(ms(1), Ok(Renewal::Lost(Cause::Revoked)))];
+        let lost_at_once = [(ms(1), Ok(Renewal::Lost(LossReason::Revoked)))];
         let script = Script::new([granted(TTL)], lost_at_once, [released()]);
         script.watches.lock().unwrap().push_back(watch);
         let client = client(&script).await;
@@ -102,7 +103,7 @@ async fn what_the_server_tells_while_the_watch_is_due_is_looked_at() {
         script.jump(ms(200));
         script.change.notify_one();
         let told = client.clock().now();
-        assert_eq!(lost(&guard).await, Cause::Revoked);
+        assert_eq!(lost(&guard).await, LossReason::Revoked);
         assert!(client.clock().now().since(told) < ms(100), "{:?}", client.clock().now().since(told));
     }
 }
@@ -146,7 +147,9 @@ async fn a_watch_that_fails_is_asked_for_again() {
 #[tokio::test(start_paused = true)]
 async fn what_was_revoked_is_given_back_when_its_guard_goes_and_not_when_that_is_told() {
     // Of a session that was given up something may be left, too.
-    for (cause, drops) in [(Cause::Revoked, true), (Cause::Revoked, false), (Cause::Session, true)] {
+    for (cause, drops) in
+        [(LossReason::Revoked, true), (LossReason::Revoked, false), (LossReason::Session, true)]
+    {
         let script = lost_later(cause);
         let client = client(&script).await;
         let guard = acquired(&client).await;
@@ -169,7 +172,7 @@ async fn what_was_revoked_from_a_guard_that_stays_is_given_back_by_nobody_before
     let client = client(&script).await;
     let guard = acquired(&client).await;
     pass(ms(500)).await;
-    assert_eq!(lost(&guard).await, Cause::Revoked);
+    assert_eq!(lost(&guard).await, LossReason::Revoked);
     // Renewed once, between 900 ms and 1 s.
     pass(TTL * 3).await;
     let releases = script.times_of("release");
@@ -189,7 +192,7 @@ async fn the_next_task_of_the_process_queues_for_what_was_revoked_at_once() {
         let lock = crate::lock(&client);
         async move { lock.acquire().await }
     });
-    assert_eq!(lost(&guard).await, Cause::Revoked);
+    assert_eq!(lost(&guard).await, LossReason::Revoked);
     pass(ms(5)).await;
     assert_eq!(script.times_of("attempt").len(), 2, "the server says when it is free");
     let _guard = next.await.unwrap().unwrap();

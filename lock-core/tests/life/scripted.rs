@@ -11,7 +11,7 @@ use lock_core::driver::{
     Renewal, Request, Revocation, Revoked, Wakes, Watched,
 };
 use lock_core::{
-    Client, Clock, Done, Error, FencingToken, Instant, Name, Options, OwnerBytes, Random, RandomSource,
+    Client, Clock, Effect, Error, FencingToken, Instant, Name, Options, OwnerBytes, Random, RandomSource,
     Result, Time, Timer,
 };
 use tokio::sync::Notify;
@@ -69,7 +69,7 @@ pub(crate) fn released() -> Step<Release> {
 
 /// No answer within `patience`.
 pub(crate) fn unknown<T>(patience: Duration) -> Step<T> {
-    (patience, Err(Error::unavailable(Done::Unknown, "no answer")))
+    (patience, Err(Error::unavailable(Effect::Unknown, "no answer")))
 }
 
 /// What the server shows to an inspection.
@@ -155,7 +155,7 @@ impl Script {
             let (takes, answer) = queue.pop_front().expect("the script has a step");
             let copy = match &answer {
                 Ok(value) => Ok(value.clone()),
-                Err(_) => Err(Error::unavailable(Done::Unknown, "no answer")),
+                Err(_) => Err(Error::unavailable(Effect::Unknown, "no answer")),
             };
             if queue.is_empty() {
                 queue.push_back((takes, copy));
@@ -218,7 +218,7 @@ impl Driver for Scripted {
         let holder = match &*self.script.shown.lock().expect("no panic under it") {
             Shown::Holder(holder) => Some(holder.clone()),
             Shown::NoHolder => None,
-            Shown::NoAnswer => return Err(Error::unavailable(Done::No, "no answer")),
+            Shown::NoAnswer => return Err(Error::unavailable(Effect::NotApplied, "no answer")),
         };
         Ok(Inspection { holder, waiters: None })
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use lock_core::driver::{Attempt, Renewal};
-use lock_core::{Cause, Client, Clock, Ending, ErrorKind, LockBuilder, MultiGuard, MultiLock, Result};
+use lock_core::{Client, Clock, Ending, ErrorKind, LockBuilder, LossReason, MultiGuard, MultiLock, Result};
 
 use crate::TTL;
 use crate::scripted::{Script, Step, busy, client, granted, held, ms, released, unknown};
@@ -99,7 +99,7 @@ async fn the_risk_of_one_is_told_with_its_name_before_it_is_lost() {
         let deadline = b.clock().now() + guard.guards()[1].valid_for();
         let (name, cause) =
             Clock::system().timeout(TTL * 2, guard.at_risk(before)).await.expect("it is not renewed");
-        assert_eq!((name.as_str(), cause), ("b", Cause::Expired), "{before:?}");
+        assert_eq!((name.as_str(), cause), ("b", LossReason::Expired), "{before:?}");
         // The clock's timers have whole milliseconds.
         let left = deadline.since(b.clock().now());
         assert!(left <= before && left + ms(1) >= before, "{before:?}: {left:?} are left");
@@ -115,20 +115,20 @@ async fn none_is_at_risk_while_all_are_renewed() {
     assert!(Clock::system().timeout(TTL * 20, guard.at_risk(TTL / 2)).await.is_none());
     assert!(guard.is_held());
     let (_, cause) = guard.at_risk(TTL).await;
-    assert_eq!(cause, Cause::Expired, "no lease is certain for all of its ttl");
+    assert_eq!(cause, LossReason::Expired, "no lease is certain for all of its ttl");
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_asks_for_the_risk_of_what_is_lost_is_told_at_once() {
     let (_, a) = server(granted(TTL)).await;
-    let script = Script::new([granted(TTL)], [(ms(1), Ok(Renewal::Lost(Cause::Gone)))], [released()]);
+    let script = Script::new([granted(TTL)], [(ms(1), Ok(Renewal::Lost(LossReason::Gone)))], [released()]);
     let b = client(&script).await;
     let guard = both(a.lock("a").ttl(TTL), b.lock("b").ttl(TTL)).acquire().await.unwrap();
     // Less than what is left: only the loss can be told.
     let (name, cause) = guard.at_risk(ms(100)).await;
-    assert_eq!((name.as_str(), cause), ("b", Cause::Gone));
+    assert_eq!((name.as_str(), cause), ("b", LossReason::Gone));
     let told = b.clock().now();
     assert_eq!(told.since_origin().as_millis() as u64, script.times_of("renew")[0] + 1);
     let (name, cause) = guard.at_risk(ms(0)).await;
-    assert_eq!((name.as_str(), cause, b.clock().now()), ("b", Cause::Gone, told));
+    assert_eq!((name.as_str(), cause, b.clock().now()), ("b", LossReason::Gone, told));
 }

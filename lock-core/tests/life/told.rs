@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lock_core::driver::Renewal;
 use lock_core::{
-    Cause, Client, Clock, Ending, Event, FencingToken, Guard, Name, Options, Owner, Refusal, Result,
+    Client, Clock, Ending, Event, FencingToken, Guard, LossReason, Name, Options, Owner, Refusal, Result,
 };
 use tokio::task::JoinHandle;
 
@@ -21,7 +21,7 @@ enum Told {
     Granted(String, Owner, FencingToken, Duration),
     NotGranted(String, Refusal, Duration),
     Renewed(String, Duration),
-    Lost(String, Owner, Cause, Duration),
+    Lost(String, Owner, LossReason, Duration),
     Ended(String, Owner, Ending, Duration),
     /// Its error names the lock and the backend, too.
     Trouble(String, &'static str, Option<String>, Option<&'static str>),
@@ -169,28 +169,28 @@ async fn who_waits_behind_its_neighbour_is_told_of_too() {
 #[tokio::test(start_paused = true)]
 async fn every_cause_of_a_loss_is_told_with_what_was_lost() {
     for cause in [
-        Cause::Revoked,
-        Cause::Taken,
-        Cause::Gone,
-        Cause::Session,
-        Cause::Expired,
-        Cause::MaxHold,
-        Cause::RuntimeEnded,
+        LossReason::Revoked,
+        LossReason::Taken,
+        LossReason::Gone,
+        LossReason::Session,
+        LossReason::Expired,
+        LossReason::MaxHold,
+        LossReason::RuntimeEnded,
     ] {
         let renewal = match cause {
-            Cause::Expired => unknown(TTL * 2),
-            Cause::MaxHold => held(TTL),
+            LossReason::Expired => unknown(TTL * 2),
+            LossReason::MaxHold => held(TTL),
             lost => (ms(1), Ok(Renewal::Lost(lost))),
         };
         let script = Script::new([granted(TTL)], [renewal], [released()]);
         let account = Account::default();
         let client = account.client(&script).await;
         let mut terms = client.lock("n").ttl(TTL);
-        if cause == Cause::MaxHold {
+        if cause == LossReason::MaxHold {
             terms = terms.max_hold(ms(1500));
         }
         let guard = terms.build().unwrap().acquire().await.unwrap();
-        if cause == Cause::RuntimeEnded {
+        if cause == LossReason::RuntimeEnded {
             script.panics_in("renew");
         }
         assert_eq!(lost(&guard).await, cause);
@@ -258,7 +258,7 @@ async fn who_asks_is_answered_once_and_what_is_granted_ends_once() {
     for server in 0..4 {
         let script = Script::new(
             [busy(), (ms(20), granted(TTL).1), unknown(ms(30)), granted(TTL), (ms(5), busy().1)],
-            [held(TTL), unknown(ms(40)), (ms(1), Ok(Renewal::Lost(Cause::Gone))), held(TTL)],
+            [held(TTL), unknown(ms(40)), (ms(1), Ok(Renewal::Lost(LossReason::Gone))), held(TTL)],
             [released(), unknown(ms(20)), released()],
         );
         match server {

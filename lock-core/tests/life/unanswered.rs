@@ -65,7 +65,7 @@ async fn what_a_longer_renewal_may_have_got_is_released_for_so_long() {
     let (script, client) = dead_after_the_grant(Lease::Lock).await;
     let guard = lock(&client).acquire().await.unwrap();
     let error = guard.renew(TTL * 100).await.unwrap_err();
-    assert!(error.may_have_been_done(), "{error:?}");
+    assert!(error.may_have_taken_effect(), "{error:?}");
     drop(guard);
     pass(TTL * 10).await;
     let before = script.times_of("release").len();

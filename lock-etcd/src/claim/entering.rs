@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use etcd_client::Txn;
-use lock_core::driver::{Busy, Call, Cause, Request};
-use lock_core::{Done, Error, Result};
+use lock_core::driver::{Busy, Call, LossReason, Request};
+use lock_core::{Effect, Error, Result};
 
 use super::standing::must_end;
 use super::{EtcdClaim, Foreign};
@@ -122,7 +122,10 @@ impl EtcdClaim {
     /// released, so that it must not get the lock.
     fn is_told_by_the_own_key(&mut self, found: &Found) -> Result<bool> {
         if found.buried {
-            return Err(Error::unavailable(Done::No, "the attempt reached the server after its own release"));
+            return Err(Error::unavailable(
+                Effect::NotApplied,
+                "the attempt reached the server after its own release",
+            ));
         }
         match &found.own {
             None => Ok(false),
@@ -144,7 +147,7 @@ impl EtcdClaim {
         let Request { name, owner, label, .. } = &self.request;
         self.own = self.shared.layout.own(name, slot.number, *owner, label);
         self.slots.push(slot);
-        self.lost = self.held.map(|_| Cause::Revoked).or(self.lost);
+        self.lost = self.held.map(|_| LossReason::Revoked).or(self.lost);
         (self.place, self.held, self.seat, self.foreign) = (None, None, None, Foreign::Unknown);
     }
 }

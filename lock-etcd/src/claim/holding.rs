@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Instant;
-use lock_core::driver::{Call, Cause};
+use lock_core::driver::{Call, LossReason};
 
 use super::EtcdClaim;
 use crate::session::{Proof, Standings};
@@ -26,12 +26,12 @@ impl EtcdClaim {
     }
 
     /// Returns why the key is gone: a revoke leaves a marker key.
-    pub(super) async fn why_gone(&self, call: &Call, held: Held) -> Cause {
+    pub(super) async fn why_gone(&self, call: &Call, held: Held) -> LossReason {
         let word = [self.own.word_of_a_revoke(held.standing.created)];
         let answer = self.cluster().txn(call, transactions::read(&word)).await;
         match answer.ok().and_then(|answer| transactions::were_read(&answer, 1).ok()) {
-            Some((found, _)) if !found.is_empty() => Cause::Revoked,
-            _ => Cause::Gone,
+            Some((found, _)) if !found.is_empty() => LossReason::Revoked,
+            _ => LossReason::Gone,
         }
     }
 }
@@ -56,7 +56,7 @@ pub(super) enum Verdict {
         age: Duration,
     },
     /// The lock is lost; the cause is given if the proof shows it.
-    Lost(Option<Cause>),
+    Lost(Option<LossReason>),
     /// The proof is too old to decide.
     Unknown,
 }
@@ -65,13 +65,15 @@ impl Held {
     /// Judges the lock by a proof. Validity counts from `start`.
     pub(super) fn judge(&self, proof: &Proof, key: &[u8], start: Instant) -> Verdict {
         if proof.state == Standings::Ended {
-            return Verdict::Lost(Some(Cause::Session));
+            return Verdict::Lost(Some(LossReason::Session));
         }
         if proof.number > self.news {
             match proof.has.get(key) {
                 // A key that was created again is not the place that was granted.
                 Some(seen) if seen.created != self.standing.created => return Verdict::Lost(None),
-                Some(seen) if seen.lease != proof.lease.id => return Verdict::Lost(Some(Cause::Revoked)),
+                Some(seen) if seen.lease != proof.lease.id => {
+                    return Verdict::Lost(Some(LossReason::Revoked));
+                }
                 Some(_) => {}
                 None => return Verdict::Lost(None),
             }

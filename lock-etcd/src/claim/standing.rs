@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use lock_core::driver::{Attempt, Busy, Call, Grant, Waits};
-use lock_core::{Done, Error, FencingToken, Result};
+use lock_core::driver::{Attempt, Busy, Call, Grant, Queueing};
+use lock_core::{Effect, Error, FencingToken, Result};
 
 use super::holding::Held;
 use super::{EtcdClaim, Foreign, ROUNDS, Round};
@@ -55,14 +55,14 @@ impl EtcdClaim {
                 return self.is_granted(call, session, place).await;
             };
             must_end(&before)?;
-            if self.request.waits == Waits::No {
+            if self.request.waits == Queueing::No {
                 return self.is_overtaken(call, before, is_first).await;
             }
             self.before = Some(before.clone());
             let is_watched = self.watching.as_ref().is_some_and(|(watched, _)| is_same(watched, &before));
             if !self.listens || is_watched {
                 let holder = is_first.then(|| Box::new(self.own.queue.entry(&before)));
-                return Ok(Round::Done(Attempt::Busy(Busy { queued: true, free_in: None, holder })));
+                return Ok(Round::Effect(Attempt::Busy(Busy { queued: true, free_in: None, holder })));
             }
             // The place before this one is not the watched one: watch it, and then look again.
             self.watch(call, before).await?;
@@ -78,7 +78,7 @@ impl EtcdClaim {
         self.give_back(call).await?;
         let holder = is_first.then(|| Box::new(self.own.queue.entry(&before)));
         self.before = Some(before);
-        Ok(Round::Done(Attempt::Busy(Busy { queued: false, free_in: None, holder })))
+        Ok(Round::Effect(Attempt::Busy(Busy { queued: false, free_in: None, holder })))
     }
 
     /// Puts the claim's own key on the session's current lease. Returns whether the key still exists.
@@ -103,7 +103,7 @@ impl EtcdClaim {
                 }
             }
         }
-        Err(Error::unavailable(Done::Unknown, "the cluster's leader changed too often during the request"))
+        Err(Error::unavailable(Effect::Unknown, "the cluster's leader changed too often during the request"))
     }
 
     /// Returns the place directly before the claim's own, and whether it is the only one seen before it: then it holds
@@ -172,7 +172,7 @@ impl EtcdClaim {
         (self.watching, self.listens, self.before) = (None, false, None);
         let proof = session.proof();
         let (valid_for, age) = (proof.ends().since(call.began()), call.began().since(proof.asked));
-        Ok(Round::Done(Attempt::Granted(Grant { token, valid_for, age })))
+        Ok(Round::Effect(Attempt::Granted(Grant { token, valid_for, age })))
     }
 
     pub(super) async fn watch(&mut self, call: &Call, before: Place) -> Result<()> {

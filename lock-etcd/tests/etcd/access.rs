@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_conformance::servers::{Port, Process};
 use lock_core::driver::{Finding, Level};
-use lock_core::{Cause, Client, ErrorKind, Options};
+use lock_core::{Client, ErrorKind, LossReason, Options};
 use lock_etcd::etcd_client::{self, ConnectOptions, Permission, PermissionType, RoleRevokePermissionOptions};
 
 use crate::server::{
@@ -209,7 +209,7 @@ pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<()
         until("its key is gone", ttl * 2 + SOON, || async { queue(&mut raw.clone(), "a").await.is_empty() })
             .await;
         assert!(!beside.is_held(), "it was in the same session");
-        assert_eq!(beside.lost().await, Cause::Session);
+        assert_eq!(beside.lost().await, LossReason::Session);
         // The other locks of the ended session can be given back, too.
         raw.role_grant_permission("locks", readwrite("a").unwrap()).await.unwrap();
         drop((beside, late));

@@ -8,8 +8,8 @@ use lock_conformance::Data;
 use lock_conformance::assert_in_time;
 use lock_conformance::contention::{Contenders, Hoard};
 use lock_conformance::servers::{Absence, EtcdCluster, Network, Settings};
-use lock_core::driver::{Release, Renewal, Waits};
-use lock_core::{Cause, Client, ErrorKind, Options};
+use lock_core::driver::{Queueing, Release, Renewal};
+use lock_core::{Client, ErrorKind, LossReason, Options};
 use lock_etcd::etcd_client;
 
 use crate::server::{
@@ -103,7 +103,7 @@ pub(crate) fn a_keep_alive_without_a_majority_does_not_count() -> Result<(), Str
         assert!(answer.ttl() > 0, "it is answered all the same");
         let cause = guard.lost().await;
         let late = Instant::now().saturating_duration_since(ends);
-        assert_eq!(cause, Cause::Expired);
+        assert_eq!(cause, LossReason::Expired);
         assert_in_time!(
             late < Duration::from_millis(100),
             "it went on for {late:?} by keep-alives that prove nothing"
@@ -178,7 +178,7 @@ pub(crate) fn one_lost_key_does_not_stop_a_batch_of_moves() -> Result<(), String
         for (n, claim) in claims.iter_mut().enumerate() {
             let renewed = claim.renew(ttl).await.unwrap();
             match n {
-                7 => assert_eq!(renewed, Renewal::Lost(Cause::Gone)),
+                7 => assert_eq!(renewed, Renewal::Lost(LossReason::Gone)),
                 _ => assert!(matches!(renewed, Renewal::Held { .. }), "{n}: {renewed:?}"),
             }
         }
@@ -253,7 +253,7 @@ pub(crate) fn a_member_that_is_cut_off_is_left() -> Result<(), String> {
         let (mut refused, end) = (0, Instant::now() + ttl * 2);
         while Instant::now() < end {
             for name in ["a", "free"] {
-                let waits = if refused % 2 == 0 { Waits::No } else { Waits::Queued };
+                let waits = if refused % 2 == 0 { Queueing::No } else { Queueing::Queued };
                 let mut claim = claim_with(&stays, name, LONG, Duration::from_millis(500), waits);
                 let answer = claim.attempt().await;
                 let error = answer.expect_err("a member without a majority knows nothing of a lock");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_conformance::proxy::{Proxy, Way};
 use lock_core::ErrorKind;
-use lock_core::driver::{Attempt, Renewal, Revoked, Waits, When};
+use lock_core::driver::{Attempt, Queueing, Renewal, Revoked, When};
 use lock_etcd::etcd_client::{self, LeaseGrantOptions, LockOptions, PutOptions, Txn, TxnOp};
 
 use crate::revoke::{holder, revoke, revoke_from};
@@ -20,7 +20,7 @@ pub(crate) fn etcds_own_lock_and_ours_exclude_each_other() -> Result<(), String>
         let (client, mut raw) = (server.client().await, server.raw().await);
         let lease = raw.lease_grant(60, None).await.unwrap().id();
         let theirs = raw.lock("foo", Some(LockOptions::new().with_lease(lease))).await.unwrap();
-        for waits in [Waits::No, Waits::Queued] {
+        for waits in [Queueing::No, Queueing::Queued] {
             let mut ours = claim_with(&client, "foo", LONG, PATIENCE, waits);
             busy(&mut ours).await;
             ours.release().await.unwrap();
@@ -85,10 +85,10 @@ pub(crate) fn deeper_names_are_other_names() -> Result<(), String> {
             }
         };
         more().await;
-        let mut looks = claim_with(&client, "foo", LONG, PATIENCE, Waits::No);
+        let mut looks = claim_with(&client, "foo", LONG, PATIENCE, Queueing::No);
         granted(&mut looks).await;
         more().await;
-        busy(&mut claim_with(&client, "foo", LONG, PATIENCE, Waits::No)).await;
+        busy(&mut claim_with(&client, "foo", LONG, PATIENCE, Queueing::No)).await;
         let mut waits = claim(&client, "foo", LONG);
         assert!(busy(&mut waits).await.queued, "fourteen others stand between");
         more().await;
@@ -143,12 +143,12 @@ pub(crate) fn many_deeper_names_keep_nobody_waiting() -> Result<(), String> {
         granted(&mut first).await;
         let leases = grant_leases(&raw, 2_000).await;
         make_deeper(&mut raw, "up", 20_000, &leases).await;
-        for waits in [Waits::No, Waits::Queued] {
+        for waits in [Queueing::No, Queueing::Queued] {
             let mut holder = claim_with(&client, "up", LONG, PATIENCE, waits);
             within("it is free", Duration::from_millis(500), granted(&mut holder)).await;
             let mut waiter = claim(&client, "up", LONG);
             within("it is held", Duration::from_millis(500), busy(&mut waiter)).await;
-            let looks = claim_with(&client, "up", LONG, PATIENCE, Waits::No);
+            let looks = claim_with(&client, "up", LONG, PATIENCE, Queueing::No);
             within("it is held", Duration::from_millis(500), busy(&mut { looks })).await;
             within("it is released", Duration::from_millis(500), holder.release()).await.unwrap();
             within("it is handed over", Duration::from_millis(500), granted(&mut waiter)).await;
@@ -170,7 +170,7 @@ pub(crate) fn a_search_that_was_cut_short_goes_on() -> Result<(), String> {
         granted(&mut first).await;
         // The search needs at least ten requests, one after the other.
         proxy.delay(Way::ToServer, Duration::from_millis(50));
-        let mut claim = claim_with(&client, "up", LONG, Duration::from_millis(300), Waits::Queued);
+        let mut claim = claim_with(&client, "up", LONG, Duration::from_millis(300), Queueing::Queued);
         let mut attempts = 1;
         loop {
             match claim.attempt().await {
@@ -206,7 +206,7 @@ fn a_foreign_place_is_found(leases: usize) -> Result<(), String> {
         let key = format!("foo/{lease:x}");
         let with_lease = || Some(PutOptions::new().with_lease(lease));
         raw.put(key.as_str(), "", with_lease()).await.unwrap();
-        for waits in [Waits::No, Waits::Queued] {
+        for waits in [Queueing::No, Queueing::Queued] {
             let mut ours = claim_with(&client, "foo", LONG, PATIENCE, waits);
             let holder = busy(&mut ours).await.holder.expect("no other claim is there");
             assert_eq!(holder.owner.to_string(), format!("{lease:x}"));
@@ -254,7 +254,7 @@ fn large_values_keep_nobody_out(keys: usize, leases: usize) -> Result<(), String
         for n in 0..3 {
             raw.put(format!("foo/data/{n}"), vec![b'x'; LARGE], None).await.unwrap();
         }
-        for waits in [Waits::Queued, Waits::No] {
+        for waits in [Queueing::Queued, Queueing::No] {
             let mut ours = claim_with(&client, "foo", LONG, PATIENCE, waits);
             let attempt = ours.attempt().await;
             let release = ours.release().await;
@@ -272,7 +272,7 @@ pub(crate) fn a_key_without_a_lease_is_rejected() -> Result<(), String> {
         let server = Server::start();
         let (client, mut raw) = (server.client().await, server.raw().await);
         raw.put("foo/x", "", Some(PutOptions::new())).await.unwrap();
-        for waits in [Waits::No, Waits::Queued] {
+        for waits in [Queueing::No, Queueing::Queued] {
             let mut claim = claim_with(&client, "foo", LONG, PATIENCE, waits);
             let error = claim.attempt().await.expect_err("the lock would never become free");
             assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");

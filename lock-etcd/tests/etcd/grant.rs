@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Proxy, Way};
-use lock_core::driver::{Release, Waits};
-use lock_core::{Done, ErrorKind};
+use lock_core::driver::{Queueing, Release};
+use lock_core::{Effect, ErrorKind};
 use lock_etcd::etcd_client::{EventType, PutOptions, WatchOptions};
 
 use crate::server::{
@@ -31,7 +31,7 @@ pub(crate) fn a_free_name_takes_one_transaction_and_a_release_another() -> Resul
         first.release().await.unwrap();
         until("it is proven", SOON, || async { transactions(&server).await == 3 }).await;
         // A claim that does not wait looks first, so that a held name costs a read only.
-        for (waits, each) in [(Waits::Queued, 2), (Waits::No, 3)] {
+        for (waits, each) in [(Queueing::Queued, 2), (Queueing::No, 3)] {
             let before = transactions(&server).await;
             for _ in 0..10 {
                 let mut claim = claim_with(&client, "a", LONG, PATIENCE, waits);
@@ -89,7 +89,7 @@ pub(crate) fn keys_that_are_taken_are_passed_over_one_by_one() -> Result<(), Str
     run(async {
         let server = Server::start();
         let (client, mut raw) = (server.client().await, server.raw().await);
-        for waits in [Waits::Queued, Waits::No] {
+        for waits in [Queueing::Queued, Queueing::No] {
             let mut first = claim_with(&client, "a", LONG, PATIENCE, waits);
             granted(&mut first).await;
             let slot_0 = queue(&mut raw, "a").await[0].key().to_vec();
@@ -103,7 +103,7 @@ pub(crate) fn keys_that_are_taken_are_passed_over_one_by_one() -> Result<(), Str
             }
             let mut third = claim_with(&client, "a", LONG, PATIENCE, waits);
             let busy = busy(&mut third).await;
-            assert_eq!(busy.queued, waits == Waits::Queued);
+            assert_eq!(busy.queued, waits == Queueing::Queued);
             if busy.queued {
                 let keys = queue(&mut raw, "a").await;
                 assert!(keys.len() == 3 && keys[2].key().ends_with(b"-2"), "{keys:?}");
@@ -176,11 +176,11 @@ pub(crate) fn a_lease_grant_that_nobody_answered_is_settled() -> Result<(), Stri
         let client = open(&server.through(proxy.address())).await;
         proxy.hold_open_ones(Way::ToClient);
         let patience = Duration::from_millis(500);
-        let mut claim = claim_with(&client, "a", LONG, patience, Waits::Queued);
+        let mut claim = claim_with(&client, "a", LONG, patience, Queueing::Queued);
         let error = claim.attempt().await.expect_err("no answer came");
         assert_eq!(
             error.kind(),
-            ErrorKind::Unavailable { done: Done::No },
+            ErrorKind::Unavailable { effect: Effect::NotApplied },
             "no lock was asked for: {error:?}"
         );
         until("it was granted all the same", SOON, || async { leases(&server).await == 1 }).await;

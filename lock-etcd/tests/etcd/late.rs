@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lock_conformance::proxy::{Fault, Proxy, Way};
 use lock_conformance::timing::void;
-use lock_core::driver::{Claim, Release, Renewal, Waits};
-use lock_core::{Client, Done, ErrorKind};
+use lock_core::driver::{Claim, Queueing, Release, Renewal};
+use lock_core::{Client, Effect, ErrorKind};
 use lock_etcd::etcd_client::{self, PutOptions};
 
 use crate::server::{
@@ -26,9 +26,9 @@ async fn through(server: &Server) -> (Proxy, Client) {
 async fn held_up(proxy: &Proxy, client: &Client, name: &str) -> Box<dyn Claim> {
     let held = proxy.count(Fault::Held(Way::ToServer));
     proxy.hold_open_ones(Way::ToServer);
-    let mut claim = claim_with(client, name, LONG, Duration::from_millis(300), Waits::Queued);
+    let mut claim = claim_with(client, name, LONG, Duration::from_millis(300), Queueing::Queued);
     let error = claim.attempt().await.expect_err("no answer came");
-    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
     until("it is on its way", SOON, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
     claim
 }
@@ -133,9 +133,9 @@ pub(crate) fn an_attempt_whose_answer_is_lost_is_undone() -> Result<(), String> 
         let (proxy, client) = through(&server).await;
         let mut raw = server.raw().await;
         proxy.hold_open_ones(Way::ToClient);
-        let mut claim = claim_with(&client, "a", LONG, Duration::from_millis(600), Waits::Queued);
+        let mut claim = claim_with(&client, "a", LONG, Duration::from_millis(600), Queueing::Queued);
         let error = claim.attempt().await.expect_err("no answer came");
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         until("it was done", SOON, || async { queue(&mut raw.clone(), "a").await.len() == 1 }).await;
         match claim.release().await {
             Ok(answer) => assert!(matches!(answer, Release::Released { .. }), "{answer:?}"),
@@ -170,7 +170,7 @@ pub(crate) fn an_attempt_whose_answer_cannot_be_read_is_undone() -> Result<(), S
         let left = keys_of(&mut raw, b"a/").await;
         assert_eq!(left.len(), 3, "it stays after {error:?} and {release:?}: {left:?}");
         assert!(matches!(release, Ok(Release::Released { .. })), "{release:?}");
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         raw.lease_revoke(lease).await.unwrap();
         granted(&mut claim(&client, "a", LONG)).await;
     })

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::Cause;
+use lock_core::LossReason;
 use lock_core::driver::Renewal;
 use lock_etcd::etcd_client::PutOptions;
 
@@ -20,7 +20,7 @@ pub(crate) fn a_deleted_key_is_told_at_once() -> Result<(), String> {
         assert!(told(&mut claim, Duration::from_millis(300)).await.is_none(), "nothing has happened");
         let key = queue(&mut raw, "a").await[0].key().to_vec();
         raw.delete(key, None).await.unwrap();
-        assert_eq!(is_told(&mut claim, AT_ONCE).await, Cause::Gone);
+        assert_eq!(is_told(&mut claim, AT_ONCE).await, LossReason::Gone);
     })
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn a_revoked_lease_is_told_at_once() -> Result<(), String> {
         let lease = queue(&mut raw, "a").await[0].lease();
         raw.lease_revoke(lease).await.unwrap();
         let cause = is_told(&mut claim, AT_ONCE).await;
-        assert!(matches!(cause, Cause::Session | Cause::Gone), "{cause:?}");
+        assert!(matches!(cause, LossReason::Session | LossReason::Gone), "{cause:?}");
         claim.release().await.unwrap();
         granted(&mut claim).await;
     })
@@ -85,7 +85,7 @@ pub(crate) fn a_proof_is_of_the_lock_and_not_of_the_session() -> Result<(), Stri
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         };
-        assert_eq!(cause, Cause::Gone);
+        assert_eq!(cause, LossReason::Gone);
         assert!(matches!(kept.renew(ttl).await.unwrap(), Renewal::Held { .. }));
     })
 }

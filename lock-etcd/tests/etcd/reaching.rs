@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use lock_conformance::timing::Answered;
 use lock_conformance::{Data, patience};
-use lock_core::{Done, ErrorKind};
+use lock_core::{Effect, ErrorKind};
 
 use crate::server::{LONG, Server, run};
 
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 pub(crate) fn opening_waits_for_a_server_unless_it_is_lazy() -> Result<(), String> {
     run(async {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::driver::{Entry, Release, Revocation, Revoked, When};
-use lock_core::{Cause, Client, Label, Owner, OwnerBytes, Random};
+use lock_core::{Client, Label, LossReason, Owner, OwnerBytes, Random};
 
 use crate::server::{LONG, PATIENCE, SOON, Server, claim, granted, is_told, name, queue, run, told, until};
 
@@ -83,7 +83,7 @@ pub(crate) fn a_holder_is_told_that_it_was_revoked() -> Result<(), String> {
             granted(&mut holder).await;
             assert!(told(&mut holder, Duration::from_millis(300)).await.is_none());
             revoke(&other, lock, when).await;
-            assert_eq!(is_told(&mut holder, Duration::from_secs(2)).await, Cause::Revoked, "{when:?}");
+            assert_eq!(is_told(&mut holder, Duration::from_secs(2)).await, LossReason::Revoked, "{when:?}");
             holder.release().await.unwrap();
             granted(&mut claim(&other, lock, LONG)).await;
         }
@@ -111,6 +111,6 @@ pub(crate) fn what_was_revoked_is_not_moved_back() -> Result<(), String> {
         })
         .await;
         assert_eq!(queue(&mut raw, "a").await[0].lease(), of_a);
-        assert_eq!(is_told(&mut revoked, ttl).await, Cause::Revoked);
+        assert_eq!(is_told(&mut revoked, ttl).await, LossReason::Revoked);
     })
 }

@@ -8,7 +8,7 @@ pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{Etcd, Owned, Settings};
 use lock_conformance::timing::Answered;
 pub(crate) use lock_conformance::timing::{until, within};
-use lock_core::driver::{Attempt, Claim, Grant, Renewal, Waits};
+use lock_core::driver::{Attempt, Claim, Grant, Queueing, Renewal};
 use lock_core::{Client, Name, Options};
 use lock_etcd::etcd_client::{self, GetOptions, KeyValue};
 
@@ -113,7 +113,7 @@ fn is_about_leaders(error: &etcd_client::Error) -> bool {
 }
 
 pub(crate) fn claim(client: &Client, lock: &str, ttl: Duration) -> Box<dyn Claim> {
-    claim_with(client, lock, ttl, PATIENCE, Waits::Queued)
+    claim_with(client, lock, ttl, PATIENCE, Queueing::Queued)
 }
 
 pub(crate) fn claim_with(
@@ -121,7 +121,7 @@ pub(crate) fn claim_with(
     lock: &str,
     ttl: Duration,
     patience: Duration,
-    waits: Waits,
+    waits: Queueing,
 ) -> Box<dyn Claim> {
     claims::claim(client, lock, Terms { ttl, patience, waits, label: "a test" })
 }
@@ -141,7 +141,7 @@ pub(crate) async fn wait_for(claim: &mut Box<dyn Claim>) -> Grant {
 }
 
 /// Returns why the lock was lost. Fails if the claim is not told within `limit`.
-pub(crate) async fn is_told(claim: &mut Box<dyn Claim>, limit: Duration) -> lock_core::Cause {
+pub(crate) async fn is_told(claim: &mut Box<dyn Claim>, limit: Duration) -> lock_core::LossReason {
     let asked = Instant::now();
     let cause =
         told(claim, limit * 2).await.unwrap_or_else(|| panic!("nothing was told within {:?}", limit * 2));
@@ -150,7 +150,7 @@ pub(crate) async fn is_told(claim: &mut Box<dyn Claim>, limit: Duration) -> lock
 }
 
 /// Waits until the claim is woken and its lock is lost. Returns why, or `None` after `limit`.
-pub(crate) async fn told(claim: &mut Box<dyn Claim>, limit: Duration) -> Option<lock_core::Cause> {
+pub(crate) async fn told(claim: &mut Box<dyn Claim>, limit: Duration) -> Option<lock_core::LossReason> {
     let end = Instant::now() + limit;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
         if tokio::time::timeout(left, claim.changed()).await.is_err() {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use lock_core::driver::{Entry, Revoked, When};
-use lock_core::{Cause, Label, Owner, OwnerBytes};
+use lock_core::{Label, LossReason, Owner, OwnerBytes};
 
 use super::{ClientId, Handled, Key, Server, shown, token};
 use crate::time::ServerTime;
@@ -64,7 +64,7 @@ impl Server for LeaseServer {
 
     fn handle(&mut self, now: ServerTime, from: ClientId, request: Request) -> Handled<Self> {
         match request {
-            Request::Time => Handled::quietly(Answer::Done),
+            Request::Time => Handled::quietly(Answer::Effect),
             Request::Attempt { key, owner, label, ttl, deadline } => {
                 let ends = now + ttl;
                 let attempt = Holder { owner, label, since: now, ends, deadline, stands_for: None };
@@ -75,11 +75,11 @@ impl Server for LeaseServer {
             Request::Listen { key, serial } => {
                 let listened = self.lock(key).listeners.entry(from).or_default();
                 *listened = serial.max(*listened);
-                Handled::quietly(Answer::Done)
+                Handled::quietly(Answer::Effect)
             }
             Request::Watch => {
                 self.watchers.insert(from);
-                Handled::quietly(Answer::Done)
+                Handled::quietly(Answer::Effect)
             }
             Request::Unlisten { key, serial } => {
                 if let Some(lock) = self.locks.get_mut(&key)
@@ -87,7 +87,7 @@ impl Server for LeaseServer {
                 {
                     lock.listeners.remove(&from);
                 }
-                Handled::quietly(Answer::Done)
+                Handled::quietly(Answer::Effect)
             }
             Request::Revoke { key, holder, by, label, when } => {
                 self.revoke(now, &key, &holder, (by, label), when)
@@ -169,7 +169,7 @@ impl LeaseServer {
     }
 
     fn renew(&mut self, now: ServerTime, key: &str, owner: Owner, ttl: Duration) -> Answer {
-        let Some(lock) = self.locks.get_mut(key) else { return Answer::Lost(Cause::Gone) };
+        let Some(lock) = self.locks.get_mut(key) else { return Answer::Lost(LossReason::Gone) };
         let revoked = lock.revoked.is_some_and(|(revoked, _)| revoked == owner);
         match lock.held_mut(now) {
             Some(holder) if holder.owner == owner => {
@@ -178,9 +178,9 @@ impl LeaseServer {
                 self.writes += u64::from(prolonged);
                 Answer::Renewed { left }
             }
-            _ if revoked => Answer::Lost(Cause::Revoked),
-            Some(_) => Answer::Lost(Cause::Taken),
-            None => Answer::Lost(Cause::Gone),
+            _ if revoked => Answer::Lost(LossReason::Revoked),
+            Some(_) => Answer::Lost(LossReason::Taken),
+            None => Answer::Lost(LossReason::Gone),
         }
     }
 
@@ -247,7 +247,7 @@ impl LeaseServer {
         };
         lock.holder = None;
         self.writes += 1;
-        Handled { answer: Answer::Done, pushes: lock.wake(key) }
+        Handled { answer: Answer::Effect, pushes: lock.wake(key) }
     }
 
     fn inspect(&self, now: ServerTime, key: &str) -> Option<Entry> {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lock_core::driver::{Revoked, Waits, When};
+use lock_core::driver::{Queueing, Revoked, When};
 use lock_core::{Owner, OwnerBytes};
 
 use super::{ClientId, Handled, Key, Server, token};
@@ -61,12 +61,12 @@ impl Server for QueueServer {
     fn handle(&mut self, now: ServerTime, from: ClientId, request: Request) -> Handled<Self> {
         let mut pushes = self.expire(now);
         let answer = match request {
-            Request::Time => Answer::Done,
+            Request::Time => Answer::Effect,
             Request::OpenSession { timeout } => self.open(now, from, timeout),
             Request::Heartbeat { session } => self.heartbeat(now, session),
             Request::CloseSession { session } => {
                 self.end_session(session, &mut pushes);
-                Answer::Done
+                Answer::Effect
             }
             Request::Attempt { key, owner, label, session, serial, waits } => {
                 let kept_by = Keeper::Session(session);
@@ -181,7 +181,7 @@ impl QueueServer {
 
     // ---- places -----------------------------------------------------------------------------------------------------
 
-    fn attempt(&mut self, key: Key, mut place: Place, id: SessionId, waits: Waits) -> Answer {
+    fn attempt(&mut self, key: Key, mut place: Place, id: SessionId, waits: Queueing) -> Answer {
         let claimed = (place.owner, key);
         let Some(session) = self.sessions.get_mut(&id) else { return Answer::NoSession };
         session.keep(place.since);
@@ -196,7 +196,7 @@ impl QueueServer {
             None => {}
         }
         let free = self.queues.first(&claimed.1).is_none();
-        if !free && waits == Waits::No {
+        if !free && waits == Queueing::No {
             return Answer::Busy { queued: false };
         }
         // The revoke was of the previous place.
@@ -278,7 +278,7 @@ impl QueueServer {
             Some((_, Keeper::Session(session))) => self.end_session(session, pushes),
             Some((owner, Keeper::Time(_))) => _ = self.remove_heir(owner, key, pushes),
         }
-        Answer::Done
+        Answer::Effect
     }
 
     /// Removes the place that stands for a revoked holder.

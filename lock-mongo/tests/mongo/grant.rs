@@ -5,8 +5,8 @@ use std::time::Duration;
 use lock_conformance::Step;
 use lock_conformance::proxy::{Fault, Proxy, Way};
 use lock_conformance::servers::{Clock, MongoDb, StandaloneMongoDb};
-use lock_core::driver::{Attempt, Cause, Release, Renewal};
-use lock_core::{Client, Done, ErrorKind};
+use lock_core::driver::{Attempt, LossReason, Release, Renewal};
+use lock_core::{Client, Effect, ErrorKind};
 use lock_mongo::mongodb::bson::{DateTime, Document, doc};
 
 use crate::server::{
@@ -28,7 +28,7 @@ async fn held_up(proxy: &Proxy, claim: &mut Box<dyn lock_core::driver::Claim>) {
     let held = proxy.count(Fault::Held(Way::ToServer));
     proxy.hold_open_ones(Way::ToServer);
     let error = claim.attempt().await.expect_err("no answer came");
-    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
     let is_held = || async { proxy.count(Fault::Held(Way::ToServer)) > held };
     until("the attempt is on its way", Duration::from_secs(5), is_held).await;
 }
@@ -133,7 +133,7 @@ pub(crate) fn a_lease_that_has_ended_is_not_brought_back() {
             client.driver().inspect(&name("a"), PATIENCE).await.unwrap().holder.is_none()
         })
         .await;
-        assert_eq!(ended.renew(LONG).await.unwrap(), Renewal::Lost(Cause::Gone));
+        assert_eq!(ended.renew(LONG).await.unwrap(), Renewal::Lost(LossReason::Gone));
         assert_eq!(ended.release().await.unwrap(), Release::NotHeld);
     });
 }
@@ -223,7 +223,7 @@ pub(crate) fn what_a_majority_has_not_acknowledged_is_unknown() {
             .await;
         let mut claim = claim(&client, "a", LONG);
         let error = claim.attempt().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         assert!(error.message().contains("majority"), "{error}");
         assert!(
             document(&server.locks().await, "a").await.unwrap().get("owner").is_some(),

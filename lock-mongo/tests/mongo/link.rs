@@ -8,7 +8,7 @@ use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Fault, Proxy, Way};
 use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
 use lock_core::driver::Renewal;
-use lock_core::{Done, ErrorKind};
+use lock_core::{Effect, ErrorKind};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -38,7 +38,7 @@ pub(crate) fn connections_that_died_together_cost_one_patience() {
         proxy.hold_open_ones(Way::ToServer);
         proxy.hold_open_ones(Way::ToClient);
         let error = holder.renew(LONG).await.expect_err("its connection is dead");
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         assert!(matches!(holder.renew(LONG).await.expect("it is on a new connection"), Renewal::Held { .. }));
     });
 }
@@ -64,7 +64,7 @@ pub(crate) fn a_server_that_never_answered_costs_a_call_its_own_patience_and_few
         let patience = Duration::from_millis(200);
         let mut hasty = claim_with(&client, "hasty", LONG, patience);
         let error = hasty.attempt().await.expect_err("the server is silent");
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error}");
         assert_in_time!(asked.elapsed() < patience + Duration::from_secs(1), "{:?}", asked.elapsed());
 
         let mut others = tokio::task::JoinSet::new();
@@ -73,7 +73,7 @@ pub(crate) fn a_server_that_never_answered_costs_a_call_its_own_patience_and_few
             others.spawn(async move { claim.attempt().await.expect_err("the server is silent") });
         }
         for error in others.join_all().await {
-            assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error}");
         }
         first.await.unwrap().expect_err("the server is silent");
         // A link that has answered nothing is replaced, by one call at a time.
@@ -100,7 +100,7 @@ pub(crate) fn an_answer_at_a_calls_beginning_keeps_no_dead_link() {
         die();
         let (renewed, mut holder) = renewal.await.returned();
         let error = renewed.expect_err("its connection is dead");
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         assert!(matches!(holder.renew(LONG).await.expect("it is on a new connection"), Renewal::Held { .. }));
     });
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use lock_conformance::servers::StandaloneMongoDb;
 use lock_conformance::{Data, patience};
-use lock_core::{Done, ErrorKind};
+use lock_core::{Effect, ErrorKind};
 use lock_mongo::mongodb::bson::{Document, doc};
 
 use crate::server::{Answered, LONG, Server, busy, claim, document, granted, open, run};
 
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 pub(crate) fn opening_waits_for_the_server_unless_it_is_lazy() {
     run(async {

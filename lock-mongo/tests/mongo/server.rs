@@ -6,7 +6,7 @@ use lock_conformance::claims::{self, Terms};
 pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{Clock, Owned, Product, Settings};
 pub(crate) use lock_conformance::timing::{Answered, until};
-use lock_core::driver::{Claim, Waits};
+use lock_core::driver::{Claim, Queueing};
 use lock_core::{Client, Name, Options};
 use lock_mongo::mongodb::bson::spec::BinarySubtype;
 use lock_mongo::mongodb::bson::{Binary, Bson, Document, doc};
@@ -77,7 +77,7 @@ pub(crate) fn claim(client: &Client, lock: &str, ttl: Duration) -> Box<dyn Claim
 }
 
 pub(crate) fn claim_with(client: &Client, lock: &str, ttl: Duration, patience: Duration) -> Box<dyn Claim> {
-    claims::claim(client, lock, Terms { ttl, patience, waits: Waits::Queued, label: "$owner" })
+    claims::claim(client, lock, Terms { ttl, patience, waits: Queueing::Queued, label: "$owner" })
 }
 
 pub(crate) fn run(test: impl Future<Output = ()>) {

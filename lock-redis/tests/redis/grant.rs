@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lock_conformance::proxy::{Proxy, Way};
-use lock_core::driver::{Cause, Release, Renewal};
-use lock_core::{Client, Done, ErrorKind};
+use lock_core::driver::{LossReason, Release, Renewal};
+use lock_core::{Client, Effect, ErrorKind};
 use tokio::task::JoinSet;
 
 use crate::server::{Raw, Server, busy, claim, claim_with, granted, run, until};
@@ -75,7 +75,7 @@ pub(crate) fn an_attempt_that_the_server_reads_after_its_patience_takes_nothing(
         granted(&mut before).await;
         let mut late = claim_with(&client, "a", 20_000, Duration::from_millis(200));
         let error = server.stands_still(late.attempt()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error}");
         let calls = async || raw.clone().calls("evalsha").await == 2;
         until("the server has read the late attempt", calls).await;
         assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
@@ -125,7 +125,7 @@ async fn takes_nothing_late(server: &Server, client: &Client, raw: &Raw) {
     let before = raw.calls("evalsha").await;
     let mut late = claim_with(client, "a", 20_000, Duration::from_millis(100));
     let error = server.stands_still(late.attempt()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error}");
     let read = async || raw.clone().calls("evalsha").await == before + 1;
     until("the server has read the late attempt", read).await;
     assert_eq!(raw.ask::<u32>(&["EXISTS", "a"]).await, 0);
@@ -175,10 +175,10 @@ pub(crate) fn a_renewal_takes_nothing_and_says_what_became_of_the_lock() {
         let client = server.client("").await;
         let mut claim = claim(&client, "a", 20_000);
         granted(&mut claim).await;
-        let fates: [(&[&str], Cause); 3] = [
-            (&["DEL", "a"], Cause::Gone),
-            (&["SET", "a", "another", "PX", "20000"], Cause::Taken),
-            (&["SET", "a", "00000000000000000000000000000000!ops", "PX", "20000"], Cause::Revoked),
+        let fates: [(&[&str], LossReason); 3] = [
+            (&["DEL", "a"], LossReason::Gone),
+            (&["SET", "a", "another", "PX", "20000"], LossReason::Taken),
+            (&["SET", "a", "00000000000000000000000000000000!ops", "PX", "20000"], LossReason::Revoked),
         ];
         for (fate, cause) in fates {
             let _: redis::Value = raw.ask(fate).await;
@@ -251,7 +251,7 @@ pub(crate) fn a_lock_that_is_ours_is_not_mistaken_for_somebody_elses() {
         waiter.release().await.unwrap();
         let mut impatient = claim_with(&client, "a", 20_000, Duration::from_millis(100));
         let error = server.stands_still(impatient.attempt()).await.unwrap_err();
-        assert!(error.may_have_been_done(), "{error}");
+        assert!(error.may_have_taken_effect(), "{error}");
         let _: () = raw.ask(&["SET", "a", &value, "PX", "20000"]).await;
         busy(&mut impatient).await;
         let _: () = raw.ask(&["CONFIG", "RESETSTAT"]).await;

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::proxy::{Proxy, Way};
 use lock_conformance::timing::{released, still_held, within};
-use lock_core::{Cause, Client, Done, Ending, ErrorKind, Fence, Guard, Lock};
+use lock_core::{Client, Effect, Ending, ErrorKind, Fence, Guard, Lock, LossReason};
 
 use crate::access::restricted;
 use crate::server::{Raw, Server, claim, granted, run, until};
 
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 const TTL: Duration = Duration::from_millis(600);
 
 fn lock(client: &Client, name: &str) -> Lock {
@@ -27,7 +27,7 @@ async fn is_lost_in_time(guard: Guard) {
     let asked = Instant::now();
     let left = guard.valid_for();
     let cause = within("the loss is told", left + Duration::from_millis(150), guard.lost()).await;
-    assert_eq!(cause, Cause::Expired);
+    assert_eq!(cause, LossReason::Expired);
     assert!(asked.elapsed() >= left && !guard.is_held());
     assert_eq!(guard.release().await, Ending::Expired);
 }

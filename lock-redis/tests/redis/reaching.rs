@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::patience;
 use lock_core::driver::{Revocation, Revoked, When};
-use lock_core::{Done, ErrorKind, Label, Owner, Random};
+use lock_core::{Effect, ErrorKind, Label, Owner, Random};
 use lock_redis::{Options, Redis};
 
 use crate::server::{Server, claim, granted, name, run};
 use lock_conformance::timing::released;
 
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 pub(crate) fn a_unix_socket_a_database_and_a_prefix() {
     run(async {

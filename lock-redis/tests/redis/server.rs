@@ -8,7 +8,7 @@ pub(crate) use lock_conformance::claims::granted;
 use lock_conformance::claims::{self, Terms};
 use lock_conformance::servers::{self, Owned, Persistence, Settings};
 use lock_conformance::timing::within;
-use lock_core::driver::{Claim, Waits};
+use lock_core::driver::{Claim, Queueing};
 use lock_core::{Client, Name};
 use redis::aio::MultiplexedConnection;
 
@@ -161,7 +161,7 @@ pub(crate) fn claim(client: &Client, lock: &str, ttl_ms: u64) -> Box<dyn Claim> 
 
 pub(crate) fn claim_with(client: &Client, lock: &str, ttl_ms: u64, patience: Duration) -> Box<dyn Claim> {
     let ttl = Duration::from_millis(ttl_ms);
-    claims::claim(client, lock, Terms { ttl, patience, waits: Waits::Queued, label: "a test" })
+    claims::claim(client, lock, Terms { ttl, patience, waits: Queueing::Queued, label: "a test" })
 }
 
 /// Attempts, expects the lock to be held, and returns after what time it will be free.

@@ -92,7 +92,7 @@ pub(crate) fn a_cut_connection_fails_all_that_is_under_way_and_none_after() {
         let (outcomes, ()) = tokio::join!(all_ask(&client, "a"), cut);
         for (mut claim, outcome) in outcomes {
             let error = outcome.expect_err("its connection was cut");
-            assert!(error.may_have_been_done(), "{error:?}");
+            assert!(error.may_have_taken_effect(), "{error:?}");
             granted(&mut claim).await;
             assert!(matches!(claim.release().await.unwrap(), Release::Released { .. }));
         }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use lock_core::driver::{Level, Revocation, When};
-use lock_core::{Done, ErrorKind, Label, Owner, OwnerBytes, Random};
+use lock_core::{Effect, ErrorKind, Label, Owner, OwnerBytes, Random};
 
 use crate::server::{Server, claim, granted, name, run, until};
 use crate::together::run_on_one_thread;
 
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 pub(crate) fn a_server_without_memory_is_unavailable_until_it_has_some() {
     run(async {

@@ -215,6 +215,6 @@ pub(crate) fn listening_fails_in_time_where_there_is_nobody_to_listen_to() {
         let client = server.client("").await;
         drop(server);
         let error = claim(&client, "a", 20_000).listen().await.unwrap_err();
-        assert!(error.is_transient() && !error.may_have_been_done(), "{error:?}");
+        assert!(error.is_transient() && !error.may_have_taken_effect(), "{error:?}");
     });
 }

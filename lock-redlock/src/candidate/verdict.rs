@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Attempt, Busy, Cause, Entry};
-use lock_core::{Done, Error, Result};
+use lock_core::driver::{Attempt, Busy, Entry, LossReason};
+use lock_core::{Effect, Error, Result};
 use lock_redis::node as redis;
 
 use super::Candidate;
@@ -25,7 +25,7 @@ impl<N: Node> Candidate<N> {
             ));
         }
         if !stood_back && (yes + no.len() < majority || no.is_empty()) {
-            let done = if leaves { Done::Unknown } else { Done::No };
+            let done = if leaves { Effect::Unknown } else { Effect::NotApplied };
             if !sits_out.is_empty() && yes + no.len() + sits_out.len() >= majority {
                 return Err(self.quarantined(&sits_out, majority - yes.min(majority - 1), done));
             }
@@ -82,7 +82,7 @@ impl<N: Node> Candidate<N> {
         })
     }
 
-    fn quarantined(&self, sits_out: &[(usize, Duration)], needed: usize, done: Done) -> Error {
+    fn quarantined(&self, sits_out: &[(usize, Duration)], needed: usize, done: Effect) -> Error {
         let mut left: Vec<Duration> = sits_out.iter().map(|(_, left)| *left).collect();
         left.sort_unstable();
         let retry_in = left.get(needed.saturating_sub(1)).or(left.last()).copied().unwrap_or_default();
@@ -106,7 +106,7 @@ impl<N: Node> Candidate<N> {
     }
 
     /// Returns the error for too few answers.
-    pub(super) fn trouble(&self, troubles: &[(usize, Error)], done: Done) -> Error {
+    pub(super) fn trouble(&self, troubles: &[(usize, Error)], done: Effect) -> Error {
         let nodes: Vec<String> = troubles
             .iter()
             .map(|(at, e)| format!("{}: {}", self.quorum.nodes()[*at].address(), e.message()))
@@ -133,13 +133,13 @@ fn free_in(no: &[Held], needed: usize) -> Option<Duration> {
 
 /// Returns why the lock is lost. A node that reports a revoke decides, as does a majority that reports another owner.
 /// Otherwise it is gone: a single node may have another candidate's try, or a release may be on its way.
-pub(super) fn cause(lost: &[Kept], majority: usize) -> Cause {
+pub(super) fn cause(lost: &[Kept], majority: usize) -> LossReason {
     let said = |what| lost.iter().filter(|kept| **kept == what).count();
     if said(Kept::Revoked) > 0 {
-        Cause::Revoked
+        LossReason::Revoked
     } else if said(Kept::Taken) >= majority {
-        Cause::Taken
+        LossReason::Taken
     } else {
-        Cause::Gone
+        LossReason::Gone
     }
 }

@@ -7,7 +7,7 @@ use lock_conformance::Data;
 use lock_conformance::claims::{self, Terms};
 use lock_conformance::servers::Settings;
 use lock_conformance::timing::{still_held, too_late, until, void};
-use lock_core::driver::{Claim, Level, Waits};
+use lock_core::driver::{Claim, Level, Queueing};
 use lock_core::{Client, ErrorKind, FencingToken, Options};
 use lock_redlock::{Node, Tells, Vote};
 
@@ -53,7 +53,7 @@ async fn votes(client: &Client) -> Vec<Level> {
 /// Returns what a holder has that got no message after its grant: its claim, its token, and until when it relies on the
 /// lock. (A guard looks again when a node to which it listens goes away.)
 async fn held(holder: &Client, ttl: Duration) -> (Box<dyn Claim>, FencingToken, Instant) {
-    let terms = Terms { ttl, patience: PATIENCE, waits: Waits::No, label: "holder" };
+    let terms = Terms { ttl, patience: PATIENCE, waits: Queueing::No, label: "holder" };
     let mut claim = claims::claim(holder, "a", terms);
     let began = Instant::now();
     let grant = claims::granted(&mut claim).await;

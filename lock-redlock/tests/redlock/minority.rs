@@ -8,8 +8,8 @@ use lock_conformance::claims::{self, Terms};
 use lock_conformance::proxy::{Proxy, Way};
 use lock_conformance::servers::Settings;
 use lock_conformance::timing::{until, within};
-use lock_core::driver::{Finding, Level, Release, Revoked, Waits, When};
-use lock_core::{Cause, ErrorKind, Options};
+use lock_core::driver::{Finding, Level, Queueing, Release, Revoked, When};
+use lock_core::{ErrorKind, LossReason, Options};
 
 use super::nodes::Nodes;
 use super::{PATIENCE, TTL, five, ms, options, released, run};
@@ -151,7 +151,7 @@ pub(crate) fn what_comes_back_meanwhile_is_no_part_of_a_release() {
         let [_, _, c, d, e] = nodes.servers() else { unreachable!("five") };
         d.pause().unwrap();
         e.pause().unwrap();
-        let terms = Terms { ttl: TTL * 5, patience: PATIENCE, waits: Waits::Queued, label: "" };
+        let terms = Terms { ttl: TTL * 5, patience: PATIENCE, waits: Queueing::Queued, label: "" };
         let mut claim = claims::claim(&client, "a", terms);
         claims::granted(&mut claim).await;
         let mut admin = super::nodes::admin(c.url()).await;
@@ -205,7 +205,7 @@ pub(crate) fn a_revoke_now_is_not_undone_by_renewals() {
             next.deliver(Way::ToServer);
         }
         assert_eq!(revoking.await.unwrap().unwrap(), Revoked::Free);
-        assert_eq!(within("the holder is told", TTL, guard.lost()).await, Cause::Revoked);
+        assert_eq!(within("the holder is told", TTL, guard.lost()).await, LossReason::Revoked);
         released(lock.try_acquire().await.unwrap().expect("it is free")).await;
     });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_conformance::Step;
 use lock_conformance::proxy::{Proxy, Way};
 use lock_conformance::servers::{Clock, Persistence, Settings, clock};
-use lock_core::{Done, ErrorKind, FencingToken, Name};
+use lock_core::{Effect, ErrorKind, FencingToken, Name};
 use lock_redlock::{Ask, Freed, Kept, Keys, Node, RedisNode, Tells, Vote};
 
 use super::nodes::{FIVE, Nodes, admin};
@@ -167,7 +167,7 @@ pub(crate) fn a_late_copy_of_an_attempt_is_another_grant() {
         let asked = nodes.counters().await.requests;
         proxy.hold_open_ones(Way::ToServer);
         let late = far.grant(a.clone(), ms(200)).await.unwrap_err();
-        assert_eq!(late.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{late}");
+        assert_eq!(late.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{late}");
         proxy.deliver(Way::ToServer);
         while nodes.counters().await.requests == asked {
             tokio::time::sleep(ms(5)).await;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::driver::{Attempt, Busy, Mode, Release, Request, Waits};
-use lock_core::{Clock, Done, Error, FencingToken, Label, Name, Owner, Random, Result};
+use lock_core::driver::{Attempt, Busy, Mode, Queueing, Release, Request};
+use lock_core::{Clock, Effect, Error, FencingToken, Label, Name, Owner, Random, Result};
 use lock_redlock::{Ask, Candidate, Freed, Held, Kept, Keys, Node, Quorum, Tells, Vote};
 
 use super::{PATIENCE, TTL};
@@ -57,8 +57,8 @@ impl Node for Scripted {
         match self.votes.lock().unwrap().pop_front().expect("an answer for each time that it is asked") {
             Yes(token) => Ok(Vote::Yes { token: FencingToken::new(token).unwrap(), left: TTL }),
             No(value) => Ok(Vote::No(held(value))),
-            Nothing => Err(Error::unavailable(Done::Unknown, "no answer in time")),
-            Refused => Err(Error::unavailable(Done::No, "connection refused")),
+            Nothing => Err(Error::unavailable(Effect::Unknown, "no answer in time")),
+            Refused => Err(Error::unavailable(Effect::NotApplied, "connection refused")),
         }
     }
 
@@ -86,7 +86,7 @@ impl Node for Scripted {
     async fn release(&self, ask: Ask, tells: Tells, _: Duration) -> Result<Freed> {
         self.given_up.lock().unwrap().push((ask.value.clone(), tells));
         match self.swallows.lock().unwrap().as_ref() == Some(&ask.value) {
-            true => Err(Error::unavailable(Done::Unknown, "no answer in time")),
+            true => Err(Error::unavailable(Effect::Unknown, "no answer in time")),
             false => Ok(Freed::Yes { others: None }),
         }
     }
@@ -127,7 +127,7 @@ impl Site {
             mode: Mode::Exclusive,
             ttl: TTL,
             patience: PATIENCE,
-            waits: Waits::Queued,
+            waits: Queueing::Queued,
             label: Label::new("a test"),
             clock: Clock::system(),
         };

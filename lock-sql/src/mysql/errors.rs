@@ -3,7 +3,7 @@
 
 use std::error::Error as _;
 
-use lock_core::{Done, Error};
+use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 use sqlx::mysql::MySqlDatabaseError;
 
@@ -30,8 +30,8 @@ pub(super) fn is_refusal(error: &Error) -> bool {
 
 /// Converts the error of a statement that only looks: whatever the outcome, nothing was done.
 pub(super) fn harmless(error: Error) -> Error {
-    match error.may_have_been_done() {
-        true => Error::unavailable(Done::No, error.message().to_owned()).with_source(error),
+    match error.may_have_taken_effect() {
+        true => Error::unavailable(Effect::NotApplied, error.message().to_owned()).with_source(error),
         false => error,
     }
 }
@@ -39,7 +39,7 @@ pub(super) fn harmless(error: Error) -> Error {
 /// Converts an error of connecting: no lock was touched.
 pub(super) fn connecting(error: SqlxError) -> Error {
     if let Some(number) = number(&error) {
-        return said(number, error, Done::No);
+        return said(number, error, Effect::NotApplied);
     }
     match &error {
         SqlxError::Configuration(why) => Error::invalid(format!("{why}")).with_source(error),
@@ -60,7 +60,8 @@ pub(super) fn connecting(error: SqlxError) -> Error {
             Error::rejected(message).with_source(error)
         }
         _ if is_misread(&error) => reading(error),
-        _ => Error::unavailable(Done::No, format!("the server can't be reached: {error}")).with_source(error),
+        _ => Error::unavailable(Effect::NotApplied, format!("the server can't be reached: {error}"))
+            .with_source(error),
     }
 }
 
@@ -73,10 +74,10 @@ pub(super) fn reading(error: SqlxError) -> Error {
 /// Converts the error of a running statement.
 pub(super) fn asking(error: SqlxError) -> Error {
     match number(&error) {
-        Some(number) => said(number, error, Done::Unknown),
+        Some(number) => said(number, error, Effect::Unknown),
         None => {
             let message = format!("the connection broke before the server's answer came: {error}");
-            Error::unavailable(Done::Unknown, message).with_source(error)
+            Error::unavailable(Effect::Unknown, message).with_source(error)
         }
     }
 }
@@ -143,15 +144,15 @@ fn number(error: &SqlxError) -> Option<u16> {
     error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number)
 }
 
-fn said(number: u16, error: SqlxError, otherwise: Done) -> Error {
+fn said(number: u16, error: SqlxError, otherwise: Effect) -> Error {
     let ours = match Meaning::of(number) {
         Meaning::InTheWay => {
             let message =
                 format!("other transactions blocked the statement until its time was over: {error}");
-            Error::unavailable(Done::No, message)
+            Error::unavailable(Effect::NotApplied, message)
         }
         Meaning::NotHere(why) | Meaning::NotNow(why) => {
-            Error::unavailable(Done::No, format!("{why}: {error}"))
+            Error::unavailable(Effect::NotApplied, format!("{why}: {error}"))
         }
         Meaning::Never(why) => Error::rejected(format!("{why}: {error}")),
         Meaning::Goes | Meaning::Other => {
@@ -177,8 +178,8 @@ mod tests {
     #[test]
     fn a_connection_that_broke_says_nothing_of_what_was_done() {
         let broken = || SqlxError::Io(io::ErrorKind::ConnectionReset.into());
-        assert_eq!(asking(broken()).kind(), ErrorKind::Unavailable { done: Done::Unknown });
-        assert_eq!(connecting(broken()).kind(), ErrorKind::Unavailable { done: Done::No });
+        assert_eq!(asking(broken()).kind(), ErrorKind::Unavailable { effect: Effect::Unknown });
+        assert_eq!(connecting(broken()).kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });
         assert!(matches!(trouble(broken()), Trouble::Broken(_)));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use lock_core::{Done, Error};
+use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
@@ -12,7 +12,7 @@ use crate::server::{Trouble, is_misread};
 /// Converts an error of connecting: no lock was touched.
 pub(crate) fn connecting(error: SqlxError) -> Error {
     let refused = |why: String| Error::rejected(why);
-    let not_now = |why: String| Error::unavailable(Done::No, why);
+    let not_now = |why: String| Error::unavailable(Effect::NotApplied, why);
     let found = match (&error, code(&error)) {
         (_, Some(code)) if code.starts_with("28") => refused(format!("the server refuses the user: {error}")),
         (_, Some("3D000")) => refused(format!("{error}; create it, or name another in the URL")),
@@ -54,7 +54,7 @@ fn is_another_kinds(said: &str) -> bool {
 pub(crate) fn asking(error: SqlxError) -> Trouble {
     let Some(said) = error.try_downcast_ref() else {
         let message = format!("the connection broke: {error}");
-        return Trouble::Broken(Error::unavailable(Done::Unknown, message).with_source(error));
+        return Trouble::Broken(Error::unavailable(Effect::Unknown, message).with_source(error));
     };
     let (code, text) = (said.code().to_owned(), said.message().to_owned());
     // After an error, the server undoes the transaction. An error that ends the connection, or that comes from
@@ -62,9 +62,9 @@ pub(crate) fn asking(error: SqlxError) -> Trouble {
     let undone = said.severity() == PgSeverity::Error && !code.starts_with("08");
     if !undone {
         let message = format!("the server ended the connection: {text}");
-        return Trouble::Broken(Error::unavailable(Done::Unknown, message).with_source(error));
+        return Trouble::Broken(Error::unavailable(Effect::Unknown, message).with_source(error));
     }
-    let not_now = |why: &str| Error::unavailable(Done::No, format!("{why}: {text}"));
+    let not_now = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {text}"));
     let never = |why: &str| Error::rejected(format!("{why}: {text}"));
     match code.as_str() {
         // Serialization failure, deadlock, lock not available.
@@ -116,7 +116,7 @@ fn misread(error: &SqlxError) -> String {
 /// The error for a standby: a lock is a write, and a standby takes no writes. It may be promoted soon, or the address
 /// may move to the primary.
 pub(crate) fn standby() -> Error {
-    Error::unavailable(Done::No, "the server is a standby, which takes no writes; name the primary")
+    Error::unavailable(Effect::NotApplied, "the server is a standby, which takes no writes; name the primary")
 }
 
 /// Whether the server or the pooler refuses a parameter of the greeting, or all parameters.
@@ -141,7 +141,7 @@ fn code(error: &SqlxError) -> Option<&str> {
 fn read_only(text: &str) -> Error {
     let why = "the server takes no writes: it has become a standby, or is set to read-only (behind a pooler perhaps by \
         another client, in a session that was lent to it)";
-    Error::unavailable(Done::No, format!("{why}: {text}"))
+    Error::unavailable(Effect::NotApplied, format!("{why}: {text}"))
 }
 
 fn unencrypted(error: &SqlxError) -> String {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn only_what_no_postgres_sends_is_of_another_kind() {
-        let passing = ErrorKind::Unavailable { done: Done::No };
+        let passing = ErrorKind::Unavailable { effect: Effect::NotApplied };
         let not_utf8 = message(b'E', b"SFATAL\0VFATAL\0C57P03\0Md\xe9marrage\0\0");
         for (ssl, sends, kind) in [
             (PgSslMode::Prefer, &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], ErrorKind::Rejected),
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn an_error_without_a_code_is_one() {
         let error = met(PgSslMode::Disable, &message(b'E', b"SFATAL\0VFATAL\0Maccess denied\0\0"));
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error}");
         assert!(error.message().contains("access denied"), "{error}");
     }
 
@@ -226,6 +226,6 @@ mod tests {
     fn an_answer_that_was_not_asked_for_is_no_server_that_cannot_be_reached() {
         assert_eq!(connecting(SqlxError::RowNotFound).kind(), ErrorKind::Rejected);
         let broken = SqlxError::Io(io::ErrorKind::ConnectionReset.into());
-        assert_eq!(connecting(broken).kind(), ErrorKind::Unavailable { done: Done::No });
+        assert_eq!(connecting(broken).kind(), ErrorKind::Unavailable { effect: Effect::NotApplied });
     }
 }

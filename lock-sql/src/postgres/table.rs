@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::driver::{Attempt, Busy, Call, Finding, Grant, Release, Request, Revocation, Revoked, When};
-use lock_core::{Context, Done, Error, ErrorKind, Info, Name, Owner, Prefix, Random, Result};
+use lock_core::{Context, Effect, Error, ErrorKind, Info, Name, Owner, Prefix, Random, Result};
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
@@ -301,7 +301,7 @@ impl Table for PostgresTable {
 }
 
 fn late() -> Error {
-    Error::unavailable(Done::No, "the request reached the server after its deadline")
+    Error::unavailable(Effect::NotApplied, "the request reached the server after its deadline")
 }
 
 /// Reads the row of the table, whose columns follow the server's time in an answer.

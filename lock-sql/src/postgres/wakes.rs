@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use lock_core::driver::Call;
-use lock_core::{Clock, Context, Done, Error, Instant, Listening, Name, Owner, Prefix, Result};
+use lock_core::{Clock, Context, Effect, Error, Instant, Name, Owner, Prefix, Result, Subscription};
 use tokio::sync::{mpsc, oneshot};
 
 use super::feed::{Feed, Heard, Hubs, Order, Trouble};
@@ -32,12 +32,12 @@ impl Wakes {
     }
 
     /// Listens from now on to the releases of `name`, as far as they are received.
-    pub(super) fn listen(&self, name: &Name) -> Listening {
+    pub(super) fn listen(&self, name: &Name) -> Subscription {
         self.hubs.waiters.listen(name)
     }
 
     /// Listens from now on to the revokes of this owner's locks, as far as they are received.
-    pub(super) fn watch(&self, owner: &Owner) -> Listening {
+    pub(super) fn watch(&self, owner: &Owner) -> Subscription {
         self.hubs.holders.listen(&owner.to_name())
     }
 
@@ -52,9 +52,9 @@ impl Wakes {
         match call.clock().timeout(call.left(), self.order(table)).await {
             Some(Ok(())) => Ok(()),
             Some(Err(Trouble::Lent)) => Err(Error::unsupported(LENT)),
-            Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Done::No, how)),
+            Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Effect::NotApplied, how)),
             None => Err(Error::unavailable(
-                Done::No,
+                Effect::NotApplied,
                 "the server did not confirm in time that it sends notifications",
             )),
         }
@@ -76,7 +76,7 @@ pub(super) const LENT: &str = "a pooler lends the server's sessions for each tra
 
 /// A holding claim's subscription to revokes. It ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Holder(pub(super) Listening);
+pub(super) struct Holder(pub(super) Subscription);
 
 #[async_trait]
 impl Listener for Holder {
@@ -88,7 +88,7 @@ impl Listener for Holder {
 /// A waiting claim's subscription to releases. It ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    pub(super) listening: Listening,
+    pub(super) listening: Subscription,
     pub(super) wakes: Arc<Wakes>,
     pub(super) key: Key,
     pub(super) marks: Marks,

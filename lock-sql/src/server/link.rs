@@ -2,7 +2,7 @@
 //! on another connection may be of another server.
 
 use lock_core::driver::{Call, Drift, ServerClock};
-use lock_core::{Clock, Done, Error, Instant};
+use lock_core::{Clock, Effect, Error, Instant};
 
 use super::dialect::{Answer, Dialect, Opened, Trouble};
 
@@ -66,9 +66,9 @@ impl<D: Dialect> Link<D> {
                 },
             }
         }
-        Ran::Failed(
-            undone.unwrap_or_else(|| Error::unavailable(Done::No, "no time was left to send the statement")),
-        )
+        Ran::Failed(undone.unwrap_or_else(|| {
+            Error::unavailable(Effect::NotApplied, "no time was left to send the statement")
+        }))
     }
 
     /// Records that an answer has just arrived, and the server's time if the answer contained it.

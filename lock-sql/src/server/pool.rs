@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::{Call, Drift};
-use lock_core::{Clock, Done, Error, Result, detached};
+use lock_core::{Clock, Effect, Error, Result, detached};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::dialect::{Answer, Dialect};
@@ -117,7 +117,7 @@ impl<D: Dialect> Pool<D> {
 
     /// Returns a connection, and opens one if none is idle. If this fails, nothing was asked of the server.
     async fn link(&self, call: &Call, purpose: Purpose) -> Result<(Permit, Link<D>)> {
-        let out_of_time = || Error::unavailable(Done::No, "no connection was free in time");
+        let out_of_time = || Error::unavailable(Effect::NotApplied, "no connection was free in time");
         let permit = match self.free_permit(purpose) {
             Some(permit) => permit,
             None => call.clock().timeout(call.left(), self.permit(purpose)).await.ok_or_else(out_of_time)?,
@@ -165,7 +165,7 @@ impl<D: Dialect> Pool<D> {
         };
         let outcome = detached(call.clock(), call.left(), opening).await;
         // Whatever the outcome, no lock was touched.
-        outcome.map_err(|e| match e.may_have_been_done() {
+        outcome.map_err(|e| match e.may_have_taken_effect() {
             true => not_connected(call.left()).with_source(e),
             false => e,
         })
@@ -190,7 +190,7 @@ fn not_connected(within: Duration) -> Error {
     // Servers of another kind may wait for the client to send something, while the client waits for the server's first
     // message.
     Error::unavailable(
-        Done::No,
+        Effect::NotApplied,
         format!(
             "no connection could be opened within {within:?}: nothing there has answered as such a server does"
         ),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Clock, Done, Error, ErrorKind, Result};
+use lock_core::{Clock, Effect, Error, ErrorKind, Result};
 use tokio::sync::Notify;
 
 use super::{Answer, Dialect, Moment, Opened, Pool, Purpose, Trouble, micros};
@@ -103,9 +103,9 @@ impl Dialect for Scripted {
     }
 
     fn trouble(error: sqlx::Error) -> Trouble {
-        let told = Error::unavailable(Done::Unknown, error.to_string());
+        let told = Error::unavailable(Effect::Unknown, error.to_string());
         match error.to_string() {
-            text if text.contains("undone") => Trouble::Undone(Error::unavailable(Done::No, text)),
+            text if text.contains("undone") => Trouble::Undone(Error::unavailable(Effect::NotApplied, text)),
             text if text.contains("refused") => Trouble::Refused(told),
             _ => Trouble::Broken(told),
         }
@@ -139,7 +139,11 @@ async fn who_keeps_a_lock_finds_a_connection_whoever_comes_in() {
         tokio::task::yield_now().await;
     }
     let error = ask(&server, &pool, Purpose::Enter, ms(50)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "nothing was asked: {error:?}");
+    assert_eq!(
+        error.kind(),
+        ErrorKind::Unavailable { effect: Effect::NotApplied },
+        "nothing was asked: {error:?}"
+    );
     ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap();
     told.notify_one();
     first.await.unwrap().unwrap();
@@ -161,7 +165,7 @@ async fn what_broke_one_connection_clears_the_others_and_a_refusal_none() {
     assert_eq!(server.opened(), 2);
     server.does([Step::Broken]);
     let error = ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap_err();
-    assert!(error.may_have_been_done());
+    assert!(error.may_have_taken_effect());
     ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap();
     assert_eq!(server.opened(), 3);
 }
@@ -174,7 +178,7 @@ async fn what_the_server_undid_is_asked_again_until_the_call_is_over() {
     assert_eq!(server.asked(), 4);
     server.does((0..).map(|_| Step::Undone).take(1_000_000));
     let error = ask(&server, &pool, Purpose::Enter, ms(20)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
 }
 
 #[tokio::test]
@@ -185,7 +189,7 @@ async fn a_connection_that_takes_longer_than_a_call_is_there_for_the_next() {
     // A call that was over before it began to connect doesn't count.
     while server.0.opening.lock().unwrap().is_some() {
         let error = ask(&server, &pool, Purpose::Enter, ms(20)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
     }
     told.notify_one();
     while server.opened() == 0 {
@@ -245,7 +249,7 @@ async fn a_call_that_nobody_answers_ends_in_time_and_its_connection_comes_back()
         outcome = ask(&server, &pool, Purpose::Enter, ms(30)).await;
     }
     let error = outcome.unwrap_err();
-    assert!(error.may_have_been_done(), "{error:?}");
+    assert!(error.may_have_taken_effect(), "{error:?}");
     told.notify_one();
     // The next call waits for the answer that the first caller no longer waits for.
     ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();

@@ -1,17 +1,18 @@
 //! Classifies SQLite's errors: whether the statement may have been carried out, whether the error passes by itself, and
 //! what the user should do.
 
-use lock_core::{Done, Error};
+use lock_core::{Effect, Error};
 use sqlx::Error as SqlxError;
 
 /// Converts an error of connecting: no lock was touched.
 pub(crate) fn connecting(error: SqlxError) -> Error {
     match code(&error) {
-        Some(code) => said(code, error, Done::No),
+        Some(code) => said(code, error, Effect::NotApplied),
         None if matches!(error, SqlxError::Configuration(_)) => {
             Error::invalid(error.to_string()).with_source(error)
         }
-        None => Error::unavailable(Done::No, format!("the file can't be opened: {error}")).with_source(error),
+        None => Error::unavailable(Effect::NotApplied, format!("the file can't be opened: {error}"))
+            .with_source(error),
     }
 }
 
@@ -49,10 +50,10 @@ impl From<Error> for Obstacle {
 /// Converts the error of a running statement.
 pub(crate) fn asking(error: SqlxError) -> Error {
     match code(&error) {
-        Some(code) => said(code, error, Done::Unknown),
+        Some(code) => said(code, error, Effect::Unknown),
         None => {
             let message = format!("the connection to the file broke: {error}");
-            Error::unavailable(Done::Unknown, message).with_source(error)
+            Error::unavailable(Effect::Unknown, message).with_source(error)
         }
     }
 }
@@ -105,8 +106,8 @@ fn primary(code: i32) -> i32 {
     code & 0xFF
 }
 
-fn said(code: i32, error: SqlxError, otherwise: Done) -> Error {
-    let not_now = |why: &str| Error::unavailable(Done::No, format!("{why}: {error}"));
+fn said(code: i32, error: SqlxError, otherwise: Effect) -> Error {
+    let not_now = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {error}"));
     let never = |why: &str| Error::rejected(format!("{why}: {error}"));
     let error_of = match primary(code) {
         _ if code == IOERR_SHMSIZE => not_now("the disk has no room for the file's shared memory"),

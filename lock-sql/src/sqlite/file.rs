@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lock_core::{Done, Error, Result};
+use lock_core::{Effect, Error, Result};
 
 use super::filesystem::{self, FileSystem};
 use super::identity::{self, Identity, Parts, Seen};
@@ -128,7 +128,7 @@ impl File {
             return Ok(());
         }
         Err(Error::unavailable(
-            Done::No,
+            Effect::NotApplied,
             format!(
                 "{} was removed, and another connection of this process has it open; close that connection",
                 index.display()
@@ -182,7 +182,7 @@ fn no_folder(folder: &Path, e: io::Error) -> Error {
 
 /// Converts an error that an open client meets: a file that was there once may come back.
 pub(crate) fn for_now(e: Error) -> Error {
-    Error::unavailable(Done::No, e.message()).with_source(e)
+    Error::unavailable(Effect::NotApplied, e.message()).with_source(e)
 }
 
 #[cfg(target_os = "linux")]

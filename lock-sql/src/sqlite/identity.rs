@@ -7,7 +7,7 @@
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
-use lock_core::{Done, Error, Result};
+use lock_core::{Effect, Error, Result};
 
 use super::time::Boot;
 
@@ -86,7 +86,7 @@ impl Identity {
 fn stat(path: &Path) -> Result<Metadata> {
     fs::metadata(path).map_err(|e| {
         let message = format!("{} can't be found any more: {e}", path.display());
-        Error::unavailable(Done::No, message).with_source(e)
+        Error::unavailable(Effect::NotApplied, message).with_source(e)
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use lock_core::driver::Call;
-use lock_core::{Done, Error, Result, detached};
+use lock_core::{Effect, Error, Result, detached};
 use sqlx::query::Query;
 use sqlx::sqlite::{
     SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteLockingMode, SqliteRow,
@@ -171,7 +171,7 @@ impl Link {
             link.close().await;
             if call.left() <= ROOM {
                 return Err(Error::unavailable(
-                    Done::No,
+                    Effect::NotApplied,
                     format!("{} was made or replaced while it was opened", route.file.path().display()),
                 ));
             }
@@ -224,7 +224,7 @@ impl Link {
         loop {
             let (now, left) = (route.time.now(), call.left());
             if left.is_zero() {
-                let error = Error::unavailable(Done::No, "no time was left after earlier calls");
+                let error = Error::unavailable(Effect::NotApplied, "no time was left after earlier calls");
                 return Err(Failure { error, spares_connection: true });
             }
             let limit = match late {
@@ -268,7 +268,7 @@ async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> 
             Err(Obstacle::Found(e)) => return Err(e),
             Err(Obstacle::Busy) => {
                 return Err(Error::unavailable(
-                    Done::No,
+                    Effect::NotApplied,
                     "other processes were setting the file up all the time",
                 ));
             }

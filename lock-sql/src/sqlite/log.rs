@@ -6,7 +6,7 @@
 use std::fs;
 use std::io::{self, Read};
 
-use lock_core::{Done, Error};
+use lock_core::{Effect, Error};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Executor, Row};
 
@@ -36,7 +36,7 @@ pub(crate) async fn must_be_of_its_index(
         // Another connection has begun the log by now, and its frames are in both.
         _ if has_begun(file) => Ok(()),
         ..0 => Err(Obstacle::Busy),
-        _ => Err(Obstacle::Found(Error::unavailable(Done::No, removed(file)))),
+        _ => Err(Obstacle::Found(Error::unavailable(Effect::NotApplied, removed(file)))),
     }
 }
 

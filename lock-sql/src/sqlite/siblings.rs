@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use lock_core::driver::Call;
-use lock_core::{Done, Error, Result};
+use lock_core::{Effect, Error, Result};
 use tokio::sync::OwnedMutexGuard;
 
 use super::file::File;
@@ -46,7 +46,7 @@ pub(crate) async fn turn(file: &File, call: &Call) -> Result<Turn> {
     };
     let turn = call.clock().timeout(call.left(), opening.lock_owned()).await;
     turn.ok_or_else(|| {
-        Error::unavailable(Done::No, "other connections to the file were being opened all the time")
+        Error::unavailable(Effect::NotApplied, "other connections to the file were being opened all the time")
     })
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
-use lock_core::{Hub, Listening, Name, Prefix};
+use lock_core::{Hub, Name, Prefix, Subscription};
 
 use crate::table::Listener;
 
@@ -69,7 +69,7 @@ impl Wakes {
 /// A claim's subscription to wake-ups. It ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    listening: Listening,
+    listening: Subscription,
     wakes: Arc<Wakes>,
 }
 

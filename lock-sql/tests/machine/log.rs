@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lock_conformance::assert_in_time;
 use lock_conformance::servers::{Ended, Wait};
 use lock_core::driver::{Attempt, Claim, Renewal};
-use lock_core::{Client, Done, ErrorKind};
+use lock_core::{Client, Effect, ErrorKind};
 use tempfile::TempDir;
 
 use super::{LIMIT, Outcome, block_on, claim, hold, program, url};
@@ -55,7 +55,7 @@ pub(crate) fn an_index_whose_log_was_removed_is_not_gone_by() -> Outcome {
     fs::remove_file(format!("{}-wal", file.display())).unwrap();
     block_on(async {
         let refused = lock_sql::sqlite::connect(&url).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Unavailable { done: Done::No }, "{refused}");
+        assert_eq!(refused.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{refused}");
         assert!(refused.message().contains("locks.db-wal was removed"), "{refused}");
         holder.process().kill().unwrap();
         let client = opened(&url).await;

@@ -21,7 +21,7 @@ use lock_conformance::claims::{self, Terms};
 use lock_conformance::rules;
 use lock_conformance::servers::{self, Absence, Holder, Program, Wait};
 use lock_core::Client;
-use lock_core::driver::{Claim, Waits};
+use lock_core::driver::{Claim, Queueing};
 
 /// The reason why a test can't be run here.
 type NotRun = String;
@@ -111,5 +111,5 @@ fn lock_path() -> Result<String, NotRun> {
 
 fn claim(client: &Client, name: &str) -> Box<dyn Claim> {
     let patience = Duration::from_secs(2);
-    claims::claim(client, name, Terms { ttl: LIMIT, patience, waits: Waits::No, label: "a test" })
+    claims::claim(client, name, Terms { ttl: LIMIT, patience, waits: Queueing::No, label: "a test" })
 }

@@ -138,6 +138,6 @@ pub(crate) fn a_database_that_is_missing_is_named(on: On) {
             assert!(error.message().contains(said), "{error}");
         }
         let error = mysql::connect("mysql://lock@127.0.0.1:1/d").await.unwrap_err();
-        assert!(error.is_transient() && !error.may_have_been_done(), "{error:?}");
+        assert!(error.is_transient() && !error.may_have_taken_effect(), "{error:?}");
     });
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_core::ErrorKind;
-use lock_core::driver::{Attempt, Cause, Release, Renewal};
+use lock_core::driver::{Attempt, LossReason, Release, Renewal};
 
 use crate::On;
 use crate::server::{
@@ -143,7 +143,7 @@ pub(crate) fn a_renewal_never_shortens_and_revives_nothing(on: On) {
         assert!(valid_for > TTL - PATIENCE && valid_for <= TTL, "{valid_for:?}");
         server.execute("UPDATE onelock_locks SET expires = expires - 20000000").await;
         let ended = server.number("SELECT expires FROM onelock_locks").await;
-        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Gone));
         assert_eq!(server.number("SELECT expires FROM onelock_locks").await, ended);
         assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
     });

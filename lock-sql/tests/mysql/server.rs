@@ -8,7 +8,7 @@ pub(crate) use lock_conformance::claims::granted;
 use lock_conformance::claims::{self, Terms};
 use lock_conformance::servers::{Owned, Persistence, Product, Settings};
 use lock_core::Client;
-use lock_core::driver::{Attempt, Claim, Waits};
+use lock_core::driver::{Attempt, Claim, Queueing};
 use lock_sql::mysql;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
@@ -185,7 +185,7 @@ pub(crate) fn claim(client: &Client, name: &str, patience: Duration) -> Box<dyn 
 }
 
 pub(crate) fn claim_for(client: &Client, name: &str, ttl: Duration, patience: Duration) -> Box<dyn Claim> {
-    claims::claim(client, name, Terms { ttl, patience, waits: Waits::No, label: "a test" })
+    claims::claim(client, name, Terms { ttl, patience, waits: Queueing::No, label: "a test" })
 }
 
 pub(crate) async fn is_busy(claim: &mut Box<dyn Claim>) -> bool {

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_core::driver::Renewal;
-use lock_core::{Done, ErrorKind};
+use lock_core::{Effect, ErrorKind};
 use sqlx::AssertSqlSafe;
 
 use crate::On;
 use crate::server::{PATIENCE, Server, TTL, claim, execute, free_row, granted, is_busy, run, until};
 
-const NOT_DONE: ErrorKind = ErrorKind::Unavailable { done: Done::No };
+const NOT_DONE: ErrorKind = ErrorKind::Unavailable { effect: Effect::NotApplied };
 
 pub(crate) fn a_deadlock_is_repeated_and_no_contention(on: On) {
     run(async {
@@ -143,7 +143,7 @@ pub(crate) fn a_statement_that_is_killed_is_not_known_to_be_undone(on: On) {
         })
         .await;
         let error = attempt.await.unwrap();
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         execute(&mut raw, "ROLLBACK").await;
         // The killed statement has taken nothing that lasts.
         granted(&mut claim(&client, "a", PATIENCE)).await;

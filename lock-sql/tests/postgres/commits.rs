@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Attempt, Claim, Release};
-use lock_core::{Client, Done, ErrorKind};
+use lock_core::{Client, Effect, ErrorKind};
 use sqlx::{AssertSqlSafe, Executor};
 
 use crate::Outcome;
@@ -45,7 +45,7 @@ async fn attempted(site: &Site, client: &Client, name: &str) -> Box<dyn Claim> {
     let mut late = claim_within(client, name, PATIENCE);
     let began = Instant::now();
     let error = late.attempt().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
     until("the attempt commits", async || committing(site).await == 1).await;
     until("its patience has ended", async || began.elapsed() > PATIENCE).await;
     late

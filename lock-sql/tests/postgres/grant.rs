@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_core::driver::{Cause, Release, Renewal, Revocation, When};
-use lock_core::{Done, ErrorKind, Label, Name, Owner, Random};
+use lock_core::driver::{LossReason, Release, Renewal, Revocation, When};
+use lock_core::{Effect, ErrorKind, Label, Name, Owner, Random};
 use sqlx::{Executor, Row};
 
 use crate::Outcome;
@@ -21,7 +21,7 @@ pub(crate) fn an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing()
         before.release().await.unwrap();
         let mut keeper = site.keep_row("a").await;
         let error = claim_within(&client, "a", Duration::from_millis(300)).attempt().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         until("the attempt is on its way", async || site.waiting().await == 1).await;
         keeper.execute("COMMIT").await.unwrap();
         until("the statement is done", async || site.waiting().await == 0).await;
@@ -140,11 +140,11 @@ pub(crate) fn renewals_never_shorten_and_bring_nothing_back() -> Outcome {
         };
         assert!(valid_for > TTL, "{valid_for:?}");
         site.execute("UPDATE TABLE_ SET expires = 1").await;
-        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Gone));
         assert_eq!(site.number("SELECT expires FROM TABLE_").await, 1);
         assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "the lease had ended already");
         granted(&mut claim(&client, "a")).await;
-        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Taken));
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Taken));
     })
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn a_revoked_holder_is_told_in_either_way() -> Outcome {
             let (by, label) = (Owner::mint(&Random::system()), Label::new("ops"));
             let revocation = Revocation { holder: shown.owner, by, label, when, patience };
             client.driver().revoke(&name, revocation).await.unwrap();
-            assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Revoked), "{when:?}");
+            assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Revoked), "{when:?}");
             site.execute("UPDATE TABLE_ SET expires = 1").await;
         }
     })

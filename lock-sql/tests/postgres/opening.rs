@@ -193,7 +193,7 @@ pub(crate) fn a_table_that_is_gone_is_said_to_be_and_made_anew() -> Outcome {
         let before = granted(&mut holder).await.token;
         site.execute("DROP TABLE TABLE_").await;
         let error = claim(&client, "a").attempt().await.unwrap_err();
-        assert!(error.is_transient() && !error.may_have_been_done(), "{error:?}");
+        assert!(error.is_transient() && !error.may_have_taken_effect(), "{error:?}");
         assert!(error.message().contains("table of locks is gone"), "{error}");
         assert!(granted(&mut claim(&client, "a")).await.token > before);
     })

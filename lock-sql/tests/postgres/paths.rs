@@ -3,7 +3,7 @@
 
 use lock_conformance::servers::{Absence, PgBouncer, Settings};
 use lock_core::driver::{Level, Release, Renewal};
-use lock_core::{Client, Done, ErrorKind, Options};
+use lock_core::{Client, Effect, ErrorKind, Options};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
@@ -124,7 +124,7 @@ pub(crate) fn what_another_client_left_on_a_lent_session_changes_nothing() -> Ou
         // Administrators keep writers out by this setting. The client reports it and doesn't override it.
         foreign.execute("SET default_transaction_read_only = on").await.unwrap();
         let error = claim(&client, "c").attempt().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
         assert!(error.message().contains("another client"), "{error}");
     })
 }

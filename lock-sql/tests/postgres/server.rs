@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lock_conformance::claims::{self, Terms};
 pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{self, Owned, Persistence, Settings};
-use lock_core::driver::{Claim, Waits};
+use lock_core::driver::{Claim, Queueing};
 use lock_core::{Client, Options};
 use lock_sql::postgres;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
@@ -174,7 +174,7 @@ pub(crate) fn claim(client: &Client, name: &str) -> Box<dyn Claim> {
 }
 
 pub(crate) fn claim_within(client: &Client, name: &str, patience: Duration) -> Box<dyn Claim> {
-    claims::claim(client, name, Terms { ttl: TTL, patience, waits: Waits::Queued, label: "a test" })
+    claims::claim(client, name, Terms { ttl: TTL, patience, waits: Queueing::Queued, label: "a test" })
 }
 
 pub(crate) async fn until(what: &str, mut happens: impl AsyncFnMut() -> bool) {

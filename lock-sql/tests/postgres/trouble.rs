@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::driver::{Claim, Release, Renewal};
-use lock_core::{Done, ErrorKind, Options};
+use lock_core::{Effect, ErrorKind, Options};
 use sqlx::Executor;
 
 use crate::Outcome;
@@ -46,7 +46,7 @@ pub(crate) fn another_error_is_no_contention() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
-        let no = ErrorKind::Unavailable { done: Done::No };
+        let no = ErrorKind::Unavailable { effect: Effect::NotApplied };
         for (code, kind) in [("P0001", no), ("57014", no), ("53100", no), ("23514", ErrorKind::Rejected)] {
             fail(&site, 1, code).await;
             let mut other = claim(&client, "a");
@@ -71,10 +71,10 @@ pub(crate) fn a_server_set_to_read_only_is_unavailable() -> Outcome {
         admin.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(set("on")))).await.unwrap();
         admin.execute(sqlx::raw_sql("SELECT pg_reload_conf()")).await.unwrap();
         let error = until_err(&mut claim(&client, "b")).await;
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
         assert!(error.message().contains("takes no writes"), "{error}");
         let error = holder.renew(TTL).await.unwrap_err();
-        assert!(error.is_transient() && !error.may_have_been_done(), "{error:?}");
+        assert!(error.is_transient() && !error.may_have_taken_effect(), "{error:?}");
         admin.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(set("off")))).await.unwrap();
         admin.execute(sqlx::raw_sql("SELECT pg_reload_conf()")).await.unwrap();
         until("it takes writes again", async || is_held(&mut holder).await).await;
@@ -149,7 +149,7 @@ pub(crate) fn a_statement_that_is_killed_while_it_waits_takes_nothing_that_stays
         assert_eq!(site.number(kill).await, 1);
         let (outcome, mut other) = attempt.await.unwrap();
         let error = outcome.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         keeper.execute("COMMIT").await.unwrap();
         assert_eq!(other.release().await.unwrap(), Release::NotHeld);
         granted(&mut other).await;
@@ -171,7 +171,7 @@ pub(crate) fn a_standby_takes_no_locks() -> Outcome {
         let error = until_err(&mut claim(&client, "b")).await;
         assert!(error.is_transient(), "{error:?}");
         let error = site.backend().open(Options::default()).await.map(drop).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
         assert!(error.message().contains("standby"), "{error}");
         site.execute("SELECT pg_promote()").await;
         until("it takes locks again", async || is_held(&mut holder).await).await;

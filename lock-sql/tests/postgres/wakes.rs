@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::timing::{still_held, void, within};
-use lock_core::driver::{Cause, Claim, Release, Revocation, When};
+use lock_core::driver::{Claim, LossReason, Release, Revocation, When};
 use lock_core::{Label, Name, Options, Owner, Random};
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::{PgConnection, PgListener};
@@ -212,7 +212,7 @@ pub(crate) fn a_table_that_was_made_anew_is_heard() -> Outcome {
         let revocation = Revocation { holder: shown.owner, by, label, when: When::Now, patience };
         theirs.driver().revoke(&name, revocation).await.unwrap();
         let told = within("the holder is told of the revoke", Duration::from_secs(1), guard.lost()).await;
-        assert_eq!(told, Cause::Revoked);
+        assert_eq!(told, LossReason::Revoked);
         drop(before);
     })
 }

@@ -1,6 +1,6 @@
 //! The clock and the boot by which a lease ends.
 
-use lock_core::driver::{Attempt, Cause, Release, Renewal, Revocation, Revoked, When};
+use lock_core::driver::{Attempt, LossReason, Release, Renewal, Revocation, Revoked, When};
 use lock_core::{Label, Name, Owner, Random};
 
 use super::{File, TTL, claim, granted, run};
@@ -18,7 +18,7 @@ pub(crate) fn a_lease_of_another_boot_is_over_and_its_token_counts() {
         assert_eq!(file.execute("UPDATE onelock_locks SET boot = randomblob(16)").await, 1);
         let holder = client.lock("a").build().unwrap().inspect().await.unwrap().holder;
         assert!(holder.is_none(), "{holder:?}");
-        assert_eq!(first.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
+        assert_eq!(first.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Gone));
         let mut second = claim(&client, "a", PATIENCE);
         assert!(granted(&mut second).await > token);
     });
@@ -52,7 +52,7 @@ pub(crate) fn a_lease_that_has_ended_is_not_brought_back() {
         let mut holder = claim(&client, "a", PATIENCE);
         granted(&mut holder).await;
         file.execute("UPDATE onelock_locks SET expires = 1").await;
-        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Gone));
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Gone));
         assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
         granted(&mut claim(&client, "a", PATIENCE)).await;
     });
@@ -95,7 +95,7 @@ pub(crate) fn a_holder_is_told_that_it_was_revoked_in_either_way() {
                     assert_eq!(still.unwrap().label.as_deref(), Some("the operator"));
                 }
             }
-            assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Revoked), "{when:?}");
+            assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Revoked), "{when:?}");
         }
     });
 }
@@ -113,7 +113,7 @@ pub(crate) fn a_file_that_was_deleted_holds_nothing() {
         }
         let mut second = claim(&other, "a", PATIENCE);
         assert!(granted(&mut second).await > token);
-        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Taken));
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Taken));
         assert!(matches!(claim(&client, "a", PATIENCE).attempt().await.unwrap(), Attempt::Busy(_)));
         assert!(matches!(second.renew(TTL).await.unwrap(), Renewal::Held { .. }));
     });

@@ -18,7 +18,7 @@ use std::time::Duration;
 use libtest_mimic::Arguments;
 use lock_conformance::claims::{self, Terms};
 use lock_conformance::rules;
-use lock_core::driver::{Claim, Waits};
+use lock_core::driver::{Claim, Queueing};
 use lock_core::{Client, Options};
 use lock_sql::sqlite::Sqlite;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -150,7 +150,7 @@ impl File {
 const TTL: Duration = Duration::from_secs(10);
 
 fn claim(client: &Client, name: &str, patience: Duration) -> Box<dyn Claim> {
-    claims::claim(client, name, Terms { ttl: TTL, patience, waits: Waits::No, label: "a test" })
+    claims::claim(client, name, Terms { ttl: TTL, patience, waits: Queueing::No, label: "a test" })
 }
 
 async fn granted(claim: &mut Box<dyn Claim>) -> u64 {

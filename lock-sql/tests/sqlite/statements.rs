@@ -6,7 +6,7 @@ use lock_conformance::timing::Answered;
 use lock_conformance::{assert_in_time, patience};
 use lock_core::ErrorKind;
 use lock_core::driver::{Attempt, Level, Renewal};
-use lock_core::{Done, Options};
+use lock_core::{Effect, Options};
 use lock_sql::sqlite::{self, Sqlite};
 use sqlx::Executor;
 
@@ -120,7 +120,7 @@ pub(crate) fn a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time
             holder.renew(TTL).await.unwrap_err(),
             holder.release().await.unwrap_err(),
         ] {
-            assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::No }, "{error:?}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
         }
         assert_in_time!(
             started.elapsed() < PATIENCE * 3 + Duration::from_millis(300),

@@ -1,7 +1,7 @@
 //! A claim that waits: it watches the node ahead of its own.
 
 use lock_core::driver::Call;
-use lock_core::{Done, Error};
+use lock_core::{Effect, Error};
 use zookeeper_client::{Error as ZkError, OneshotWatcher};
 
 use super::{Trouble, ZkClaim};
@@ -93,7 +93,7 @@ impl ZkClaim {
                 Err(Failure::Stray(path)) => return Err(errors::stray(&path).into()),
                 Err(Failure::Late) => {
                     self.is_late(&link, &session, call).await;
-                    return Err(call.out_of_time(Done::No).into());
+                    return Err(call.out_of_time(Effect::NotApplied).into());
                 }
             }
         }

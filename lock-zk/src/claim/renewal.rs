@@ -5,8 +5,8 @@
 //! ZooKeeper Guarantees about Watches*). So a node is read once on each connection, at the first renewal there, and one
 //! heartbeat renews all locks of the session.
 
-use lock_core::Done;
-use lock_core::driver::{Call, Cause, Renewal};
+use lock_core::Effect;
+use lock_core::driver::{Call, LossReason, Renewal};
 use zookeeper_client::Error as ZkError;
 
 use super::{Held, Trouble, ZkClaim};
@@ -22,7 +22,7 @@ impl ZkClaim {
     pub(super) async fn renew_within(&mut self, session: &Session, call: &Call) -> Result<Renewal, Trouble> {
         loop {
             if let Some(cause) = self.is_lost(session, call).await? {
-                if cause == Cause::Revoked {
+                if cause == LossReason::Revoked {
                     self.held = Some(Held::Revoked);
                     // The session removes the node at the deadline, in case the holder's work has not ended by then.
                     self.place.path().into_iter().for_each(|path| session.condemn(path));
@@ -31,7 +31,7 @@ impl ZkClaim {
             }
             let certain = self.certain(session, call).await;
             if session.state() != State::Alive {
-                return Ok(Renewal::Lost(Cause::Session));
+                return Ok(Renewal::Lost(LossReason::Session));
             }
             // Something has happened to the node before the proof came.
             if self.own.as_ref().is_some_and(Watching::has_fired) {
@@ -44,7 +44,7 @@ impl ZkClaim {
     }
 
     /// Returns why the lock is lost, if it is, as far as this connection's server has reported.
-    async fn is_lost(&mut self, session: &Session, call: &Call) -> Result<Option<Cause>, Trouble> {
+    async fn is_lost(&mut self, session: &Session, call: &Call) -> Result<Option<LossReason>, Trouble> {
         loop {
             let link = self.link(session, call).await?;
             let path = self.place.path();
@@ -59,7 +59,7 @@ impl ZkClaim {
                 Err(Failure::Stray(path)) => return Err(errors::stray(&path).into()),
                 Err(Failure::Late) => {
                     self.is_late(&link, session, call).await;
-                    return Err(call.out_of_time(Done::No).into());
+                    return Err(call.out_of_time(Effect::NotApplied).into());
                 }
             }
         }
@@ -71,14 +71,14 @@ impl ZkClaim {
         link: &Link,
         session: &Session,
         call: &Call,
-    ) -> Result<Option<Cause>, Failure> {
+    ) -> Result<Option<LossReason>, Failure> {
         if let Some(path) = self.place.path() {
             match link.ask(call, link.client.get_and_watch_data(&path)).await {
                 Ok((data, _, watcher)) => {
                     let (watch, own) = watches::watch(path, link.number, watcher, self.wakes.clone());
                     session.watch(watch);
                     self.own = Some(own);
-                    return Ok(layout::is_revoked(&data).then_some(Cause::Revoked));
+                    return Ok(layout::is_revoked(&data).then_some(LossReason::Revoked));
                 }
                 Err(Failure::Refused(ZkError::NoNode)) => {}
                 Err(failure) => return Err(failure),
@@ -87,10 +87,10 @@ impl ZkClaim {
         // The node was removed. The node that is first now shows why, as far as that is known.
         let directory = &self.place.directory;
         let queue = directory.queue(link, call).await?;
-        let Some(first) = queue.first() else { return Ok(Some(Cause::Gone)) };
+        let Some(first) = queue.first() else { return Ok(Some(LossReason::Gone)) };
         match link.ask(call, link.client.get_data(&directory.node(&first.name))).await {
-            Ok((data, _)) if layout::is_revoked(&data) => Ok(Some(Cause::Revoked)),
-            Ok(_) | Err(Failure::Refused(_)) => Ok(Some(Cause::Taken)),
+            Ok((data, _)) if layout::is_revoked(&data) => Ok(Some(LossReason::Revoked)),
+            Ok(_) | Err(Failure::Refused(_)) => Ok(Some(LossReason::Taken)),
             Err(failure) => Err(failure),
         }
     }

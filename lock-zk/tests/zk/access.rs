@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::driver::{Level, Waits};
-use lock_core::{Cause, ErrorKind, Options};
+use lock_core::driver::{Level, Queueing};
+use lock_core::{ErrorKind, LossReason, Options};
 use lock_zk::zookeeper_client::{Acl, AuthId, Error as ZkError, Permission};
 
 use crate::server::{LONG, Server, TTL, busy, claim, granted, open, run, within};
@@ -13,14 +13,14 @@ pub(crate) fn what_we_make_is_ours_alone() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = open(&server.url_with("deploy:s%40crt@", "/app")).await;
-        let mut holder = claim(&client, "a", TTL, Waits::No);
+        let mut holder = claim(&client, "a", TTL, Queueing::No);
         granted(&mut holder).await;
         let raw = server.raw().await;
         assert_eq!(raw.list_children("/app/a").await, Err(ZkError::NoAuth));
         assert_eq!(raw.delete("/app/a", None).await, Err(ZkError::NoAuth));
 
         let other = open(&server.url_with("other:hunter2@", "/app")).await;
-        for waits in [Waits::No, Waits::Queued] {
+        for waits in [Queueing::No, Queueing::Queued] {
             let error = claim(&other, "a", TTL, waits).attempt().await.expect_err("it has no right");
             assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
             assert!(error.message().contains("zk://user:password@"), "{error}");
@@ -31,7 +31,7 @@ pub(crate) fn what_we_make_is_ours_alone() -> Result<(), String> {
 
         let same = open(&server.url_with("deploy:s%40crt@", "/app")).await;
         holder.release().await.unwrap();
-        granted(&mut claim(&same, "a", TTL, Waits::No)).await;
+        granted(&mut claim(&same, "a", TTL, Queueing::No)).await;
     })
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn a_password_is_never_shown() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = open(&server.url_with("deploy:hunter2@", "/app")).await;
-        let mut claim = claim(&client, "a", TTL, Waits::No);
+        let mut claim = claim(&client, "a", TTL, Queueing::No);
         granted(&mut claim).await;
         let shown = format!("{client:?} {claim:?} {:?} {:?}", client.info(), client.check().await.unwrap());
         assert!(!shown.contains("hunter2"), "{shown}");
@@ -93,7 +93,7 @@ pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<()
         let lock = |name: &str| client.lock(name).ttl(TTL).build().unwrap();
         let (refused, beside) = (lock("a").acquire().await.unwrap(), lock("b").acquire().await.unwrap());
         let taken = other.lock("c").ttl(LONG).build().unwrap().acquire().await.unwrap();
-        let mut waits = claim(&client, "c", TTL, Waits::Queued);
+        let mut waits = claim(&client, "c", TTL, Queueing::Queued);
         assert!(busy(&mut waits).await.queued);
         let all_but_delete = Permission::READ | Permission::WRITE | Permission::CREATE | Permission::ADMIN;
         let anyone = |permission| [Acl::new(permission, AuthId::new("world", "anyone"))];
@@ -104,7 +104,7 @@ pub(crate) fn a_release_that_is_refused_for_good_ends_its_session() -> Result<()
         // The release is refused for a ttl. After that, the session lives until no claim relies on it any more.
         let guard = within("the waiter has it", TTL * 4, waiting).await.unwrap().unwrap();
         assert!(!beside.is_held(), "it was in the same session");
-        assert_eq!(beside.lost().await, Cause::Session);
+        assert_eq!(beside.lost().await, LossReason::Session);
         // Other claims of the session also go on or end after its end.
         assert!(busy(&mut waits).await.queued, "it waits in another session");
         drop(beside);

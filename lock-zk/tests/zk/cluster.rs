@@ -8,8 +8,8 @@ use lock_conformance::Data;
 use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Fault, Proxy, Way};
 use lock_conformance::servers::{Ensemble, Network, Owned, Settings};
-use lock_core::driver::{Release, Waits};
-use lock_core::{Client, Done, ErrorKind, Guard};
+use lock_core::driver::{Queueing, Release};
+use lock_core::{Client, Effect, ErrorKind, Guard};
 use lock_zk::zookeeper_client::EventType;
 
 use crate::common;
@@ -213,17 +213,17 @@ pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(
         let client = open(&url).await;
         // Keeps the session in use. An idle session is closed, and the next attempt would use a new connection, which
         // the proxy does not hold.
-        let mut stays = claim(&client, "another", LONG, Waits::Queued);
+        let mut stays = claim(&client, "another", LONG, Queueing::Queued);
         granted(&mut stays).await;
-        let mut first = claim(&client, "a", LONG, Waits::Queued);
+        let mut first = claim(&client, "a", LONG, Queueing::Queued);
         granted(&mut first).await;
         first.release().await.unwrap();
         for _ in 0..4 {
             let held = proxy.count(Fault::Held(Way::ToServer));
             proxy.hold_open_ones(Way::ToServer);
-            let mut late = claim_with(&client, "a", LONG, Waits::Queued, PATIENCE / 3);
+            let mut late = claim_with(&client, "a", LONG, Queueing::Queued, PATIENCE / 3);
             let error = late.attempt().await.expect_err("no answer came");
-            assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
             until("it is on its way", TTL, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
             assert_eq!(late.release().await.unwrap(), Release::NotHeld);
             proxy.deliver_late(Way::ToServer).await;

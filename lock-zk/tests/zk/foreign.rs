@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_core::ErrorKind;
-use lock_core::driver::{Claim, Entry, Inspection, Release, Renewal, Revocation, Revoked, Waits, When};
-use lock_core::{Cause, Client, Label, Owner, OwnerBytes, Random, Result};
+use lock_core::driver::{Claim, Entry, Inspection, Queueing, Release, Renewal, Revocation, Revoked, When};
+use lock_core::{Client, Label, LossReason, Owner, OwnerBytes, Random, Result};
 use lock_zk::zookeeper_client::{self, Acl, Acls, AuthId, CreateMode, Permission};
 
 use crate::server::{
@@ -37,8 +37,8 @@ async fn respected_and_shown(prefix: &str) {
     let server = Server::start();
     let (client, raw) = (server.client().await, server.raw().await);
     let first = stand(&raw, prefix, b"10.0.0.7").await;
-    assert!(!busy(&mut claim(&client, "a", TTL, Waits::No)).await.queued);
-    let mut waiter = claim(&client, "a", LONG, Waits::Queued);
+    assert!(!busy(&mut claim(&client, "a", TTL, Queueing::No)).await.queued);
+    let mut waiter = claim(&client, "a", LONG, Queueing::Queued);
     assert!(busy(&mut waiter).await.queued);
     let behind = stand(&raw, prefix, b"10.0.0.7").await;
     let Inspection { holder, waiters } = inspect(&client).await;
@@ -76,8 +76,8 @@ pub(crate) fn a_node_that_is_not_ours_to_read_is_waited_for() -> Result<(), Stri
         raw.auth("digest", b"curator:its own").await.unwrap();
         let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
         raw.set_acl(&path, &own, None).await.unwrap();
-        assert!(!busy(&mut claim(&client, "a", TTL, Waits::No)).await.queued);
-        let mut waiter = claim(&client, "a", LONG, Waits::Queued);
+        assert!(!busy(&mut claim(&client, "a", TTL, Queueing::No)).await.queued);
+        let mut waiter = claim(&client, "a", LONG, Queueing::Queued);
         assert!(busy(&mut waiter).await.queued);
         assert_eq!(waiter.listen().await.unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(busy(&mut waiter).await.queued, "the claim asks again");
@@ -103,7 +103,7 @@ pub(crate) fn a_foreign_holder_is_only_broken_now() -> Result<(), String> {
         assert!(error.message().contains("--now"), "{error}");
         assert_eq!(raw.get_data(&format!("/a/{node}")).await.unwrap().0, b"10.0.0.7", "it is left as it was");
         assert_eq!(revoke(&client, holder, When::Now).await.unwrap(), Revoked::Free);
-        granted(&mut claim(&client, "a", TTL, Waits::No)).await;
+        granted(&mut claim(&client, "a", TTL, Queueing::No)).await;
     })
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn who_is_asked_to_give_up_does() -> Result<(), String> {
         let node = children(&raw, "/a").await.remove(0);
         raw.set_data(&format!("/a/{node}"), b"__REVOKE__", None).await.unwrap();
         let cause = within("it is told at its next renewal", TTL, guard.lost()).await;
-        assert_eq!(cause, Cause::Revoked);
+        assert_eq!(cause, LossReason::Revoked);
     })
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn a_revoked_node_goes_at_its_holders_deadline() -> Result<(), String
     run(async {
         let server = Server::start();
         let (client, other, raw) = (server.client().await, server.client().await, server.raw().await);
-        let mut holder: Box<dyn Claim> = claim(&client, "a", TTL, Waits::Queued);
+        let mut holder: Box<dyn Claim> = claim(&client, "a", TTL, Queueing::Queued);
         let began = Instant::now();
         let certain = granted(&mut holder).await.valid_for;
         let seen = inspect(&other).await.holder.unwrap();
@@ -139,7 +139,7 @@ pub(crate) fn a_revoked_node_goes_at_its_holders_deadline() -> Result<(), String
             Revoked::NotHeld,
             "the node that was shown is revoked already"
         );
-        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Revoked));
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Revoked));
         assert_eq!(children(&raw, "/a").await.len(), 1, "the holder may rely on it until its deadline");
         until("it goes", TTL * 2, || async { children(&raw, "/a").await.is_empty() }).await;
         let took = began.elapsed();
@@ -147,7 +147,7 @@ pub(crate) fn a_revoked_node_goes_at_its_holders_deadline() -> Result<(), String
         assert_in_time!(took < TTL * 2 + Duration::from_millis(500), "after {took:?}");
         assert_eq!(holder.release().await.unwrap(), Release::NotHeld, "the node is gone");
         // The owner may ask again. If that node is revoked, too, its release removes it when the work has ended.
-        let mut again = claim(&client, "a", LONG, Waits::Queued);
+        let mut again = claim(&client, "a", LONG, Queueing::Queued);
         granted(&mut again).await;
         for _ in 0..2 {
             let seen = inspect(&other).await.holder.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::ErrorKind;
-use lock_core::driver::{Attempt, Release, Waits};
+use lock_core::driver::{Attempt, Queueing, Release};
 use lock_zk::zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::server::{
@@ -15,7 +15,7 @@ pub(crate) fn a_lock_is_curators_directory() -> Result<(), String> {
         let server = Server::start();
         let client = open(&server.url_with("", "/app")).await;
         let raw = server.raw().await;
-        let mut holder = claim(&client, "invoices", TTL, Waits::No);
+        let mut holder = claim(&client, "invoices", TTL, Queueing::No);
         let grant = granted(&mut holder).await;
         let nodes = children(&raw, "/app/invoices").await;
         let [node] = &nodes[..] else { panic!("{nodes:?}") };
@@ -44,7 +44,7 @@ pub(crate) fn names_are_escaped_into_one_component() -> Result<(), String> {
             ("🔒\u{1}", "%f0%9f%94%92%01"),
             ("jób \u{feff}", "jób \u{feff}"),
         ] {
-            let mut holder = claim(&client, lock, TTL, Waits::Queued);
+            let mut holder = claim(&client, lock, TTL, Queueing::Queued);
             granted(&mut holder).await;
             assert_eq!(children(&raw, &format!("/{component}")).await.len(), 1, "{lock:?}");
         }
@@ -60,7 +60,7 @@ pub(crate) fn what_the_counter_numbers_no_more_is_ordered_by_its_making() -> Res
         let server = Server::start();
         let client = server.client().await;
         let raw = server.raw().await;
-        let mut holder = claim(&client, "a", TTL, Waits::No);
+        let mut holder = claim(&client, "a", TTL, Queueing::No);
         granted(&mut holder).await;
         // They are created in the order of neither their names nor their numbers.
         for node in ["c-lock-2147483647", "a-lock--000000009", "b-lock-2147483647", "d-lock-2147483646"] {
@@ -91,19 +91,19 @@ pub(crate) fn what_no_session_keeps_is_no_ticket() -> Result<(), String> {
         make("/bills/x-lock-0000000002", CreateMode::Persistent).await;
         make("/bills/x-lock-0000000002/node", CreateMode::Persistent).await;
         make("/bills/run-1700000000", CreateMode::Persistent).await;
-        for waits in [Waits::No, Waits::Queued] {
+        for waits in [Queueing::No, Queueing::Queued] {
             let mut holder = claim(&client, "bills", TTL, waits);
             within("it is free", TTL, async {
                 while let Attempt::Busy(_) = holder.attempt().await.unwrap() {}
             })
             .await;
-            busy(&mut claim(&other, "bills", TTL, Waits::No)).await;
+            busy(&mut claim(&other, "bills", TTL, Queueing::No)).await;
             let seen = driver(&other).inspect(&name("bills"), PATIENCE).await.unwrap();
             assert_eq!(
                 (seen.holder.unwrap().label.as_deref(), seen.waiters.unwrap().len()),
                 (Some("an owner"), 0)
             );
-            let mut waiter = claim(&other, "bills", TTL, Waits::Queued);
+            let mut waiter = claim(&other, "bills", TTL, Queueing::Queued);
             assert!(busy(&mut waiter).await.queued);
             assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
             granted(&mut waiter).await;
@@ -120,7 +120,7 @@ pub(crate) fn what_looks_like_a_ticket_and_stays_is_rejected() -> Result<(), Str
         raw.create("/a/x-lock-0000000000", &[], &CreateMode::Persistent.with_acls(Acls::anyone_all()))
             .await
             .unwrap();
-        for waits in [Waits::No, Waits::Queued] {
+        for waits in [Queueing::No, Queueing::Queued] {
             let mut claim = claim(&client, "a", TTL, waits);
             let error = claim.attempt().await.expect_err("no claim would ever get the lock");
             assert_eq!(error.kind(), ErrorKind::Rejected, "{error:?}");
@@ -129,7 +129,7 @@ pub(crate) fn what_looks_like_a_ticket_and_stays_is_rejected() -> Result<(), Str
         }
         assert_eq!(children(&raw, "/a").await, ["x-lock-0000000000"]);
         raw.delete("/a/x-lock-0000000000", None).await.unwrap();
-        granted(&mut claim(&client, "a", TTL, Waits::Queued)).await;
+        granted(&mut claim(&client, "a", TTL, Queueing::Queued)).await;
     })
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn an_overflown_counter_costs_no_exclusion() -> Result<(), String> {
         let mut waiting = Vec::new();
         for n in 0..6 {
             let client = if n % 2 == 0 { &a } else { &b };
-            let mut next = claim(client, "a", LONG, Waits::Queued);
+            let mut next = claim(client, "a", LONG, Queueing::Queued);
             match n {
                 0 => drop(granted(&mut next).await),
                 _ => assert!(busy(&mut next).await.queued, "{n}"),
@@ -175,7 +175,7 @@ pub(crate) fn the_folder_stays_and_the_directory_goes() -> Result<(), String> {
         let client = open(&server.url_with("", "/app/locks")).await;
         let raw = server.raw().await;
         for _ in 0..2 {
-            let mut holder = claim(&client, "a", TTL, Waits::Queued);
+            let mut holder = claim(&client, "a", TTL, Queueing::Queued);
             granted(&mut holder).await;
             holder.release().await.unwrap();
             until("the directory has gone", Duration::from_secs(10), || async {

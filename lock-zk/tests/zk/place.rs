@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Cut, Fault, Proxy, Way};
-use lock_core::driver::{Release, Renewal, Waits};
-use lock_core::{Client, Done, ErrorKind};
+use lock_core::driver::{Queueing, Release, Renewal};
+use lock_core::{Client, Effect, ErrorKind};
 use lock_zk::zookeeper_client::{Acls, CreateMode};
 
 use crate::server::{
@@ -20,7 +20,7 @@ async fn through(server: &Server, ttl: Duration) -> (Proxy, Client) {
     server.raw().await.create("/a", &[], &directory).await.ok();
     let proxy = Proxy::start(&server.0.address()).await.unwrap();
     let client = open(&server.through(proxy.address())).await;
-    let mut first = claim(&client, "a", ttl, Waits::Queued);
+    let mut first = claim(&client, "a", ttl, Queueing::Queued);
     granted(&mut first).await;
     first.release().await.unwrap();
     (proxy, client)
@@ -32,7 +32,7 @@ pub(crate) fn a_node_whose_making_was_not_answered_is_found_by_its_owner() -> Re
         let (proxy, client) = through(&server, LONG).await;
         let raw = server.raw().await;
         proxy.hold_open_ones(Way::ToClient);
-        let mut holder = claim(&client, "a", LONG, Waits::Queued);
+        let mut holder = claim(&client, "a", LONG, Queueing::Queued);
         let attempt = tokio::spawn(async move {
             let grant = granted(&mut holder).await;
             (holder, grant)
@@ -56,19 +56,19 @@ pub(crate) fn a_late_attempt_makes_no_node() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let raw = server.raw().await;
-        for waits in [Waits::Queued, Waits::No] {
+        for waits in [Queueing::Queued, Queueing::No] {
             let (proxy, client) = through(&server, LONG).await;
             let patience = Duration::from_millis(600);
             let mut late = claim_with(&client, "a", LONG, waits, patience);
             let held = proxy.count(Fault::Held(Way::ToServer));
             match waits {
-                Waits::Queued => proxy.hold_open_ones(Way::ToServer),
+                Queueing::Queued => proxy.hold_open_ones(Way::ToServer),
                 // The look is answered, and the creation hangs.
-                Waits::No => proxy.hold_open_ones_after(Way::ToServer, 1),
+                Queueing::No => proxy.hold_open_ones_after(Way::ToServer, 1),
             }
             let asked = Instant::now();
             let error = late.attempt().await.expect_err("no answer came");
-            assert_eq!(error.kind(), ErrorKind::Unavailable { done: Done::Unknown }, "{error:?}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
             assert_in_time!(asked.elapsed() < patience + Duration::from_millis(100), "{:?}", asked.elapsed());
             until("it is on its way", TTL, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
             assert_eq!(late.release().await.unwrap(), Release::NotHeld);
@@ -86,7 +86,7 @@ pub(crate) fn a_release_is_sent_on_the_resumed_session() -> Result<(), String> {
         let server = Server::start();
         let (proxy, client) = through(&server, LONG).await;
         let raw = server.raw().await;
-        let mut holder = claim(&client, "a", LONG, Waits::Queued);
+        let mut holder = claim(&client, "a", LONG, Queueing::Queued);
         granted(&mut holder).await;
         let session = holders_session(&raw, "/a").await;
         for how in [Cut::Reset, Cut::Closed] {
@@ -98,7 +98,7 @@ pub(crate) fn a_release_is_sent_on_the_resumed_session() -> Result<(), String> {
         assert!(matches!(holder.release().await.unwrap(), Release::Released { .. }));
         assert!(children(&raw, "/a").await.is_empty());
         // The next claim uses the same session.
-        let mut next = claim(&client, "a", LONG, Waits::Queued);
+        let mut next = claim(&client, "a", LONG, Queueing::Queued);
         granted(&mut next).await;
         assert_eq!(holders_session(&raw, "/a").await, session);
     })
@@ -108,9 +108,9 @@ pub(crate) fn who_only_looks_leaves_nothing() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (a, b, raw) = (server.client().await, server.client().await, server.raw().await);
-        let mut holder = claim(&a, "a", TTL, Waits::No);
+        let mut holder = claim(&a, "a", TTL, Queueing::No);
         granted(&mut holder).await;
-        let mut looking = claim(&b, "a", TTL, Waits::No);
+        let mut looking = claim(&b, "a", TTL, Queueing::No);
         for _ in 0..3 {
             assert!(!busy(&mut looking).await.queued);
             assert_eq!(children(&raw, "/a").await.len(), 1);
@@ -119,7 +119,7 @@ pub(crate) fn who_only_looks_leaves_nothing() -> Result<(), String> {
         // Two claims find the lock free: at most one takes it, and the other leaves nothing.
         holder.release().await.unwrap();
         for _ in 0..20 {
-            let (mut one, mut other) = (claim(&a, "a", TTL, Waits::No), claim(&b, "a", TTL, Waits::No));
+            let (mut one, mut other) = (claim(&a, "a", TTL, Queueing::No), claim(&b, "a", TTL, Queueing::No));
             let (first, second) = tokio::join!(one.attempt(), other.attempt());
             let both = [first.unwrap(), second.unwrap()];
             let held =
@@ -137,9 +137,9 @@ pub(crate) fn a_waiter_whose_node_was_removed_queues_again() -> Result<(), Strin
     run(async {
         let server = Server::start();
         let (a, b, raw) = (server.client().await, server.client().await, server.raw().await);
-        let mut holder = claim(&a, "a", TTL, Waits::Queued);
+        let mut holder = claim(&a, "a", TTL, Queueing::Queued);
         granted(&mut holder).await;
-        let mut waiter = claim(&b, "a", TTL, Waits::Queued);
+        let mut waiter = claim(&b, "a", TTL, Queueing::Queued);
         assert!(busy(&mut waiter).await.queued);
         let nodes = children(&raw, "/a").await;
         raw.delete(&format!("/a/{}", nodes[1]), None).await.unwrap();
@@ -158,8 +158,8 @@ pub(crate) fn a_claim_that_was_cut_short_leaves_its_node_to_the_session() -> Res
         let server = Server::start();
         let (client, raw) = (server.client().await, server.raw().await);
         let (mut cut, mut waits) =
-            (claim(&client, "a", LONG, Waits::Queued), claim(&client, "a", LONG, Waits::Queued));
-        let mut kept = claim(&client, "b", LONG, Waits::Queued);
+            (claim(&client, "a", LONG, Queueing::Queued), claim(&client, "a", LONG, Queueing::Queued));
+        let mut kept = claim(&client, "b", LONG, Queueing::Queued);
         granted(&mut cut).await;
         granted(&mut kept).await;
         assert!(busy(&mut waits).await.queued);
@@ -175,10 +175,10 @@ pub(crate) fn an_attempt_that_was_cut_short_leaves_its_node_to_the_session() -> 
         let server = Server::start();
         let (proxy, client) = through(&server, LONG).await;
         let raw = server.raw().await;
-        let mut kept = claim(&client, "b", LONG, Waits::Queued);
+        let mut kept = claim(&client, "b", LONG, Queueing::Queued);
         granted(&mut kept).await;
         proxy.hold_open_ones(Way::ToClient);
-        let mut cut = claim(&client, "a", LONG, Waits::Queued);
+        let mut cut = claim(&client, "a", LONG, Queueing::Queued);
         let attempt = tokio::spawn(async move { cut.attempt().await.map(drop) });
         until("the node is made", LONG, || async { !children(&raw, "/a").await.is_empty() }).await;
         attempt.abort();
@@ -193,10 +193,10 @@ pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() 
         let server = Server::start();
         let (proxy, client) = through(&server, LONG).await;
         let raw = server.raw().await;
-        let mut kept = claim(&client, "b", LONG, Waits::Queued);
+        let mut kept = claim(&client, "b", LONG, Queueing::Queued);
         granted(&mut kept).await;
         proxy.hold_open_ones(Way::ToClient);
-        let mut dropped = claim(&client, "a", LONG, Waits::Queued);
+        let mut dropped = claim(&client, "a", LONG, Queueing::Queued);
         tokio::select! {
             attempt = dropped.attempt() => panic!("it has no answer: {attempt:?}"),
             () = until("the node is made", LONG, || async { !children(&raw, "/a").await.is_empty() }) => {}

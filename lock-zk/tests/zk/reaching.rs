@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_conformance::patience;
-use lock_core::driver::Waits;
+use lock_core::driver::Queueing;
 
 use crate::server::{LONG, Server, busy, children, claim, granted, open, run};
 use lock_conformance::timing::Answered;
@@ -22,11 +22,11 @@ pub(crate) fn a_prefix_stands_before_every_name() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = open(&format!("{}&prefix=nightly-", server.0.url())).await;
-        let mut holder = claim(&client, "a", LONG, Waits::No);
+        let mut holder = claim(&client, "a", LONG, Queueing::No);
         granted(&mut holder).await;
         assert_eq!(children(&server.raw().await, "/nightly-a").await.len(), 1);
         let plain = server.client().await;
-        busy(&mut claim(&plain, "nightly-a", LONG, Waits::No)).await;
-        granted(&mut claim(&plain, "a", LONG, Waits::No)).await;
+        busy(&mut claim(&plain, "nightly-a", LONG, Queueing::No)).await;
+        granted(&mut claim(&plain, "a", LONG, Queueing::No)).await;
     })
 }

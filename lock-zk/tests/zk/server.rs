@@ -7,7 +7,7 @@ pub(crate) use lock_conformance::claims::{busy, granted};
 use lock_conformance::servers::{Absence, Owned, Settings, ZooKeeper};
 use lock_conformance::timing::Answered;
 pub(crate) use lock_conformance::timing::{until, within};
-use lock_core::driver::{Claim, Driver, Waits};
+use lock_core::driver::{Claim, Driver, Queueing};
 use lock_core::{Client, Name, Options};
 use lock_zk::zookeeper_client;
 
@@ -57,7 +57,7 @@ pub(crate) fn driver(client: &Client) -> &dyn Driver {
     &**client.driver()
 }
 
-pub(crate) fn claim(client: &Client, lock: &str, ttl: Duration, waits: Waits) -> Box<dyn Claim> {
+pub(crate) fn claim(client: &Client, lock: &str, ttl: Duration, waits: Queueing) -> Box<dyn Claim> {
     claim_with(client, lock, ttl, waits, PATIENCE)
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn claim_with(
     client: &Client,
     lock: &str,
     ttl: Duration,
-    waits: Waits,
+    waits: Queueing,
     patience: Duration,
 ) -> Box<dyn Claim> {
     claims::claim(client, lock, Terms { ttl, patience, waits, label: "an owner" })

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Cut, Fault, Proxy, Way};
-use lock_core::driver::{Attempt, Release, Renewal, Waits};
-use lock_core::{Cause, Ending, ErrorKind};
+use lock_core::driver::{Attempt, Queueing, Release, Renewal};
+use lock_core::{Ending, ErrorKind, LossReason};
 
 use crate::common::{self, end_session};
 use crate::server::{
@@ -59,7 +59,7 @@ pub(crate) fn each_ttl_has_a_session_that_is_closed_when_idle() -> Result<(), St
         until("it is open", TTL, || async { connections(&server).await == idle }).await;
         let mut claims = Vec::new();
         for (n, ttl) in [TTL, TTL * 2, TTL, TTL * 2].into_iter().enumerate() {
-            let mut holder = claim(&client, &n.to_string(), ttl, Waits::No);
+            let mut holder = claim(&client, &n.to_string(), ttl, Queueing::No);
             granted(&mut holder).await;
             claims.push(holder);
         }
@@ -82,7 +82,7 @@ pub(crate) fn a_holder_whose_session_is_ended_is_told() -> Result<(), String> {
         let session = holders_session(&raw, "/a").await;
         let ended = Instant::now();
         end_session(&server.0.address(), session).await;
-        assert_eq!(guard.lost().await, Cause::Session);
+        assert_eq!(guard.lost().await, LossReason::Session);
         assert_in_time!(
             ended.elapsed() < Duration::from_secs(2),
             "told after {:?}: the server says it at once",
@@ -125,10 +125,10 @@ pub(crate) fn a_session_that_is_not_certain_any_more_takes_no_claims() -> Result
         let proxy = Proxy::start(&server.0.address()).await.unwrap();
         let (client, other) = (open(&server.through(proxy.address())).await, server.client().await);
         let raw = server.raw().await;
-        let mut holder = claim(&client, "a", TTL, Waits::Queued);
+        let mut holder = claim(&client, "a", TTL, Queueing::Queued);
         granted(&mut holder).await;
-        let mut waiter = claim(&client, "b", TTL, Waits::Queued);
-        let mut first = claim(&other, "b", LONG, Waits::Queued);
+        let mut waiter = claim(&client, "b", TTL, Queueing::Queued);
+        let mut first = claim(&other, "b", LONG, Queueing::Queued);
         granted(&mut first).await;
         assert!(busy(&mut waiter).await.queued);
         let session = holders_session(&raw, "/a").await;
@@ -139,9 +139,9 @@ pub(crate) fn a_session_that_is_not_certain_any_more_takes_no_claims() -> Result
         assert!(dead.elapsed() > TTL / 2, "{:?}", dead.elapsed());
         // The session has ended, but the client does not know that: its node may still exist.
         let error = holder.release().await.expect_err("only the server can say that it ended");
-        assert!(error.may_have_been_done(), "{error:?}");
+        assert!(error.may_have_taken_effect(), "{error:?}");
         proxy.discard(Way::ToClient);
-        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(Cause::Session));
+        assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Session));
         assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
         // The waiter waits in another session, and not behind a node that is gone.
         let healed = Instant::now();
@@ -161,7 +161,7 @@ pub(crate) fn an_outage_is_not_the_servers_word() -> Result<(), String> {
         let server = Server::start();
         let proxy = Proxy::start(&server.0.address()).await.unwrap();
         let (client, raw) = (open(&server.through(proxy.address())).await, server.raw().await);
-        let mut holder = claim(&client, "a", TTL, Waits::Queued);
+        let mut holder = claim(&client, "a", TTL, Queueing::Queued);
         granted(&mut holder).await;
         let session = holders_session(&raw, "/a").await;
         let asked = Instant::now();
@@ -187,9 +187,9 @@ pub(crate) fn who_waits_looks_again_on_the_next_connection() -> Result<(), Strin
         let server = Server::start();
         let proxy = Proxy::start(&server.0.address()).await.unwrap();
         let (client, other) = (open(&server.through(proxy.address())).await, server.client().await);
-        let mut holder = claim(&other, "a", LONG, Waits::Queued);
+        let mut holder = claim(&other, "a", LONG, Queueing::Queued);
         granted(&mut holder).await;
-        let mut waiter = claim(&client, "a", LONG, Waits::Queued);
+        let mut waiter = claim(&client, "a", LONG, Queueing::Queued);
         assert!(busy(&mut waiter).await.queued);
         waiter.listen().await.unwrap();
         assert!(busy(&mut waiter).await.queued);
@@ -211,7 +211,7 @@ pub(crate) fn a_renewal_asks_for_the_node() -> Result<(), String> {
         let server = Server::start();
         let proxy = Proxy::start(&server.0.address()).await.unwrap();
         let (client, raw) = (open(&server.through(proxy.address())).await, server.raw().await);
-        let mut holder = claim(&client, "a", LONG, Waits::No);
+        let mut holder = claim(&client, "a", LONG, Queueing::No);
         granted(&mut holder).await;
         assert!(matches!(holder.renew(LONG).await.unwrap(), Renewal::Held { .. }));
         let node = children(&raw, "/a").await.remove(0);
@@ -228,10 +228,10 @@ pub(crate) fn a_renewal_asks_for_the_node() -> Result<(), String> {
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         };
-        assert_eq!(cause, Cause::Gone);
-        let mut next = claim(&client, "a", LONG, Waits::No);
+        assert_eq!(cause, LossReason::Gone);
+        let mut next = claim(&client, "a", LONG, Queueing::No);
         granted(&mut next).await;
-        assert_eq!(holder.renew(LONG).await.unwrap(), Renewal::Lost(Cause::Taken));
+        assert_eq!(holder.renew(LONG).await.unwrap(), Renewal::Lost(LossReason::Taken));
         assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
         assert!(matches!(next.renew(LONG).await.unwrap(), Renewal::Held { .. }));
     })
@@ -244,7 +244,7 @@ pub(crate) fn what_keeps_a_session_may_be_gone() -> Result<(), String> {
     let patience = Duration::from_millis(600);
     let gone = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let mut holder = gone.block_on(async {
-        let mut holder = claim_with(&server.client().await, "a", LONG, Waits::Queued, patience);
+        let mut holder = claim_with(&server.client().await, "a", LONG, Queueing::Queued, patience);
         granted(&mut holder).await;
         holder
     });
@@ -256,7 +256,7 @@ pub(crate) fn what_keeps_a_session_may_be_gone() -> Result<(), String> {
             assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
         }
         let error = holder.release().await.expect_err("nothing answers");
-        assert!(error.may_have_been_done(), "{error:?}");
+        assert!(error.may_have_taken_effect(), "{error:?}");
         assert_in_time!(asked.elapsed() < patience * 4, "{:?}", asked.elapsed());
     })
 }
@@ -274,7 +274,7 @@ pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
         proxy.delay(Way::ToClient, ttl * 13 / 50);
         let (guard, answered) = (Arc::new(guard), Arc::new(AtomicUsize::new(0)));
         for n in 0..6 {
-            let mut other = claim(&client, "a", ttl, Waits::No);
+            let mut other = claim(&client, "a", ttl, Queueing::No);
             let (guard, answered) = (guard.clone(), answered.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(ttl * n / 20).await;

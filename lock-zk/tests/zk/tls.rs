@@ -8,7 +8,7 @@ use lock_conformance::servers::catalogue::Listing;
 use lock_conformance::servers::{
     Certificate, Executable, Owned, Place, Port, Product, Root, Settings, ZooKeeper,
 };
-use lock_core::driver::Waits;
+use lock_core::driver::Queueing;
 use lock_core::{ErrorKind, Options};
 
 use crate::server::{TTL, claim, granted, open, run};
@@ -93,7 +93,7 @@ pub(crate) fn the_roots_and_the_clients_certificate_are_the_urls() -> Result<(),
             let certificate = format!("&cert={}&key={}", file("client.pem"), file("client.key"));
             let whole = url(format!("&ca={}{certificate}", file("ca.pem")));
             let client = open(&whole).await;
-            granted(&mut claim(&client, "a", TTL, Waits::No)).await;
+            granted(&mut claim(&client, "a", TTL, Queueing::No)).await;
             assert!(!format!("{client:?}").contains("PRIVATE"), "{client:?}");
 
             // Refused are another root than the server's, and a client without a certificate where the server needs

@@ -282,9 +282,9 @@ mod tests {
 
     #[test]
     fn what_is_used_is_found_over_several_lines() {
-        let text = "mod a;\npub use crate::call::Call;\npub use a::{\n    Cause,\n    MAX_NAME,\n};\nuse b::{Hidden};\n";
+        let text = "mod a;\npub use crate::call::Call;\npub use a::{\n    LossReason,\n    MAX_NAME,\n};\nuse b::{Hidden};\n";
         let names: Vec<_> = used(text).into_iter().collect();
-        assert_eq!(names, ["Call", "Cause", "MAX_NAME"]);
+        assert_eq!(names, ["Call", "LossReason", "MAX_NAME"]);
     }
 
     #[test]

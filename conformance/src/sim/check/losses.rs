@@ -1,7 +1,7 @@
 //! Losses: a holder is told at its guard's deadline at the latest, a loss has a reason, and its holder is told that
 //! reason.
 
-use lock_core::Cause;
+use lock_core::LossReason;
 
 use super::terms::{at_least, at_most};
 use super::weather::in_order;
@@ -37,7 +37,7 @@ impl Checker {
     }
 
     /// Checks the cause that a holder was told, `left` microseconds before its guard's deadline.
-    pub(super) fn has_a_reason(&mut self, call: CallId, cause: Cause, left: u64) {
+    pub(super) fn has_a_reason(&mut self, call: CallId, cause: LossReason, left: u64) {
         self.could(Invariant::Reasons);
         if let Err(why) = self.reason(call, cause, left) {
             let why = format!("told {cause:?}, and {why}");
@@ -45,23 +45,29 @@ impl Checker {
         }
     }
 
-    fn reason(&self, call: CallId, cause: Cause, left: u64) -> Result<(), &'static str> {
+    fn reason(&self, call: CallId, cause: LossReason, left: u64) -> Result<(), &'static str> {
         let known = &self.calls[call];
         let terms = known.terms;
         match cause {
-            Cause::Expired if left > 0 => Err("its lease was not over"),
-            Cause::Expired if terms.is_some_and(|terms| terms.fixed) => Ok(()),
-            Cause::MaxHold => match terms.and_then(|terms| terms.max_hold) {
+            LossReason::Expired if left > 0 => Err("its lease was not over"),
+            LossReason::Expired if terms.is_some_and(|terms| terms.fixed) => Ok(()),
+            LossReason::MaxHold => match terms.and_then(|terms| terms.max_hold) {
                 Some(most) if self.at - known.asked >= at_least(micros(most)) => Ok(()),
                 Some(_) => Err("it was not held for so long"),
                 None => Err("it has no end"),
             },
-            Cause::Revoked if self.may_be_revoked(call) => Ok(()),
-            Cause::Revoked => Err("no caller has revoked it"),
-            Cause::Session if self.has_no_sessions() => Err("there are no sessions"),
-            Cause::Taken if !known.was_anothers => Err("no other call has had it"),
-            Cause::Expired | Cause::Taken | Cause::Gone | Cause::Session if self.may_be_lost(call) => Ok(()),
-            Cause::Expired | Cause::Taken | Cause::Gone | Cause::Session => Err("nothing had gone wrong"),
+            LossReason::Revoked if self.may_be_revoked(call) => Ok(()),
+            LossReason::Revoked => Err("no caller has revoked it"),
+            LossReason::Session if self.has_no_sessions() => Err("there are no sessions"),
+            LossReason::Taken if !known.was_anothers => Err("no other call has had it"),
+            LossReason::Expired | LossReason::Taken | LossReason::Gone | LossReason::Session
+                if self.may_be_lost(call) =>
+            {
+                Ok(())
+            }
+            LossReason::Expired | LossReason::Taken | LossReason::Gone | LossReason::Session => {
+                Err("nothing had gone wrong")
+            }
             _ => Err("nothing that renews it has ended"),
         }
     }

@@ -18,7 +18,7 @@ mod weather;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lock_core::Cause;
+use lock_core::LossReason;
 
 use exclusion::Shortened;
 use order::Line;
@@ -175,7 +175,8 @@ impl Checker {
                 // A caller whose work was dropped with the lock is told no cause. A lock that the server no longer had
                 // (`Gone`, `Taken`) is not given back: a message that comes twice may bring it back to the server, and
                 // a revoke may take it.
-                let may_be_given_back = |cause: &Cause| !matches!(cause, Cause::Gone | Cause::Taken);
+                let may_be_given_back =
+                    |cause: &LossReason| !matches!(cause, LossReason::Gone | LossReason::Taken);
                 self.calls[call].works_until =
                     cause.filter(may_be_given_back).map(|_| self.at + left - left / 100);
             }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use lock_core::driver::{
     Attempt, Claim, Driver, Finding, Inspection, Release, Renewal, Request, Revocation, Revoked,
 };
-use lock_core::{Context, Done, Error, Info, Name, Random, Result};
+use lock_core::{Context, Effect, Error, Info, Name, Random, Result};
 use lock_memory::wire::Wire;
 use lock_redlock::{Candidate, Keys, Quorum, describe};
 use tokio::sync::Notify;
@@ -74,7 +74,7 @@ impl Driver for MajorityDriver {
     /// nodes are not simulated.
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
         let shown = self.quorum.inspect(Arc::new(keys(name.clone())), patience).await;
-        shown.map_err(|_| Error::unavailable(Done::No, "too few nodes have answered"))
+        shown.map_err(|_| Error::unavailable(Effect::NotApplied, "too few nodes have answered"))
     }
 
     async fn revoke(&self, _name: &Name, _revocation: Revocation) -> Result<Revoked> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::driver::{Call, ServerClock};
-use lock_core::{Clock, Done, Error, FencingToken, Result};
+use lock_core::{Clock, Effect, Error, FencingToken, Result};
 use lock_memory::ServerTime;
 use lock_memory::wire::{Reply, Wire};
 use lock_redlock::{Ask, Freed, Held, Kept, Node, Tells, Vote};
@@ -34,7 +34,7 @@ impl SimNode {
                 self.hear(now);
                 Ok(answer)
             }
-            None => Err(Error::unavailable(Done::Unknown, "no answer in time")),
+            None => Err(Error::unavailable(Effect::Unknown, "no answer in time")),
         }
     }
 
@@ -77,7 +77,7 @@ impl Node for SimNode {
                 other => return Err(strange(&other)),
             }
         }
-        Err(Error::unavailable(Done::No, "too late"))
+        Err(Error::unavailable(Effect::NotApplied, "too late"))
     }
 
     async fn look(&self, ask: Ask, patience: Duration) -> Result<Option<Held>> {

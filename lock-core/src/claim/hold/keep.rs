@@ -7,7 +7,7 @@ use super::{Ask, Held, WATCHED_AFTER, lasting};
 use crate::backoff;
 use crate::claim::{Life, believed, certain, lost_because};
 use crate::clock::Instant;
-use crate::driver::{Cause, Renewal, Watched};
+use crate::driver::{LossReason, Renewal, Watched};
 use crate::error::{ErrorKind, Result};
 use crate::events::Event;
 
@@ -15,7 +15,7 @@ use crate::events::Event;
 pub(super) enum Kept<T> {
     Stopped(T),
     /// The lock was lost, even if `stop` has resolved since.
-    Lost(Cause),
+    Lost(LossReason),
 }
 
 impl Life {
@@ -153,7 +153,7 @@ impl Life {
 
     /// Returns why the lock is lost, if it is. It is the same answer that the guard gives now. Reports the loss if that
     /// was not done yet.
-    pub(super) fn is_lost(&mut self, held: &Held) -> Option<Cause> {
+    pub(super) fn is_lost(&mut self, held: &Held) -> Option<LossReason> {
         if self.now() >= held.until {
             held.lose(held.at_end(), &mut self.account);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::driver::{Entry, Revoked, When};
-use lock_core::{Cause, FencingToken, Label, Owner, OwnerBytes};
+use lock_core::{FencingToken, Label, LossReason, Owner, OwnerBytes};
 
 use crate::server::Key;
 use crate::time::ServerTime;
@@ -90,7 +90,7 @@ pub enum Request {
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The request was done; there is nothing else to tell.
-    Done,
+    Effect,
     /// The owner holds the lock.
     Granted {
         /// The token of the grant.
@@ -111,7 +111,7 @@ pub enum Answer {
         left: Duration,
     },
     /// The owner does not hold the lock, for this reason.
-    Lost(Cause),
+    Lost(LossReason),
     /// The lock is free.
     Released {
         /// Whether other clients listen.

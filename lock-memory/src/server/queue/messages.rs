@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lock_core::driver::{Inspection, Revoked, Waits, When};
+use lock_core::driver::{Inspection, Queueing, Revoked, When};
 use lock_core::{FencingToken, Label, Owner, OwnerBytes};
 
 use crate::server::Key;
@@ -49,7 +49,7 @@ pub enum Request {
         /// Numbers this owner's attempts, so that a release can name the last one that it means.
         serial: u64,
         /// With `No`, the attempt takes the first place or none.
-        waits: Waits,
+        waits: Queueing,
     },
     /// Release the place that the owner's attempts up to this serial have got.
     Release {
@@ -92,7 +92,7 @@ pub enum Request {
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The request was done; there is nothing else to tell.
-    Done,
+    Effect,
     /// A session was opened.
     Opened(SessionId),
     /// The session is kept. This is everything that it has, and what was revoked from it.
@@ -127,7 +127,7 @@ pub enum Standing {
     /// It holds the lock, with this token.
     Holds(FencingToken),
     /// It has a place behind another one.
-    Waits,
+    Queueing,
     /// It held the lock, which was revoked.
     Revoked,
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, oneshot};
 
+use crate::caller_polled::Caller;
 use crate::clock::Clock;
-use crate::errand::Caller;
-use crate::error::{Done, Error, Result};
+use crate::error::{Effect, Error, Result};
 use crate::process::Process;
 
 /// How long the drop of a dedicated client's last handle waits for pending releases.
@@ -21,9 +21,9 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Keeps claims alive. The keeper of a dedicated client waits for pending releases when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Home {
     handle: Handle,
-    census: Arc<Census>,
+    task_count: Arc<TaskCount>,
     thread: Option<Thread>,
     process: Process,
 }
@@ -35,29 +35,29 @@ struct Thread {
     ended: std::sync::Mutex<mpsc::Receiver<()>>,
 }
 
-impl Keeper {
+impl Home {
     /// Uses the caller's runtime: the fast path needs no hop to another thread.
-    pub(crate) fn current() -> Result<Keeper> {
+    pub(crate) fn current() -> Result<Home> {
         let handle = Handle::try_current().map_err(|e| {
             Error::invalid(
                 "there is no tokio runtime here: open the client inside one, or with a thread of its own (dedicated)",
             )
             .with_source(e)
         })?;
-        Ok(Keeper { handle, census: Arc::default(), thread: None, process: Process::this() })
+        Ok(Home { handle, task_count: Arc::default(), thread: None, process: Process::this() })
     }
 
     /// Starts a thread with a runtime of its own: leases survive a stalled application executor.
-    pub(crate) fn dedicated(clock: Clock) -> Result<Keeper> {
+    pub(crate) fn dedicated(clock: Clock) -> Result<Home> {
         let failed = |e: std::io::Error| {
             Error::rejected(format!("the client's own thread could not be started: {e}")).with_source(e)
         };
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();
-        let census = Arc::new(Census::default());
+        let task_count = Arc::new(TaskCount::default());
         let (stop, stopped) = oneshot::channel();
         let (ending, ended) = mpsc::channel();
-        let residents = census.clone();
+        let residents = task_count.clone();
         let thread = thread::Builder::new()
             .name("lock-keeper".into())
             .spawn(move || {
@@ -71,7 +71,7 @@ impl Keeper {
             .map_err(failed)?;
         let thread =
             Thread { id: thread.thread().id(), stop: Some(stop), ended: std::sync::Mutex::new(ended) };
-        Ok(Keeper { handle, census, thread: Some(thread), process: Process::this() })
+        Ok(Home { handle, task_count, thread: Some(thread), process: Process::this() })
     }
 
     /// Returns the process that opened the client.
@@ -126,12 +126,12 @@ impl Keeper {
         &self.handle
     }
 
-    pub(crate) fn census(&self) -> &Arc<Census> {
-        &self.census
+    pub(crate) fn task_count(&self) -> &Arc<TaskCount> {
+        &self.task_count
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Home {
     fn drop(&mut self) {
         let Some(thread) = &mut self.thread else { return };
         if self.process.is_another() {
@@ -149,7 +149,7 @@ impl Drop for Keeper {
 /// The error for a caller of a client whose runtime has ended.
 pub(crate) fn runtime_ended() -> Error {
     Error::unavailable(
-        Done::No,
+        Effect::NotApplied,
         "the runtime that this client was opened on has ended; open the client on the runtime that uses it, or dedicated",
     )
 }
@@ -157,28 +157,28 @@ pub(crate) fn runtime_ended() -> Error {
 /// The error for a caller in a fork of the process that opened the client.
 fn inherited() -> Error {
     Error::unavailable(
-        Done::No,
+        Effect::NotApplied,
         "this process is a fork of the one that opened this client; open another client in this process",
     )
 }
 
 /// Counts the claims that are alive.
 #[derive(Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct TaskCount {
     count: AtomicUsize,
     changed: Notify,
 }
 
 /// One claim. It is counted until this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Resident(Arc<Census>);
+pub(crate) struct CountedTask(Arc<TaskCount>);
 
-impl Census {
-    pub(crate) fn enter(self: &Arc<Self>) -> Resident {
+impl TaskCount {
+    pub(crate) fn enter(self: &Arc<Self>) -> CountedTask {
         if self.count.fetch_add(1, Ordering::AcqRel) == 0 {
             self.changed.notify_waiters();
         }
-        Resident(self.clone())
+        CountedTask(self.clone())
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -214,7 +214,7 @@ impl Census {
     }
 }
 
-impl Drop for Resident {
+impl Drop for CountedTask {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.changed.notify_waiters();

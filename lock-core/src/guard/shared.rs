@@ -9,13 +9,13 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Ending;
+use crate::caller_polled::CallerPolled;
 use crate::claim::{Granted, lost_because};
 use crate::client::Shared;
 use crate::clock::Instant;
-use crate::driver::Cause;
-use crate::errand::Errand;
+use crate::driver::LossReason;
 use crate::error::{Error, Result};
-use crate::keeper::Keeper;
+use crate::home::Home;
 use crate::lock::Terms;
 use crate::name::Name;
 use crate::owner::Owner;
@@ -35,12 +35,12 @@ pub(crate) struct Hold {
     state: watch::Receiver<State>,
     commands: mpsc::UnboundedSender<Command>,
     handed_over: Arc<AtomicBool>,
-    errand: Arc<Errand>,
+    claim_future: Arc<CallerPolled>,
     /// Lets a reentrant owner find this hold again.
     registration: OnceLock<Registration>,
     // Last field, dropped last: a dedicated client's last guard first tells its claim to leave, and then waits for
     // that.
-    pub(super) keeper: Arc<Keeper>,
+    pub(super) home: Arc<Home>,
 }
 
 /// What the claim tells its guards.
@@ -48,8 +48,8 @@ pub(crate) struct Hold {
 pub(crate) struct State {
     pub(crate) until: Instant,
     /// Why the lock is lost when `until` is reached.
-    pub(crate) at_end: Cause,
-    pub(crate) lost: Option<Cause>,
+    pub(crate) at_end: LossReason,
+    pub(crate) lost: Option<LossReason>,
 }
 
 /// What a guard asks of the claim. Closing the channel asks for a release.
@@ -63,9 +63,9 @@ impl Hold {
     pub(crate) fn new(
         terms: &Terms,
         granted: Granted,
-        errand: Arc<Errand>,
+        claim_future: Arc<CallerPolled>,
         shared: Arc<Shared>,
-        keeper: Arc<Keeper>,
+        home: Arc<Home>,
     ) -> Hold {
         let Granted { owner, token, state, commands, handed_over } = granted;
         let renewal = terms.renewed.then_some(terms.ttl);
@@ -79,9 +79,9 @@ impl Hold {
             state,
             commands,
             handed_over,
-            errand,
+            claim_future,
             registration: OnceLock::new(),
-            keeper,
+            home,
         }
     }
 
@@ -103,22 +103,22 @@ impl Hold {
         }
     }
 
-    pub(super) async fn lost(&self) -> Cause {
-        if self.keeper.is_inherited() {
-            return Cause::RuntimeEnded;
+    pub(super) async fn lost(&self) -> LossReason {
+        if self.home.is_inherited() {
+            return LossReason::RuntimeEnded;
         }
         let mut state = self.state.clone();
         let told = state.wait_for(|state| state.lost.is_some()).await.ok().and_then(|state| state.lost);
-        told.unwrap_or(Cause::RuntimeEnded)
+        told.unwrap_or(LossReason::RuntimeEnded)
     }
 
-    pub(super) async fn at_risk(&self, before: Duration) -> Cause {
+    pub(super) async fn at_risk(&self, before: Duration) -> LossReason {
         let clock = &self.shared.clock;
         let mut state = self.state.clone();
         let watch = pin!(async {
             loop {
-                if self.keeper.is_inherited() {
-                    return Cause::RuntimeEnded;
+                if self.home.is_inherited() {
+                    return LossReason::RuntimeEnded;
                 }
                 let State { until, at_end, lost } = *state.borrow_and_update();
                 if lost.is_some() || until.since(clock.now()) <= before {
@@ -127,17 +127,17 @@ impl Hold {
                 let at = Instant::from_origin(until.since_origin().saturating_sub(before));
                 tokio::select! {
                     biased;
-                    renewed = state.changed() => if renewed.is_err() { return Cause::RuntimeEnded },
+                    renewed = state.changed() => if renewed.is_err() { return LossReason::RuntimeEnded },
                     () = clock.sleep_until(at) => {}
                 }
             }
         });
-        self.keeper.within(watch).await
+        self.home.within(watch).await
     }
 
     pub(super) async fn renew(&self, ttl: Duration) -> Result<Duration> {
-        let lost = || lost_because(self.loss().unwrap_or(Cause::Expired));
-        if self.keeper.is_inherited() {
+        let lost = || lost_because(self.loss().unwrap_or(LossReason::Expired));
+        if self.home.is_inherited() {
             return Err(lost());
         }
         let (reply, answer) = oneshot::channel();
@@ -182,13 +182,13 @@ impl Hold {
 
     /// Releases the lock for the last guard.
     pub(super) async fn release(self) -> Ending {
-        if self.keeper.is_inherited() {
+        if self.home.is_inherited() {
             return Ending::Expired;
         }
         let (reply, answer) = oneshot::channel();
         // If sending fails, the lock was lost before: the sender of the answer is gone, and the answer says so.
         let ask = || drop(self.commands.send(Command::Release(reply)));
-        let answer = self.errand.answer(self.keeper.caller(), ask, answer);
+        let answer = self.claim_future.answer(self.home.caller(), ask, answer);
         let ending = pin!(async {
             let mut answer = pin!(answer);
             loop {
@@ -201,15 +201,15 @@ impl Hold {
                 }
             }
         });
-        self.keeper.within(ending).await
+        self.home.within(ending).await
     }
 
     /// Returns why the lock is lost, if it is.
-    pub(crate) fn loss(&self) -> Option<Cause> {
+    pub(crate) fn loss(&self) -> Option<LossReason> {
         let State { until, at_end, lost } = *self.state.borrow();
         lost.or_else(|| (until <= self.shared.clock.now()).then_some(at_end))
-            .or_else(|| self.state.has_changed().is_err().then_some(Cause::RuntimeEnded))
-            .or_else(|| self.keeper.is_inherited().then_some(Cause::RuntimeEnded))
+            .or_else(|| self.state.has_changed().is_err().then_some(LossReason::RuntimeEnded))
+            .or_else(|| self.home.is_inherited().then_some(LossReason::RuntimeEnded))
     }
 
     pub(super) fn at(&self, operation: &'static str, error: Error) -> Error {

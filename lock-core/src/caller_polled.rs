@@ -18,8 +18,8 @@ use tokio::sync::oneshot::error::TryRecvError;
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Work that runs to completion even if its caller goes away.
-pub(crate) struct Errand {
-    keeper: Handle,
+pub(crate) struct CallerPolled {
+    home: Handle,
     state: Mutex<State>,
 }
 
@@ -27,7 +27,7 @@ struct State {
     stage: Stage,
     /// The work has something to do.
     woken: bool,
-    attendant: Attendant,
+    poller: Poller,
     /// A task of the keeper is going to poll the work.
     scheduled: bool,
 }
@@ -40,7 +40,7 @@ enum Stage {
 }
 
 /// The caller that is woken when the work has something to do. Without one, a task of the keeper is spawned.
-enum Attendant {
+enum Poller {
     /// No caller: a task of the keeper polls the work.
     Nobody,
     /// A caller is about to poll.
@@ -60,9 +60,9 @@ pub(crate) enum Caller {
 
 impl Caller {
     /// Returns whether the caller runs on the keeper's runtime. Has to be called before another runtime is entered.
-    pub(crate) fn of(keeper: &Handle) -> Caller {
+    pub(crate) fn of(home: &Handle) -> Caller {
         match Handle::try_current() {
-            Ok(current) if current.id() == keeper.id() => Caller::Here,
+            Ok(current) if current.id() == home.id() => Caller::Here,
             _ => Caller::Elsewhere,
         }
     }
@@ -72,12 +72,12 @@ impl Caller {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gone;
 
-impl Errand {
+impl CallerPolled {
     /// Makes work that has not begun. The caller has to wait for its answer or wake it.
-    pub(crate) fn new(keeper: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Arc<Errand> {
+    pub(crate) fn new(home: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Arc<CallerPolled> {
         let stage = Stage::Idle(Box::pin(work));
-        let state = State { stage, woken: true, attendant: Attendant::Nobody, scheduled: false };
-        Arc::new(Errand { keeper: keeper.clone(), state: Mutex::new(state) })
+        let state = State { stage, woken: true, poller: Poller::Nobody, scheduled: false };
+        Arc::new(CallerPolled { home: home.clone(), state: Mutex::new(state) })
     }
 
     /// Waits for what the work sends to `answer`; returns `Gone` if it never will. If this future is dropped, the work
@@ -93,7 +93,7 @@ impl Errand {
     ) -> Result<T, Gone> {
         match caller {
             Caller::Here => {
-                let attending = self.attend();
+                let attending = self.start_polling();
                 ask();
                 attending.answer(answer).await
             }
@@ -105,9 +105,9 @@ impl Errand {
         }
     }
 
-    fn attend(self: &Arc<Self>) -> Attending {
-        self.state().attendant = Attendant::Coming;
-        Attending(self.clone())
+    fn start_polling(self: &Arc<Self>) -> Polling {
+        self.state().poller = Poller::Coming;
+        Polling(self.clone())
     }
 
     /// Polls the work if it has something to do, unless it is being polled.
@@ -130,8 +130,8 @@ impl Errand {
         };
         let mut state = self.state();
         state.stage = stage;
-        if let (true, Attendant::Here(attendant)) = (state.woken, &state.attendant) {
-            attendant.wake_by_ref();
+        if let (true, Poller::Here(poller)) = (state.woken, &state.poller) {
+            poller.wake_by_ref();
         }
         drop(state);
         // Dropped outside of the lock, because what the work owned may wake a task.
@@ -140,10 +140,10 @@ impl Errand {
 
     fn schedule(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let due = state.woken && !state.scheduled && matches!(state.stage, Stage::Idle(_));
-        if due && matches!(state.attendant, Attendant::Nobody) {
+        if due && matches!(state.poller, Poller::Nobody) {
             state.scheduled = true;
             drop(state);
-            self.keeper.spawn(Visit { errand: self.clone(), over: false });
+            self.home.spawn(PollTask { future: self.clone(), over: false });
         }
     }
 
@@ -153,7 +153,7 @@ impl Errand {
     }
 }
 
-impl Wake for Errand {
+impl Wake for CallerPolled {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -161,24 +161,24 @@ impl Wake for Errand {
     fn wake_by_ref(self: &Arc<Self>) {
         let mut state = self.state();
         state.woken = true;
-        match &state.attendant {
-            Attendant::Here(attendant) => attendant.wake_by_ref(),
-            Attendant::Coming => {}
-            Attendant::Nobody => self.schedule(state),
+        match &state.poller {
+            Poller::Here(poller) => poller.wake_by_ref(),
+            Poller::Coming => {}
+            Poller::Nobody => self.schedule(state),
         }
     }
 }
 
-impl fmt::Debug for Errand {
+impl fmt::Debug for CallerPolled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Errand")
+        f.write_str("CallerPolled")
     }
 }
 
 /// A caller that polls the work itself while it waits.
-struct Attending(Arc<Errand>);
+struct Polling(Arc<CallerPolled>);
 
-impl Attending {
+impl Polling {
     async fn answer<T>(self, mut answer: oneshot::Receiver<T>) -> Result<T, Gone> {
         poll_fn(|context| {
             let elsewhere = self.work(context);
@@ -199,9 +199,9 @@ impl Attending {
     /// Polls the work if it has something to do. Returns whether another caller or task is polling it.
     fn work(&self, context: &mut Context<'_>) -> bool {
         let mut state = self.0.state();
-        match &state.attendant {
-            Attendant::Here(known) if known.will_wake(context.waker()) => {}
-            _ => state.attendant = Attendant::Here(context.waker().clone()),
+        match &state.poller {
+            Poller::Here(known) if known.will_wake(context.waker()) => {}
+            _ => state.poller = Poller::Here(context.waker().clone()),
         }
         drop(state);
         self.0.work();
@@ -209,30 +209,30 @@ impl Attending {
     }
 }
 
-impl Drop for Attending {
+impl Drop for Polling {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.attendant = Attendant::Nobody;
+        state.poller = Poller::Nobody;
         self.0.schedule(state);
     }
 }
 
 /// A task of the keeper that polls the work until it has nothing to do, or until a caller does it again.
-struct Visit {
-    errand: Arc<Errand>,
+struct PollTask {
+    future: Arc<CallerPolled>,
     /// This task has ended. Another one may have been spawned since.
     over: bool,
 }
 
-impl Future for Visit {
+impl Future for PollTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if matches!(self.errand.state().attendant, Attendant::Nobody) {
-            self.errand.work();
+        if matches!(self.future.state().poller, Poller::Nobody) {
+            self.future.work();
         }
-        let mut state = self.errand.state();
-        if state.woken && matches!((&state.attendant, &state.stage), (Attendant::Nobody, Stage::Idle(_))) {
+        let mut state = self.future.state();
+        if state.woken && matches!((&state.poller, &state.stage), (Poller::Nobody, Stage::Idle(_))) {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -243,14 +243,14 @@ impl Future for Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for PollTask {
     fn drop(&mut self) {
         if self.over {
             return;
         }
         // The runtime has ended, and the work with it. A caller that waits for the work learns it from what the work
         // owned.
-        let mut state = self.errand.state();
+        let mut state = self.future.state();
         let left = match mem::replace(&mut state.stage, Stage::Over) {
             Stage::Running => mem::replace(&mut state.stage, Stage::Running),
             left => left,
@@ -280,13 +280,13 @@ mod tests {
     }
 
     async fn ask(
-        errand: &Arc<Errand>,
+        future: &Arc<CallerPolled>,
         questions: &mpsc::UnboundedSender<(u32, oneshot::Sender<u32>)>,
         n: u32,
     ) -> u32 {
         let (reply, answer) = oneshot::channel();
         let send = || questions.send((n, reply)).map_err(drop).unwrap();
-        errand.answer(Caller::Here, send, answer).await.unwrap()
+        future.answer(Caller::Here, send, answer).await.unwrap()
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -295,14 +295,14 @@ mod tests {
         for _ in 0..8 {
             askers.spawn(async {
                 let (questions, asked) = mpsc::unbounded_channel();
-                let errand = Errand::new(&Handle::current(), echo(asked));
+                let future = CallerPolled::new(&Handle::current(), echo(asked));
                 for n in 0..5000 {
                     if n % 7 == 0 {
                         // Asked and left: the keeper polls the work, while the next caller already attends.
                         let _: Option<u32> =
-                            Clock::system().timeout(Duration::ZERO, ask(&errand, &questions, n)).await;
+                            Clock::system().timeout(Duration::ZERO, ask(&future, &questions, n)).await;
                     }
-                    assert_eq!(ask(&errand, &questions, n).await, n);
+                    assert_eq!(ask(&future, &questions, n).await, n);
                 }
             });
         }
@@ -315,7 +315,7 @@ mod tests {
         for polls in 1..6 {
             let (done, told) = oneshot::channel();
             let (reply, answer) = oneshot::channel::<()>();
-            let errand = Errand::new(&Handle::current(), async move {
+            let future = CallerPolled::new(&Handle::current(), async move {
                 for _ in 0..4 {
                     tokio::task::yield_now().await;
                 }
@@ -323,7 +323,7 @@ mod tests {
                 Clock::system().sleep(Duration::from_millis(5)).await;
                 done.send(()).unwrap();
             });
-            let mut asking = Box::pin(errand.answer(Caller::Here, || (), answer));
+            let mut asking = Box::pin(future.answer(Caller::Here, || (), answer));
             for _ in 0..polls {
                 let poll = poll_fn(|context| Poll::Ready(asking.as_mut().poll(context))).await;
                 if poll.is_ready() {
@@ -340,8 +340,8 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_visit_that_ends_does_not_end_the_work() {
         let (questions, asked) = mpsc::unbounded_channel();
-        let errand = Errand::new(&Handle::current(), echo(asked));
-        errand.wake_by_ref();
+        let future = CallerPolled::new(&Handle::current(), echo(asked));
+        future.wake_by_ref();
         let asker = std::thread::spawn(move || {
             for n in 0..200_000 {
                 let (reply, mut answer) = oneshot::channel();
@@ -361,17 +361,17 @@ mod tests {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (reply, answer) = oneshot::channel();
         let (held, gone) = oneshot::channel::<()>();
-        let errand = runtime.block_on(async {
-            let errand = Errand::new(&Handle::current(), async move {
+        let future = runtime.block_on(async {
+            let future = CallerPolled::new(&Handle::current(), async move {
                 let _: Result<(), ()> = reply.send(());
                 Clock::system().sleep(Duration::from_secs(60)).await;
                 drop(held);
             });
-            errand.answer(Caller::Here, || (), answer).await.unwrap();
-            errand
+            future.answer(Caller::Here, || (), answer).await.unwrap();
+            future
         });
         drop(runtime);
         assert!(gone.blocking_recv().is_err(), "what it owned is gone");
-        drop(errand);
+        drop(future);
     }
 }

@@ -18,24 +18,24 @@ const MOST_IN_A_ROW: u32 = 8;
 const LONGEST_ROW: Duration = Duration::from_millis(50);
 /// The client then lets as many turns of others pass. Each of them ends in a wake-up; if none comes for this long,
 /// there are no more. A pause of this length also ends a row by itself.
-pub(crate) const STAND_BACK: Duration = Duration::from_millis(5);
+pub(crate) const PASS_PAUSE: Duration = Duration::from_millis(5);
 
 /// The gates of one client.
 #[derive(Debug)]
-pub(crate) struct Gates {
+pub(crate) struct LocalQueues {
     clock: Clock,
     names: Mutex<Names>,
 }
 
 #[derive(Debug, Default)]
 struct Names {
-    gates: HashMap<Name, Arc<Gate>>,
+    queues: HashMap<Name, Arc<LocalQueue>>,
     /// Gates without waiters whose row still counts, the oldest first.
     kept: VecDeque<(Instant, Name)>,
 }
 
 #[derive(Debug)]
-struct Gate {
+struct LocalQueue {
     turn: Arc<Semaphore>,
     state: Mutex<State>,
 }
@@ -49,7 +49,7 @@ struct State {
     /// When the present contender got its turn.
     turn_came: Option<Instant>,
     held_here: bool,
-    row: Row,
+    streak: Streak,
 }
 
 /// What the contender in front last saw at the server. A waiter behind it is told this when its wait runs out.
@@ -69,7 +69,7 @@ pub(crate) enum Seen {
 
 /// Grants in a row to tasks of this client.
 #[derive(Debug, Default)]
-struct Row {
+struct Streak {
     grants: u32,
     since: Option<Instant>,
     released: Option<Instant>,
@@ -78,30 +78,30 @@ struct Row {
     others_wait: bool,
 }
 
-impl Gates {
-    pub(crate) fn new(clock: Clock) -> Gates {
-        Gates { clock, names: Mutex::default() }
+impl LocalQueues {
+    pub(crate) fn new(clock: Clock) -> LocalQueues {
+        LocalQueues { clock, names: Mutex::default() }
     }
 
     /// Waits for this task's turn at `name`. Cancel safe: a task that leaves loses its place.
     pub(crate) async fn enter(self: &Arc<Self>, name: &Name) -> Turn {
-        let gate = self.gate(name);
-        let turn = gate.turn.clone();
+        let queue = self.queue(name);
+        let turn = queue.turn.clone();
         // Holds this task's only reference to the gate, because a task that gives up here may be the last one at the
         // gate.
-        let place = Place { gates: self.clone(), name: name.clone(), gate: Some(gate) };
+        let place = Place { queues: self.clone(), name: name.clone(), queue: Some(queue) };
         // The semaphore is never closed.
-        let permit = turn.acquire_owned().await.expect("a gate stays open");
+        let permit = turn.acquire_owned().await.expect("a queue stays open");
         let turn = Turn { permit: Some(permit), place };
-        turn.gate().state().turn_came = Some(turn.now());
+        turn.queue().state().turn_came = Some(turn.now());
         turn
     }
 
     /// Returns what a contender in front has seen of `name` since `since`.
     pub(crate) fn seen_since(&self, since: Instant, name: &Name) -> Seen {
         let names = self.names();
-        let Some(gate) = names.gates.get(name) else { return Seen::Nothing };
-        let state = gate.state();
+        let Some(queue) = names.queues.get(name) else { return Seen::Nothing };
+        let state = queue.state();
         match &state.seen {
             _ if state.held_here => Seen::Held(None),
             Some((at, Seen::Held(Some(holder)))) if *at >= since => {
@@ -120,15 +120,15 @@ impl Gates {
         state.turn_came.is_some_and(|at| self.clock.now().since(at) < FIRST_ANSWER)
     }
 
-    fn gate(&self, name: &Name) -> Arc<Gate> {
+    fn queue(&self, name: &Name) -> Arc<LocalQueue> {
         let mut names = self.names();
         names.sweep(self.clock.now());
-        if let Some(gate) = names.gates.get(name) {
-            return gate.clone();
+        if let Some(queue) = names.queues.get(name) {
+            return queue.clone();
         }
-        let gate = Arc::new(Gate { turn: Arc::new(Semaphore::new(1)), state: Mutex::default() });
-        names.gates.insert(name.clone(), gate.clone());
-        gate
+        let queue = Arc::new(LocalQueue { turn: Arc::new(Semaphore::new(1)), state: Mutex::default() });
+        names.queues.insert(name.clone(), queue.clone());
+        queue
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -139,28 +139,28 @@ impl Gates {
 impl Names {
     /// Forgets the gates whose row no longer counts. Each gate was put there once, so that no call does much.
     fn sweep(&mut self, now: Instant) {
-        while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= STAND_BACK) {
+        while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= PASS_PAUSE) {
             let Some((_, name)) = self.kept.pop_front() else { return };
-            if let Some(gate) = self.gates.get(&name)
-                && Arc::strong_count(gate) == 1
-                && !gate.state().row.counts(now)
+            if let Some(queue) = self.queues.get(&name)
+                && Arc::strong_count(queue) == 1
+                && !queue.state().streak.counts(now)
             {
-                self.gates.remove(&name);
+                self.queues.remove(&name);
             }
         }
     }
 }
 
-impl Gate {
+impl LocalQueue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Row {
+impl Streak {
     /// Returns whether the row still matters to the next caller.
     fn counts(&self, now: Instant) -> bool {
-        self.others_wait && self.released.is_some_and(|at| now.since(at) < STAND_BACK)
+        self.others_wait && self.released.is_some_and(|at| now.since(at) < PASS_PAUSE)
     }
 
     fn is_full(&self, now: Instant) -> bool {
@@ -170,7 +170,7 @@ impl Row {
 
     fn granted(&mut self, now: Instant) {
         if !self.counts(now) {
-            *self = Row { since: Some(now), others_wait: self.others_wait, ..Row::default() };
+            *self = Streak { since: Some(now), others_wait: self.others_wait, ..Streak::default() };
         }
         self.grants += 1;
     }
@@ -179,25 +179,25 @@ impl Row {
 /// A place in the queue of a gate. The last place that is dropped removes the gate.
 #[derive(Debug)]
 struct Place {
-    gates: Arc<Gates>,
+    queues: Arc<LocalQueues>,
     name: Name,
-    gate: Option<Arc<Gate>>,
+    queue: Option<Arc<LocalQueue>>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut names = self.gates.names();
-        let Some(gate) = self.gate.take() else { return };
+        let mut names = self.queues.names();
+        let Some(queue) = self.queue.take() else { return };
         // The map's reference and this one. No task can take one in between, because gates are handed out under the
         // map's lock.
-        if Arc::strong_count(&gate) > 2 {
+        if Arc::strong_count(&queue) > 2 {
             return;
         }
-        let now = self.gates.clock.now();
-        if gate.state().row.counts(now) {
+        let now = self.queues.clock.now();
+        if queue.state().streak.counts(now) {
             names.kept.push_back((now, self.name.clone()));
         } else {
-            names.gates.remove(&self.name);
+            names.queues.remove(&self.name);
         }
     }
 }
@@ -213,20 +213,20 @@ pub(crate) struct Turn {
 impl Turn {
     /// Returns how many turns of others this client lets pass: as many as its own tasks had in a row while others
     /// waited. Then begins a new row.
-    pub(crate) fn owed(&self) -> u32 {
+    pub(crate) fn turns_owed(&self) -> u32 {
         let now = self.now();
-        let mut state = self.gate().state();
-        match state.row.is_full(now) {
-            true => std::mem::take(&mut state.row).grants,
+        let mut state = self.queue().state();
+        match state.streak.is_full(now) {
+            true => std::mem::take(&mut state.streak).grants,
             false => 0,
         }
     }
 
     pub(crate) fn granted(&self) {
         let now = self.now();
-        let mut state = self.gate().state();
+        let mut state = self.queue().state();
         state.held_here = true;
-        state.row.granted(now);
+        state.streak.granted(now);
     }
 
     /// Records that another client has the lock. That ends the row, and the other client may want the lock again.
@@ -234,39 +234,39 @@ impl Turn {
     /// The answer describes some moment after the attempt was sent (`asked`). A caller that came later than that must
     /// not rely on it.
     pub(crate) fn busy(&self, asked: Instant, holder: Option<&Entry>) {
-        let mut state = self.gate().state();
+        let mut state = self.queue().state();
         state.seen = Some((asked, Seen::Held(holder.cloned().map(Box::new))));
         state.seen_in_front = true;
-        state.row = Row { others_wait: true, ..Row::default() };
+        state.streak = Streak { others_wait: true, ..Streak::default() };
     }
 
     /// Records that the server did not answer the attempt that was sent at `asked`.
     pub(crate) fn trouble(&self, asked: Instant, what: String) {
-        self.gate().state().seen = Some((asked, Seen::Trouble(what)));
+        self.queue().state().seen = Some((asked, Seen::Trouble(what)));
     }
 
     /// Records a release. If the server can't say whether others wait, what was seen of them before counts.
     pub(crate) fn released(&self, others: Option<bool>) {
         let now = self.now();
-        let mut state = self.gate().state();
-        state.row.others_wait = others.unwrap_or(state.row.others_wait);
-        state.row.released = Some(now);
+        let mut state = self.queue().state();
+        state.streak.others_wait = others.unwrap_or(state.streak.others_wait);
+        state.streak.released = Some(now);
     }
 
     fn now(&self) -> Instant {
-        self.place.gates.clock.now()
+        self.place.queues.clock.now()
     }
 
-    fn gate(&self) -> &Gate {
+    fn queue(&self) -> &LocalQueue {
         // It is taken only when the place is dropped, and this turn with it.
-        self.place.gate.as_deref().expect("a turn has its gate")
+        self.place.queue.as_deref().expect("a turn has its queue")
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         let now = self.now();
-        let mut state = self.gate().state();
+        let mut state = self.queue().state();
         state.seen_in_front = false;
         if std::mem::take(&mut state.held_here) {
             state.seen = Some((now, Seen::Held(None)));
@@ -303,43 +303,43 @@ mod tests {
         }
     }
 
-    fn gates() -> Arc<Gates> {
+    fn queues() -> Arc<LocalQueues> {
         gates_at(&Still::default())
     }
 
-    fn gates_at(time: &Still) -> Arc<Gates> {
-        Arc::new(Gates::new(Clock::new(time.clone())))
+    fn gates_at(time: &Still) -> Arc<LocalQueues> {
+        Arc::new(LocalQueues::new(Clock::new(time.clone())))
     }
 
     #[tokio::test]
     async fn nothing_is_kept_of_names_that_nobody_is_at() {
         let time = Still::default();
-        let gates = gates_at(&time);
+        let queues = gates_at(&time);
         for n in 0..1000 {
-            let turn = gates.enter(&Name::new(format!("n{n}")).unwrap()).await;
+            let turn = queues.enter(&Name::new(format!("n{n}")).unwrap()).await;
             turn.granted();
             turn.released(Some(false));
         }
-        assert_eq!(gates.names().gates.len(), 0);
+        assert_eq!(queues.names().queues.len(), 0);
         for n in 0..1000 {
-            gates.enter(&Name::new(format!("n{n}")).unwrap()).await.released(Some(true));
+            queues.enter(&Name::new(format!("n{n}")).unwrap()).await.released(Some(true));
         }
-        time.passes(STAND_BACK);
-        drop(gates.enter(&Name::new("last").unwrap()).await);
-        let names = gates.names();
-        assert_eq!((names.gates.len(), names.kept.len()), (0, 0));
+        time.passes(PASS_PAUSE);
+        drop(queues.enter(&Name::new("last").unwrap()).await);
+        let names = queues.names();
+        assert_eq!((names.queues.len(), names.kept.len()), (0, 0));
     }
 
     #[tokio::test]
     async fn nothing_is_kept_of_a_name_whose_last_waiter_gives_up() {
-        let (gates, name) = (gates(), Name::new("n").unwrap());
-        let turn = gates.enter(&name).await;
-        let mut waiter = Box::pin(gates.enter(&name));
+        let (queues, name) = (queues(), Name::new("n").unwrap());
+        let turn = queues.enter(&name).await;
+        let mut waiter = Box::pin(queues.enter(&name));
         assert!(futures_util::FutureExt::now_or_never(waiter.as_mut()).is_none());
         drop(turn);
-        assert_eq!(gates.names().gates.len(), 1);
+        assert_eq!(queues.names().queues.len(), 1);
         drop(waiter);
-        assert_eq!(gates.names().gates.len(), 0);
+        assert_eq!(queues.names().queues.len(), 0);
     }
 
     /// Whether another client was seen to hold the lock before the row.
@@ -350,19 +350,19 @@ mod tests {
     }
 
     /// Returns how many grants a client has in a row, of twenty.
-    async fn row(gates: &Arc<Gates>, name: &Name, before: Before, others: Option<bool>) -> u32 {
-        let mut row = 0;
+    async fn streak(queues: &Arc<LocalQueues>, name: &Name, before: Before, others: Option<bool>) -> u32 {
+        let mut streak = 0;
         loop {
-            let turn = gates.enter(name).await;
-            if row == 20 || turn.owed() > 0 {
-                return row;
+            let turn = queues.enter(name).await;
+            if streak == 20 || turn.turns_owed() > 0 {
+                return streak;
             }
-            if row == 0 && before == Before::Busy {
-                turn.busy(gates.clock.now(), None);
+            if streak == 0 && before == Before::Busy {
+                turn.busy(queues.clock.now(), None);
             }
             turn.granted();
             turn.released(others);
-            row += 1;
+            streak += 1;
         }
     }
 
@@ -374,23 +374,23 @@ mod tests {
             (Before::Busy, Some(false), 20),
             (Before::Busy, None, MOST_IN_A_ROW),
         ] {
-            let (gates, name) = (gates(), Name::new("n").unwrap());
-            assert_eq!(row(&gates, &name, before, others).await, expected, "{before:?}, {others:?}");
+            let (queues, name) = (queues(), Name::new("n").unwrap());
+            assert_eq!(streak(&queues, &name, before, others).await, expected, "{before:?}, {others:?}");
         }
     }
 
     #[tokio::test]
     async fn who_might_be_there_is_no_reason_to_stand_back() {
-        let (gates, name) = (gates(), Name::new("n").unwrap());
-        assert_eq!(row(&gates, &name, Before::Nothing, None).await, 20);
+        let (queues, name) = (queues(), Name::new("n").unwrap());
+        assert_eq!(streak(&queues, &name, Before::Nothing, None).await, 20);
         assert_eq!(
-            gates.names().gates.len(),
+            queues.names().queues.len(),
             0,
             "a client that might be there is no reason to remember the name"
         );
-        assert_eq!(row(&gates, &name, Before::Busy, None).await, MOST_IN_A_ROW);
+        assert_eq!(streak(&queues, &name, Before::Busy, None).await, MOST_IN_A_ROW);
         assert_eq!(
-            row(&gates, &name, Before::Nothing, None).await,
+            streak(&queues, &name, Before::Nothing, None).await,
             20,
             "it has let the client pass that it had seen"
         );
