@@ -16,7 +16,7 @@ use crate::args::Hold;
 /// How many acquisitions and releases are on their way at once.
 const AT_ONCE: usize = 64;
 /// The time limit of the client's shutdown.
-const FAREWELL: Duration = Duration::from_secs(30);
+const SHUTDOWN: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(options: Hold) -> Outcome<()> {
     let seen = Arc::new(Seen::default());
@@ -33,7 +33,7 @@ pub(crate) async fn run(options: Hold) -> Outcome<()> {
     let idle = Idle::watch(options.length, &seen).await;
     let held = guards.iter().filter(|guard| guard.is_held()).count();
     let released = release(guards).await;
-    let left = client.shutdown(FAREWELL).await;
+    let left = client.shutdown(SHUTDOWN).await;
     let report = Report { locks: options.locks, acquired, bytes, idle, held, released, left };
     report.print(options.json);
     report.verdict()

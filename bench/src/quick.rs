@@ -10,7 +10,7 @@ use crate::args::{Quick, Workload};
 use crate::backend::Backend;
 use crate::lineup;
 use crate::report::{Format, Row};
-use crate::rounds::{self, Lane, Pace};
+use crate::rounds::{self, Measurement, Pace};
 use crate::servers::{self, Targets};
 use crate::subjects::Kind;
 use crate::tally::{By, Tally};
@@ -20,7 +20,7 @@ use crate::workloads::cycles::Cycles;
 use crate::workloads::delay::Delay;
 use crate::workloads::hand_over::HandOver;
 use crate::workloads::processes::Processes;
-use crate::workloads::renewal::{Crowd, Renewals};
+use crate::workloads::renewal::{Renewals, Waiters};
 use crate::workloads::waiting::Waiting;
 
 const ALL: [Workload; 10] = [
@@ -85,11 +85,11 @@ struct Entrant {
     label: &'static str,
     /// Whether others are only compared with it; its own figures are reported elsewhere.
     hidden: bool,
-    lane: Box<dyn Lane>,
+    measurement: Box<dyn Measurement>,
 }
 
-/// The figure by which participants are compared, and with which participant; with none, where a lane has a ratio of
-/// its own.
+/// The figure by which participants are compared, and with which participant; with none, where a measurement has a
+/// ratio of its own.
 #[derive(Clone, Copy)]
 struct Comparison {
     by: By,
@@ -144,15 +144,15 @@ impl Bench {
             entrants.extend(prepared.map_err(slow)??);
         }
         let comparison = Comparison::of(workload);
-        let mut lanes = Vec::new();
+        let mut measurements = Vec::new();
         let mut shown = Vec::new();
-        for Entrant { label, hidden, lane } in entrants {
-            lanes.push(lane);
+        for Entrant { label, hidden, measurement } in entrants {
+            measurements.push(measurement);
             shown.push((label, hidden));
         }
-        let tallies = rounds::run(&mut lanes, self.length, comparison.pace).await?;
-        for lane in lanes {
-            lane.end().await?;
+        let tallies = rounds::run(&mut measurements, self.length, comparison.pace).await?;
+        for measurement in measurements {
+            measurement.end().await?;
         }
         self.report(workload, comparison, &shown, &tallies, format);
         Ok(())
@@ -160,26 +160,30 @@ impl Bench {
 
     /// Prepares the participants of one kind.
     async fn entrants(&self, workload: Workload, kind: Kind) -> Outcome<Vec<Entrant>> {
-        let entrant = |label, hidden, lane| Entrant { label, hidden, lane };
+        let entrant = |label, hidden, measurement| Entrant { label, hidden, measurement };
         let mut entrants = match workload {
             Workload::Renewal => vec![
                 entrant(ALONE, false, self.renewals(None).await?),
-                entrant(Kind::Ours.as_str(), false, self.renewals(Some(Crowd::MANY)).await?),
+                entrant(Kind::Ours.as_str(), false, self.renewals(Some(Waiters::MANY)).await?),
             ],
-            _ => vec![entrant(kind.as_str(), false, self.lane(workload, kind).await?)],
+            _ => vec![entrant(kind.as_str(), false, self.measurement(workload, kind).await?)],
         };
         if (workload, kind) == (Workload::OneName, Kind::Ours) {
-            entrants.push(entrant(UNCONTENDED, true, self.lane(Workload::Uncontended, Kind::Ours).await?));
+            entrants.push(entrant(
+                UNCONTENDED,
+                true,
+                self.measurement(Workload::Uncontended, Kind::Ours).await?,
+            ));
         }
         Ok(entrants)
     }
 
-    async fn renewals(&self, crowd: Option<Crowd>) -> Outcome<Box<dyn Lane>> {
-        let name = self.name_of(Workload::Renewal, Kind::Ours, usize::from(crowd.is_some()));
-        Ok(Box::new(Renewals::new(&self.url, &name, crowd).await?))
+    async fn renewals(&self, waiters: Option<Waiters>) -> Outcome<Box<dyn Measurement>> {
+        let name = self.name_of(Workload::Renewal, Kind::Ours, usize::from(waiters.is_some()));
+        Ok(Box::new(Renewals::new(&self.url, &name, waiters).await?))
     }
 
-    async fn lane(&self, workload: Workload, kind: Kind) -> Outcome<Box<dyn Lane>> {
+    async fn measurement(&self, workload: Workload, kind: Kind) -> Outcome<Box<dyn Measurement>> {
         let name = |n| self.name_of(workload, kind, n);
         let names: Vec<String> = match workload {
             Workload::Uncontended | Workload::OneLost => vec![name(0)],

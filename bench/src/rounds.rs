@@ -9,7 +9,7 @@ use crate::tally::{Slice, Tally};
 
 /// Something that can be measured for a while.
 #[async_trait]
-pub(crate) trait Lane: Send {
+pub(crate) trait Measurement: Send {
     async fn run(&mut self, length: Duration) -> Outcome<Slice>;
 
     /// Leaves the server as it was.
@@ -44,27 +44,31 @@ impl Pace {
 /// How long a subject may go on after its slice to finish what it has begun.
 const OVERTIME: Duration = Duration::from_secs(30);
 
-/// Runs the lanes in turn until `total` is over, and returns their tallies in the same order.
-pub(crate) async fn run(lanes: &mut [Box<dyn Lane>], total: Duration, pace: Pace) -> Outcome<Vec<Tally>> {
-    for lane in lanes.iter_mut().filter(|_| !pace.warm_up.is_zero()) {
-        slice(lane.as_mut(), pace.warm_up).await?;
+/// Runs the measurements in turn until `total` is over, and returns their tallies in the same order.
+pub(crate) async fn run(
+    measurements: &mut [Box<dyn Measurement>],
+    total: Duration,
+    pace: Pace,
+) -> Outcome<Vec<Tally>> {
+    for measurement in measurements.iter_mut().filter(|_| !pace.warm_up.is_zero()) {
+        slice(measurement.as_mut(), pace.warm_up).await?;
     }
-    let count = lanes.len();
+    let count = measurements.len();
     let length = pace.slice.min(total / (pace.fewest_rounds * count.max(1) as u32));
     let rounds = (total.as_secs_f64() / (length.as_secs_f64() * count as f64)).round() as usize;
-    let mut tallies: Vec<Tally> = lanes.iter().map(|_| Tally::default()).collect();
+    let mut tallies: Vec<Tally> = measurements.iter().map(|_| Tally::default()).collect();
     for round in 0..rounds {
         for turn in 0..count {
-            // No lane always comes right after the same other lane.
-            let lane = (round + turn) % count;
-            tallies[lane].add(slice(lanes[lane].as_mut(), length).await?);
+            // No measurement always comes right after the same other one.
+            let measurement = (round + turn) % count;
+            tallies[measurement].add(slice(measurements[measurement].as_mut(), length).await?);
         }
     }
     Ok(tallies)
 }
 
-async fn slice(lane: &mut dyn Lane, length: Duration) -> Outcome<Slice> {
-    match tokio::time::timeout(length + OVERTIME, lane.run(length)).await {
+async fn slice(measurement: &mut dyn Measurement, length: Duration) -> Outcome<Slice> {
+    match tokio::time::timeout(length + OVERTIME, measurement.run(length)).await {
         Ok(slice) => slice,
         Err(_) => Err(format!("a subject went on for more than {OVERTIME:?} after its slice").into()),
     }

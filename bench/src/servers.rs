@@ -33,7 +33,7 @@ struct Known {
 }
 
 /// Room for the connections of `renewal`.
-const CROWD: &[&str] = &["-c", "max_connections=400"];
+const MANY_CONNECTIONS: &[&str] = &["-c", "max_connections=400"];
 
 const KNOWN: [Known; 12] = [
     Known { name: "memory", product: None, count: 1, args: &[] },
@@ -42,8 +42,8 @@ const KNOWN: [Known; 12] = [
     Known { name: "redlock", product: Some(&Redis), count: 5, args: &[] },
     Known { name: "mariadb", product: Some(&MySql::MariaDb), count: 1, args: &[] },
     Known { name: "mysql", product: Some(&MySql::MySql), count: 1, args: &[] },
-    Known { name: "postgres", product: Some(&Postgres::Installed), count: 1, args: CROWD },
-    Known { name: "postgres-unstable", product: Some(&Postgres::Unstable), count: 1, args: CROWD },
+    Known { name: "postgres", product: Some(&Postgres::Installed), count: 1, args: MANY_CONNECTIONS },
+    Known { name: "postgres-unstable", product: Some(&Postgres::Unstable), count: 1, args: MANY_CONNECTIONS },
     Known { name: "mongodb", product: Some(&MongoDb), count: 1, args: &[] },
     Known { name: "mongodb-alone", product: Some(&StandaloneMongoDb), count: 1, args: &[] },
     Known { name: "etcd", product: Some(&Etcd), count: 1, args: &[] },

@@ -25,7 +25,7 @@ fn main() {
         ("on_redis_every_workload_has_its_subjects_and_leaves_no_lock", redis),
         ("on_redlock_one_of_five_may_be_lost", redlock),
         ("no_argument_makes_a_resource_with_tokens_take_a_stale_write", argue),
-        ("on_sqlite_there_is_a_floor_where_nobody_waits", sqlite),
+        ("on_sqlite_there_is_a_floor_where_no_client_waits", sqlite),
         ("on_mariadb_waiters_look_and_renewals_are_timed_beside_them", mariadb),
         ("on_mysql_too", mysql),
         ("on_postgres_releases_are_pushed_and_commits_are_timed_beside_loops", postgres),
@@ -36,7 +36,7 @@ fn main() {
         ("the_driver_is_compared_with_pgbench", calibrate_postgres),
         ("held_locks_are_renewed_and_none_is_lost", hold),
         ("a_lock_that_is_lost_meanwhile_is_an_error", loss),
-        ("a_server_that_is_not_there_is_an_error", nobody),
+        ("a_server_that_is_not_there_is_an_error", absent_server),
     ];
     let mut arguments = Arguments::from_args();
     // Each case loads the machine; more of them at once would disturb each other's measurements.
@@ -260,7 +260,7 @@ fn bench_hold(url: &str) -> Command {
     command
 }
 
-fn nobody() -> Result<(), NotRun> {
+fn absent_server() -> Result<(), NotRun> {
     // A port that the system never assigns by itself, and on which no Redis listens.
     let output = bench(&["quick", "--on", "redis://127.0.0.1:1"]);
     check(!output.status.success() && output.stdout.is_empty() && !output.stderr.is_empty(), &Value::Null);

@@ -189,7 +189,7 @@ fn is_passing(error: &Error) {
 /// Locks that a client takes one after the other while its servers suffer a fault, and keeps. If several servers forget
 /// anything, they forget what they granted last.
 #[derive(Debug)]
-pub struct Hoard {
+pub struct KeptLocks {
     kept: Arc<Mutex<VecDeque<Guard>>>,
     stop: Arc<AtomicBool>,
     taking: JoinHandle<()>,
@@ -197,17 +197,17 @@ pub struct Hoard {
 
 /// The locks are held for longer than any failover takes. They are not renewed, because a renewal would tell their
 /// holder of a loss.
-const HOARDED: Duration = Duration::from_secs(60);
+const KEPT_TTL: Duration = Duration::from_secs(60);
 /// How many of the newest locks are kept: as many as can be checked in a second or two.
 const MOST: usize = 200;
 
-impl Hoard {
+impl KeptLocks {
     /// Begins to take locks whose names begin with `names`, and waits until a few are held.
-    pub async fn begin(client: Client, names: &str) -> Hoard {
+    pub async fn begin(client: Client, names: &str) -> KeptLocks {
         let (kept, stop): (Arc<Mutex<VecDeque<Guard>>>, Arc<AtomicBool>) = Default::default();
         let taking = tokio::spawn(take(client, names.to_owned(), kept.clone(), stop.clone()));
         until("a few are held", Duration::from_secs(20), || async { locked(&kept).len() >= 5 }).await;
-        Hoard { kept, stop, taking }
+        KeptLocks { kept, stop, taking }
     }
 
     /// Stops taking locks, and checks that no other client can get any lock that is still held. The servers must answer
@@ -231,7 +231,7 @@ impl Hoard {
                     contested += 1;
                     break;
                 }
-                assert_in_time!(asked.elapsed() < HOARDED / 2, "the servers do not answer");
+                assert_in_time!(asked.elapsed() < KEPT_TTL / 2, "the servers do not answer");
             }
         }
         if contested == 0 {
@@ -247,7 +247,7 @@ async fn take(client: Client, names: String, kept: Arc<Mutex<VecDeque<Guard>>>, 
     let mut number = 0;
     while !stop.load(Ordering::SeqCst) {
         number += 1;
-        let lock = client.lock(format!("{names} {number}")).ttl(HOARDED).fixed_lease().build();
+        let lock = client.lock(format!("{names} {number}")).ttl(KEPT_TTL).fixed_lease().build();
         match lock.expect("fine terms").try_acquire().await {
             Ok(Some(guard)) => locked(&kept).push_back(guard),
             Ok(None) => panic!("no other client wants {names} {number}"),

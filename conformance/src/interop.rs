@@ -10,8 +10,8 @@ mod counter;
 mod driver;
 mod etcdctl;
 mod foreign;
+mod line_process;
 mod ours;
-mod speaker;
 
 use std::fmt;
 use std::time::Duration;

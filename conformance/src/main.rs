@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lock_conformance::sim::{FamilyName, Report, STORIES, family_of, play, play_many, tell};
+use lock_conformance::sim::{FamilyName, Report, STORIES, family_of, play, play_many, play_story};
 
 const USAGE: &str = "usage: sim --histories N [--seed S] [--family lease|queue|redlock] [--trace]
        stories --histories N [--seed S]
@@ -81,7 +81,7 @@ fn tell_stories(command: &Command) -> ExitCode {
     println!("|---|---|---|---|---|---|---|---|");
     let mut taken = 0;
     for story in &STORIES {
-        let told = tell(story, command.histories, command.seed);
+        let told = play_story(story, command.histories, command.seed);
         taken += told.stale_writes_taken;
         println!(
             "| {} | {} | {} | {} | {} | {} | {} | {} |",

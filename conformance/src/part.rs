@@ -61,12 +61,12 @@ impl Part {
 
 impl Order {
     /// Starts the process, on the server of this harness.
-    pub(crate) fn start(&self, harness: &dyn Harness) -> io::Result<Player> {
+    pub(crate) fn start(&self, harness: &dyn Harness) -> io::Result<PartProcess> {
         let mut process = Command::new(env::current_exe()?);
         // This process has noted the server already.
         process.envs(harness.environment()).env_remove(catalogue::RECORD);
         process.env(ORDER, format!("{} {} {}", self.part.as_str(), self.ttl.as_millis(), self.name));
-        Ok(Player(Some(Holder::spawn(process)?)))
+        Ok(PartProcess(Some(Holder::spawn(process)?)))
     }
 
     /// Returns what this process was started for, if it was started with an order.
@@ -98,9 +98,9 @@ impl Order {
 
 /// The process. It is killed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Player(Option<Holder>);
+pub(crate) struct PartProcess(Option<Holder>);
 
-impl Player {
+impl PartProcess {
     /// Returns the process, which a case stops, resumes and kills.
     pub(crate) fn process(&self) -> &Process {
         self.0.as_ref().expect(HERE).process()

@@ -95,7 +95,7 @@ mod tests {
 
     /// Each lock has an open file of its own, as two programs have.
     #[test]
-    fn one_that_is_alone_waits_for_those_who_are_in_and_keeps_others_out() {
+    fn one_that_is_alone_waits_for_the_others_and_keeps_them_out() {
         let folder = tempfile::tempdir().unwrap();
         let room = folder.path().join("room");
         let [one, other] = [Company::Others; 2].map(|company| Locked::new(&room, company).unwrap());

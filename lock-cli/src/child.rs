@@ -133,7 +133,7 @@ pub(crate) async fn supervise(
             signal = signals.next() => process.forward(signal),
         }
     }
-    let exit = process.bury()?;
+    let exit = process.reap()?;
     Ok(ended.unwrap_or(Ended::ByItself(exit)))
 }
 

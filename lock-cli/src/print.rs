@@ -32,11 +32,11 @@ pub(crate) fn written(outcome: io::Result<()>) -> Result<(), Failure> {
 
 /// Prints a line of the program itself to stderr.
 pub(crate) fn note(text: impl Display) {
-    for_people(&format!("lock: {text}\n"));
+    to_stderr(&format!("lock: {text}\n"));
 }
 
 /// Prints text to stderr as it is. One write, so that the lines of several processes don't mix.
-pub(crate) fn for_people(text: &str) {
+pub(crate) fn to_stderr(text: &str) {
     let mut stderr = io::stderr().lock();
     // The terminal may be gone or the disk full: there is no other place for the message.
     let _: io::Result<()> = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());

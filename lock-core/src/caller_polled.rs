@@ -1,5 +1,5 @@
 //! A future that always runs to completion. Its caller polls it while it waits for it, so that no thread has to wake
-//! another one for an answer. At all other times tasks of the keeper poll it, one task each time it is woken.
+//! another one for an answer. At all other times tasks on the client's home poll it, one task each time it is woken.
 //!
 //! `docs/decisions/0002` says why a claim's life is run like this and not as a task: two hand-overs between tasks cost
 //! more than a third of a round trip to a server on the same machine.
@@ -28,7 +28,7 @@ struct State {
     /// The work has something to do.
     woken: bool,
     poller: Poller,
-    /// A task of the keeper is going to poll the work.
+    /// A spawned task is going to poll the work.
     scheduled: bool,
 }
 
@@ -39,10 +39,10 @@ enum Stage {
     Over,
 }
 
-/// The caller that is woken when the work has something to do. Without one, a task of the keeper is spawned.
+/// The caller that is woken when the work has something to do. Without one, a task is spawned.
 enum Poller {
-    /// No caller: a task of the keeper polls the work.
-    Nobody,
+    /// No caller: a spawned task polls the work.
+    NoCaller,
     /// A caller is about to poll.
     Coming,
     /// This caller polls the work while it waits.
@@ -52,14 +52,14 @@ enum Poller {
 /// Where a caller runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Caller {
-    /// On the keeper's own runtime.
+    /// On the client's own runtime.
     Here,
     /// On another runtime, or on none.
     Elsewhere,
 }
 
 impl Caller {
-    /// Returns whether the caller runs on the keeper's runtime. Has to be called before another runtime is entered.
+    /// Returns whether the caller runs on the client's runtime. Has to be called before another runtime is entered.
     pub(crate) fn of(home: &Handle) -> Caller {
         match Handle::try_current() {
             Ok(current) if current.id() == home.id() => Caller::Here,
@@ -76,14 +76,14 @@ impl CallerPolled {
     /// Makes work that has not begun. The caller has to wait for its answer or wake it.
     pub(crate) fn new(home: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Arc<CallerPolled> {
         let stage = Stage::Idle(Box::pin(work));
-        let state = State { stage, woken: true, poller: Poller::Nobody, scheduled: false };
+        let state = State { stage, woken: true, poller: Poller::NoCaller, scheduled: false };
         Arc::new(CallerPolled { home: home.clone(), state: Mutex::new(state) })
     }
 
     /// Waits for what the work sends to `answer`; returns `Gone` if it never will. If this future is dropped, the work
     /// goes on.
     ///
-    /// A caller on the keeper's own runtime polls the work itself. `ask` makes the work answer, if waiting alone does
+    /// A caller on the client's own runtime polls the work itself. `ask` makes the work answer, if waiting alone does
     /// not.
     pub(crate) async fn answer<T>(
         self: &Arc<Self>,
@@ -140,7 +140,7 @@ impl CallerPolled {
 
     fn schedule(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let due = state.woken && !state.scheduled && matches!(state.stage, Stage::Idle(_));
-        if due && matches!(state.poller, Poller::Nobody) {
+        if due && matches!(state.poller, Poller::NoCaller) {
             state.scheduled = true;
             drop(state);
             self.home.spawn(PollTask { future: self.clone(), over: false });
@@ -164,7 +164,7 @@ impl Wake for CallerPolled {
         match &state.poller {
             Poller::Here(poller) => poller.wake_by_ref(),
             Poller::Coming => {}
-            Poller::Nobody => self.schedule(state),
+            Poller::NoCaller => self.schedule(state),
         }
     }
 }
@@ -212,12 +212,12 @@ impl Polling {
 impl Drop for Polling {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.poller = Poller::Nobody;
+        state.poller = Poller::NoCaller;
         self.0.schedule(state);
     }
 }
 
-/// A task of the keeper that polls the work until it has nothing to do, or until a caller does it again.
+/// A spawned task that polls the work until it has nothing to do, or until a caller does it again.
 struct PollTask {
     future: Arc<CallerPolled>,
     /// This task has ended. Another one may have been spawned since.
@@ -228,11 +228,11 @@ impl Future for PollTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if matches!(self.future.state().poller, Poller::Nobody) {
+        if matches!(self.future.state().poller, Poller::NoCaller) {
             self.future.work();
         }
         let mut state = self.future.state();
-        if state.woken && matches!((&state.poller, &state.stage), (Poller::Nobody, Stage::Idle(_))) {
+        if state.woken && matches!((&state.poller, &state.stage), (Poller::NoCaller, Stage::Idle(_))) {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn every_question_is_answered_whoever_does_the_work() {
+    async fn every_question_is_answered_whether_a_caller_or_a_task_polls() {
         let mut askers = tokio::task::JoinSet::new();
         for _ in 0..8 {
             askers.spawn(async {
@@ -298,7 +298,7 @@ mod tests {
                 let future = CallerPolled::new(&Handle::current(), echo(asked));
                 for n in 0..5000 {
                     if n % 7 == 0 {
-                        // Asked and left: the keeper polls the work, while the next caller already attends.
+                        // Asked and left: a spawned task polls the work, while the next caller already attends.
                         let _: Option<u32> =
                             Clock::system().timeout(Duration::ZERO, ask(&future, &questions, n)).await;
                     }

@@ -1,8 +1,8 @@
 //! The life of a claim: enter, hold, leave. One future owns the claim throughout. A caller that goes away at any moment
 //! leaves nothing behind on the server.
 
-mod account;
 mod enter;
+mod event_reporter;
 mod hold;
 mod leave;
 
@@ -26,7 +26,7 @@ use crate::lock::Terms;
 use crate::owner::Owner;
 use crate::token::FencingToken;
 
-use account::Account;
+use event_reporter::EventReporter;
 use hold::Given;
 
 /// The answer to a caller.
@@ -70,9 +70,9 @@ pub(crate) struct Life {
     began: Instant,
     listening: Push,
     on_server: OnServer,
-    account: Account,
+    reporter: EventReporter,
     /// Keeps this claim counted until everything else is over.
-    _resident: CountedTask,
+    _counted_task: CountedTask,
 }
 
 /// Whether the claim can wait for `changed`.
@@ -96,7 +96,7 @@ enum OnServer {
 impl Life {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        resident: CountedTask,
+        counted_task: CountedTask,
         terms: Terms,
         waits: Queueing,
         wait_ends: Option<Instant>,
@@ -115,7 +115,7 @@ impl Life {
         });
         let (began, longest_ttl) = (shared.clock.now(), terms.ttl);
         let (listening, on_server) = (Push::NotYet, OnServer::Nothing);
-        let account = Account::new(shared.clone(), terms.name.clone(), owner, began);
+        let reporter = EventReporter::new(shared.clone(), terms.name.clone(), owner, began);
         Life {
             shared,
             terms,
@@ -128,57 +128,58 @@ impl Life {
             began,
             listening,
             on_server,
-            account,
-            _resident: resident,
+            reporter,
+            _counted_task: counted_task,
         }
     }
 
     /// Enters, holds and leaves. A panic on the way, for example of the driver, ends this. What may then be left on the
     /// server is released all the same, but not while a guard that was handed over may rely on it.
     pub(crate) async fn live(mut self, caller: oneshot::Sender<Answer>) {
-        let mut people = Recipients { caller: Some(caller), given: None };
-        if AssertUnwindSafe(self.run(&mut people)).catch_unwind().await.is_ok() {
+        let mut recipients = Recipients { caller: Some(caller), given: None };
+        if AssertUnwindSafe(self.run(&mut recipients)).catch_unwind().await.is_ok() {
             return;
         }
         let error = self.at("claim", cut_short());
         self.trouble("claim", &error);
         self.on_server = OnServer::InFlightUntil(self.now() + self.patience);
-        if let Some(caller) = people.caller.take() {
+        if let Some(caller) = recipients.caller.take() {
             self.answer_no(caller, Err(error));
         }
-        let asker = match people.given.take() {
-            Some(mut given) => self.forsake(&mut given).await,
+        let asker = match recipients.given.take() {
+            Some(mut given) => self.wait_after_panic(&mut given).await,
             None => None,
         };
-        // `forsake` has told the loss to a guard that was handed over. Otherwise the panic came during the release.
-        self.account.lost(LossReason::RuntimeEnded);
+        // `wait_after_panic` has told the loss to a guard that was handed over. Otherwise the panic came during the
+        // release.
+        self.reporter.lost(LossReason::RuntimeEnded);
         // If the driver panics again, there is nothing else to ask it for.
         let _: std::thread::Result<()> = AssertUnwindSafe(self.withdraw()).catch_unwind().await;
         // The caller that asked for the release learns from the closed channel that it was too late.
         drop(asker);
     }
 
-    async fn run(&mut self, people: &mut Recipients) {
-        self.account.asked();
-        let Some(caller) = &mut people.caller else { return };
+    async fn run(&mut self, recipients: &mut Recipients) {
+        self.reporter.asked();
+        let Some(caller) = &mut recipients.caller else { return };
         let mut turn = match self.take_turn(caller).await {
             Ok(turn) => turn,
-            Err(e) => return self.leave_without(&mut people.caller, Err(e), None).await,
+            Err(e) => return self.leave_without(&mut recipients.caller, Err(e), None).await,
         };
         match self.enter(caller, turn.as_ref()).await {
             Ok(Ok(held)) => {
-                let given = people.given.insert(self.hand_over(held, people.caller.take()));
+                let given = recipients.given.insert(self.hand_over(held, recipients.caller.take()));
                 let ended = self.hold(given, &mut turn).await;
                 // From here on the work under the lock, or its time, is over.
-                if let Some(Given { held, orders, .. }) = people.given.take() {
+                if let Some(Given { held, orders, .. }) = recipients.given.take() {
                     // Requests of the guards are not read any more. They are answered at once, and not after the claim
                     // has left.
                     drop(orders);
                     self.leave(held, ended, turn).await;
                 }
             }
-            Ok(Err(refused)) => self.leave_without(&mut people.caller, Ok(Err(refused)), turn).await,
-            Err(e) => self.leave_without(&mut people.caller, Err(e), turn).await,
+            Ok(Err(refused)) => self.leave_without(&mut recipients.caller, Ok(Err(refused)), turn).await,
+            Err(e) => self.leave_without(&mut recipients.caller, Err(e), turn).await,
         }
     }
 

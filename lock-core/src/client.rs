@@ -31,7 +31,7 @@ pub struct Client {
     pub(crate) home: Arc<Home>,
 }
 
-/// What claims need of their client. They don't hold the keeper, because the keeper waits for them.
+/// What claims need of their client. They don't hold the client's home, because that waits for them.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) driver: Arc<dyn Driver>,
@@ -146,7 +146,7 @@ impl Client {
             return task_count.count(); // in a fork no task brings it down
         }
         let clock = &self.shared.clock;
-        let empty = pin!(clock.until(clock.now() + limit, task_count.empty()));
+        let empty = pin!(clock.until(clock.now() + limit, task_count.wait_until_empty()));
         self.home.within(empty).await;
         task_count.count()
     }
@@ -176,7 +176,7 @@ impl Client {
 /// claim is alive.
 async fn watch_for_suspend(shared: Weak<Shared>, task_count: Arc<TaskCount>) {
     loop {
-        task_count.inhabited().await;
+        task_count.wait_until_not_empty().await;
         let Some(client) = shared.upgrade() else { return };
         let (clock, step) = (client.clock.clone(), client.watch_step());
         // Not kept while waiting, so that a client that its users drop can end.

@@ -286,7 +286,7 @@ impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LossReason::Revoked => "it was revoked",
-            LossReason::Taken => "somebody else holds it",
+            LossReason::Taken => "another owner holds it",
             LossReason::Gone => "the server no longer knows of it",
             LossReason::Session => "the session with the server has ended",
             LossReason::Expired => "it could not be renewed in time",
@@ -388,19 +388,19 @@ impl fmt::Display for Entry {
             None => write!(f, "held by \"{}\"", self.owner)?,
         }
         if let Some(since) = self.since {
-            write!(f, " for {}", Rough(since))?;
+            write!(f, " for {}", RoundedDuration(since))?;
         }
         match self.expires_in {
-            Some(left) => write!(f, ", lease ends in {}", Rough(left)),
+            Some(left) => write!(f, ", lease ends in {}", RoundedDuration(left)),
             None => Ok(()),
         }
     }
 }
 
 /// A duration in one rounded unit, for people.
-struct Rough(Duration);
+struct RoundedDuration(Duration);
 
-impl fmt::Display for Rough {
+impl fmt::Display for RoundedDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() {
             0 => write!(f, "{} ms", self.0.as_millis()),

@@ -198,8 +198,8 @@ impl Guard {
             // A task that enters at this moment has seen the lock held.
             1 => Ending::Released,
             _ => {
-                hold.prolonged().await;
-                hold.standing()
+                hold.renew_and_wait().await;
+                hold.ending_now()
             }
         };
         // If several guards go at the same time, exactly one of them is the last.
@@ -235,7 +235,7 @@ impl Drop for Guard {
         if let Some(hold) = self.hold.take()
             && Arc::strong_count(&hold) > 1
         {
-            hold.prolong();
+            hold.renew_in_background();
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::process::Process;
 /// How long the drop of a dedicated client's last handle waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Keeps claims alive. The keeper of a dedicated client waits for pending releases when it is dropped.
+/// Where a client's claims run. That of a dedicated client waits for pending releases when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Home {
     handle: Handle,
@@ -57,13 +57,13 @@ impl Home {
         let task_count = Arc::new(TaskCount::default());
         let (stop, stopped) = oneshot::channel();
         let (ending, ended) = mpsc::channel();
-        let residents = task_count.clone();
+        let open_claims = task_count.clone();
         let thread = thread::Builder::new()
             .name("lock-keeper".into())
             .spawn(move || {
                 runtime.block_on(async {
                     let _: Result<(), _> = stopped.await;
-                    clock.timeout(LAST_WAIT, residents.empty()).await;
+                    clock.timeout(LAST_WAIT, open_claims.wait_until_empty()).await;
                 });
                 runtime.shutdown_background();
                 drop(ending);
@@ -99,7 +99,7 @@ impl Home {
         }
     }
 
-    /// Runs `work` on the keeper's runtime and returns its result.
+    /// Runs `work` on this runtime and returns its result.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -138,7 +138,7 @@ impl Drop for Home {
             return; // a fork does not have the thread
         }
         drop(thread.stop.take());
-        // The keeper's own thread must not wait for itself.
+        // The client's own thread must not wait for itself.
         if thread::current().id() != thread.id {
             let ended = thread.ended.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
             let _: Result<(), _> = ended.recv_timeout(LAST_WAIT + LAST_WAIT / 10);
@@ -186,16 +186,16 @@ impl TaskCount {
     }
 
     /// Resolves when no claim is alive.
-    pub(crate) async fn empty(&self) {
-        self.reach(|count| count == 0).await;
+    pub(crate) async fn wait_until_empty(&self) {
+        self.wait_until(|count| count == 0).await;
     }
 
     /// Resolves when a claim is alive.
-    pub(crate) async fn inhabited(&self) {
-        self.reach(|count| count > 0).await;
+    pub(crate) async fn wait_until_not_empty(&self) {
+        self.wait_until(|count| count > 0).await;
     }
 
-    async fn reach(&self, there: impl Fn(usize) -> bool) {
+    async fn wait_until(&self, there: impl Fn(usize) -> bool) {
         let mut changed = std::pin::pin!(self.changed.notified());
         std::future::poll_fn(|context| {
             loop {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_is_kept_until_somebody_waits_for_it() {
+    fn a_wake_up_is_kept_until_a_listener_waits_for_it() {
         let hub = Hub::default();
         let (a, b) = (hub.listen(&name("a")), hub.listen(&name("b")));
         hub.wake("a");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_woken_and_one_who_leaves_passes_it_on() {
+    fn one_listener_is_woken_and_one_that_leaves_passes_it_on() {
         let hub = Hub::default();
         let (first, second) = (hub.listen(&name("a")), hub.listen(&name("a")));
         hub.wake("a");

@@ -1,4 +1,4 @@
-//! The local gate: the waiters of one name in one client queue here, first come, first served, and one of them at a
+//! The local queue: the waiters of one name in one client queue here, first come, first served, and one of them at a
 //! time contends at the server. A thousand waiting tasks cost the server as much as one.
 
 use std::collections::{HashMap, VecDeque};
@@ -87,8 +87,8 @@ impl LocalQueues {
     pub(crate) async fn enter(self: &Arc<Self>, name: &Name) -> Turn {
         let queue = self.queue(name);
         let turn = queue.turn.clone();
-        // Holds this task's only reference to the gate, because a task that gives up here may be the last one at the
-        // gate.
+        // Holds this task's only reference to the queue, because a task that gives up here may be the last one in
+        // it.
         let place = Place { queues: self.clone(), name: name.clone(), queue: Some(queue) };
         // The semaphore is never closed.
         let permit = turn.acquire_owned().await.expect("a queue stays open");
@@ -137,7 +137,7 @@ impl LocalQueues {
 }
 
 impl Names {
-    /// Forgets the gates whose row no longer counts. Each gate was put there once, so that no call does much.
+    /// Forgets the queues whose streak no longer counts. Each queue was put there once, so that no call does much.
     fn sweep(&mut self, now: Instant) {
         while self.kept.front().is_some_and(|(at, _)| now.since(*at) >= PASS_PAUSE) {
             let Some((_, name)) = self.kept.pop_front() else { return };
@@ -176,7 +176,7 @@ impl Streak {
     }
 }
 
-/// A place in the queue of a gate. The last place that is dropped removes the gate.
+/// A place in a local queue. The last place that is dropped removes the queue.
 #[derive(Debug)]
 struct Place {
     queues: Arc<LocalQueues>,
@@ -205,7 +205,7 @@ impl Drop for Place {
 /// The right to contend for a name at the server. When it is dropped, the next waiter of this client gets it.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    // Given back before the place is dropped, so that the next waiter never finds the gate gone.
+    // Given back before the place is dropped, so that the next waiter never finds the queue gone.
     permit: Option<OwnedSemaphorePermit>,
     place: Place,
 }
@@ -285,15 +285,15 @@ mod tests {
 
     /// A clock that stands still unless the test moves it: how long a test takes does not matter to the gates.
     #[derive(Clone, Debug, Default)]
-    struct Still(Arc<AtomicU64>);
+    struct ManualClock(Arc<AtomicU64>);
 
-    impl Still {
-        fn passes(&self, pause: Duration) {
+    impl ManualClock {
+        fn advance(&self, pause: Duration) {
             self.0.fetch_add(u64::try_from(pause.as_millis()).unwrap(), Ordering::Relaxed);
         }
     }
 
-    impl Time for Still {
+    impl Time for ManualClock {
         fn now(&self) -> Instant {
             Instant::from_origin(Duration::from_millis(self.0.load(Ordering::Relaxed)))
         }
@@ -304,17 +304,17 @@ mod tests {
     }
 
     fn queues() -> Arc<LocalQueues> {
-        gates_at(&Still::default())
+        queues_at(&ManualClock::default())
     }
 
-    fn gates_at(time: &Still) -> Arc<LocalQueues> {
+    fn queues_at(time: &ManualClock) -> Arc<LocalQueues> {
         Arc::new(LocalQueues::new(Clock::new(time.clone())))
     }
 
     #[tokio::test]
-    async fn nothing_is_kept_of_names_that_nobody_is_at() {
-        let time = Still::default();
-        let queues = gates_at(&time);
+    async fn nothing_is_kept_of_names_that_are_not_in_use() {
+        let time = ManualClock::default();
+        let queues = queues_at(&time);
         for n in 0..1000 {
             let turn = queues.enter(&Name::new(format!("n{n}")).unwrap()).await;
             turn.granted();
@@ -324,7 +324,7 @@ mod tests {
         for n in 0..1000 {
             queues.enter(&Name::new(format!("n{n}")).unwrap()).await.released(Some(true));
         }
-        time.passes(PASS_PAUSE);
+        time.advance(PASS_PAUSE);
         drop(queues.enter(&Name::new("last").unwrap()).await);
         let names = queues.names();
         assert_eq!((names.queues.len(), names.kept.len()), (0, 0));
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_might_be_there_is_no_reason_to_stand_back() {
+    async fn a_client_that_only_might_be_there_is_no_reason_to_stand_back() {
         let (queues, name) = (queues(), Name::new("n").unwrap());
         assert_eq!(streak(&queues, &name, Before::Nothing, None).await, 20);
         assert_eq!(

@@ -282,7 +282,7 @@ impl Lock {
     /// [`FIRST_ANSWER`].
     async fn in_time(&self, wait: Duration, claim: Claimed) -> Result<Arc<Hold>, OutOfTime> {
         let clock = &self.shared.clock;
-        // Read while the claim still has its place at the gate.
+        // Read while the claim still has its place in the local queue.
         let began = clock.now();
         let mut answer = pin!(self.granted(claim));
         let seen = || self.shared.local_queues.seen_since(began, &self.terms.name);

@@ -18,7 +18,7 @@ pub struct Random(Arc<Inner>);
 struct Inner {
     source: Box<dyn RandomSource>,
     /// The state of the generator for pauses, seeded from the source once. It need not be secret.
-    dice: AtomicU64,
+    state: AtomicU64,
 }
 
 impl Random {
@@ -35,8 +35,8 @@ impl Random {
     pub fn new(source: impl RandomSource) -> Random {
         let mut seed = [0; 8];
         source.fill(&mut seed);
-        let dice = AtomicU64::new(u64::from_le_bytes(seed));
-        Random(Arc::new(Inner { source: Box::new(source), dice }))
+        let state = AtomicU64::new(u64::from_le_bytes(seed));
+        Random(Arc::new(Inner { source: Box::new(source), state }))
     }
 
     /// Fills `bytes` from the source.
@@ -47,14 +47,14 @@ impl Random {
     /// Returns a duration in `0..=most`, evenly distributed. Meant for pauses: it costs no call of the operating
     /// system.
     pub fn up_to(&self, most: Duration) -> Duration {
-        let part = self.dice() >> 11; // the 53 bits that an f64 holds exactly
+        let part = self.next_u64() >> 11; // the 53 bits that an f64 holds exactly
         most.mul_f64(part as f64 / (1_u64 << 53) as f64)
     }
 
     /// Returns the next 64 bits of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
     /// 2014).
-    fn dice(&self) -> u64 {
-        let x = self.0.dice.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+    fn next_u64(&self) -> u64 {
+        let x = self.0.state.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         x ^ (x >> 31)

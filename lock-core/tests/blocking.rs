@@ -101,7 +101,7 @@ fn an_init_tells_what_the_server_was_given() {
 }
 
 #[test]
-fn a_shutdown_waits_for_what_is_held_and_turns_away_who_waits() {
+fn a_shutdown_waits_for_held_locks_and_turns_waiters_away() {
     let script = Script::new([granted(TTL), busy()], [held(TTL)], [(ms(50), released().1)]);
     let (asked, asks) = mpsc::channel();
     let options = Options::default().observer(move |event| {

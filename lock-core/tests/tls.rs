@@ -5,7 +5,7 @@ use lock_core::driver::check_tls_provider;
 use rustls::crypto::{aws_lc_rs, ring};
 
 #[test]
-fn who_has_two_providers_is_told_what_to_do_and_who_has_chosen_is_not_asked() {
+fn a_program_with_two_providers_is_told_what_to_do_until_it_chooses_one() {
     // Either provider would do.
     drop(aws_lc_rs::default_provider());
     let error = check_tls_provider().expect_err("rustls can't choose");

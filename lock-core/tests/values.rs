@@ -175,7 +175,7 @@ fn a_url_is_read_part_by_part() {
 }
 
 #[test]
-fn an_entry_says_who_has_it_and_for_how_long() {
+fn an_entry_names_its_owner_and_says_for_how_long() {
     let mut entry = Entry {
         owner: OwnerBytes::new(*b"theirs"),
         label: Some("deploy@web-3".to_owned()),

@@ -5,7 +5,7 @@ use lock_core::{Error, Result};
 
 /// A key that an answer has shown: one place in a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StoredKey {
     pub(crate) key: Vec<u8>,
     /// Empty also if the request did not ask for values.
     pub(crate) value: Vec<u8>,
@@ -19,14 +19,14 @@ pub(crate) struct Place {
 /// The first keys of a range.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
-    pub(crate) places: Vec<Place>,
+    pub(crate) keys: Vec<StoredKey>,
     /// Whether the range has more keys.
     pub(crate) more: bool,
 }
 
 impl Window {
     /// A range that was not requested: nothing is known of it.
-    pub(crate) const UNKNOWN: Window = Window { places: Vec::new(), more: true };
+    pub(crate) const UNKNOWN: Window = Window { keys: Vec::new(), more: true };
 }
 
 /// The answer to a transaction, read operation by operation.
@@ -39,9 +39,9 @@ pub(crate) struct Answers {
     operations: std::vec::IntoIter<TxnOpResponse>,
 }
 
-impl From<&KeyValue> for Place {
-    fn from(kv: &KeyValue) -> Place {
-        Place {
+impl From<&KeyValue> for StoredKey {
+    fn from(kv: &KeyValue) -> StoredKey {
+        StoredKey {
             key: kv.key().to_vec(),
             value: kv.value().to_vec(),
             created: kv.create_revision(),
@@ -53,7 +53,7 @@ impl From<&KeyValue> for Place {
 
 impl From<&GetResponse> for Window {
     fn from(answer: &GetResponse) -> Window {
-        Window { places: answer.kvs().iter().map(Place::from).collect(), more: answer.more() }
+        Window { keys: answer.kvs().iter().map(StoredKey::from).collect(), more: answer.more() }
     }
 }
 
@@ -79,8 +79,8 @@ impl Answers {
     }
 
     /// Returns the key that the next operation, a `get` of one key, has found.
-    pub(crate) fn place(&mut self) -> Result<Option<Place>> {
-        Ok(self.window()?.places.into_iter().next())
+    pub(crate) fn key(&mut self) -> Result<Option<StoredKey>> {
+        Ok(self.window()?.keys.into_iter().next())
     }
 
     /// Returns how many keys the next operation, a `delete`, has deleted.

@@ -3,7 +3,7 @@
 mod entering;
 mod holding;
 mod leaving;
-mod standing;
+mod position;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use tokio::sync::Notify;
 
 use self::entering::Tried;
 use self::holding::{Held, Verdict};
-use self::standing::is_same;
-use crate::answers::Place;
+use self::position::is_same;
+use crate::answers::StoredKey;
 use crate::cluster::Cluster;
 use crate::errors;
 use crate::foreign::Search;
 use crate::keys::Own;
 use crate::lease::whole_seconds;
-use crate::session::{Remains, Seat, Session};
+use crate::session::{Abandoned, Membership, Session};
 use crate::sessions::Sessions;
 use crate::slots::Slot;
-use crate::transactions::Standing;
+use crate::transactions::KeyMetadata;
 use crate::watches::Watching;
 
 /// One owner's claim on one lock. All its attempts, and its release, concern one key.
@@ -41,9 +41,9 @@ pub(crate) struct EtcdClaim {
     ahead: Arc<Notify>,
     /// Notified when the claim's own key changes, and when the session ends.
     doubt: Arc<Notify>,
-    seat: Option<Seat>,
+    membership: Option<Membership>,
     /// The claim's own key, as last seen.
-    place: Option<Standing>,
+    place: Option<KeyMetadata>,
     /// The places of foreign clients before the claim's own place.
     foreign: Foreign,
     /// The leases of attempts that were not answered: those attempts may still take effect.
@@ -52,13 +52,13 @@ pub(crate) struct EtcdClaim {
     /// Why a granted lock is no longer held, if an attempt has found that out.
     lost: Option<LossReason>,
     /// The place before this claim's own, as last seen.
-    before: Option<Place>,
+    before: Option<StoredKey>,
     /// True from [`Claim::listen`] until the lock is granted or given back, even if the claim loses its place and takes
     /// another one.
     listens: bool,
     /// When the server refused the release for the first time.
     refused_since: Option<Instant>,
-    watching: Option<(Place, Watching)>,
+    watching: Option<(StoredKey, Watching)>,
     _watching_own: Option<Watching>,
 }
 
@@ -70,7 +70,7 @@ enum Foreign {
     /// The search began when the claim took its place, and has not ended.
     Sought(Search),
     /// Those that existed at the last look.
-    Known(Vec<Place>),
+    Known(Vec<StoredKey>),
 }
 
 /// How often an attempt starts over because its place or its session is gone.
@@ -78,9 +78,9 @@ const ROUNDS: usize = 4;
 
 /// The outcome of one round of an attempt.
 enum Round {
-    Effect(Attempt),
+    Done(Attempt),
     /// The place or the session is gone: the attempt starts over.
-    Anew,
+    StartOver,
 }
 
 impl EtcdClaim {
@@ -94,7 +94,7 @@ impl EtcdClaim {
             slots: vec![slot],
             ahead: Arc::default(),
             doubt: Arc::default(),
-            seat: None,
+            membership: None,
             place: None,
             foreign: Foreign::Unknown,
             uncertain: Vec::new(),
@@ -113,44 +113,44 @@ impl EtcdClaim {
     }
 
     async fn round(&mut self, call: &Call) -> Result<Round> {
-        let session = self.sit_down(call).await?;
+        let session = self.join_session(call).await?;
         let around = match self.place {
             Some(place) => self.look(call, place).await?,
             None => match self.request.waits {
                 Queueing::Queued => self.enter(call, &session).await?,
                 Queueing::No => match self.enter_if_free(call, &session).await? {
-                    Tried::Busy(busy) => return Ok(Round::Effect(Attempt::Busy(busy))),
+                    Tried::Busy(busy) => return Ok(Round::Done(Attempt::Busy(busy))),
                     Tried::Placed(around) => around,
                 },
             },
         };
-        let Some(around) = around else { return Ok(Round::Anew) };
+        let Some(around) = around else { return Ok(Round::StartOver) };
         // From here on the claim has a place: an error must not say that nothing was done.
-        self.stand(call, &session, around).await.map_err(errors::half_done)
+        self.evaluate_place(call, &session, around).await.map_err(errors::half_done)
     }
 
     /// Returns the claim's session, or joins one if the claim has none that is alive. What the claim may have in an
     /// ended session is given back first, so that the claim never has two places.
-    async fn sit_down(&mut self, call: &Call) -> Result<Arc<Session>> {
-        if let Some(seat) = &self.seat {
-            if seat.session.is_alive() {
-                return Ok(seat.session.clone());
+    async fn join_session(&mut self, call: &Call) -> Result<Arc<Session>> {
+        if let Some(membership) = &self.membership {
+            if membership.session.is_alive() {
+                return Ok(membership.session.clone());
             }
             self.give_back(call).await.map_err(errors::half_done)?;
-            self.seat = None;
+            self.membership = None;
         }
         let seconds = whole_seconds(self.request.ttl);
-        let seat = self.shared.join(call, seconds, &self.own.key, &self.doubt).await?;
-        let session = seat.session.clone();
-        self.seat = Some(seat);
+        let membership = self.shared.join(call, seconds, &self.own.key, &self.doubt).await?;
+        let session = membership.session.clone();
+        self.membership = Some(membership);
         Ok(session)
     }
 
-    fn has_no_place(&mut self) {
+    fn forget_place(&mut self) {
         (self.place, self.held, self.foreign) = (None, None, Foreign::Unknown);
         self._watching_own = None;
-        if let Some(seat) = &self.seat {
-            seat.leaves();
+        if let Some(membership) = &self.membership {
+            membership.forget_place();
         }
     }
 }
@@ -161,7 +161,7 @@ impl Claim for EtcdClaim {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         self.shared.cluster.check()?;
         for _ in 0..ROUNDS {
-            if let Round::Effect(attempt) = self.round(call).await? {
+            if let Round::Done(attempt) = self.round(call).await? {
                 return Ok(attempt);
             }
         }
@@ -183,12 +183,12 @@ impl Claim for EtcdClaim {
     }
 
     async fn changed(&mut self) {
-        if let (Some(seat), Some(held)) = (&self.seat, &self.held) {
+        if let (Some(membership), Some(held)) = (&self.membership, &self.held) {
             tokio::select! {
                 biased;
-                () = self.doubt.notified() => self.doubts(),
+                () = self.doubt.notified() => self.require_new_proof(),
                 // A new proof is passed on at once: it may be the last one for some time.
-                () = seat.session.is_proven_after(held.told) => {}
+                () = membership.session.wait_for_proof_after(held.told) => {}
             }
             return;
         }
@@ -207,11 +207,11 @@ impl Claim for EtcdClaim {
     /// Sends nothing itself: heartbeats keep the session alive and show which keys it has.
     async fn renew(&mut self, _ttl: Duration) -> Result<Renewal> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
-        if self.is_woken().await {
-            self.doubts();
+        if self.take_wake_up().await {
+            self.require_new_proof();
         }
         let (Some(session), Some(mut held)) =
-            (self.seat.as_ref().map(|seat| seat.session.clone()), self.held)
+            (self.membership.as_ref().map(|membership| membership.session.clone()), self.held)
         else {
             return Ok(Renewal::Lost(self.lost.unwrap_or(LossReason::Gone)));
         };
@@ -238,7 +238,7 @@ impl Claim for EtcdClaim {
         self.listens = false;
         let call = &Call::begin(&self.request.clock, self.request.patience);
         match self.give_back(call).await {
-            Err(e) if !e.is_transient() => self.is_refused(call, e),
+            Err(e) if !e.is_transient() => self.handle_refused_release(call, e),
             release => release,
         }
     }
@@ -248,13 +248,13 @@ impl Drop for EtcdClaim {
     /// A claim that is dropped without a release leaves its key, and its unanswered attempts, to the session, which
     /// removes them.
     fn drop(&mut self) {
-        if self.place.is_none() && self.uncertain.is_empty() || self.shared.are_copied() {
+        if self.place.is_none() && self.uncertain.is_empty() || self.shared.is_forked() {
             return;
         }
         self.shared.slots.retire();
-        if let Some(seat) = &self.seat {
+        if let Some(membership) = &self.membership {
             let (own, leases) = (self.own.clone(), std::mem::take(&mut self.uncertain));
-            seat.session.leave_behind(Remains { own, leases });
+            membership.session.add_abandoned(Abandoned { own, leases });
         }
     }
 }

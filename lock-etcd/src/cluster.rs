@@ -79,14 +79,14 @@ impl Cluster {
 
     // ---- requests ---------------------------------------------------------------------------------------------------
 
-    pub(crate) async fn txn(&self, call: &Call, txn: Txn) -> Result<TxnResponse, Trouble> {
+    pub(crate) async fn txn(&self, call: &Call, txn: Txn) -> Result<TxnResponse, RequestError> {
         let answer = self
             .ask(call, |link| {
                 let (mut kv, txn) = (link.client.kv_client(), txn.clone());
                 async move { kv.txn(txn).await }
             })
             .await?;
-        self.hears(answer.header());
+        self.note_header_term(answer.header());
         Ok(answer)
     }
 
@@ -95,14 +95,14 @@ impl Cluster {
         call: &Call,
         key: &[u8],
         options: GetOptions,
-    ) -> Result<GetResponse, Trouble> {
+    ) -> Result<GetResponse, RequestError> {
         let answer = self
             .ask(call, |link| {
                 let (mut kv, key, options) = (link.client.kv_client(), key.to_vec(), options.clone());
                 async move { kv.get(key, Some(options)).await }
             })
             .await?;
-        self.hears(answer.header());
+        self.note_header_term(answer.header());
         Ok(answer)
     }
 
@@ -111,18 +111,18 @@ impl Cluster {
         call: &Call,
         id: i64,
         seconds: i64,
-    ) -> Result<LeaseGrantResponse, Trouble> {
+    ) -> Result<LeaseGrantResponse, RequestError> {
         let answer = self
             .ask(call, |link| {
                 let mut leases = link.client.lease_client();
                 async move { leases.grant(seconds, Some(LeaseGrantOptions::new().with_id(id))).await }
             })
             .await?;
-        self.hears(answer.header());
+        self.note_header_term(answer.header());
         Ok(answer)
     }
 
-    pub(crate) async fn revoke(&self, call: &Call, lease: i64) -> Result<(), Trouble> {
+    pub(crate) async fn revoke(&self, call: &Call, lease: i64) -> Result<(), RequestError> {
         let revoking = |link: &Link| {
             let mut leases = link.client.lease_client();
             async move { leases.revoke(lease).await }
@@ -134,7 +134,7 @@ impl Cluster {
         &self,
         call: &Call,
         lease: i64,
-    ) -> Result<LeaseTimeToLiveResponse, Trouble> {
+    ) -> Result<LeaseTimeToLiveResponse, RequestError> {
         self.ask(call, |link| {
             let mut leases = link.client.lease_client();
             async move { leases.time_to_live(lease, None).await }
@@ -144,7 +144,7 @@ impl Cluster {
 
     /// Returns the ids of all leases that exist. A member lists the leases that it knows of, and may lag behind. But it
     /// is never behind what it has read through raft, so this reads first, and asks the same member.
-    pub(crate) async fn leases(&self, call: &Call, readable: &[u8]) -> Result<Vec<i64>, Trouble> {
+    pub(crate) async fn leases(&self, call: &Call, readable: &[u8]) -> Result<Vec<i64>, RequestError> {
         loop {
             let read = self.get(call, readable, GetOptions::new().with_keys_only()).await?;
             let answer = self
@@ -161,7 +161,7 @@ impl Cluster {
     }
 
     /// Returns what a member says about itself.
-    pub(crate) async fn status(&self, call: &Call) -> Result<StatusResponse, Trouble> {
+    pub(crate) async fn status(&self, call: &Call) -> Result<StatusResponse, RequestError> {
         self.ask(call, |link| {
             let mut maintenance = link.client.maintenance_client();
             async move { maintenance.status().await }
@@ -171,20 +171,20 @@ impl Cluster {
 
     /// Sends a request to the member that answered last. If that member has surely done nothing, the next one is asked.
     /// A request that may have been carried out is not repeated.
-    async fn ask<T, F>(&self, call: &Call, asking: impl Fn(&Link) -> F) -> Result<T, Trouble>
+    async fn ask<T, F>(&self, call: &Call, asking: impl Fn(&Link) -> F) -> Result<T, RequestError>
     where
         F: Future<Output = Result<T, EtcdError>>,
     {
         let mut asked = 0;
         loop {
-            let link = self.link(call).await.map_err(|e| Trouble::NotDone(errors::not_done(e)))?;
+            let link = self.link(call).await.map_err(|e| RequestError::NotDone(errors::not_done(e)))?;
             let Some(answer) = call.within(asking(&link)).await else {
-                self.is_silent(&link, call);
-                return Err(Trouble::Other(call.out_of_time(Effect::Unknown)));
+                self.give_up_if_silent(&link, call);
+                return Err(RequestError::Other(call.out_of_time(Effect::Unknown)));
             };
             let error = match answer {
                 Ok(answer) => {
-                    link.is_heard(&self.clock);
+                    link.note_answer(&self.clock);
                     return Ok(answer);
                 }
                 Err(error) => error,
@@ -193,16 +193,16 @@ impl Cluster {
             if errors::is_of_connection(&error) || errors::has_no_login(&error) {
                 self.give_up(&link);
             } else {
-                link.is_heard(&self.clock);
+                link.note_answer(&self.clock);
             }
             if errors::is_worth_another_try(&error) && asked < self.tries() {
                 continue;
             }
             return Err(match errors::is_without_lease(&error) {
-                true => Trouble::NoLease,
-                false if errors::is_granted_already(&error) => Trouble::LeaseExists,
-                false if errors::was_not_done(&error) => Trouble::NotDone(errors::asking(error)),
-                false => Trouble::Other(errors::asking(error)),
+                true => RequestError::NoLease,
+                false if errors::is_granted_already(&error) => RequestError::LeaseExists,
+                false if errors::was_not_done(&error) => RequestError::NotDone(errors::asking(error)),
+                false => RequestError::Other(errors::asking(error)),
             });
         }
     }
@@ -235,7 +235,9 @@ impl Cluster {
                 None => Err(call.out_of_time(Effect::NotApplied)),
             };
             match connected {
-                Ok(client) => return Ok(self.takes(Link { client, endpoint, answered: AtomicU64::new(0) })),
+                Ok(client) => {
+                    return Ok(self.set_link(Link { client, endpoint, answered: AtomicU64::new(0) }));
+                }
                 Err(error) => {
                     self.current().endpoint = (endpoint + 1) % self.endpoints.len();
                     if !error.is_transient() {
@@ -249,7 +251,7 @@ impl Cluster {
         Err(last.unwrap_or_else(|| call.out_of_time(Effect::NotApplied)))
     }
 
-    fn takes(&self, link: Link) -> Arc<Link> {
+    fn set_link(&self, link: Link) -> Arc<Link> {
         let link = Arc::new(link);
         self.current().link = Some(link.clone());
         link
@@ -260,7 +262,7 @@ impl Cluster {
     }
 
     /// Gives up a link that has answered no request since the call began.
-    pub(crate) fn is_silent(&self, link: &Arc<Link>, call: &Call) {
+    pub(crate) fn give_up_if_silent(&self, link: &Arc<Link>, call: &Call) {
         if !link.has_answered_since(call.began()) {
             self.give_up(link);
         }
@@ -289,11 +291,11 @@ impl Cluster {
 
     // ---- terms ------------------------------------------------------------------------------------------------------
 
-    pub(crate) fn hears(&self, header: Option<&ResponseHeader>) {
-        self.hears_term(header.map_or(0, ResponseHeader::raft_term));
+    pub(crate) fn note_header_term(&self, header: Option<&ResponseHeader>) {
+        self.note_term(header.map_or(0, ResponseHeader::raft_term));
     }
 
-    pub(crate) fn hears_term(&self, term: u64) {
+    pub(crate) fn note_term(&self, term: u64) {
         if term > *self.term.borrow() {
             self.term.send_if_modified(|highest| std::mem::replace(highest, term.max(*highest)) < term);
         }
@@ -301,7 +303,7 @@ impl Cluster {
 
     /// Notes the term in which a lease was granted. A term below an earlier one means another cluster: all data was
     /// lost.
-    pub(crate) fn is_at(&self, term: u64) {
+    pub(crate) fn set_term(&self, term: u64) {
         self.term.send_if_modified(|highest| std::mem::replace(highest, term) != term);
     }
 
@@ -311,13 +313,13 @@ impl Cluster {
     }
 
     /// Waits until an answer has shown a term above this one. Cancel safe.
-    pub(crate) async fn is_above(&self, term: u64) {
+    pub(crate) async fn wait_for_term_above(&self, term: u64) {
         // Cannot fail: `self` holds the sender.
         let _: Result<_, _> = self.term.subscribe().wait_for(|highest| *highest > term).await;
     }
 
     /// Notes why this server cannot keep locks. All later attempts fail with this reason.
-    pub(crate) fn refuses(&self, why: &'static str) {
+    pub(crate) fn record_refusal(&self, why: &'static str) {
         self.refusal.get_or_init(|| why);
     }
 
@@ -327,7 +329,7 @@ impl Cluster {
 }
 
 impl Link {
-    pub(crate) fn is_heard(&self, clock: &Clock) {
+    pub(crate) fn note_answer(&self, clock: &Clock) {
         self.answered.fetch_max(nanos(clock.now()), Ordering::Relaxed);
     }
 
@@ -349,7 +351,7 @@ impl std::fmt::Debug for Cluster {
 
 /// Why a request failed.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum RequestError {
     /// The lease does not exist, or has ended. So nothing was done under it.
     NoLease,
     /// The lease that was to be granted exists already.
@@ -361,14 +363,14 @@ pub(crate) enum Trouble {
     Other(Error),
 }
 
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Error {
-        match trouble {
-            Trouble::NoLease => {
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Error {
+        match error {
+            RequestError::NoLease => {
                 Error::unavailable(Effect::NotApplied, "the client's lease on the server has ended")
             }
-            Trouble::LeaseExists => Error::unavailable(Effect::NotApplied, "the lease exists already"),
-            Trouble::NotDone(error) | Trouble::Other(error) => error,
+            RequestError::LeaseExists => Error::unavailable(Effect::NotApplied, "the lease exists already"),
+            RequestError::NotDone(error) | RequestError::Other(error) => error,
         }
     }
 }

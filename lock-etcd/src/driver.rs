@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use lock_core::driver::{Call, Claim, Driver, Finding, Inspection, Request, Revocation, Revoked, When};
 use lock_core::{Context, Error, Info, Name, Result};
 
-use crate::answers::{Place, Window};
+use crate::answers::{StoredKey, Window};
 use crate::check;
 use crate::claim::EtcdClaim;
-use crate::cluster::{Cluster, Trouble};
+use crate::cluster::{Cluster, RequestError};
 use crate::foreign;
 use crate::info::info;
 use crate::keys::{self, Layout, Queue};
@@ -33,7 +33,7 @@ impl EtcdDriver {
         let Etcd { endpoints, connecting, prefix, opening, election, .. } = etcd;
         let Context { clock, random, patience } = context;
         let cluster = Arc::new(Cluster::new(endpoints, connecting, clock.clone(), patience));
-        if opening == Opening::Queueing {
+        if opening == Opening::Waits {
             let status = cluster.status(&Call::begin(&clock, patience)).await?;
             check::version(status.version())?;
         }
@@ -44,15 +44,15 @@ impl EtcdDriver {
     }
 
     /// Returns all places of a queue, the oldest first.
-    async fn places(&self, call: &Call, queue: &Queue) -> Result<Vec<Place>> {
+    async fn places(&self, call: &Call, queue: &Queue) -> Result<Vec<StoredKey>> {
         let cluster = &self.shared.cluster;
         let others = cluster.get(call, queue.start(), transactions::others(queue)).await?;
         let mut places = foreign::places(cluster, call, queue, Window::from(&others)).await?;
         let mut options = transactions::oldest().with_limit(PAGE);
         loop {
             let page = Window::from(&cluster.get(call, &queue.ours(), options).await?);
-            let next = page.places.last().map(|last| last.created + 1);
-            places.extend(page.places);
+            let next = page.keys.last().map(|last| last.created + 1);
+            places.extend(page.keys);
             let Some(next) = next.filter(|_| page.more) else { break };
             options = transactions::oldest().with_limit(PAGE).with_min_create_revision(next);
         }
@@ -71,35 +71,35 @@ impl EtcdDriver {
     }
 
     /// Gives the holder's key another owner. The key stays at least until the holder's deadline.
-    async fn condemn(
+    async fn replace_holder(
         &self,
         call: &Call,
-        holder: &Place,
+        holder: &StoredKey,
         by: Vec<u8>,
-        word: Option<Vec<u8>>,
+        marker: Option<Vec<u8>>,
     ) -> Result<Revoked> {
         let Some((granted, _)) = self.terms(call, holder.lease).await? else { return Ok(Revoked::NotHeld) };
         // The holder may renew until its key is replaced. That happens after this grant, at most one call's time later.
         let seconds = whole_seconds(granted + call.left());
         let grant = Grant::new(&self.shared.random, seconds, self.shared.clock().now());
         let lease = grant.ask(&self.shared.cluster, call).await?;
-        let replace = transactions::replace(holder, by, lease.id, word);
+        let replace = transactions::replace(holder, by, lease.id, marker);
         match self.shared.cluster.txn(call, replace).await {
             Ok(answer) if answer.succeeded() => Ok(Revoked::FreeIn(lease.ttl)),
-            Ok(_) | Err(Trouble::NoLease) => {
+            Ok(_) | Err(RequestError::NoLease) => {
                 self.shared.cluster.revoke(call, lease.id).await.ok();
                 Ok(Revoked::NotHeld)
             }
-            Err(trouble) => Err(trouble.into()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    async fn remove(&self, call: &Call, holder: &Place, word: Option<Vec<u8>>) -> Result<Revoked> {
-        match self.shared.cluster.txn(call, transactions::remove(holder, word)).await {
+    async fn remove(&self, call: &Call, holder: &StoredKey, marker: Option<Vec<u8>>) -> Result<Revoked> {
+        match self.shared.cluster.txn(call, transactions::remove(holder, marker)).await {
             Ok(answer) if answer.succeeded() => Ok(Revoked::Free),
             // The holder's lease has ended, and its key with it.
-            Ok(_) | Err(Trouble::NoLease) => Ok(Revoked::NotHeld),
-            Err(trouble) => Err(trouble.into()),
+            Ok(_) | Err(RequestError::NoLease) => Ok(Revoked::NotHeld),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -145,10 +145,10 @@ impl Driver for EtcdDriver {
                 "the key that holds the name has no lease, so no lock client has written it; delete it by hand",
             ));
         }
-        let word = keys::parse(&holder.value).map(|(owner, _)| queue.word_of_a_revoke(owner, holder.created));
+        let marker = keys::parse(&holder.value).map(|(owner, _)| queue.revoke_marker(owner, holder.created));
         match when {
-            When::HoldersDeadline => self.condemn(call, holder, keys::value(by, &label), word).await,
-            When::Now => self.remove(call, holder, word).await,
+            When::HoldersDeadline => self.replace_holder(call, holder, keys::value(by, &label), marker).await,
+            When::Now => self.remove(call, holder, marker).await,
         }
     }
 

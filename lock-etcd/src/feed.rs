@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::cluster::{Cluster, Link};
 use crate::errors;
-use crate::watches::{Entry, Kind, Order, Table, Trouble};
+use crate::watches::{Entry, Kind, Order, Table, WatchError};
 
 /// How long a holder's own key waits before it is watched.
 const SOON: Duration = Duration::from_millis(50);
@@ -54,7 +54,7 @@ struct Stream {
 }
 
 /// Why the task leaves a stream.
-enum Left {
+enum StreamEnd {
     /// The client was dropped.
     Ended,
     Broken(String),
@@ -76,14 +76,14 @@ impl Feed {
     pub(crate) async fn run(mut self, clock: Clock) {
         let mut pause = FIRST_PAUSE;
         loop {
-            if !self.is_needed(&clock).await {
+            if !self.wait_until_needed(&clock).await {
                 return;
             }
             self.links.mark_unchanged();
             let how = match self.open(&clock).await {
                 Ok(mut stream) => match self.follow(&mut stream, &clock).await {
-                    Left::Ended => return,
-                    Left::Broken(how) => {
+                    StreamEnd::Ended => return,
+                    StreamEnd::Broken(how) => {
                         if stream.serves {
                             pause = FIRST_PAUSE;
                         }
@@ -95,8 +95,8 @@ impl Feed {
             };
             // Until there is a stream again, waiters look by themselves.
             self.table.wake_all();
-            self.refuse_all(&Trouble::Broken(how));
-            if !self.rest(&clock, pause).await {
+            self.refuse_all(&WatchError::Broken(how));
+            if !self.wait_before_retry(&clock, pause).await {
                 return;
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -104,7 +104,7 @@ impl Feed {
     }
 
     /// Waits until there is something to watch. Returns `false` when the client was dropped.
-    async fn is_needed(&mut self, clock: &Clock) -> bool {
+    async fn wait_until_needed(&mut self, clock: &Clock) -> bool {
         loop {
             self.forget_gone();
             if self.due(clock.now()).is_some() || self.wants_some() {
@@ -114,7 +114,7 @@ impl Feed {
             tokio::select! {
                 biased;
                 order = self.orders.recv() => match order {
-                    Some(order) => _ = self.takes(order, clock),
+                    Some(order) => _ = self.accept(order, clock),
                     None => return false,
                 },
                 () = until(clock, next) => {}
@@ -147,7 +147,7 @@ impl Feed {
     }
 
     /// Takes an order. Returns it if it has to be carried out at once.
-    fn takes(&mut self, order: Order, clock: &Clock) -> Option<Order> {
+    fn accept(&mut self, order: Order, clock: &Clock) -> Option<Order> {
         match order {
             Order::Soon(id) => {
                 self.soon.push_back((clock.now() + SOON, id));
@@ -176,7 +176,7 @@ impl Feed {
                 return Err(errors::words(&e));
             }
             None => {
-                self.cluster.is_silent(&link, call);
+                self.cluster.give_up_if_silent(&link, call);
                 return Err(format!("the server opened no watch stream within {:?}", self.patience));
             }
         };
@@ -233,17 +233,17 @@ impl Feed {
         sent(clock.timeout(self.patience, stream.requests.watch(key, Some(options))).await)
     }
 
-    async fn follow(&mut self, stream: &mut Stream, clock: &Clock) -> Left {
+    async fn follow(&mut self, stream: &mut Stream, clock: &Clock) -> StreamEnd {
         loop {
             let next = self.soon.front().map(|(at, _)| *at);
             let outcome = tokio::select! {
                 biased;
                 order = self.orders.recv() => match order {
-                    Some(order) => self.obey(stream, order, clock).await,
-                    None => return Left::Ended,
+                    Some(order) => self.carry_out(stream, order, clock).await,
+                    None => return StreamEnd::Ended,
                 },
                 answer = stream.answers.message() => match answer {
-                    Ok(Some(answer)) => self.hear(stream, &answer, clock).await,
+                    Ok(Some(answer)) => self.handle_answer(stream, &answer, clock).await,
                     Ok(None) => Err("the server ended the watch stream".to_owned()),
                     Err(e) => Err(errors::words(&e)),
                 },
@@ -254,13 +254,13 @@ impl Feed {
                 },
             };
             if let Err(how) = outcome {
-                return Left::Broken(how);
+                return StreamEnd::Broken(how);
             }
         }
     }
 
-    async fn obey(&mut self, stream: &mut Stream, order: Order, clock: &Clock) -> Result<(), String> {
-        match self.takes(order, clock) {
+    async fn carry_out(&mut self, stream: &mut Stream, order: Order, clock: &Clock) -> Result<(), String> {
+        match self.accept(order, clock) {
             // A watch that was made when the stream was opened exists already.
             Some(Order::Now(id)) if !stream.watched.contains_key(&id) => {
                 self.make(stream, id, Since::Now, clock).await
@@ -277,22 +277,22 @@ impl Feed {
         }
     }
 
-    async fn hear(
+    async fn handle_answer(
         &mut self,
         stream: &mut Stream,
         answer: &WatchResponse,
         clock: &Clock,
     ) -> Result<(), String> {
-        self.cluster.hears(answer.header());
-        stream.link.is_heard(clock);
+        self.cluster.note_header_term(answer.header());
+        stream.link.note_answer(clock);
         let id = answer.watch_id() / NUMBERS;
         if answer.canceled() {
-            return self.canceled(stream, id, answer, clock).await;
+            return self.handle_canceled(stream, id, answer, clock).await;
         }
         if answer.created() {
             stream.serves = true;
             if let Some(entry) = self.table.entries().watches.get_mut(&id) {
-                entry.is_made(Ok(()));
+                entry.report_made(Ok(()));
             }
             if stream.remade.remove(&id) {
                 self.table.wake(id);
@@ -308,7 +308,7 @@ impl Feed {
 
     /// Handles a watch that the server has ended: because the client asked for it, because the revision was compacted,
     /// or because the user lacks the right.
-    async fn canceled(
+    async fn handle_canceled(
         &mut self,
         stream: &mut Stream,
         id: i64,
@@ -327,26 +327,26 @@ impl Feed {
         }
         let why = answer.cancel_reason().to_owned();
         if let Some(entry) = self.table.entries().watches.get_mut(&id) {
-            entry.is_made(Err(Trouble::Refused(why)));
+            entry.report_made(Err(WatchError::Refused(why)));
         }
         Ok(())
     }
 
     /// Tells every claim that waits for a watch that it cannot be made now.
-    fn refuse_all(&self, trouble: &Trouble) {
+    fn refuse_all(&self, error: &WatchError) {
         for entry in self.table.entries().watches.values_mut() {
-            entry.is_made(Err(trouble.clone()));
+            entry.report_made(Err(error.clone()));
         }
     }
 
     /// Waits before the next try, and takes orders meanwhile. Returns `false` when the client was dropped.
-    async fn rest(&mut self, clock: &Clock, pause: Duration) -> bool {
+    async fn wait_before_retry(&mut self, clock: &Clock, pause: Duration) -> bool {
         let until = clock.now() + pause / 2 + self.random.up_to(pause / 2);
         loop {
             tokio::select! {
                 biased;
                 order = self.orders.recv() => match order {
-                    Some(order) => _ = self.takes(order, clock),
+                    Some(order) => _ = self.accept(order, clock),
                     None => return false,
                 },
                 () = clock.sleep_until(until) => return true,

@@ -65,15 +65,15 @@ impl Claim {
     pub fn is_first(&mut self, answer: &TxnResponse, lease: i64) -> Result<bool> {
         let around = match self.created {
             0 => match transactions::entered(answer, lease)? {
-                Entered::Taken { standing, around, .. } => {
-                    self.created = standing.created;
+                Entered::Taken { metadata, around, .. } => {
+                    self.created = metadata.created;
                     around
                 }
                 Entered::Refused(_) => return Ok(false),
             },
             _ => transactions::looked(answer)?.1,
         };
-        Ok(!around.places.iter().any(|place| place.created < self.created))
+        Ok(!around.keys.iter().any(|place| place.created < self.created))
     }
 
     /// Returns the request that gives the place back.

@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 use lock_core::driver::Call;
 use lock_core::{Error, ErrorKind, Result};
 
-use crate::answers::{Place, Window};
+use crate::answers::{StoredKey, Window};
 use crate::cluster::Cluster;
 use crate::keys::Queue;
 use crate::transactions::{self, BATCH};
@@ -25,13 +25,13 @@ const FEW_LEASES: usize = BATCH * AT_ONCE;
 /// gone since. A search that was interrupted continues where it was.
 #[derive(Debug)]
 pub(crate) struct Search {
-    left: Left,
-    found: Vec<Place>,
+    unread: Unread,
+    found: Vec<StoredKey>,
 }
 
 /// What the search has not read yet.
 #[derive(Debug)]
-enum Left {
+enum Unread {
     /// Everything: nothing is known yet.
     All,
     /// The places that the recipe would give these leases.
@@ -44,31 +44,36 @@ impl Search {
     /// `seen` is what an earlier request has read of the queue.
     pub(crate) fn new(queue: &Queue, seen: Window) -> Search {
         match seen.more {
-            true => Search { left: Left::All, found: Vec::new() },
-            false => Search { left: Left::Leases(Vec::new()), found: of(queue, seen) },
+            true => Search { unread: Unread::All, found: Vec::new() },
+            false => Search { unread: Unread::Leases(Vec::new()), found: of(queue, seen) },
         }
     }
 
     /// Runs the search to its end and returns what it found. Cancel safe: the next call continues the search.
-    pub(crate) async fn run(&mut self, cluster: &Cluster, call: &Call, queue: &Queue) -> Result<Vec<Place>> {
+    pub(crate) async fn run(
+        &mut self,
+        cluster: &Cluster,
+        call: &Call,
+        queue: &Queue,
+    ) -> Result<Vec<StoredKey>> {
         loop {
-            match &mut self.left {
-                Left::All => self.left = begin(cluster, call, queue).await?,
-                Left::Leases(leases) if leases.is_empty() => return Ok(std::mem::take(&mut self.found)),
-                Left::Leases(leases) => {
+            match &mut self.unread {
+                Unread::All => self.unread = begin(cluster, call, queue).await?,
+                Unread::Leases(leases) if leases.is_empty() => return Ok(std::mem::take(&mut self.found)),
+                Unread::Leases(leases) => {
                     let rest = leases.len().saturating_sub(BATCH * AT_ONCE);
                     let keys: Vec<_> =
                         leases[rest..].iter().map(|lease| queue.place_by_recipe(*lease)).collect();
                     self.found.extend(read(cluster, call, &keys).await?);
                     leases.truncate(rest);
                 }
-                Left::Keys(from) => {
+                Unread::Keys(from) => {
                     let page = transactions::others(queue).with_limit(PAGE);
                     let page = Window::from(&cluster.get(call, from, page).await?);
-                    let last = page.places.last().filter(|_| page.more);
+                    let last = page.keys.last().filter(|_| page.more);
                     let next = last.map(|last| [&last.key[..], &[0]].concat());
                     self.found.extend(of(queue, page));
-                    self.left = next.map_or(Left::Leases(Vec::new()), Left::Keys);
+                    self.unread = next.map_or(Unread::Leases(Vec::new()), Unread::Keys);
                 }
             }
         }
@@ -82,46 +87,50 @@ pub(crate) async fn places(
     call: &Call,
     queue: &Queue,
     seen: Window,
-) -> Result<Vec<Place>> {
+) -> Result<Vec<StoredKey>> {
     Search::new(queue, seen).run(cluster, call, queue).await
 }
 
 /// Returns those of these places that still exist.
-pub(crate) async fn still_there(cluster: &Cluster, call: &Call, places: &[Place]) -> Result<Vec<Place>> {
+pub(crate) async fn still_there(
+    cluster: &Cluster,
+    call: &Call,
+    places: &[StoredKey],
+) -> Result<Vec<StoredKey>> {
     let keys: Vec<Vec<u8>> = places.iter().map(|place| place.key.clone()).collect();
     let found = read(cluster, call, &keys).await?;
-    let stands =
-        |place: &&Place| found.iter().any(|now| now.key == place.key && now.created == place.created);
-    Ok(places.iter().filter(stands).cloned().collect())
+    let still_exists =
+        |place: &&StoredKey| found.iter().any(|now| now.key == place.key && now.created == place.created);
+    Ok(places.iter().filter(still_exists).cloned().collect())
 }
 
 /// Returns the place with its value if the key was written again: a revoke has put an owner into it.
-pub(crate) async fn with_its_owner(cluster: &Cluster, call: &Call, place: Place) -> Result<Place> {
+pub(crate) async fn with_its_owner(cluster: &Cluster, call: &Call, place: StoredKey) -> Result<StoredKey> {
     if place.modified == place.created || !place.value.is_empty() {
         return Ok(place);
     }
     let now = Window::from(&cluster.get(call, &place.key, GetOptions::new()).await?);
-    Ok(now.places.into_iter().find(|now| now.created == place.created).unwrap_or(place))
+    Ok(now.keys.into_iter().find(|now| now.created == place.created).unwrap_or(place))
 }
 
 /// Decides what to read: the places that the recipe would give the existing leases, or all keys if there are fewer.
-async fn begin(cluster: &Cluster, call: &Call, queue: &Queue) -> Result<Left> {
+async fn begin(cluster: &Cluster, call: &Call, queue: &Queue) -> Result<Unread> {
     match cluster.leases(call, &queue.ours()).await.map_err(Error::from) {
         Ok(leases) if leases.len() > FEW_LEASES => {
             let count = transactions::others(queue).with_count_only();
             let keys = cluster.get(call, queue.start(), count).await?.count();
             let are_fewer = usize::try_from(keys).is_ok_and(|keys| keys < leases.len());
-            Ok(if are_fewer { Left::Keys(queue.start().to_vec()) } else { Left::Leases(leases) })
+            Ok(if are_fewer { Unread::Keys(queue.start().to_vec()) } else { Unread::Leases(leases) })
         }
-        Ok(leases) => Ok(Left::Leases(leases)),
+        Ok(leases) => Ok(Unread::Leases(leases)),
         // Not every user may list leases.
-        Err(e) if e.kind() == ErrorKind::Rejected => Ok(Left::Keys(queue.start().to_vec())),
+        Err(e) if e.kind() == ErrorKind::Rejected => Ok(Unread::Keys(queue.start().to_vec())),
         Err(e) => Err(e),
     }
 }
 
 /// Reads these keys, several batches at once.
-async fn read(cluster: &Cluster, call: &Call, keys: &[Vec<u8>]) -> Result<Vec<Place>> {
+async fn read(cluster: &Cluster, call: &Call, keys: &[Vec<u8>]) -> Result<Vec<StoredKey>> {
     let asking = keys.chunks(BATCH).map(async |batch| {
         let answer = cluster.txn(call, transactions::read(batch)).await?;
         transactions::were_read(&answer, batch.len()).map(|(found, _)| found)
@@ -129,6 +138,6 @@ async fn read(cluster: &Cluster, call: &Call, keys: &[Vec<u8>]) -> Result<Vec<Pl
     try_join_all(asking).await.map(|found| found.concat())
 }
 
-fn of(queue: &Queue, window: Window) -> Vec<Place> {
-    window.places.into_iter().filter(|place| queue.has(&place.key)).collect()
+fn of(queue: &Queue, window: Window) -> Vec<StoredKey> {
+    window.keys.into_iter().filter(|place| queue.has(&place.key)).collect()
 }

@@ -17,12 +17,12 @@ use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
 use lock_core::driver::Call;
 use lock_core::{Clock, Instant};
 
-use crate::cluster::{Cluster, Link, Trouble};
+use crate::cluster::{Cluster, Link, RequestError};
 use crate::keys::Own;
 use crate::lease::{Grant, Lease};
-use crate::session::{Proof, Remains, Session, Standings};
+use crate::session::{Abandoned, Proof, Session, SessionState};
 use crate::sessions::Sessions;
-use crate::transactions::{self, BATCH, Standing};
+use crate::transactions::{self, BATCH, KeyMetadata};
 
 /// Keeps a session alive until it is idle or has ended.
 pub(crate) async fn keep_alive(
@@ -32,7 +32,7 @@ pub(crate) async fn keep_alive(
     process: u32,
 ) {
     let clock = cluster.clock.clone();
-    let mut heartbeat = Heartbeat { session, cluster, sessions, pulse: None, held_back: 0 };
+    let mut heartbeat = Heartbeat { session, cluster, sessions, stream: None, held_back: 0 };
     loop {
         let Proof { asked, number, lease, .. } = heartbeat.session.proof();
         // The first heartbeat is sent at once, to find out early whether this server can be relied on.
@@ -40,9 +40,9 @@ pub(crate) async fn keep_alive(
         tokio::select! {
             biased;
             () = heartbeat.session.wanted() => {}
-            () = heartbeat.cluster.is_above(heartbeat.session.lease().term) => {}
+            () = heartbeat.cluster.wait_for_term_above(heartbeat.session.lease().term) => {}
             () = clock.sleep_until(next) => {
-                if number > 0 && process == std::process::id() && heartbeat.closes().await {
+                if number > 0 && process == std::process::id() && heartbeat.close_if_idle().await {
                     return;
                 }
             }
@@ -57,14 +57,14 @@ pub(crate) async fn keep_alive(
         }
         if !heartbeat.prove(&clock).await {
             if heartbeat.session.proof().number == 0 && heartbeat.held_back >= SUSPICIOUS {
-                heartbeat.cluster.refuses(PROXY);
+                heartbeat.cluster.record_refusal(PROXY);
             }
             if let Some(sessions) = heartbeat.sessions.upgrade() {
                 sessions.end(&heartbeat.session);
             }
             return;
         }
-        heartbeat.clear().await;
+        heartbeat.remove_abandoned().await;
     }
 }
 
@@ -72,13 +72,13 @@ struct Heartbeat {
     session: Arc<Session>,
     cluster: Arc<Cluster>,
     sessions: Weak<Sessions>,
-    pulse: Option<Pulse>,
+    stream: Option<KeepAliveStream>,
     /// How many keep-alives the server left unanswered, while it answered reads, before it answered the first one.
     held_back: u32,
 }
 
 /// A stream of keep-alives for one lease, on one link.
-struct Pulse {
+struct KeepAliveStream {
     lease: i64,
     keeper: LeaseKeeper,
     answers: LeaseKeepAliveStream,
@@ -98,15 +98,15 @@ enum Beat {
 
 impl Heartbeat {
     /// Closes the session if no claim uses it. Returns whether it did.
-    async fn closes(&self) -> bool {
+    async fn close_if_idle(&self) -> bool {
         let Some(sessions) = self.sessions.upgrade() else { return true };
-        let closes = sessions.close_if_idle(&self.session);
+        let is_idle = sessions.close_if_idle(&self.session);
         drop(sessions);
-        if closes {
+        if is_idle {
             let call = &Call::begin(&self.cluster.clock, self.step());
             self.cluster.revoke(call, self.session.lease().id).await.ok();
         }
-        closes
+        is_idle
     }
 
     /// Sends heartbeats until one proves the session, or until its lease may have ended. Returns whether there is a
@@ -119,7 +119,7 @@ impl Heartbeat {
                 Beat::Over => return false,
                 Beat::Between => {}
                 Beat::Unknown => {
-                    self.pulse = None;
+                    self.stream = None;
                     // A request that was refused at once is not repeated at once.
                     clock.sleep_until(began + (self.step() / 4).min(LONGEST_PAUSE)).await;
                 }
@@ -136,10 +136,10 @@ impl Heartbeat {
     }
 
     async fn beat(&mut self) -> Beat {
-        let number = self.session.begins();
+        let number = self.session.begin_heartbeat();
         let lease = self.session.lease();
         if self.cluster.term() > lease.term {
-            return self.move_on(number, lease).await;
+            return self.move_to_fresh_lease(number, lease).await;
         }
         if !self.session.stragglers().is_empty() {
             return match self.move_stragglers(lease).await {
@@ -159,25 +159,31 @@ impl Heartbeat {
             Kept::No => return Beat::Unknown,
         };
         if term == 0 {
-            self.cluster.refuses(PROXY);
+            self.cluster.record_refusal(PROXY);
             return Beat::Over;
         }
-        self.cluster.hears_term(term);
+        self.cluster.note_term(term);
         match self.read().await {
             Some((has, terms)) if are_of_one_leader(term, &terms) => {
-                self.is_proven(number, asked, lease, has)
+                self.record_proof(number, asked, lease, has)
             }
             Some(_) => Beat::Between,
             None => Beat::Unknown,
         }
     }
 
-    fn is_proven(&self, number: u64, asked: Instant, lease: Lease, has: HashMap<Vec<u8>, Standing>) -> Beat {
+    fn record_proof(
+        &self,
+        number: u64,
+        asked: Instant,
+        lease: Lease,
+        has: HashMap<Vec<u8>, KeyMetadata>,
+    ) -> Beat {
         if self.cluster.clock.now() >= asked + lease.ttl || !self.session.is_alive() {
             return Beat::Unknown;
         }
         let has = Arc::new(has);
-        self.session.is_proven(Proof { asked, number, lease, has, state: Standings::Alive });
+        self.session.record_proof(Proof { asked, number, lease, has, state: SessionState::Alive });
         Beat::Proven
     }
 
@@ -186,34 +192,35 @@ impl Heartbeat {
     /// Prolongs the lease.
     async fn keep(&mut self, lease: Lease) -> Kept {
         let (cluster, step) = (self.cluster.clone(), self.step());
-        let mut pulse = match self.pulse.take().filter(|pulse| pulse.lease == lease.id) {
-            Some(pulse) => pulse,
-            None => match Pulse::open(&cluster, &Call::begin(&cluster.clock, step), lease.id).await {
-                Ok(pulse) => pulse,
+        let mut stream = match self.stream.take().filter(|stream| stream.lease == lease.id) {
+            Some(stream) => stream,
+            None => match KeepAliveStream::open(&cluster, &Call::begin(&cluster.clock, step), lease.id).await
+            {
+                Ok(stream) => stream,
                 Err(kept) => return kept,
             },
         };
         // A call of its own: opening the stream has used another one, because it may be slow.
         let call = &Call::begin(&cluster.clock, step);
         let answer = call.within(async {
-            pulse.keeper.keep_alive().await?;
-            pulse.answers.message().await
+            stream.keeper.keep_alive().await?;
+            stream.answers.message().await
         });
         match answer.await {
             // A stream that timed out is dropped. Answers carry no number, so a late one would be taken for the next.
             None => {
-                cluster.is_silent(&pulse.link, call);
+                cluster.give_up_if_silent(&stream.link, call);
                 Kept::Unknown
             }
             Some(Ok(Some(answer))) => {
-                pulse.link.is_heard(&cluster.clock);
+                stream.link.note_answer(&cluster.clock);
                 let term = answer.header().map_or(0, etcd_client::ResponseHeader::raft_term);
                 let is_kept = answer.ttl() > 0;
-                self.pulse = Some(pulse);
+                self.stream = Some(stream);
                 if is_kept { Kept::Yes { asked: call.began(), term } } else { Kept::No }
             }
             Some(_) => {
-                cluster.give_up(&pulse.link);
+                cluster.give_up(&stream.link);
                 Kept::Unknown
             }
         }
@@ -221,42 +228,42 @@ impl Heartbeat {
 
     /// Whether the lease is really gone. A member that lags behind may not know of it yet, so this reads keys.
     async fn has_ended(&mut self, lease: Lease) -> bool {
-        self.pulse = None;
+        self.stream = None;
         match self.read().await {
-            Some((has, _)) => has.values().all(|standing| standing.lease != lease.id),
+            Some((has, _)) => has.values().all(|metadata| metadata.lease != lease.id),
             None => false,
         }
     }
 
     /// Reads the held keys. Returns those that exist, and the raft terms of the answers.
-    async fn read(&self) -> Option<(HashMap<Vec<u8>, Standing>, Vec<u64>)> {
+    async fn read(&self) -> Option<(HashMap<Vec<u8>, KeyMetadata>, Vec<u64>)> {
         let keys = self.session.held();
         let (mut has, mut terms) = (HashMap::new(), Vec::new());
         for batch in keys.chunks(BATCH) {
             let call = &Call::begin(&self.cluster.clock, self.step());
             let answer = self.cluster.txn(call, transactions::read(batch)).await.ok()?;
             let (found, term) = transactions::were_read(&answer, batch.len()).ok()?;
-            has.extend(found.iter().map(|place| (place.key.clone(), Standing::from(place))));
+            has.extend(found.iter().map(|place| (place.key.clone(), KeyMetadata::from(place))));
             terms.push(term);
         }
         Some((has, terms))
     }
 
     /// Removes what unreleased claims have left. If there is no answer, it is tried again after the next proof.
-    async fn clear(&self) {
-        for Remains { own, leases } in self.session.remains() {
+    async fn remove_abandoned(&self) {
+        for Abandoned { own, leases } in self.session.abandoned() {
             if self.remove(&own, &leases).await.is_ok() {
-                self.session.is_cleared(&own);
+                self.session.forget_abandoned(&own);
             }
         }
     }
 
-    async fn remove(&self, own: &Own, leases: &[i64]) -> Result<(), Trouble> {
+    async fn remove(&self, own: &Own, leases: &[i64]) -> Result<(), RequestError> {
         let call = &Call::begin(&self.cluster.clock, self.step());
         for lease in leases {
-            match self.cluster.txn(call, transactions::bury(own, *lease)).await {
-                Ok(_) | Err(Trouble::NoLease) => {}
-                Err(trouble) => return Err(trouble),
+            match self.cluster.txn(call, transactions::release_with_tombstone(own, *lease)).await {
+                Ok(_) | Err(RequestError::NoLease) => {}
+                Err(error) => return Err(error),
             }
         }
         self.cluster.txn(call, transactions::release(own)).await.map(drop)
@@ -266,8 +273,8 @@ impl Heartbeat {
 
     /// Moves all keys to a fresh lease, which the leader of an earlier term does not know. The grant and the moves went
     /// through raft: that is a proof.
-    async fn move_on(&mut self, number: u64, old: Lease) -> Beat {
-        self.pulse = None;
+    async fn move_to_fresh_lease(&mut self, number: u64, old: Lease) -> Beat {
+        self.stream = None;
         let (cluster, step) = (self.cluster.clone(), self.step());
         let Some(random) = self.sessions.upgrade().map(|sessions| sessions.random.clone()) else {
             return Beat::Over;
@@ -282,18 +289,18 @@ impl Heartbeat {
         // Defeats requests under the old lease that are still on their way, and a former leader that knows only the old
         // lease. If it cannot be revoked now, it ends by itself.
         cluster.revoke(&Call::begin(&cluster.clock, step), old.id).await.ok();
-        self.is_proven(number, asked, fresh, moved)
+        self.record_proof(number, asked, fresh, moved)
     }
 
     /// Moves all keys that are on another lease to `lease`. Returns how each of them stands now.
-    async fn move_stragglers(&self, lease: Lease) -> Result<HashMap<Vec<u8>, Standing>, Trouble> {
+    async fn move_stragglers(&self, lease: Lease) -> Result<HashMap<Vec<u8>, KeyMetadata>, RequestError> {
         let mut found = HashMap::new();
         for batch in self.session.stragglers().chunks(BATCH) {
             let call = &Call::begin(&self.cluster.clock, self.step());
             let answer = self.cluster.txn(call, transactions::move_to(lease.id, batch)).await?;
-            let moved = transactions::moved(&answer, lease.id, batch).map_err(Trouble::Other)?;
+            let moved = transactions::moved(&answer, lease.id, batch).map_err(RequestError::Other)?;
             for ((key, before), now) in batch.iter().zip(moved) {
-                self.session.found(key, *before, now);
+                self.session.update_straggler(key, *before, now);
                 found.extend(now.map(|now| (key.clone(), now)));
             }
         }
@@ -313,21 +320,21 @@ enum Kept {
     Unknown,
 }
 
-impl Pulse {
+impl KeepAliveStream {
     /// Opens a stream. etcd-client sends a first keep-alive with it and discards the header of its answer, so that one
     /// does not count.
-    async fn open(cluster: &Cluster, call: &Call, lease: i64) -> Result<Pulse, Kept> {
+    async fn open(cluster: &Cluster, call: &Call, lease: i64) -> Result<KeepAliveStream, Kept> {
         let link = cluster.link(call).await.map_err(|_| Kept::Unknown)?;
         let mut leases = link.client.lease_client();
         match call.within(leases.keep_alive(lease)).await {
-            Some(Ok((keeper, answers))) => Ok(Pulse { lease, keeper, answers, link }),
+            Some(Ok((keeper, answers))) => Ok(KeepAliveStream { lease, keeper, answers, link }),
             Some(Err(e)) if crate::errors::is_without_lease(&e) => Err(Kept::No),
             Some(Err(_)) => {
                 cluster.give_up(&link);
                 Err(Kept::Unknown)
             }
             None => {
-                cluster.is_silent(&link, call);
+                cluster.give_up_if_silent(&link, call);
                 Err(Kept::Unknown)
             }
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use lock_core::driver::Entry;
 use lock_core::{FencingToken, Label, Name, Owner, OwnerBytes, Prefix, Random};
 
-use crate::answers::Place;
+use crate::answers::StoredKey;
 
 /// Where the keys of one client are.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ impl Queue {
     }
 
     /// Returns the key that tells an owner whose place is gone that it was revoked.
-    pub(crate) fn word_of_a_revoke(&self, owner: &str, created: i64) -> Vec<u8> {
+    pub(crate) fn revoke_marker(&self, owner: &str, created: i64) -> Vec<u8> {
         format!("{}:lock~v/{owner}-{created}", self.name()).into_bytes()
     }
 
@@ -101,7 +101,7 @@ impl Queue {
     }
 
     /// Returns a place as users see it: ours with owner and label, a foreign one with the end of its key.
-    pub(crate) fn entry(&self, place: &Place) -> Entry {
+    pub(crate) fn entry(&self, place: &StoredKey) -> Entry {
         let suffix = place.key.get(self.0.len()..).unwrap_or_default();
         let (owner, label) = match parse(&place.value) {
             Some((owner, label)) => (owner.as_bytes(), Some(label.to_owned())),
@@ -117,8 +117,8 @@ impl Own {
         self.queue.tombstone(&self.owner.to_string(), lease)
     }
 
-    pub(crate) fn word_of_a_revoke(&self, created: i64) -> Vec<u8> {
-        self.queue.word_of_a_revoke(&self.owner.to_string(), created)
+    pub(crate) fn revoke_marker(&self, created: i64) -> Vec<u8> {
+        self.queue.revoke_marker(&self.owner.to_string(), created)
     }
 }
 
@@ -173,12 +173,12 @@ mod tests {
         for last in ["foo/\u{10ffff}", "foo/\u{10ffff}/\u{10ffff}", "foo//", "foo/ÿ"] {
             let deeper = own(last);
             assert!(deeper.key.starts_with(foo.queue.start()) && deeper.key < ours, "{last:?}");
-            assert!(deeper.tombstone(1) < ours && deeper.word_of_a_revoke(1) < ours, "{last:?}");
+            assert!(deeper.tombstone(1) < ours && deeper.revoke_marker(1) < ours, "{last:?}");
         }
     }
 
     #[test]
-    fn a_tombstone_is_in_nobodys_queue() {
+    fn a_tombstone_is_in_no_queue() {
         let own = own("foo");
         let tombstone = own.tombstone(0x1f);
         assert!(tombstone.starts_with(b"app/foo:lock~r/") && tombstone.ends_with(b"-1f"));
@@ -193,12 +193,13 @@ mod tests {
         let own = layout.own(&Name::new("foo").unwrap(), 0, owner, &Label::new("a b"));
         assert!(layout.is_ours(&own.queue, &own.key));
         assert!(!layout.is_ours(&own.queue, b"app/foo/694d71ddacfda227"));
-        let place = Place { key: own.key.clone(), value: own.value.clone(), created: 7, ..Place::default() };
+        let place =
+            StoredKey { key: own.key.clone(), value: own.value.clone(), created: 7, ..StoredKey::default() };
         let entry = own.queue.entry(&place);
         assert_eq!(entry.owner.as_bytes(), owner.to_string().as_bytes());
         assert_eq!((entry.label.as_deref(), entry.token.map(FencingToken::get)), (Some("a b"), Some(7)));
-        let foreign = Place { key: b"app/foo/694d71ddacfda227".to_vec(), ..place };
-        let foreign = own.queue.entry(&Place { value: Vec::new(), ..foreign });
+        let foreign = StoredKey { key: b"app/foo/694d71ddacfda227".to_vec(), ..place };
+        let foreign = own.queue.entry(&StoredKey { value: Vec::new(), ..foreign });
         assert_eq!((foreign.owner.as_bytes(), foreign.label), (&b"694d71ddacfda227"[..], None));
     }
 }

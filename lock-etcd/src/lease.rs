@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::driver::Call;
 use lock_core::{Instant, Random, Result};
 
-use crate::cluster::{Cluster, Trouble};
+use crate::cluster::{Cluster, RequestError};
 use crate::errors;
 
 /// A lease that the server has granted.
@@ -41,25 +41,25 @@ impl Grant {
         match cluster.grant(call, self.id, self.seconds).await {
             Ok(answer) => {
                 let term = answer.header().map_or(0, etcd_client::ResponseHeader::raft_term);
-                cluster.is_at(term);
+                cluster.set_term(term);
                 Ok(Lease { id: self.id, term, ttl: seconds(answer.ttl()) })
             }
             // The first request was carried out, but its answer, and with it the term, is not known. So the term is set
             // to zero, and everything moves to a fresh lease once an answer shows a term.
-            Err(Trouble::LeaseExists) => {
+            Err(RequestError::LeaseExists) => {
                 let answer = cluster.time_to_live(call, self.id).await.map_err(not_done)?;
                 if answer.granted_ttl() <= 0 {
-                    return Err(not_done(Trouble::NoLease));
+                    return Err(not_done(RequestError::NoLease));
                 }
                 Ok(Lease { id: self.id, term: 0, ttl: seconds(answer.granted_ttl()) })
             }
-            Err(trouble) => Err(not_done(trouble)),
+            Err(error) => Err(not_done(error)),
         }
     }
 }
 
-fn not_done(trouble: Trouble) -> lock_core::Error {
-    errors::not_done(trouble.into())
+fn not_done(error: RequestError) -> lock_core::Error {
+    errors::not_done(error.into())
 }
 
 fn seconds(ttl: i64) -> Duration {

@@ -13,14 +13,14 @@ use tokio::sync::futures::Notified;
 
 use crate::keys::Own;
 use crate::lease::Lease;
-use crate::transactions::Standing;
+use crate::transactions::KeyMetadata;
 
 /// A session: kept alive, or ended.
 #[derive(Debug)]
 pub(crate) struct Session {
     /// The ttl with which its leases are requested, in seconds.
     pub(crate) seconds: i64,
-    state: Mutex<State>,
+    inner: Mutex<Inner>,
     /// Notified when there is a new proof.
     proven: Notify,
     /// Notified when a claim needs a proof now.
@@ -30,7 +30,7 @@ pub(crate) struct Session {
 }
 
 #[derive(Debug)]
-struct State {
+struct Inner {
     /// The lease under which new keys are put.
     lease: Lease,
     proof: Proof,
@@ -39,12 +39,12 @@ struct State {
     joined: bool,
     /// The key of the claim that joined last: a key that the user may read.
     last: Vec<u8>,
-    remains: Vec<Remains>,
+    abandoned: Vec<Abandoned>,
 }
 
 /// What a claim has left that was dropped without a release.
 #[derive(Clone, Debug)]
-pub(crate) struct Remains {
+pub(crate) struct Abandoned {
     pub(crate) own: Own,
     /// The leases of its unanswered attempts, which may still take effect.
     pub(crate) leases: Vec<i64>,
@@ -59,9 +59,9 @@ pub(crate) struct Proof {
     pub(crate) number: u64,
     pub(crate) lease: Lease,
     /// The held keys that existed.
-    pub(crate) has: Arc<HashMap<Vec<u8>, Standing>>,
+    pub(crate) has: Arc<HashMap<Vec<u8>, KeyMetadata>>,
     /// Whether there will be another proof.
-    pub(crate) state: Standings,
+    pub(crate) state: SessionState,
 }
 
 impl Proof {
@@ -73,7 +73,7 @@ impl Proof {
 
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standings {
+pub(crate) enum SessionState {
     /// The session is kept alive.
     Alive,
     /// Its lease has ended, or could not be proven in time. No heartbeat is sent any more.
@@ -86,14 +86,14 @@ struct Member {
     /// Notified when the session has ended.
     wake: Arc<Notify>,
     /// Where its key stands, if the claim has a place.
-    place: Option<Standing>,
+    place: Option<KeyMetadata>,
     /// Whether its place is the lock. Each heartbeat then proves the key.
     holds: bool,
 }
 
 /// A claim's membership in a session. It ends when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Membership {
     pub(crate) session: Arc<Session>,
     key: Vec<u8>,
 }
@@ -101,40 +101,40 @@ pub(crate) struct Seat {
 impl Session {
     /// Creates a session whose lease was granted, and had been requested at `asked`.
     pub(crate) fn new(seconds: i64, lease: Lease, asked: Instant) -> Session {
-        let proof = Proof { asked, number: 0, lease, has: Arc::default(), state: Standings::Alive };
-        let (members, remains) = (HashMap::new(), Vec::new());
-        let state = State { lease, proof, members, joined: false, last: Vec::new(), remains };
+        let proof = Proof { asked, number: 0, lease, has: Arc::default(), state: SessionState::Alive };
+        let (members, abandoned) = (HashMap::new(), Vec::new());
+        let inner = Inner { lease, proof, members, joined: false, last: Vec::new(), abandoned };
         Session {
             seconds,
-            state: Mutex::new(state),
+            inner: Mutex::new(inner),
             proven: Notify::new(),
             wanted: Notify::new(),
             begun: AtomicU64::new(0),
         }
     }
 
-    pub(crate) fn seat(self: &Arc<Self>, key: &[u8], wake: &Arc<Notify>) -> Seat {
-        let mut state = self.state();
-        state.members.insert(key.to_vec(), Member { wake: wake.clone(), place: None, holds: false });
-        state.joined = true;
-        state.last = key.to_vec();
-        drop(state);
-        Seat { session: self.clone(), key: key.to_vec() }
+    pub(crate) fn join(self: &Arc<Self>, key: &[u8], wake: &Arc<Notify>) -> Membership {
+        let mut inner = self.lock();
+        inner.members.insert(key.to_vec(), Member { wake: wake.clone(), place: None, holds: false });
+        inner.joined = true;
+        inner.last = key.to_vec();
+        drop(inner);
+        Membership { session: self.clone(), key: key.to_vec() }
     }
 
     // ---- proofs -----------------------------------------------------------------------------------------------------
 
     pub(crate) fn proof(&self) -> Proof {
-        self.state().proof.clone()
+        self.lock().proof.clone()
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        self.state().proof.state == Standings::Alive
+        self.lock().proof.state == SessionState::Alive
     }
 
     /// Returns until when the lease certainly lives.
     pub(crate) fn ends(&self) -> Instant {
-        self.state().proof.ends()
+        self.lock().proof.ends()
     }
 
     /// Waits for the next proof after this call.
@@ -143,10 +143,10 @@ impl Session {
     }
 
     /// Waits until there is a later proof than number `number`. Cancel safe.
-    pub(crate) async fn is_proven_after(&self, number: u64) {
+    pub(crate) async fn wait_for_proof_after(&self, number: u64) {
         loop {
             let proven = self.proven();
-            if self.state().proof.number > number {
+            if self.lock().proof.number > number {
                 return;
             }
             proven.await;
@@ -164,21 +164,21 @@ impl Session {
     }
 
     /// Counts a heartbeat that begins now, and returns its number.
-    pub(crate) fn begins(&self) -> u64 {
+    pub(crate) fn begin_heartbeat(&self) -> u64 {
         self.begun.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    pub(crate) fn is_proven(&self, proof: Proof) {
-        self.state().proof = proof;
+    pub(crate) fn record_proof(&self, proof: Proof) {
+        self.lock().proof = proof;
         self.proven.notify_waiters();
     }
 
     /// Notes that there will be no more proofs, and wakes all claims of the session.
-    pub(crate) fn ended(&self) {
-        let mut state = self.state();
-        state.proof.state = Standings::Ended;
-        state.members.values().for_each(|member| member.wake.notify_one());
-        drop(state);
+    pub(crate) fn end(&self) {
+        let mut inner = self.lock();
+        inner.proof.state = SessionState::Ended;
+        inner.members.values().for_each(|member| member.wake.notify_one());
+        drop(inner);
         self.proven.notify_waiters();
         // Wakes the heartbeat task, so that it ends.
         self.want_proof();
@@ -188,26 +188,26 @@ impl Session {
 
     /// Returns the lease under which new keys are put.
     pub(crate) fn lease(&self) -> Lease {
-        self.state().lease
+        self.lock().lease
     }
 
     /// From now on, new keys are put under `fresh`. Returns the lease before.
     pub(crate) fn switch(&self, fresh: Lease) -> Lease {
-        std::mem::replace(&mut self.state().lease, fresh)
+        std::mem::replace(&mut self.lock().lease, fresh)
     }
 
     /// Returns the keys that are on another lease than the current one.
-    pub(crate) fn stragglers(&self) -> Vec<(Vec<u8>, Standing)> {
-        let state = self.state();
-        let places = state.members.iter().filter_map(|(key, member)| Some((key.clone(), member.place?)));
-        places.filter(|(_, place)| place.lease != state.lease.id).collect()
+    pub(crate) fn stragglers(&self) -> Vec<(Vec<u8>, KeyMetadata)> {
+        let inner = self.lock();
+        let places = inner.members.iter().filter_map(|(key, member)| Some((key.clone(), member.place?)));
+        places.filter(|(_, place)| place.lease != inner.lease.id).collect()
     }
 
     /// Notes how a straggler stands now. If its key is on another lease or was created again, it is not moved any more.
-    pub(crate) fn found(&self, key: &[u8], before: Standing, now: Option<Standing>) {
-        let mut state = self.state();
-        let lease = state.lease.id;
-        if let Some(member) = state.members.get_mut(key)
+    pub(crate) fn update_straggler(&self, key: &[u8], before: KeyMetadata, now: Option<KeyMetadata>) {
+        let mut inner = self.lock();
+        let lease = inner.lease.id;
+        if let Some(member) = inner.members.get_mut(key)
             && member.place == Some(before)
         {
             member.place = now.filter(|now| now.lease == lease && now.created == before.created);
@@ -217,61 +217,61 @@ impl Session {
     /// Returns the keys of the held locks. If no lock is held, returns one key that the user may read: its read shows
     /// the raft term.
     pub(crate) fn held(&self) -> Vec<Vec<u8>> {
-        let state = self.state();
-        let held = state.members.iter().filter(|(_, member)| member.holds);
+        let inner = self.lock();
+        let held = inner.members.iter().filter(|(_, member)| member.holds);
         let held: Vec<Vec<u8>> = held.map(|(key, _)| key.clone()).collect();
-        if held.is_empty() { vec![state.last.clone()] } else { held }
+        if held.is_empty() { vec![inner.last.clone()] } else { held }
     }
 
     /// Takes over what a claim has left that was dropped without a release.
-    pub(crate) fn leave_behind(&self, remains: Remains) {
-        self.state().remains.push(remains);
+    pub(crate) fn add_abandoned(&self, abandoned: Abandoned) {
+        self.lock().abandoned.push(abandoned);
         self.want_proof();
     }
 
-    pub(crate) fn remains(&self) -> Vec<Remains> {
-        self.state().remains.clone()
+    pub(crate) fn abandoned(&self) -> Vec<Abandoned> {
+        self.lock().abandoned.clone()
     }
 
-    pub(crate) fn is_cleared(&self, own: &Own) {
-        self.state().remains.retain(|remains| remains.own.value != own.value);
+    pub(crate) fn forget_abandoned(&self, own: &Own) {
+        self.lock().abandoned.retain(|abandoned| abandoned.own.value != own.value);
     }
 
     /// Whether a claim is in the session, or has joined since the last call. So a client whose claims come and go keeps
     /// its session.
     pub(crate) fn is_in_use(&self) -> bool {
-        let mut state = self.state();
-        std::mem::take(&mut state.joined) || !state.members.is_empty()
+        let mut inner = self.lock();
+        std::mem::take(&mut inner.joined) || !inner.members.is_empty()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seat {
+impl Membership {
     /// Notes where the claim's key is, and returns the lease on which it has to be. From now on heartbeats move the
     /// key.
-    pub(crate) fn stands(&self, place: Standing) -> Lease {
-        let mut state = self.session.state();
-        if let Some(member) = state.members.get_mut(&self.key) {
+    pub(crate) fn record_place(&self, place: KeyMetadata) -> Lease {
+        let mut inner = self.session.lock();
+        if let Some(member) = inner.members.get_mut(&self.key) {
             member.place = Some(place);
         }
-        state.lease
+        inner.lease
     }
 
     /// Notes that the claim's place is the lock. Returns the number of the last heartbeat that may not include its key.
-    pub(crate) fn holds(&self) -> u64 {
-        if let Some(member) = self.session.state().members.get_mut(&self.key) {
+    pub(crate) fn record_grant(&self) -> u64 {
+        if let Some(member) = self.session.lock().members.get_mut(&self.key) {
             member.holds = true;
         }
         self.begun()
     }
 
     /// Notes that the claim has no place any more.
-    pub(crate) fn leaves(&self) {
-        if let Some(member) = self.session.state().members.get_mut(&self.key) {
+    pub(crate) fn forget_place(&self) {
+        if let Some(member) = self.session.lock().members.get_mut(&self.key) {
             (member.place, member.holds) = (None, false);
         }
     }
@@ -282,8 +282,8 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Membership {
     fn drop(&mut self) {
-        self.session.state().members.remove(&self.key);
+        self.session.lock().members.remove(&self.key);
     }
 }

@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 use crate::heartbeat;
 use crate::keys::Layout;
 use crate::lease::Grant;
-use crate::session::{Seat, Session};
+use crate::session::{Membership, Session};
 use crate::slots::Slots;
 use crate::watches::Watches;
 
@@ -44,7 +44,7 @@ struct Open {
 }
 
 /// How long a client that is dropped may take to revoke its leases.
-const FAREWELL: Duration = Duration::from_secs(1);
+const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
 impl Sessions {
     pub(crate) fn new(cluster: Arc<Cluster>, layout: Layout, watches: Watches, random: Random) -> Sessions {
@@ -73,9 +73,9 @@ impl Sessions {
         seconds: i64,
         key: &[u8],
         wake: &Arc<Notify>,
-    ) -> Result<Seat> {
-        if let Some(seat) = self.join_open(seconds, key, wake) {
-            return Ok(seat);
+    ) -> Result<Membership> {
+        if let Some(membership) = self.join_open(seconds, key, wake) {
+            return Ok(membership);
         }
         let too_late = || {
             Error::unavailable(
@@ -84,8 +84,8 @@ impl Sessions {
             )
         };
         let mut unanswered = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
-        if let Some(seat) = self.join_open(seconds, key, wake) {
-            return Ok(seat);
+        if let Some(membership) = self.join_open(seconds, key, wake) {
+            return Ok(membership);
         }
         let grant = self.grant(&mut unanswered, seconds);
         let lease = grant.ask(&self.cluster, call).await?;
@@ -104,22 +104,22 @@ impl Sessions {
         grant
     }
 
-    fn join_open(&self, seconds: i64, key: &[u8], wake: &Arc<Notify>) -> Option<Seat> {
+    fn join_open(&self, seconds: i64, key: &[u8], wake: &Arc<Notify>) -> Option<Membership> {
         let open = self.open();
         let session = open.get(&seconds).map(|open| &open.session)?;
         let is_usable = session.is_alive() && session.ends() > self.clock().now();
-        is_usable.then(|| session.seat(key, wake))
+        is_usable.then(|| session.join(key, wake))
     }
 
-    fn begin(self: &Arc<Self>, session: Session, key: &[u8], wake: &Arc<Notify>) -> Seat {
+    fn begin(self: &Arc<Self>, session: Session, key: &[u8], wake: &Arc<Notify>) -> Membership {
         let session = Arc::new(session);
-        let seat = session.seat(key, wake);
+        let membership = session.join(key, wake);
         let heartbeat =
             heartbeat::keep_alive(session.clone(), self.cluster.clone(), Arc::downgrade(self), self.process);
         let heartbeat = self.runtime.spawn(heartbeat).abort_handle();
         // An older session under this key has ended; its task ends by itself.
         self.open().insert(session.seconds, Open { session, heartbeat });
-        seat
+        membership
     }
 
     /// Removes a session that no claim uses, so that no claim joins it any more. Returns whether it did; the caller
@@ -127,7 +127,7 @@ impl Sessions {
     pub(crate) fn close_if_idle(&self, session: &Arc<Session>) -> bool {
         let mut open = self.open();
         // Claims join under this lock.
-        let is_idle = !self.are_copied() && !session.is_in_use();
+        let is_idle = !self.is_forked() && !session.is_in_use();
         if is_idle {
             remove(&mut open, session);
         }
@@ -140,19 +140,19 @@ impl Sessions {
     }
 
     /// Whether this is a copy in a forked process. It owns nothing, so nothing may be sent for it.
-    pub(crate) fn are_copied(&self) -> bool {
+    pub(crate) fn is_forked(&self) -> bool {
         self.process != std::process::id()
     }
 
     /// Lets no more claims join a session: the next claim opens another one.
-    pub(crate) fn fills_up(&self, session: &Arc<Session>) {
+    pub(crate) fn stop_joining(&self, session: &Arc<Session>) {
         remove(&mut self.open(), session);
     }
 
     /// Ends a session: no more claims join it, and those that have are woken.
     pub(crate) fn end(&self, session: &Arc<Session>) {
         remove(&mut self.open(), session);
-        session.ended();
+        session.end();
     }
 
     fn open(&self) -> MutexGuard<'_, BTreeMap<i64, Open>> {
@@ -171,7 +171,7 @@ impl Drop for Sessions {
     /// Revokes the leases. A lease that is not revoked ends by itself, because its heartbeats have stopped.
     fn drop(&mut self) {
         let open = std::mem::take(&mut *self.open());
-        if self.are_copied() {
+        if self.is_forked() {
             // Leases and sockets belong to the parent process: the sockets, and streams on them, must not be closed.
             std::mem::forget((open, self.cluster.clone()));
             return;
@@ -181,7 +181,7 @@ impl Drop for Sessions {
         let cluster = self.cluster.clone();
         if !leases.is_empty() {
             self.runtime.spawn(async move {
-                let call = &Call::begin(&cluster.clock, FAREWELL);
+                let call = &Call::begin(&cluster.clock, LAST_REQUESTS);
                 for lease in leases {
                     cluster.revoke(call, lease).await.ok();
                 }

@@ -32,7 +32,7 @@ pub struct Etcd {
 /// Whether opening waits for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    Queueing,
+    Waits,
     Lazy,
 }
 
@@ -122,7 +122,7 @@ impl Etcd {
         if endpoints.is_empty() {
             return Err(Error::invalid("a cluster needs at least one address"));
         }
-        let (prefix, opening, election) = (Prefix::default(), Opening::Queueing, ELECTION);
+        let (prefix, opening, election) = (Prefix::default(), Opening::Waits, ELECTION);
         Ok(Etcd { endpoints, connecting, prefix, opening, election, patience: None })
     }
 
@@ -270,7 +270,7 @@ fn take_login(url: &mut Location) -> Result<Option<Login>> {
 
 fn take_opening(url: &mut Location) -> Result<Opening> {
     match url.take("lazy").as_deref() {
-        None | Some("false") => Ok(Opening::Queueing),
+        None | Some("false") => Ok(Opening::Waits),
         Some("true") => Ok(Opening::Lazy),
         Some(other) => {
             Err(Error::invalid(format!("{}: the value must be true or false", url.shown("lazy", other))))
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_who_and_how() {
+    fn a_url_gives_address_login_and_options() {
         let url = "etcd://deploy:s%40crt@h1:2380,h2,[::1]:7,[::1]/?prefix=app%2F&patience=250ms&lazy=true&election=200ms";
         let etcd = Etcd::from_url(url).unwrap();
         assert_eq!(etcd.address(), "h1:2380,h2:2379,[::1]:7,[::1]:2379");

@@ -5,7 +5,7 @@ use etcd_client::{
 };
 use lock_core::Result;
 
-use crate::answers::{Answers, Place, Window};
+use crate::answers::{Answers, StoredKey, Window};
 use crate::keys::{Own, Queue};
 
 /// How many places of our clients a transaction reads: the own one, the one before it, and enough to see whether that
@@ -17,17 +17,17 @@ const PASSING: i64 = 32;
 /// How many keys one request proves, or moves. A server accepts 128 operations at most.
 pub(crate) const BATCH: usize = 64;
 
-/// How a key of ours stands: its revisions and its lease.
+/// The metadata of a key of ours: its revisions and its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct KeyMetadata {
     pub(crate) created: i64,
     pub(crate) modified: i64,
     pub(crate) lease: i64,
 }
 
-impl From<&Place> for Standing {
-    fn from(place: &Place) -> Standing {
-        Standing { created: place.created, modified: place.modified, lease: place.lease }
+impl From<&StoredKey> for KeyMetadata {
+    fn from(place: &StoredKey) -> KeyMetadata {
+        KeyMetadata { created: place.created, modified: place.modified, lease: place.lease }
     }
 }
 
@@ -38,7 +38,7 @@ impl From<&Place> for Standing {
 pub(crate) enum Entered {
     /// The place was taken. `around` are the newest places of our clients; `others` are other keys that begin like the
     /// queue's places.
-    Taken { standing: Standing, around: Window, others: Window },
+    Taken { metadata: KeyMetadata, around: Window, others: Window },
     /// The place was not taken.
     Refused(Found),
 }
@@ -47,11 +47,11 @@ pub(crate) enum Entered {
 #[derive(Debug)]
 pub(crate) struct Found {
     /// The own key, if it exists.
-    pub(crate) own: Option<Place>,
+    pub(crate) own: Option<StoredKey>,
     /// The tombstone exists: this owner was released before the attempt arrived.
-    pub(crate) buried: bool,
+    pub(crate) has_tombstone: bool,
     /// The oldest place of our clients. Read only by an attempt that does not wait.
-    pub(crate) first: Option<Place>,
+    pub(crate) first: Option<StoredKey>,
     /// Other keys that begin like the queue's places.
     pub(crate) others: Window,
 }
@@ -101,9 +101,9 @@ pub(crate) fn entered(answer: &TxnResponse, lease: i64) -> Result<Entered> {
         return found(answers).map(Entered::Refused);
     }
     answers.put()?;
-    let standing = Standing { created: revision, modified: revision, lease };
+    let metadata = KeyMetadata { created: revision, modified: revision, lease };
     let (around, others) = (answers.window()?, answers.window().unwrap_or(Window::UNKNOWN));
-    Ok(Entered::Taken { standing, around, others })
+    Ok(Entered::Taken { metadata, around, others })
 }
 
 // ---- looking --------------------------------------------------------------------------------------------------------
@@ -129,10 +129,10 @@ fn own_and_tombstone(own: &Own, lease: i64) -> Vec<TxnOp> {
 }
 
 fn found(mut answers: Answers) -> Result<Found> {
-    let (own, buried) = (answers.place()?, answers.place()?.is_some());
+    let (own, has_tombstone) = (answers.key()?, answers.key()?.is_some());
     // An attempt that waits has not read the rest.
-    let first = answers.place().unwrap_or_default();
-    Ok(Found { own, buried, first, others: answers.window().unwrap_or(Window::UNKNOWN) })
+    let first = answers.key().unwrap_or_default();
+    Ok(Found { own, has_tombstone, first, others: answers.window().unwrap_or(Window::UNKNOWN) })
 }
 
 /// Reads the own key, and the places of our clients before it, the newest first.
@@ -141,9 +141,9 @@ pub(crate) fn look(own: &Own, created: i64) -> Txn {
     Txn::new().and_then([TxnOp::get(own.key.clone(), None), TxnOp::get(own.queue.ours(), Some(before))])
 }
 
-pub(crate) fn looked(answer: &TxnResponse) -> Result<(Option<Place>, Window)> {
+pub(crate) fn looked(answer: &TxnResponse) -> Result<(Option<StoredKey>, Window)> {
     let mut answers = Answers::from(answer);
-    Ok((answers.place()?, answers.window()?))
+    Ok((answers.key()?, answers.window()?))
 }
 
 /// The newest places of our clients, with their values: the place before our own may be the holder's.
@@ -183,7 +183,7 @@ pub(crate) fn release(own: &Own) -> Txn {
 
 /// Deletes the key if its value is this owner's. Also puts a tombstone, so that no later attempt of this owner under
 /// this lease takes effect: such an attempt needs the lease alive, and the tombstone lives as long as the lease.
-pub(crate) fn bury(own: &Own, lease: i64) -> Txn {
+pub(crate) fn release_with_tombstone(own: &Own, lease: i64) -> Txn {
     let tombstone = || TxnOp::put(own.tombstone(lease), "", Some(PutOptions::new().with_lease(lease)));
     let delete = TxnOp::delete(own.key.clone(), None);
     Txn::new().when([is_owners(own)]).and_then([delete, rest(&own.queue), tombstone()]).or_else([tombstone()])
@@ -216,26 +216,26 @@ pub(crate) fn read(keys: &[Vec<u8>]) -> Txn {
 }
 
 /// Returns those of the keys that exist, and the raft term of the answer.
-pub(crate) fn were_read(answer: &TxnResponse, keys: usize) -> Result<(Vec<Place>, u64)> {
+pub(crate) fn were_read(answer: &TxnResponse, keys: usize) -> Result<(Vec<StoredKey>, u64)> {
     let mut answers = Answers::from(answer);
     let mut found = Vec::with_capacity(keys);
     for _ in 0..keys {
-        found.extend(answers.place()?);
+        found.extend(answers.key()?);
     }
     Ok((found, answers.term))
 }
 
 /// Moves keys to another lease. Each key is moved only if it is unchanged since it was last seen, so that a revoke or
 /// an end is not undone. A moved key keeps its create revision, and so its place and its token.
-pub(crate) fn move_to(lease: i64, keys: &[(Vec<u8>, Standing)]) -> Txn {
+pub(crate) fn move_to(lease: i64, keys: &[(Vec<u8>, KeyMetadata)]) -> Txn {
     let moves: Vec<TxnOp> = keys
         .iter()
-        .map(|(key, standing)| {
+        .map(|(key, metadata)| {
             let onto = PutOptions::new().with_lease(lease).with_ignore_value();
             let one = Txn::new()
                 .when([
-                    Compare::create_revision(key.clone(), CompareOp::Equal, standing.created),
-                    Compare::mod_revision(key.clone(), CompareOp::Equal, standing.modified),
+                    Compare::create_revision(key.clone(), CompareOp::Equal, metadata.created),
+                    Compare::mod_revision(key.clone(), CompareOp::Equal, metadata.modified),
                 ])
                 .and_then([TxnOp::put(key.clone(), "", Some(onto))])
                 .or_else([TxnOp::get(key.clone(), Some(keys_only()))]);
@@ -249,15 +249,15 @@ pub(crate) fn move_to(lease: i64, keys: &[(Vec<u8>, Standing)]) -> Txn {
 pub(crate) fn moved(
     answer: &TxnResponse,
     lease: i64,
-    keys: &[(Vec<u8>, Standing)],
-) -> Result<Vec<Option<Standing>>> {
+    keys: &[(Vec<u8>, KeyMetadata)],
+) -> Result<Vec<Option<KeyMetadata>>> {
     let mut answers = Answers::from(answer);
     let revision = answers.revision;
     let each = keys.iter().map(|(_, before)| {
         let mut one = answers.inner()?;
         Ok(match one.succeeded {
-            true => Some(Standing { modified: revision, lease, ..*before }),
-            false => one.place()?.as_ref().map(Standing::from),
+            true => Some(KeyMetadata { modified: revision, lease, ..*before }),
+            false => one.key()?.as_ref().map(KeyMetadata::from),
         })
     });
     each.collect()
@@ -266,24 +266,24 @@ pub(crate) fn moved(
 // ---- taking a lock from its holder ----------------------------------------------------------------------------------
 
 /// Gives the holder's key another owner and another lease, if it is unchanged since it was seen.
-pub(crate) fn replace(holder: &Place, value: Vec<u8>, lease: i64, word: Option<Vec<u8>>) -> Txn {
+pub(crate) fn replace(holder: &StoredKey, value: Vec<u8>, lease: i64, marker: Option<Vec<u8>>) -> Txn {
     let put = TxnOp::put(holder.key.clone(), value, Some(PutOptions::new().with_lease(lease)));
-    taking_away(holder, put, word)
+    taking_away(holder, put, marker)
 }
 
 /// Deletes the holder's key, if it is unchanged since it was seen.
-pub(crate) fn remove(holder: &Place, word: Option<Vec<u8>>) -> Txn {
-    taking_away(holder, TxnOp::delete(holder.key.clone(), Some(DeleteOptions::new())), word)
+pub(crate) fn remove(holder: &StoredKey, marker: Option<Vec<u8>>) -> Txn {
+    taking_away(holder, TxnOp::delete(holder.key.clone(), Some(DeleteOptions::new())), marker)
 }
 
 /// Takes the key away. If the holder is one of ours, a marker key tells it so, for as long as the holder's lease lives.
-fn taking_away(holder: &Place, away: TxnOp, word: Option<Vec<u8>>) -> Txn {
+fn taking_away(holder: &StoredKey, away: TxnOp, marker: Option<Vec<u8>>) -> Txn {
     let mut done = vec![away];
-    done.extend(word.map(|key| TxnOp::put(key, "", Some(PutOptions::new().with_lease(holder.lease)))));
+    done.extend(marker.map(|key| TxnOp::put(key, "", Some(PutOptions::new().with_lease(holder.lease)))));
     Txn::new().when(is_as_seen(holder)).and_then(done)
 }
 
-fn is_as_seen(place: &Place) -> Vec<Compare> {
+fn is_as_seen(place: &StoredKey) -> Vec<Compare> {
     vec![
         Compare::create_revision(place.key.clone(), CompareOp::Equal, place.created),
         Compare::mod_revision(place.key.clone(), CompareOp::Equal, place.modified),

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::cluster::Cluster;
 use crate::feed::Feed;
-use crate::transactions::Standing;
+use crate::transactions::KeyMetadata;
 
 /// The watches of a client's claims. The feed ends when this is dropped.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(crate) struct Entry {
     /// Whether the server was asked for the watch.
     pub(crate) watched: bool,
     /// Receives the outcome once the server has made the watch.
-    pub(crate) made: Option<oneshot::Sender<Result<(), Trouble>>>,
+    pub(crate) made: Option<oneshot::Sender<Result<(), WatchError>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ pub(crate) enum Order {
 
 /// Why a watch cannot be made.
 #[derive(Clone, Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum WatchError {
     /// The server refuses it to this user.
     Refused(String),
     Broken(String),
@@ -111,18 +111,24 @@ impl Watches {
             made: Some(made),
         };
         let watching = self.add(entry, Order::Now);
-        let broken = |_| Trouble::Broken("the client's task for wake-ups has ended".to_owned());
+        let broken = |_| WatchError::Broken("the client's task for wake-ups has ended".to_owned());
         match call.within(told).await.map(|told| told.unwrap_or_else(|ended| Err(broken(ended)))) {
             Some(Ok(())) => Ok(watching),
-            Some(Err(Trouble::Refused(why))) => Err(Error::unsupported(format!("{REFUSED}: {why}"))),
-            Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Effect::NotApplied, how)),
+            Some(Err(WatchError::Refused(why))) => Err(Error::unsupported(format!("{REFUSED}: {why}"))),
+            Some(Err(WatchError::Broken(how))) => Err(Error::unavailable(Effect::NotApplied, how)),
             None => Err(call.out_of_time(Effect::NotApplied)),
         }
     }
 
     /// Watches a claim's own key from its last seen revision on. The watch is made a little later.
-    pub(crate) fn own(&self, key: &[u8], value: &[u8], standing: Standing, wake: &Arc<Notify>) -> Watching {
-        let kind = Kind::Own { value: value.to_vec(), modified: standing.modified };
+    pub(crate) fn own(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        metadata: KeyMetadata,
+        wake: &Arc<Notify>,
+    ) -> Watching {
+        let kind = Kind::Own { value: value.to_vec(), modified: metadata.modified };
         self.add(
             Entry { key: key.to_vec(), kind, wake: wake.clone(), watched: false, made: None },
             Order::Soon,
@@ -168,7 +174,7 @@ impl Table {
 
 impl Entry {
     /// Tells the claim that waits for this watch whether it was made.
-    pub(crate) fn is_made(&mut self, outcome: Result<(), Trouble>) {
+    pub(crate) fn report_made(&mut self, outcome: Result<(), WatchError>) {
         if let Some(made) = self.made.take() {
             // The claim may not wait any more.
             drop(made.send(outcome));

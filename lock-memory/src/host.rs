@@ -79,8 +79,8 @@ impl<S: Server> Host<S> {
         let mut state = self.state();
         state.last_client += 1;
         let client = ClientId(state.last_client);
-        let bell = tokio::spawn(ring(self.clone())).abort_handle();
-        LocalWire { host: self.clone(), client, cut: cut.clone(), bell }
+        let expiry_task = tokio::spawn(expire_when_due(self.clone())).abort_handle();
+        LocalWire { host: self.clone(), client, cut: cut.clone(), expiry_task }
     }
 
     /// Does what a client could ask for, without the network and the counters.
@@ -151,7 +151,7 @@ impl<S: Server> Host<S> {
 }
 
 /// Wakes the server when something expires. Every wire has such a task, because any of their runtimes may end first.
-async fn ring<S: Server>(host: Arc<Host<S>>) {
+async fn expire_when_due<S: Server>(host: Arc<Host<S>>) {
     loop {
         // From here on no change is missed: `Notified` counts from its creation.
         let sooner = host.sooner.notified();
@@ -193,7 +193,7 @@ pub(crate) struct LocalWire<S: Server> {
     host: Arc<Host<S>>,
     client: ClientId,
     cut: Cut,
-    bell: AbortHandle,
+    expiry_task: AbortHandle,
 }
 
 impl<S: Server> LocalWire<S> {
@@ -226,7 +226,7 @@ impl<S: Server> Wire<S> for LocalWire<S> {
 
 impl<S: Server> Drop for LocalWire<S> {
     fn drop(&mut self) {
-        self.bell.abort();
+        self.expiry_task.abort();
         let mut state = self.host.state();
         let _: Option<Client<S>> = state.clients.remove(&self.client);
         state.server.hang_up(self.client);

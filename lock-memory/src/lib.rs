@@ -4,7 +4,7 @@
 //! [`lock_core::Client`] can't tell the difference:
 //!
 //! ```
-//! use lock_core::{Cause, ErrorKind};
+//! use lock_core::{ErrorKind, LossReason};
 //! use lock_memory::Memory;
 //!
 //! # #[tokio::main(flavor = "current_thread")]

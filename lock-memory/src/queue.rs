@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 
 use crate::server::Key;
 use crate::server::queue::{Answer, Claimed, QueueServer, Request as Ask, Standing};
-use crate::session::{Proof, Seat, Session, Sessions, State};
+use crate::session::{Membership, Proof, Session, Sessions, State};
 use crate::wire::{Connection, Wire, unexpected};
 use crate::{LONGEST_TTL, SHORTEST_TTL};
 
@@ -95,7 +95,7 @@ impl Driver for QueueDriver {
             claimed,
             request,
             wakes,
-            seat: None,
+            membership: None,
             serial: 0,
             unanswered: false,
             held: None,
@@ -132,7 +132,7 @@ struct QueueClaim {
     request: Request,
     /// Woken when the place in front of the claim's place, or its own place, is gone.
     wakes: Subscription,
-    seat: Option<Seat>,
+    membership: Option<Membership>,
     /// The serial of the last attempt.
     serial: u64,
     /// Whether an attempt in this session was not answered: it may still arrive.
@@ -150,7 +150,7 @@ struct Held {
     /// them. Heartbeats are numbered, because two events may have the same time of a clock.
     news: u64,
     /// Whether the latest news were a change, and not the grant.
-    doubted: bool,
+    invalidated: bool,
 }
 
 #[async_trait]
@@ -162,7 +162,7 @@ impl Claim for QueueClaim {
             let (answer, session, asked) = self.take_place(call).await?;
             match answer {
                 Answer::Granted(token) => {
-                    self.held = Some(Held { token, asked, news: session.heartbeats(), doubted: false });
+                    self.held = Some(Held { token, asked, news: session.heartbeats(), invalidated: false });
                     return Ok(Attempt::Granted(Grant {
                         token,
                         valid_for: session.timeout,
@@ -182,7 +182,7 @@ impl Claim for QueueClaim {
 
     async fn changed(&mut self) {
         self.wakes.woken().await;
-        self.doubt();
+        self.invalidate();
     }
 
     /// The server tells the owner of every place that is gone.
@@ -195,21 +195,21 @@ impl Claim for QueueClaim {
         let call = &self.call();
         let start = self.request.clock.now();
         if self.is_woken().await {
-            self.doubt();
+            self.invalidate();
         }
-        let (Some(seat), Some(held)) = (&self.seat, &mut self.held) else {
+        let (Some(membership), Some(held)) = (&self.membership, &mut self.held) else {
             return Ok(Renewal::Lost(LossReason::Gone));
         };
         loop {
             // Created before the look, so that no proof is missed from here on.
-            let proven = seat.session.proven();
+            let proven = membership.session.proven();
             if let Some(renewal) =
-                held.judge(&seat.session.proof(), &self.claimed, seat.session.timeout, start)
+                held.judge(&membership.session.proof(), &self.claimed, membership.session.timeout, start)
             {
-                held.doubted = false;
+                held.invalidated = false;
                 return Ok(renewal);
             }
-            seat.session.want_proof();
+            membership.session.want_proof();
             call.within(proven).await.ok_or_else(|| call.out_of_time(Effect::Unknown))?;
         }
     }
@@ -222,7 +222,7 @@ impl Claim for QueueClaim {
 impl QueueClaim {
     /// Makes one attempt over a session that is alive. Also returns that session, and when the attempt was sent.
     async fn take_place(&mut self, call: &Call) -> Result<(Answer, Arc<Session>, Instant)> {
-        let session = self.sit_down(call).await?;
+        let session = self.join_session(call).await?;
         self.serial += 1;
         let Request { label, waits, clock, .. } = &self.request;
         let asked = clock.now();
@@ -233,26 +233,26 @@ impl QueueClaim {
         Ok((answer, session, asked))
     }
 
-    /// Takes a seat in a session that is alive. If the claim has a place in a session that was given up, releases that
-    /// place first, so that it never has two places.
-    async fn sit_down(&mut self, call: &Call) -> Result<Arc<Session>> {
-        if let Some(seat) = &self.seat {
-            match seat.session.state() {
-                State::Alive => return Ok(seat.session.clone()),
+    /// Joins a session that is alive. If the claim has a place in a session that was given up, releases that place
+    /// first, so that it never has two places.
+    async fn join_session(&mut self, call: &Call) -> Result<Arc<Session>> {
+        if let Some(membership) = &self.membership {
+            match membership.session.state() {
+                State::Alive => return Ok(membership.session.clone()),
                 State::Retired => _ = self.give_back(call).await?,
                 State::Over => {}
             }
         }
         // Nothing of this claim is left in that session, and nothing can arrive there.
-        (self.seat, self.held, self.unanswered) = (None, None, false);
-        let seat = self.sessions.join(call, self.request.ttl, &self.claimed).await?;
-        let session = seat.session.clone();
-        self.seat = Some(seat);
+        (self.membership, self.held, self.unanswered) = (None, None, false);
+        let membership = self.sessions.join(call, self.request.ttl, &self.claimed).await?;
+        let session = membership.session.clone();
+        self.membership = Some(membership);
         Ok(session)
     }
 
     async fn give_back(&mut self, call: &Call) -> Result<Release> {
-        let Some(session) = self.seat.as_ref().map(|seat| seat.session.clone()) else {
+        let Some(session) = self.membership.as_ref().map(|membership| membership.session.clone()) else {
             return Ok(Release::NotHeld);
         };
         let state = session.state();
@@ -274,9 +274,9 @@ impl QueueClaim {
     }
 
     /// Notes that what is known so far no longer proves the lock.
-    fn doubt(&mut self) {
-        if let (Some(seat), Some(held)) = (&self.seat, &mut self.held) {
-            (held.news, held.doubted) = (seat.session.heartbeats(), true);
+    fn invalidate(&mut self) {
+        if let (Some(membership), Some(held)) = (&self.membership, &mut self.held) {
+            (held.news, held.invalidated) = (membership.session.heartbeats(), true);
         }
     }
 
@@ -313,7 +313,7 @@ impl Held {
                     return Some(Renewal::Lost(LossReason::Gone));
                 }
             }
-        } else if self.doubted {
+        } else if self.invalidated {
             return None;
         }
         let (valid_for, age) = ((asked + timeout).since(start), start.since(asked));

@@ -84,7 +84,7 @@ struct Members {
 
 /// A claim's membership in a session. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Membership {
     pub(crate) session: Arc<Session>,
     claimed: Claimed,
 }
@@ -101,21 +101,21 @@ impl Sessions {
         Sessions { connection: Arc::new(connection), hub, runtime, open, opening }
     }
 
-    /// Returns a seat in the session of this timeout, and opens the session if there is none. After an error, nothing
-    /// was done for the claim.
+    /// Returns a membership in the session of this timeout, and opens the session if there is none. After an error,
+    /// nothing was done for the claim.
     pub(crate) async fn join(
         self: &Arc<Self>,
         call: &Call,
         timeout: Duration,
         claimed: &Claimed,
-    ) -> Result<Seat> {
-        if let Some(seat) = self.join_open(timeout, claimed) {
-            return Ok(seat);
+    ) -> Result<Membership> {
+        if let Some(membership) = self.join_open(timeout, claimed) {
+            return Ok(membership);
         }
         let too_late = || Error::unavailable(Effect::NotApplied, "no session could be opened in time");
         let one = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
-        if let Some(seat) = self.join_open(timeout, claimed) {
-            return Ok(seat);
+        if let Some(membership) = self.join_open(timeout, claimed) {
+            return Ok(membership);
         }
         let asked = self.connection.clock().now();
         let request = Request::OpenSession { timeout };
@@ -123,32 +123,32 @@ impl Sessions {
             Answer::Opened(id) => id,
             other => return Err(unexpected(&other)),
         };
-        let seat = self.begin(Session::new(id, timeout, asked), claimed);
+        let membership = self.begin(Session::new(id, timeout, asked), claimed);
         drop(one);
-        Ok(seat)
+        Ok(membership)
     }
 
-    fn join_open(&self, timeout: Duration, claimed: &Claimed) -> Option<Seat> {
+    fn join_open(&self, timeout: Duration, claimed: &Claimed) -> Option<Membership> {
         let open = self.open();
         let session = open.get(&timeout).map(|open| &open.session)?;
         let usable = session.state() == State::Alive && session.ends() > self.connection.clock().now();
-        usable.then(|| session.seat(claimed))
+        usable.then(|| session.add_member(claimed))
     }
 
-    fn begin(self: &Arc<Self>, session: Session, claimed: &Claimed) -> Seat {
+    fn begin(self: &Arc<Self>, session: Session, claimed: &Claimed) -> Membership {
         let session = Arc::new(session);
-        let seat = session.seat(claimed);
+        let membership = session.add_member(claimed);
         let heartbeat = keep_alive(session.clone(), self.connection.clone(), Arc::downgrade(self));
         let heartbeat = self.runtime.spawn(heartbeat).abort_handle();
         // An earlier session of this timeout has ended, and its task ends by itself.
         self.open().insert(session.timeout, Open { session, heartbeat });
-        seat
+        membership
     }
 
     /// Closes a session if no claim is in it. Returns whether it did.
     fn close_if_idle(&self, session: &Arc<Session>) -> bool {
         let mut open = self.open();
-        // Seats are given under this lock, too.
+        // Memberships are given under this lock, too.
         if session.is_in_use() {
             return false;
         }
@@ -158,7 +158,7 @@ impl Sessions {
         true
     }
 
-    /// Gives no more seats in a session, and wakes the claims that have one.
+    /// Gives no more memberships in a session, and wakes the claims that have one.
     pub(crate) fn end(&self, session: &Arc<Session>, state: State) {
         remove(&mut self.open(), session);
         session.is_proven(|proof| proof.state = state);
@@ -235,7 +235,7 @@ async fn heartbeat(session: &Session, connection: &Connection<QueueServer>) -> S
         }
         match answer {
             Ok(Answer::Kept(has)) if clock.now() < session.ends() => {
-                session.bury_ghosts(&has, connection);
+                session.release_unclaimed_places(&has, connection);
                 session.is_proven(|proof| {
                     *proof = Proof { asked, number, has: Arc::new(has), state: State::Alive }
                 });
@@ -296,12 +296,12 @@ impl Session {
         self.latest().asked + self.timeout
     }
 
-    fn seat(self: &Arc<Self>, claimed: &Claimed) -> Seat {
+    fn add_member(self: &Arc<Self>, claimed: &Claimed) -> Membership {
         let mut members = self.members();
         members.claims.insert(claimed.clone());
         members.joined = true;
         drop(members);
-        Seat { session: self.clone(), claimed: claimed.clone() }
+        Membership { session: self.clone(), claimed: claimed.clone() }
     }
 
     /// Returns whether a claim is in the session, or joined since the last call: a claim that comes and goes needs no
@@ -314,16 +314,20 @@ impl Session {
     /// Releases places that no claim of this client has: an attempt arrived twice, the second time after its release.
     /// The server reports a revoked place for as long as the session lives, so such a place is released only when it is
     /// reported for the first time.
-    fn bury_ghosts(&self, has: &BTreeMap<Claimed, Standing>, connection: &Connection<QueueServer>) {
+    fn release_unclaimed_places(
+        &self,
+        has: &BTreeMap<Claimed, Standing>,
+        connection: &Connection<QueueServer>,
+    ) {
         let told = self.proof().has;
         let members = self.members();
         let unknown = has.iter().filter(|(claimed, _)| !members.claims.contains(*claimed));
         let news = unknown.filter(|(claimed, standing)| {
             **standing != Standing::Revoked || told.get(*claimed) != Some(&Standing::Revoked)
         });
-        let ghosts: Vec<Claimed> = news.map(|(claimed, _)| claimed.clone()).collect();
+        let unclaimed: Vec<Claimed> = news.map(|(claimed, _)| claimed.clone()).collect();
         drop(members);
-        for (owner, key) in ghosts {
+        for (owner, key) in unclaimed {
             connection.tell(Request::Release { key, owner, serial: u64::MAX, defeat: Some(self.id) });
         }
     }
@@ -333,7 +337,7 @@ impl Session {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Membership {
     fn drop(&mut self) {
         self.session.members().claims.remove(&self.claimed);
     }

@@ -158,7 +158,7 @@ async fn a_lock_that_is_revoked_now_is_free_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_cut_off_knows_before_anybody_else_is_granted_its_lock() {
+async fn a_holder_that_is_cut_off_knows_before_another_client_is_granted_its_lock() {
     for memory in families() {
         let (link, b) = (memory.link(), client(&memory).await);
         let a = client_of(&link).await;
@@ -192,7 +192,7 @@ async fn a_client_that_is_cut_off_is_told_so_and_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_give_up_leave_nothing_in_the_queue() {
+async fn waiters_that_give_up_leave_nothing_in_the_queue() {
     let memory = queue();
     let holder = client(&memory).await;
     let guard = lock(&holder).acquire().await.unwrap();
@@ -216,7 +216,7 @@ async fn those_who_give_up_leave_nothing_in_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_give_up_leave_no_wish_to_be_told() {
+async fn a_waiter_that_gives_up_leaves_no_listener() {
     let memory = Memory::with_clock(servers_clock());
     let (a, b) = (client(&memory).await, client(&memory).await);
     let _guard = lock(&a).acquire().await.unwrap();

@@ -247,7 +247,7 @@ async fn a_lease_attempt_meets_a_server_whose_clock_was_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_listens_listens_again_after_a_gap() {
+async fn a_waiter_listens_again_after_a_gap() {
     let world = World::new(|_| LeaseServer::default());
     let (a, b) = (lease_client(&world, 1).await, lease_client(&world, 2).await);
     let guard = a.lock("n").build().unwrap().acquire().await.unwrap();

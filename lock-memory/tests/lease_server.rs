@@ -117,7 +117,7 @@ fn a_renewal_never_shortens_and_never_creates() {
 }
 
 #[test]
-fn only_the_holder_releases_and_those_who_listen_are_told() {
+fn only_the_holder_releases_and_listeners_are_told() {
     let mut server = LeaseServer::default();
     grant(&mut server, NOW, 1);
     for (client, serial) in [(A, 1), (B, 7)] {
@@ -186,7 +186,7 @@ fn what_was_revoked_is_its_first_holders_to_give_back() {
 }
 
 #[test]
-fn a_revoke_is_told_to_who_watches() {
+fn a_revoke_is_told_to_watchers() {
     let mut server = LeaseServer::default();
     grant(&mut server, NOW, 1);
     assert_eq!(server.handle(NOW, B, revoke(1, 9, When::HoldersDeadline)).pushes, []);

@@ -100,7 +100,7 @@ fn places_are_taken_in_order_and_tokens_rise() {
 }
 
 #[test]
-fn one_who_gives_up_wakes_exactly_the_one_behind() {
+fn a_waiter_that_gives_up_wakes_exactly_the_next_one() {
     let mut server = server();
     let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, B));
     for (n, session) in [(1, a), (2, a), (3, b), (4, b)] {
@@ -124,7 +124,7 @@ fn a_look_takes_the_first_place_or_none() {
 }
 
 #[test]
-fn a_session_that_ends_takes_everything_with_it_and_wakes_who_stood_behind() {
+fn a_session_that_ends_removes_its_places_and_wakes_the_next_waiter() {
     let mut server = server();
     let (a, b) = (open(&mut server, NOW, A), open(&mut server, NOW, B));
     ask(&mut server, NOW, attempt(1, a));

@@ -8,7 +8,7 @@ use mongodb::bson::{DateTime, doc};
 
 use crate::link::Hello;
 use crate::profile::Kind;
-use crate::schema::{self, Standing, VERSION};
+use crate::schema::{self, IndexState, VERSION};
 use crate::server::Server;
 use crate::statements;
 
@@ -92,10 +92,10 @@ fn kind(kind: Option<Kind>, hello: &Hello) -> Finding {
 
 async fn index(server: &Server, call: &Call) -> Finding {
     match schema::look(server, call).await {
-        Ok(Standing::Ours) => {
+        Ok(IndexState::Present) => {
             Finding::new("schema", Level::Good, format!("the collection has version {VERSION}"))
         }
-        Ok(Standing::Missing) => Finding::new(
+        Ok(IndexState::Missing) => Finding::new(
             "schema",
             Level::Warning,
             "the collection's index is missing: locks work, but documents of unused names stay; init creates it",

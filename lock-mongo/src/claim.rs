@@ -9,9 +9,9 @@ use lock_core::{Effect, Error, Result, Subscription};
 use mongodb::bson::{Bson, DateTime, doc};
 use mongodb::options::ReturnDocument;
 
-use crate::lane::{Lane, Order};
+use crate::claim_session::{ClaimSession, KeepsOrder};
 use crate::record::Record;
-use crate::server::{Missing, Server, Write};
+use crate::server::{IfMissing, Server, Write};
 use crate::statements;
 
 /// One owner's claim on one lock.
@@ -22,7 +22,7 @@ pub(crate) struct MongoClaim {
     /// The document's `_id`.
     key: Bson,
     owner: Bson,
-    lane: Lane,
+    session: ClaimSession,
     listening: Option<Subscription>,
     mark: Mark,
 }
@@ -33,7 +33,7 @@ struct Mark {
     /// Whether this claim waits.
     waits: bool,
     /// Whether a fresh mark was there when the document was last read or written.
-    stands: bool,
+    is_fresh: bool,
 }
 
 impl MongoClaim {
@@ -45,7 +45,7 @@ impl MongoClaim {
             request,
             key,
             owner,
-            lane: Lane::default(),
+            session: ClaimSession::default(),
             listening: None,
             mark: Mark::default(),
         }
@@ -60,17 +60,18 @@ impl MongoClaim {
             let attempt = Write {
                 filter: doc! { "_id": &self.key },
                 pipeline: statements::attempt(&self.owner, label, ttl, deadline),
-                missing: Missing::Made,
+                if_missing: IfMissing::Create,
                 answer: ReturnDocument::After,
-                order: Order::Kept,
+                keeps_order: KeepsOrder::Yes,
             };
-            let record = self.server.write(call, &mut self.lane, attempt).await?.ok_or_else(no_document)?;
+            let record =
+                self.server.write(call, &mut self.session, attempt).await?.ok_or_else(no_document)?;
             match (record.left(), record.token) {
                 (Some(valid_for), Some(token)) if record.is_of(&self.request.owner) => {
                     return Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO }));
                 }
                 (Some(left), _) => {
-                    self.mark.stands = !record.wants_a_mark();
+                    self.mark.is_fresh = !record.needs_mark();
                     let holder = record.into_entry().map(Box::new);
                     return Ok(Attempt::Busy(Busy { queued: false, free_in: Some(left), holder }));
                 }
@@ -98,15 +99,15 @@ impl MongoClaim {
     /// Writes the mark that a claim waits, unless there is a fresh one. A process that hands the lock over to its own
     /// tasks then lets other processes have their turns. Without the mark, the only harm is that it keeps the lock
     /// longer.
-    async fn leave_mark(&mut self, call: &Call) {
-        if self.mark.waits && !self.mark.stands {
-            self.mark.stands = self.server.mark(call, &self.key).await.is_ok();
+    async fn write_mark(&mut self, call: &Call) {
+        if self.mark.waits && !self.mark.is_fresh {
+            self.mark.is_fresh = self.server.mark(call, &self.key).await.is_ok();
         }
     }
 
     async fn write(&mut self, write: Write) -> Result<Option<Record>> {
         self.server
-            .write(&Call::begin(&self.request.clock, self.request.patience), &mut self.lane, write)
+            .write(&Call::begin(&self.request.clock, self.request.patience), &mut self.session, write)
             .await
     }
 }
@@ -119,7 +120,7 @@ impl Claim for MongoClaim {
         match outcome {
             // A holder stops listening: it would take a wake-up that a waiter of this process needs.
             Ok(Attempt::Granted(_)) => self.listening = None,
-            Ok(Attempt::Busy(_)) => self.leave_mark(call).await,
+            Ok(Attempt::Busy(_)) => self.write_mark(call).await,
             Err(_) => {}
         }
         outcome
@@ -128,7 +129,7 @@ impl Claim for MongoClaim {
     async fn listen(&mut self) -> Result<()> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
         self.mark.waits = true;
-        self.leave_mark(call).await;
+        self.write_mark(call).await;
         if self.listening.is_none() {
             let listening = self.server.wakes.listen(&self.request.name, call.clock(), call.left());
             self.listening = Some(listening.await?);
@@ -153,9 +154,9 @@ impl Claim for MongoClaim {
         let renew = Write {
             filter: doc! { "_id": &self.key },
             pipeline: statements::renew(&self.owner, millis(ttl)),
-            missing: Missing::LeftOut,
+            if_missing: IfMissing::Skip,
             answer: ReturnDocument::After,
-            order: Order::Free,
+            keeps_order: KeepsOrder::No,
         };
         let owner = self.request.owner;
         Ok(match self.write(renew).await? {
@@ -171,12 +172,12 @@ impl Claim for MongoClaim {
 
     async fn release(&mut self) -> Result<Release> {
         let release = Write {
-            filter: statements::given_up(&self.key, &self.owner),
+            filter: statements::release_filter(&self.key, &self.owner),
             pipeline: statements::release(),
-            missing: Missing::LeftOut,
+            if_missing: IfMissing::Skip,
             // The state before shows whether the lease had ended already. Then nothing was released.
             answer: ReturnDocument::Before,
-            order: Order::Kept,
+            keeps_order: KeepsOrder::Yes,
         };
         Ok(match self.write(release).await? {
             Some(record) if record.left().is_some() => {

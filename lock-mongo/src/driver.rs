@@ -11,10 +11,10 @@ use mongodb::options::ReturnDocument;
 
 use crate::check;
 use crate::claim::MongoClaim;
-use crate::lane::{Lane, Order};
+use crate::claim_session::{ClaimSession, KeepsOrder};
 use crate::record::Record;
-use crate::schema::{self, Standing};
-use crate::server::{Missing, Server, Write};
+use crate::schema::{self, IndexState};
+use crate::server::{IfMissing, Server, Write};
 use crate::settings::{Mongo, Opening};
 use crate::statements;
 
@@ -30,7 +30,7 @@ impl MongoDriver {
         let call = &Call::begin(&clock, patience);
         let (options, place) = mongo.resolve(&clock, patience).await?;
         let server = Server::new(options, place, prefix, address, context)?;
-        if opening == Opening::Queueing {
+        if opening == Opening::Eager {
             server.prepare(call).await?;
         }
         Ok(MongoDriver(Arc::new(server)))
@@ -66,11 +66,11 @@ impl Driver for MongoDriver {
         let revoke = Write {
             filter: doc! { "_id": self.0.key(name), "owner": holder },
             pipeline,
-            missing: Missing::LeftOut,
+            if_missing: IfMissing::Skip,
             answer: ReturnDocument::Before,
-            order: Order::Kept,
+            keeps_order: KeepsOrder::Yes,
         };
-        let before = self.0.write(call, &mut Lane::default(), revoke).await?;
+        let before = self.0.write(call, &mut ClaimSession::default(), revoke).await?;
         Ok(match (before.and_then(|record| record.left()), when) {
             (None, _) => Revoked::NotHeld,
             (Some(left), When::HoldersDeadline) => Revoked::FreeIn(left),
@@ -86,8 +86,8 @@ impl Driver for MongoDriver {
         let call = &Call::begin(&self.0.clock, patience);
         self.0.hello(call).await?;
         match schema::look(&self.0, call).await? {
-            Standing::Ours => Ok(String::new()),
-            Standing::Missing => {
+            IndexState::Present => Ok(String::new()),
+            IndexState::Missing => {
                 schema::make(&self.0, call).await?;
                 Ok(format!("created the index of {}.{}", self.0.place.database, self.0.place.collection))
             }

@@ -9,15 +9,15 @@ use mongodb::error::{
 };
 
 /// Converts the error of a request.
-pub(crate) fn asking(error: MongoError) -> Error {
+pub(crate) fn request_error(error: MongoError) -> Error {
     classify(&error).with_source(error)
 }
 
 fn classify(error: &MongoError) -> Error {
     let said = words(error);
     match &*error.kind {
-        ErrorKind::Command(command) => said_by_server(command.code, &said, error),
-        ErrorKind::Write(WriteFailure::WriteError(write)) => said_by_server(write.code, &said, error),
+        ErrorKind::Command(command) => classify_code(command.code, &said, error),
+        ErrorKind::Write(WriteFailure::WriteError(write)) => classify_code(write.code, &said, error),
         ErrorKind::Write(WriteFailure::WriteConcernError(_)) => Error::unavailable(
             Effect::Unknown,
             format!("a majority of the set has not acknowledged the request: {said}"),
@@ -58,7 +58,7 @@ fn classify(error: &MongoError) -> Error {
 ///
 /// After an error that passes by itself, the request counts as not done only where the server says so: the error may
 /// have occurred while the server waited for a majority, and the `mongodb` crate may have sent the request twice.
-fn said_by_server(code: i32, said: &str, error: &MongoError) -> Error {
+fn classify_code(code: i32, said: &str, error: &MongoError) -> Error {
     let advice = LASTING.iter().find(|(codes, _)| codes.contains(&code)).map(|(_, advice)| *advice);
     if let Some(advice) = advice {
         return Error::rejected(format!("{advice}: {said}"));
@@ -101,7 +101,7 @@ pub(crate) fn is_duplicate(error: &MongoError) -> bool {
 ///
 /// The `mongodb` crate repeats writes by itself, but not to a standalone server, which could carry them out twice.
 /// There it calls a write retryable only as long as it has no connection for it.
-pub(crate) fn was_not_sent_to_one(error: &MongoError) -> bool {
+pub(crate) fn was_not_sent_to_standalone(error: &MongoError) -> bool {
     matches!(&*error.kind, ErrorKind::Io(_)) && error.contains_label(RETRYABLE_WRITE_ERROR)
 }
 
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     fn said(code: i32) -> Error {
-        said_by_server(code, "what it says", &MongoError::custom("nothing"))
+        classify_code(code, "what it says", &MongoError::custom("nothing"))
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_broke_says_nothing_of_what_was_done() {
-        let io = |kind: io::ErrorKind| asking(MongoError::from(io::Error::from(kind))).kind();
+        let io = |kind: io::ErrorKind| request_error(MongoError::from(io::Error::from(kind))).kind();
         assert_eq!(io(io::ErrorKind::ConnectionReset), Kind::Unavailable { effect: Effect::Unknown });
         assert_eq!(io(io::ErrorKind::ConnectionRefused), Kind::Unavailable { effect: Effect::NotApplied });
     }

@@ -21,16 +21,16 @@ use crate::statements::NEVER;
 
 /// How long the stream stays open, at least, after the last claim has stopped listening. A name that is handed over
 /// often then needs no new stream each time.
-const IDLE: Duration = Duration::from_secs(2);
+const IDLE_BEFORE_CLOSE: Duration = Duration::from_secs(2);
 /// How long the server waits for an event before it answers that there is none.
-const BEAT: Duration = Duration::from_secs(1);
+const MAX_AWAIT_TIME: Duration = Duration::from_secs(1);
 /// The first pause before another stream is opened; it doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A claim's request for wake-ups. It is answered when the stream is open, or can't be opened.
 #[derive(Debug)]
-pub(crate) struct Order(pub(crate) oneshot::Sender<Result<(), Trouble>>);
+pub(crate) struct ListenRequest(pub(crate) oneshot::Sender<Result<(), Trouble>>);
 
 /// Why the stream is not open.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct Feed {
     patience: Duration,
     hubs: Hubs,
     open: watch::Sender<bool>,
-    orders: mpsc::UnboundedReceiver<Order>,
+    requests: mpsc::UnboundedReceiver<ListenRequest>,
 }
 
 /// The claims of a client that listen. Cheap to clone.
@@ -76,7 +76,7 @@ impl Hubs {
 }
 
 /// What the stream reports.
-enum Heard {
+enum Report {
     /// The lock with this key may be free.
     Free(Vec<u8>),
     /// A lock was taken from this owner.
@@ -86,12 +86,12 @@ enum Heard {
 }
 
 /// The stream, read by a task of its own: the futures of the `mongodb` crate must not be dropped half-way.
-struct Tail {
-    heard: mpsc::UnboundedReceiver<Heard>,
+struct StreamReader {
+    reports: mpsc::UnboundedReceiver<Report>,
     task: AbortHandle,
 }
 
-impl Drop for Tail {
+impl Drop for StreamReader {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -115,10 +115,10 @@ impl Feed {
         context: Context,
         hubs: Hubs,
         open: watch::Sender<bool>,
-        orders: mpsc::UnboundedReceiver<Order>,
+        requests: mpsc::UnboundedReceiver<ListenRequest>,
     ) -> Feed {
         let Context { clock, random, patience } = context;
-        Feed { current, profile, prefix, clock, random, patience, hubs, open, orders }
+        Feed { current, profile, prefix, clock, random, patience, hubs, open, requests }
     }
 
     pub(crate) async fn run(mut self) {
@@ -126,18 +126,18 @@ impl Feed {
         let mut pause = FIRST_PAUSE;
         loop {
             if waiting.is_empty() && self.hubs.are_empty() {
-                let Some(order) = self.orders.recv().await else { return };
-                waiting.push(order);
+                let Some(request) = self.requests.recv().await else { return };
+                waiting.push(request);
             }
-            match self.tail().await {
-                Ok(mut tail) => {
+            match self.open_stream().await {
+                Ok(mut reader) => {
                     pause = FIRST_PAUSE;
                     self.profile.learn_wakes(Wakes::Pushed);
                     self.open.send_replace(true);
                     answer(&mut waiting, &Ok(()));
                     // Releases and revokes without an open stream were not reported.
                     self.hubs.wake_all();
-                    match self.follow(&mut tail).await {
+                    match self.follow(&mut reader).await {
                         Left::Ended => return,
                         Left::Idle => continue,
                         Left::Broken => self.hubs.wake_all(),
@@ -150,7 +150,7 @@ impl Feed {
                     answer(&mut waiting, &Err(trouble));
                 }
             }
-            if !self.rest(pause, &mut waiting).await {
+            if !self.wait_before_retry(pause, &mut waiting).await {
                 return;
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -159,10 +159,10 @@ impl Feed {
 
     /// Opens a stream of all locks that may have become free, not only of those that claims listen to: the names that
     /// claims listen to change more often than a stream can be opened.
-    async fn tail(&self) -> Result<Tail, Trouble> {
+    async fn open_stream(&self) -> Result<StreamReader, Trouble> {
         let link = self.current.get();
         let opening = async move {
-            let watch = link.locks().watch().pipeline(freed()).max_await_time(BEAT).await;
+            let watch = link.locks().watch().pipeline(freed()).max_await_time(MAX_AWAIT_TIME).await;
             Ok(watch.map(ChangeStream::with_type::<Document>))
         };
         let stream = match detached(&self.clock, self.patience, opening).await {
@@ -171,35 +171,35 @@ impl Feed {
             Ok(Err(e)) => return Err(Trouble::Broken(errors::words(&e))),
             Err(_) => return Err(Trouble::Broken(format!("no change stream within {:?}", self.patience))),
         };
-        let (told, heard) = mpsc::unbounded_channel();
-        let task = tokio::spawn(read(stream, told)).abort_handle();
-        Ok(Tail { heard, task })
+        let (sender, reports) = mpsc::unbounded_channel();
+        let task = tokio::spawn(read(stream, sender)).abort_handle();
+        Ok(StreamReader { reports, task })
     }
 
     /// Wakes the claims that an event is for, until the stream breaks or no claim listens.
-    async fn follow(&mut self, tail: &mut Tail) -> Left {
-        let mut silent_at = self.clock.now() + BEAT + self.patience;
-        let mut look = self.clock.now() + IDLE;
+    async fn follow(&mut self, reader: &mut StreamReader) -> Left {
+        let mut silent_at = self.clock.now() + MAX_AWAIT_TIME + self.patience;
+        let mut look = self.clock.now() + IDLE_BEFORE_CLOSE;
         let mut was_idle = false;
         let left = loop {
             tokio::select! {
                 biased;
-                heard = tail.heard.recv() => match heard {
-                    Some(Heard::Free(key)) => {
-                        silent_at = self.clock.now() + BEAT + self.patience;
-                        self.wake(&key);
+                report = reader.reports.recv() => match report {
+                    Some(Report::Free(key)) => {
+                        silent_at = self.clock.now() + MAX_AWAIT_TIME + self.patience;
+                        self.wake_waiters(&key);
                     }
-                    Some(Heard::Revoked(owner)) => self.tell(&owner),
-                    Some(Heard::Nothing) => silent_at = self.clock.now() + BEAT + self.patience,
+                    Some(Report::Revoked(owner)) => self.wake_holder(&owner),
+                    Some(Report::Nothing) => silent_at = self.clock.now() + MAX_AWAIT_TIME + self.patience,
                     None => break Left::Broken,
                 },
-                order = self.orders.recv() => match order {
-                    Some(Order(reply)) => drop(reply.send(Ok(()))),
+                request = self.requests.recv() => match request {
+                    Some(ListenRequest(reply)) => drop(reply.send(Ok(()))),
                     None => break Left::Ended,
                 },
                 () = self.clock.sleep_until(silent_at) => break Left::Broken,
                 () = self.clock.sleep_until(look) => {
-                    look = self.clock.now() + IDLE;
+                    look = self.clock.now() + IDLE_BEFORE_CLOSE;
                     let is_idle = self.hubs.are_empty();
                     if is_idle && was_idle {
                         self.open.send_replace(false);
@@ -217,25 +217,25 @@ impl Feed {
         left
     }
 
-    fn tell(&self, owner: &[u8]) {
+    fn wake_holder(&self, owner: &[u8]) {
         let digits: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
         self.hubs.holders.wake(&digits);
     }
 
-    fn wake(&self, key: &[u8]) {
+    fn wake_waiters(&self, key: &[u8]) {
         if let Some(name) = std::str::from_utf8(key).ok().and_then(|key| self.prefix.strip(key)) {
             self.hubs.waiters.wake(name);
         }
     }
 
-    /// Waits before the next try, and accepts orders meanwhile. Returns `false` if the client was dropped.
-    async fn rest(&mut self, pause: Duration, waiting: &mut Vec<Order>) -> bool {
+    /// Waits before the next try, and accepts requests meanwhile. Returns `false` if the client was dropped.
+    async fn wait_before_retry(&mut self, pause: Duration, waiting: &mut Vec<ListenRequest>) -> bool {
         let until = self.clock.now() + pause / 2 + self.random.up_to(pause / 2);
         loop {
             tokio::select! {
                 biased;
-                order = self.orders.recv() => match order {
-                    Some(order) => waiting.push(order),
+                request = self.requests.recv() => match request {
+                    Some(request) => waiting.push(request),
                     None => return false,
                 },
                 () = self.clock.sleep_until(until) => return true,
@@ -244,8 +244,8 @@ impl Feed {
     }
 }
 
-fn answer(waiting: &mut Vec<Order>, outcome: &Result<(), Trouble>) {
-    for Order(reply) in waiting.drain(..) {
+fn answer(waiting: &mut Vec<ListenRequest>, outcome: &Result<(), Trouble>) {
+    for ListenRequest(reply) in waiting.drain(..) {
         // The claim may have stopped waiting for the answer.
         drop(reply.send(outcome.clone()));
     }
@@ -269,15 +269,15 @@ pub(crate) fn freed() -> Vec<Document> {
 }
 
 /// Reads the stream until it breaks, or ends because the collection was dropped.
-async fn read(mut stream: ChangeStream<Document>, told: mpsc::UnboundedSender<Heard>) {
+async fn read(mut stream: ChangeStream<Document>, sender: mpsc::UnboundedSender<Report>) {
     while stream.is_alive() {
         let event = match stream.next_if_any().await {
             Ok(event) => event,
             Err(_) => return,
         };
-        let revoked = event.as_ref().and_then(revoked).map(Heard::Revoked);
-        let free = event.as_ref().and_then(key).map_or(Heard::Nothing, Heard::Free);
-        if revoked.into_iter().chain([free]).any(|heard| told.send(heard).is_err()) {
+        let revoked = event.as_ref().and_then(revoked).map(Report::Revoked);
+        let free = event.as_ref().and_then(key).map_or(Report::Nothing, Report::Free);
+        if revoked.into_iter().chain([free]).any(|report| sender.send(report).is_err()) {
             return;
         }
     }

@@ -16,7 +16,7 @@ use crate::{errors, feed, link, settings, statements};
 ///
 /// If the `mongodb` crate refuses the options.
 pub fn client(options: ClientOptions, patience: Duration) -> Result<Client> {
-    Client::with_options(link::bounded(options, patience)).map_err(errors::asking)
+    Client::with_options(link::bounded(options, patience)).map_err(errors::request_error)
 }
 
 /// Returns the collection of locks.
@@ -46,7 +46,7 @@ pub fn release() -> Vec<Document> {
 
 /// Returns the projection of every answer.
 pub fn shown() -> Document {
-    statements::shown()
+    statements::projection()
 }
 
 /// Returns the write concern of every write.

@@ -21,14 +21,14 @@
 
 mod check;
 mod claim;
+mod claim_session;
+mod delayed_drop;
 mod driver;
 mod errors;
-mod farewell;
 mod feed;
 mod fence;
 #[doc(hidden)]
 pub mod floor;
-mod lane;
 mod link;
 mod primary;
 mod profile;

@@ -9,8 +9,8 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{Acknowledgment, ClientOptions, ReadPreference, SelectionCriteria, WriteConcern};
 use mongodb::{Client, Collection, Database};
 
+use crate::delayed_drop::DelayedDrop;
 use crate::errors;
-use crate::farewell::Farewell;
 use crate::primary::Primary;
 use crate::profile::Profile;
 
@@ -21,7 +21,7 @@ pub(crate) struct Link {
     database: Database,
     locks: Collection<Document>,
     pub(crate) primary: Arc<Primary>,
-    _farewell: Farewell,
+    _delayed_drop: DelayedDrop,
 }
 
 /// Where the locks are.
@@ -52,12 +52,12 @@ impl Link {
         let mut options = options.clone();
         let others = options.sdam_event_handler.take();
         options.sdam_event_handler =
-            Some(Primary::follow(primary.clone(), profile.clone(), clock.clone(), others));
-        let client = Client::with_options(options).map_err(errors::asking)?;
+            Some(Primary::event_handler(primary.clone(), profile.clone(), clock.clone(), others));
+        let client = Client::with_options(options).map_err(errors::request_error)?;
         let database = client.database(&place.database);
         let locks = database.collection(&place.collection);
-        let _farewell = Farewell::of(client.clone(), clock.clone());
-        Ok(Link { client, database, locks, primary, _farewell })
+        let _delayed_drop = DelayedDrop::of(client.clone(), clock.clone());
+        Ok(Link { client, database, locks, primary, _delayed_drop })
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -75,7 +75,7 @@ impl Link {
     /// Asks the primary what it is, and what its time is.
     pub(crate) async fn hello(&self) -> mongodb::error::Result<Document> {
         let admin = self.client.database("admin");
-        admin.run_command(doc! { "hello": 1 }).selection_criteria(of_the_primary()).await
+        admin.run_command(doc! { "hello": 1 }).selection_criteria(primary_only()).await
     }
 }
 
@@ -93,7 +93,7 @@ impl Hello {
 }
 
 /// Selects the primary for reads, as for writes.
-pub(crate) fn of_the_primary() -> SelectionCriteria {
+pub(crate) fn primary_only() -> SelectionCriteria {
     ReadPreference::Primary.into()
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn majority() -> WriteConcern {
 }
 
 /// The write concern of writes that may be lost: the mark of a waiter.
-pub(crate) fn of_no_weight() -> WriteConcern {
+pub(crate) fn one_node() -> WriteConcern {
     WriteConcern::builder().w(Acknowledgment::Nodes(1)).build()
 }
 
@@ -122,6 +122,6 @@ pub(crate) fn bounded(mut options: ClientOptions, patience: Duration) -> ClientO
     options.retry_writes = Some(true);
     options.write_concern = Some(majority());
     options.read_concern = None;
-    options.selection_criteria = Some(of_the_primary());
+    options.selection_criteria = Some(primary_only());
     options
 }

@@ -43,7 +43,7 @@ pub(crate) struct Term(u64);
 impl Primary {
     /// Returns a handler that passes what the `mongodb` crate finds out about its servers to `primary`, to `profile`
     /// and to the user's own handler.
-    pub(crate) fn follow(
+    pub(crate) fn event_handler(
         primary: Arc<Primary>,
         profile: Arc<Profile>,
         clock: Clock,
@@ -52,16 +52,20 @@ impl Primary {
         EventHandler::callback(move |event| {
             match &event {
                 SdamEvent::TopologyDescriptionChanged(change) => {
-                    primary.look_at(&change.new_description, &profile);
+                    primary.record_topology(&change.new_description, &profile);
                 }
                 SdamEvent::ServerHeartbeatSucceeded(beat) => {
                     // The field's name in answers to `hello`, and to the older `isMaster`.
                     let takes_writes = |name| beat.reply.get_bool(name) == Ok(true);
                     if ["isWritablePrimary", "ismaster"].into_iter().any(takes_writes) {
-                        profile.learn_run(run(&beat.reply));
+                        profile.learn_process(process_id(&beat.reply));
                     }
                     if let Ok(now) = beat.reply.get_datetime("localTime") {
-                        primary.state().hear(beat.server_address.clone(), &clock, now.timestamp_millis());
+                        primary.state().record_time(
+                            beat.server_address.clone(),
+                            &clock,
+                            now.timestamp_millis(),
+                        );
                     }
                 }
                 _ => {}
@@ -78,7 +82,7 @@ impl Primary {
         })
     }
 
-    fn look_at(&self, topology: &TopologyDescription, profile: &Profile) {
+    fn record_topology(&self, topology: &TopologyDescription, profile: &Profile) {
         let servers = topology.servers();
         let found = servers.iter().find_map(|(address, server)| {
             let kind = match server.server_type() {
@@ -103,11 +107,11 @@ impl Primary {
     }
 
     /// Records the server's time, in milliseconds, from an answer that has just arrived.
-    pub(crate) fn hear(&self, clock: &Clock, asked_in: Term, now: i64) {
+    pub(crate) fn record_answer(&self, clock: &Clock, asked_in: Term, now: i64) {
         let mut state = self.state();
         state.answered = Some(clock.now());
         if let Some(address) = state.address.clone().filter(|_| state.term == asked_in) {
-            state.hear(address, clock, now);
+            state.record_time(address, clock, now);
         }
     }
 
@@ -154,12 +158,12 @@ impl Primary {
 }
 
 /// Returns the identifier of the process that answered `hello`: each start of a server has another one.
-pub(crate) fn run(hello: &Document) -> Option<String> {
+pub(crate) fn process_id(hello: &Document) -> Option<String> {
     Some(hello.get_document("topologyVersion").ok()?.get_object_id("processId").ok()?.to_hex())
 }
 
 impl State {
-    fn hear(&mut self, address: ServerAddress, clock: &Clock, now: i64) {
+    fn record_time(&mut self, address: ServerAddress, clock: &Clock, now: i64) {
         let (told, heard) = (now.saturating_mul(1000), clock.now());
         self.clocks.entry(address).or_insert_with(|| ServerClock::new(told, heard)).hear(told, heard);
     }
@@ -192,15 +196,15 @@ mod tests {
         assert_eq!(millis(&primary, &clock), None);
         primary.state().elect(member(1));
         let before = primary.term();
-        primary.hear(&clock, before, 1_000_000);
-        primary.state().hear(member(2), &clock, 9_000_000);
+        primary.record_answer(&clock, before, 1_000_000);
+        primary.state().record_time(member(2), &clock, 9_000_000);
         assert!(millis(&primary, &clock).is_some_and(|now| (1_000_000..2_000_000).contains(&now)));
         primary.state().elect(member(2));
         assert!(
             millis(&primary, &clock).is_some_and(|now| now >= 9_000_000),
             "another member has another clock"
         );
-        primary.hear(&clock, before, 1_000_000);
+        primary.record_answer(&clock, before, 1_000_000);
         assert!(
             millis(&primary, &clock).is_some_and(|now| now >= 9_000_000),
             "a late answer of the old primary does not count"

@@ -29,9 +29,9 @@ pub(crate) struct Profile {
 struct State {
     kind: Option<Kind>,
     /// Whether the server refuses change streams to this user.
-    deaf: bool,
+    streams_refused: bool,
     /// The identifier of the primary's process: each start of a server has another one.
-    run: Option<String>,
+    process: Option<String>,
     info: Arc<Info>,
 }
 
@@ -47,7 +47,7 @@ impl Profile {
         let Place { database, collection } = place;
         let info = Arc::new(describe(address, None, false));
         Profile {
-            state: RwLock::new(State { kind: None, deaf: false, run: None, info }),
+            state: RwLock::new(State { kind: None, streams_refused: false, process: None, info }),
             // Quoted, because a collection's name may contain any character.
             place: format!("{database:?}.{collection:?} {}", prefix.as_str()),
         }
@@ -68,27 +68,27 @@ impl Profile {
 
     /// Records whether a change stream was opened or refused.
     pub(crate) fn learn_wakes(&self, wakes: Wakes) {
-        self.change(|state| state.deaf = wakes == Wakes::Polled);
+        self.change(|state| state.streams_refused = wakes == Wakes::Polled);
     }
 
     /// Records which process the primary is; `None` if its answer does not say.
-    pub(crate) fn learn_run(&self, run: Option<String>) {
-        self.change(|state| state.run = run);
+    pub(crate) fn learn_process(&self, process: Option<String>) {
+        self.change(|state| state.process = process);
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let before = (state.kind, state.deaf, state.run.clone());
+        let before = (state.kind, state.streams_refused, state.process.clone());
         change(&mut state);
-        if before != (state.kind, state.deaf, state.run.clone()) {
-            let identity = state.run.as_ref().map(|run| format!("{run} {}", self.place));
-            let info = describe(state.info.server.clone(), state.kind, state.deaf);
+        if before != (state.kind, state.streams_refused, state.process.clone()) {
+            let identity = state.process.as_ref().map(|process| format!("{process} {}", self.place));
+            let info = describe(state.info.server.clone(), state.kind, state.streams_refused);
             state.info = Arc::new(Info { identity, ..info });
         }
     }
 }
 
-fn describe(server: String, kind: Option<Kind>, deaf: bool) -> Info {
+fn describe(server: String, kind: Option<Kind>, streams_refused: bool) -> Info {
     let clock_step = Duration::from_millis(KEPT.unsigned_abs());
     let (fencing, data_loss) = match kind {
         Some(Kind::Standalone) => (
@@ -110,7 +110,7 @@ fn describe(server: String, kind: Option<Kind>, deaf: bool) -> Info {
              may be lost. A set without a majority grants nothing",
         ),
     };
-    let pushed = kind != Some(Kind::Standalone) && !deaf;
+    let pushed = kind != Some(Kind::Standalone) && !streams_refused;
     Info {
         backend: "mongodb",
         server,
@@ -143,11 +143,11 @@ mod tests {
         assert!(matches!(profile.get().fencing, Fencing::WhileAMajorityKeepsItsData { .. }));
         profile.learn_wakes(Wakes::Polled);
         assert_eq!(profile.get().wakes, Wakes::Polled);
-        profile.learn_run(Some("f00d".into()));
+        profile.learn_process(Some("f00d".into()));
         profile.learn_wakes(Wakes::Pushed);
         assert_eq!(profile.get().wakes, Wakes::Pushed);
         assert_eq!(profile.get().identity.as_deref(), Some("f00d \"app\".\"c\" p:"));
-        profile.learn_run(None);
+        profile.learn_process(None);
         assert_eq!(profile.get().identity, None, "the present server does not say which one it is");
     }
 }

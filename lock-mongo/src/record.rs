@@ -76,7 +76,7 @@ impl Record {
     }
 
     /// Whether a waiter has to write the mark, because the present one has less than [`FRESH`] left.
-    pub(crate) fn wants_a_mark(&self) -> bool {
+    pub(crate) fn needs_mark(&self) -> bool {
         self.waiting < self.now.saturating_add(FRESH)
     }
 

@@ -23,9 +23,9 @@ const MARK: &str = "onelock schema ";
 
 /// The state of the collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum IndexState {
     /// It has this version's index.
-    Ours,
+    Present,
     /// It has no index of this library yet.
     Missing,
 }
@@ -34,8 +34,8 @@ pub(crate) enum Standing {
 /// locks still work, but the documents of free locks are never deleted.
 pub(crate) async fn prepare(server: &Server, call: &Call) -> Result<()> {
     match look(server, call).await {
-        Ok(Standing::Ours) => return Ok(()),
-        Ok(Standing::Missing) => {}
+        Ok(IndexState::Present) => return Ok(()),
+        Ok(IndexState::Missing) => {}
         Err(e) => return if is_refused(&e) { Ok(()) } else { Err(e) },
     }
     // The server may need long for an index, and goes on building it by itself: no lock waits for it. While a member is
@@ -47,11 +47,11 @@ pub(crate) async fn prepare(server: &Server, call: &Call) -> Result<()> {
 }
 
 /// Returns whether the collection has this version's index. `Rejected` if it has another version's.
-pub(crate) async fn look(server: &Server, call: &Call) -> Result<Standing> {
+pub(crate) async fn look(server: &Server, call: &Call) -> Result<IndexState> {
     match names(server, call).await {
         // The connection broke: ask again. If the time is up instead, that fails at once.
-        Err(e) if e.may_have_taken_effect() => standing(&names(server, call).await?),
-        names => standing(&names?),
+        Err(e) if e.may_have_taken_effect() => index_state(&names(server, call).await?),
+        names => index_state(&names?),
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn make(server: &Server, call: &Call) -> Result<()> {
     // Not by `Server::ask`, which would replace the link: an index that takes long does not mean that the link is dead.
     detached(call.clock(), call.left(), async move { Ok(locks.create_index(index).await) })
         .await?
-        .map_err(errors::asking)
+        .map_err(errors::request_error)
         .map(drop)
 }
 
@@ -96,12 +96,12 @@ fn name() -> String {
     format!("{MARK}{VERSION}")
 }
 
-fn standing(indexes: &[String]) -> Result<Standing> {
+fn index_state(indexes: &[String]) -> Result<IndexState> {
     let Some(version) = indexes.iter().find_map(|name| name.strip_prefix(MARK)) else {
-        return Ok(Standing::Missing);
+        return Ok(IndexState::Missing);
     };
     match version.parse::<u32>() {
-        Ok(VERSION) => Ok(Standing::Ours),
+        Ok(VERSION) => Ok(IndexState::Present),
         Ok(newer) if newer > VERSION => Err(Error::rejected(format!(
             "the collection of locks has version {newer}, newer than this program's ({VERSION}); update this program"
         ))),
@@ -124,14 +124,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_says_who_has_to_change() {
+    fn a_version_error_says_what_to_change() {
         let said = |names: &[&str]| {
-            standing(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+            index_state(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
                 .map_err(|e| e.to_string())
         };
-        assert_eq!(said(&["_id_", "onelock schema 1"]), Ok(Standing::Ours));
-        assert_eq!(said(&["_id_", "mine"]), Ok(Standing::Missing));
-        assert_eq!(said(&[]), Ok(Standing::Missing));
+        assert_eq!(said(&["_id_", "onelock schema 1"]), Ok(IndexState::Present));
+        assert_eq!(said(&["_id_", "mine"]), Ok(IndexState::Missing));
+        assert_eq!(said(&[]), Ok(IndexState::Missing));
         assert!(said(&["onelock schema 2"]).unwrap_err().contains("newer"));
         assert!(said(&["onelock schema 0"]).unwrap_err().contains("older"));
         assert!(said(&["onelock schema x"]).unwrap_err().contains("not this library's"));

@@ -10,14 +10,14 @@ use mongodb::bson::{Bson, Document};
 use mongodb::options::{ClientOptions, FindOneAndUpdateOptions, ReturnDocument};
 use tokio::sync::OnceCell;
 
-use crate::errors::{self, is_duplicate, was_not_sent_to_one};
-use crate::lane::{Lane, Order};
-use crate::link::{Hello, Link, Place, bounded, majority, of_no_weight, of_the_primary};
+use crate::claim_session::{ClaimSession, KeepsOrder};
+use crate::errors::{self, is_duplicate, was_not_sent_to_standalone};
+use crate::link::{Hello, Link, Place, bounded, majority, one_node, primary_only};
 use crate::primary::{self, Term};
 use crate::profile::{Kind, Profile};
 use crate::record::Record;
 use crate::schema;
-use crate::statements::{self, shown};
+use crate::statements::{self, projection};
 use crate::wakes::Wakes;
 
 /// The state that all claims of a client share.
@@ -47,18 +47,18 @@ pub(crate) struct Write {
     pub(crate) filter: Document,
     pub(crate) pipeline: Vec<Document>,
     /// Whether a missing document is created.
-    pub(crate) missing: Missing,
+    pub(crate) if_missing: IfMissing,
     /// Whether the answer is the document before the write or after it.
     pub(crate) answer: ReturnDocument,
     /// Whether it has to arrive after what the claim has sent before.
-    pub(crate) order: Order,
+    pub(crate) keeps_order: KeepsOrder,
 }
 
 /// What a write does if the document does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
-    Made,
-    LeftOut,
+pub(crate) enum IfMissing {
+    Create,
+    Skip,
 }
 
 impl Current {
@@ -134,9 +134,9 @@ impl Server {
         let asking = link.clone();
         let answer = self.ask(call, &link, async move { asking.hello().await }).await;
         let answer = answer.map_err(not_done)?;
-        self.profile.learn_run(primary::run(&answer));
+        self.profile.learn_process(primary::process_id(&answer));
         let hello = Hello::parse(&answer)?;
-        link.primary.hear(call.clock(), asked_in, hello.now);
+        link.primary.record_answer(call.clock(), asked_in, hello.now);
         Ok(hello)
     }
 
@@ -149,9 +149,9 @@ impl Server {
             let filter = mongodb::bson::doc! { "_id": key };
             locks
                 .find_one(filter)
-                .projection(shown())
+                .projection(projection())
                 .max_time(left)
-                .selection_criteria(of_the_primary())
+                .selection_criteria(primary_only())
                 .await
         };
         let answer = self.ask(call, &link, look).await.map_err(not_done)?;
@@ -159,9 +159,14 @@ impl Server {
     }
 
     /// Writes to a lock's document in the claim's session. Returns the document; `None` if there is none.
-    pub(crate) async fn write(&self, call: &Call, lane: &mut Lane, write: Write) -> Result<Option<Record>> {
+    pub(crate) async fn write(
+        &self,
+        call: &Call,
+        claim_session: &mut ClaimSession,
+        write: Write,
+    ) -> Result<Option<Record>> {
         // Half of the time that is left is for the request itself.
-        let mut borrowed = lane.borrow(call.clock(), write.order, call.left() / 2).await;
+        let mut borrowed = claim_session.borrow(call.clock(), write.keeps_order, call.left() / 2).await;
         let link = borrowed.link(self.link());
         let asked_in = link.primary.term();
         let left = call.left();
@@ -174,14 +179,14 @@ impl Server {
             match update(&asked, session, &write, left).await {
                 // Another client created the document at the same time. It exists now.
                 Err(e) if is_duplicate(&e) => update(&asked, session, &write, left).await,
-                Err(e) if kind == Some(Kind::Standalone) && was_not_sent_to_one(&e) => {
+                Err(e) if kind == Some(Kind::Standalone) && was_not_sent_to_standalone(&e) => {
                     update(&asked, session, &write, left).await
                 }
                 outcome => outcome,
             }
         });
         let answer = answer.await;
-        lane.was_answered(!answer.as_ref().is_err_and(Error::may_have_taken_effect));
+        claim_session.record_answered(!answer.as_ref().is_err_and(Error::may_have_taken_effect));
         self.read(call, &link, asked_in, answer?.as_ref())
     }
 
@@ -189,8 +194,7 @@ impl Server {
     pub(crate) async fn mark(&self, call: &Call, key: &Bson) -> Result<()> {
         let link = self.link();
         let (locks, lock) = (link.locks().clone(), mongodb::bson::doc! { "_id": key });
-        let mark =
-            async move { locks.update_one(lock, statements::mark()).write_concern(of_no_weight()).await };
+        let mark = async move { locks.update_one(lock, statements::mark()).write_concern(one_node()).await };
         self.ask(call, &link, mark).await.map(drop)
     }
 
@@ -211,10 +215,10 @@ impl Server {
             return Err(call.out_of_time(Effect::NotApplied));
         }
         match detached(call.clock(), left, async { Ok(asking.await) }).await {
-            Ok(answer) => answer.map_err(errors::asking),
+            Ok(answer) => answer.map_err(errors::request_error),
             Err(_) => {
                 if !link.primary.has_answered_since(call.began() + call.ends().since(call.began()) / 2) {
-                    self.give_up(link);
+                    self.replace_link(link);
                 }
                 Err(call.out_of_time(Effect::Unknown))
             }
@@ -231,7 +235,7 @@ impl Server {
         let Some(document) = answer else { return Ok(None) };
         let now = match Record::time(document) {
             Some(now) => {
-                link.primary.hear(call.clock(), asked_in, now);
+                link.primary.record_answer(call.clock(), asked_in, now);
                 now
             }
             // This estimate may be behind the server's clock, so that more of the lease may seem to be left. Never more
@@ -247,7 +251,7 @@ impl Server {
         (link, term)
     }
 
-    fn give_up(&self, link: &Arc<Link>) {
+    fn replace_link(&self, link: &Arc<Link>) {
         let mut current = self.current.lock();
         if Arc::ptr_eq(&current, link) {
             // These options have opened a link before, so no error is expected.
@@ -265,9 +269,9 @@ async fn update(
     left: Duration,
 ) -> mongodb::error::Result<Option<Document>> {
     let options = FindOneAndUpdateOptions::builder()
-        .upsert(write.missing == Missing::Made)
+        .upsert(write.if_missing == IfMissing::Create)
         .return_document(write.answer.clone())
-        .projection(shown())
+        .projection(projection())
         .write_concern(majority())
         .max_time(left)
         .build();

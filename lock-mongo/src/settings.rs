@@ -44,7 +44,7 @@ enum Reach {
 /// Whether opening waits for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    Queueing,
+    Eager,
     Lazy,
 }
 
@@ -195,8 +195,10 @@ impl Mongo {
         let options = match self.reach {
             Reach::Options(options) => *options,
             Reach::Url(url) => {
-                detached(clock, patience, async { ClientOptions::parse(*url).await.map_err(errors::asking) })
-                    .await?
+                detached(clock, patience, async {
+                    ClientOptions::parse(*url).await.map_err(errors::request_error)
+                })
+                .await?
             }
         };
         Ok((options, self.place))
@@ -214,7 +216,7 @@ impl From<ClientOptions> for Mongo {
             reach: Reach::Options(Box::new(options)),
             place: Place { database, collection: COLLECTION.to_owned() },
             prefix: Prefix::default(),
-            opening: Opening::Queueing,
+            opening: Opening::Eager,
             patience: None,
         }
     }
@@ -341,7 +343,7 @@ fn collection_name(name: &str) -> Result<String> {
 
 fn take_opening(url: &mut Location) -> Result<Opening> {
     match url.take("lazy").as_deref() {
-        None | Some("false") => Ok(Opening::Queueing),
+        None | Some("false") => Ok(Opening::Eager),
         Some("true") => Ok(Opening::Lazy),
         Some(other) => Err(Error::invalid(format!("{}: true or false", url.shown("lazy", other)))),
     }
@@ -354,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_who_and_how() {
+    fn a_url_gives_address_and_options() {
         let url = "mongodb://deploy:s%40crt@a:7000,b/app?replicaSet=rs0&prefix=p%3A&patience=250ms&lazy=true&collection=c";
         let mongo = Mongo::from_url(url).unwrap();
         assert_eq!(mongo.address(), "a:7000,b:27017/app");

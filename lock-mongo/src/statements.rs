@@ -46,7 +46,7 @@ pub(crate) fn renew(me: &Bson, ttl: i64) -> Vec<Document> {
     vec![doc! { "$set": { "expires": { "$cond": [held, until(ttl), "$expires"] } } }, forget()]
 }
 
-/// Returns a release's pipeline, for a document that [`given_up`] selects. The token stays.
+/// Returns a release's pipeline, for a document that [`release_filter`] selects. The token stays.
 pub(crate) fn release() -> Vec<Document> {
     vec![doc! { "$set": { "expires": NEVER } }, doc! { "$unset": ["owner", "label", "revoked"] }, forget()]
 }
@@ -60,7 +60,7 @@ pub(crate) fn mark() -> Vec<Document> {
 
 /// Returns a release's filter. It selects the document if this owner holds the lock, or if the lock was revoked from
 /// this owner and has not been freed since.
-pub(crate) fn given_up(key: &Bson, me: &Bson) -> Document {
+pub(crate) fn release_filter(key: &Bson, me: &Bson) -> Document {
     let left = doc! { "revoked": me, "expires": { "$gt": NEVER } };
     doc! { "_id": key, "$or": [{ "owner": me }, left] }
 }
@@ -85,7 +85,7 @@ fn first(holder: &Bson) -> Document {
 }
 
 /// Returns the projection of every answer: the document's fields, and the server's time.
-pub(crate) fn shown() -> Document {
+pub(crate) fn projection() -> Document {
     doc! { "_id": 0, "owner": 1, "label": 1, "token": 1, "expires": 1, "revoked": 1, "waiting": 1, "now": "$$NOW" }
 }
 

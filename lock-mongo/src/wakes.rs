@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::{Clock, Context, Effect, Error, Name, Owner, Prefix, Result, Subscription};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::feed::{Feed, Hubs, Order, Trouble};
+use crate::feed::{Feed, Hubs, ListenRequest, Trouble};
 use crate::profile::{Kind, Profile};
 use crate::server::Current;
 
@@ -16,7 +16,7 @@ pub(crate) struct Wakes {
     hubs: Hubs,
     /// Whether the stream is open. If it is, a claim that is registered now is told of every later release and revoke.
     open: watch::Receiver<bool>,
-    orders: mpsc::UnboundedSender<Order>,
+    requests: mpsc::UnboundedSender<ListenRequest>,
     /// The feed, until the first listen starts it.
     feed: Mutex<Option<Feed>>,
     profile: Arc<Profile>,
@@ -26,9 +26,9 @@ impl Wakes {
     pub(crate) fn new(current: Current, profile: Arc<Profile>, prefix: Prefix, context: Context) -> Wakes {
         let hubs = Hubs::default();
         let (opening, open) = watch::channel(false);
-        let (orders, received) = mpsc::unbounded_channel();
+        let (requests, received) = mpsc::unbounded_channel();
         let feed = Feed::new(current, profile.clone(), prefix, context, hubs.clone(), opening, received);
-        Wakes { hubs, open, orders, feed: Mutex::new(Some(feed)), profile }
+        Wakes { hubs, open, requests, feed: Mutex::new(Some(feed)), profile }
     }
 
     /// Waits until the stream is open, and listens for releases of `name` from then on.
@@ -42,7 +42,7 @@ impl Wakes {
     ) -> Result<Subscription> {
         // Register before reading `open`: the feed closes the stream only if no claim is registered.
         let listening = self.hubs.waiters.listen(name);
-        self.hear(clock, patience).await?;
+        self.ensure_stream_open(clock, patience).await?;
         Ok(listening)
     }
 
@@ -54,18 +54,18 @@ impl Wakes {
         patience: Duration,
     ) -> Result<Subscription> {
         let watching = self.hubs.holders.listen(&owner.to_name());
-        self.hear(clock, patience).await?;
+        self.ensure_stream_open(clock, patience).await?;
         Ok(watching)
     }
 
-    async fn hear(&self, clock: &Clock, patience: Duration) -> Result<()> {
+    async fn ensure_stream_open(&self, clock: &Clock, patience: Duration) -> Result<()> {
         if self.profile.kind() == Some(Kind::Standalone) {
             return Err(Error::unsupported(STANDALONE));
         }
         if *self.open.borrow() {
             return Ok(());
         }
-        match clock.timeout(patience, self.opened()).await {
+        match clock.timeout(patience, self.request_stream()).await {
             Some(Ok(())) => Ok(()),
             Some(Err(Trouble::Refused(why))) => Err(Error::unsupported(format!("{REFUSED}: {why}"))),
             Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Effect::NotApplied, how)),
@@ -75,13 +75,13 @@ impl Wakes {
         }
     }
 
-    async fn opened(&self) -> Result<(), Trouble> {
+    async fn request_stream(&self) -> Result<(), Trouble> {
         if let Some(feed) = self.feed.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tokio::spawn(feed.run());
         }
         let (reply, answer) = oneshot::channel();
         let ended = || Trouble::Broken("the feed of wake-ups has ended".to_owned());
-        self.orders.send(Order(reply)).map_err(|_| ended())?;
+        self.requests.send(ListenRequest(reply)).map_err(|_| ended())?;
         answer.await.map_err(|_| ended())?
     }
 }

@@ -9,7 +9,7 @@ use redis::Value;
 
 use crate::facts::Standing;
 use crate::link::Link;
-use crate::scripts::{REHEARSE, strange};
+use crate::scripts::{TRY_RIGHTS, unexpected};
 use crate::server::Server;
 use crate::side::{Kind, side_key};
 
@@ -50,14 +50,14 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
         return Finding::new("rights", Level::Unknown, "not tried on a replica");
     }
     let key = server.prefix.key(name).into_bytes();
-    let mut command = REHEARSE.on(&[&key, &side_key(&key, Kind::Token)]);
+    let mut command = TRY_RIGHTS.on(&[&key, &side_key(&key, Kind::Token)]);
     command.arg(side_key(&key, Kind::Wakes));
-    let answer = server.run_for_value(link, call, &REHEARSE, command).await;
-    let rehearsed = answer.and_then(|answer| refused(&answer));
-    if let Ok((now @ 1.., _)) = rehearsed {
+    let answer = server.run_for_value(link, call, &TRY_RIGHTS, command).await;
+    let tried = answer.and_then(|answer| refused(&answer));
+    if let Ok((now @ 1.., _)) = tried {
         link.hear(&server.clock, now);
     }
-    match rehearsed.map(|(_, refused)| refused) {
+    match tried.map(|(_, refused)| refused) {
         Ok(refused) if refused.is_empty() => {
             Finding::new("rights", Level::Good, "all that a lock needs is allowed")
         }
@@ -81,17 +81,17 @@ async fn rights(server: &Arc<Server>, link: &Arc<Link>, call: &Call, name: &Name
     }
 }
 
-/// Parses the answer of `scripts/rehearse.lua`: the server's time, 0 if it was refused, and the refused commands.
+/// Parses the answer of `scripts/try_rights.lua`: the server's time, 0 if it was refused, and the refused commands.
 fn refused(answer: &Value) -> Result<(i64, Vec<String>)> {
-    let unexpected = || -> Error { strange(answer) };
-    let Value::Array(items) = answer else { return Err(unexpected()) };
-    let (now, commands) = items.split_last().ok_or_else(unexpected)?;
-    let Value::Int(now) = now else { return Err(unexpected()) };
+    let malformed = || -> Error { unexpected(answer) };
+    let Value::Array(items) = answer else { return Err(malformed()) };
+    let (now, commands) = items.split_last().ok_or_else(malformed)?;
+    let Value::Int(now) = now else { return Err(malformed()) };
     let mut commands: Vec<String> = commands
         .iter()
         .map(redis::from_redis_value_ref)
         .collect::<Result<_, _>>()
-        .map_err(|e| unexpected().with_source(e))?;
+        .map_err(|e| malformed().with_source(e))?;
     commands.dedup();
     Ok((*now, commands))
 }
@@ -124,8 +124,8 @@ async fn push(server: &Server, call: &Call, name: &Name) -> Finding {
 }
 
 async fn revokes(server: &Server, call: &Call) -> Finding {
-    let nobody = Owner::mint(&server.random).to_name();
-    match server.watch(&nobody, call.left()).await {
+    let unused_owner = Owner::mint(&server.random).to_name();
+    match server.watch(&unused_owner, call.left()).await {
         Ok(_) => Finding::new("revokes", Level::Good, "a holder is told at once that its lock was revoked"),
         Err(e) if e.kind() == ErrorKind::Unsupported => Finding::new(
             "revokes",

@@ -30,7 +30,7 @@ pub(crate) struct RedisClaim {
     /// Until when another owner holds the lock, as last seen. Cleared at a wake-up.
     taken_until: Option<Instant>,
     /// The answer to an attempt never came: the present holder may be this owner.
-    in_doubt: bool,
+    maybe_held: bool,
 }
 
 impl RedisClaim {
@@ -46,7 +46,7 @@ impl RedisClaim {
             request,
             listening: None,
             taken_until: None,
-            in_doubt: false,
+            maybe_held: false,
         }
     }
 
@@ -59,11 +59,11 @@ impl RedisClaim {
             command.arg(&self.value).arg(millis(self.request.ttl)).arg(link.deadline(call));
             let answer = self.server.run_on(&link, call, &scripts::GRANT, command).await?;
             match answer.fields[..] {
-                [1, token, left] => return granted(token, left).ok_or_else(|| answer.strange()),
+                [1, token, left] => return granted(token, left).ok_or_else(|| answer.unexpected()),
                 [0, left] => return busy(left),
                 [-1] if !call.left().is_zero() => {}
                 [-1] => break,
-                _ => return Err(answer.strange()),
+                _ => return Err(answer.unexpected()),
             }
         }
         Err(Error::unavailable(
@@ -74,9 +74,9 @@ impl RedisClaim {
 
     /// Looks again at a lock that was seen held, at a seventh of what the script costs the server. Returns `None` if
     /// only the script can tell.
-    async fn glance(&mut self, call: &Call) -> Result<Option<Busy>> {
+    async fn look(&mut self, call: &Call) -> Result<Option<Busy>> {
         let Some(until) = self.taken_until.take() else { return Ok(None) };
-        if self.in_doubt || call.began() >= until {
+        if self.maybe_held || call.began() >= until {
             return Ok(None);
         }
         match self.server.ask(call, redis::cmd("PTTL").arg(&self.key)).await {
@@ -101,7 +101,7 @@ impl RedisClaim {
 impl Claim for RedisClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = &Call::begin(&self.request.clock, self.request.patience);
-        let outcome = match self.glance(call).await? {
+        let outcome = match self.look(call).await? {
             Some(busy) => Ok(Attempt::Busy(busy)),
             None => self.grant(call).await,
         };
@@ -109,7 +109,7 @@ impl Claim for RedisClaim {
             // A holder does not wait for wake-ups: one that it consumed would be missed by a waiter of this process.
             Ok(Attempt::Granted(_)) => self.listening = None,
             Ok(Attempt::Busy(busy)) => self.taken_until = busy.free_in.map(|free_in| call.began() + free_in),
-            Err(e) => self.in_doubt |= e.may_have_taken_effect(),
+            Err(e) => self.maybe_held |= e.may_have_taken_effect(),
         }
         outcome
     }
@@ -146,7 +146,7 @@ impl Claim for RedisClaim {
             [0] => Ok(Renewal::Lost(LossReason::Gone)),
             [-1] => Ok(Renewal::Lost(LossReason::Revoked)),
             [-2] => Ok(Renewal::Lost(LossReason::Taken)),
-            _ => Err(answer.strange()),
+            _ => Err(answer.unexpected()),
         }
     }
 
@@ -160,7 +160,7 @@ impl Claim for RedisClaim {
             [1, -1] => Ok(Release::Released { others: None }),
             [1, listeners] => Ok(Release::Released { others: Some(listeners > i64::from(ours)) }),
             [0] => Ok(Release::NotHeld),
-            _ => Err(answer.strange()),
+            _ => Err(answer.unexpected()),
         }
     }
 }

@@ -10,7 +10,7 @@ use redis::Value;
 
 use crate::check;
 use crate::claim::{RedisClaim, duration};
-use crate::scripts::{self, Answer, strange};
+use crate::scripts::{self, Answer, unexpected};
 use crate::server::Server;
 use crate::settings::{Opening, Redis};
 use crate::side::{Kind, side_key};
@@ -24,7 +24,7 @@ impl RedisDriver {
     pub(crate) async fn open(redis: Redis, context: Context) -> Result<RedisDriver> {
         let (opening, patience) = (redis.opening, context.patience);
         let server = Arc::new(Server::new(redis, context)?);
-        if opening == Opening::Queueing {
+        if opening == Opening::Waits {
             let clock = server.clock.clone();
             server.link(&Call::begin(&clock, patience)).await?;
         }
@@ -71,7 +71,7 @@ impl Driver for RedisDriver {
             [-1] => Err(Error::rejected(
                 "the key has no expiry, so no lock client has written it; this library does not revoke it",
             )),
-            _ => Err(answer.strange()),
+            _ => Err(answer.unexpected()),
         }
     }
 
@@ -83,7 +83,7 @@ impl Driver for RedisDriver {
 /// Parses the answer of `scripts/inspect.lua`.
 fn parse_holder(answer: Value) -> Result<Option<Seen>> {
     type Fields = (Option<Vec<u8>>, i64, Option<i64>, i64);
-    let (value, left, token, now): Fields =
-        redis::from_redis_value(answer).map_err(|e| strange(&"something of another form").with_source(e))?;
+    let (value, left, token, now): Fields = redis::from_redis_value(answer)
+        .map_err(|e| unexpected(&"something of another form").with_source(e))?;
     Ok(value.map(|value| Seen { value, left: (left >= 0).then(|| duration(left)), token, now }))
 }

@@ -5,8 +5,8 @@ use redis::RedisError;
 
 /// Maps an error that occurred while connecting: nothing has been asked of the server yet.
 pub(crate) fn connecting(error: RedisError) -> Error {
-    if let Some(said) = Said::of(&error) {
-        return said.into_error(error);
+    if let Some(raised) = ServerError::of(&error) {
+        return raised.into_error(error);
     }
     if error.kind() == redis::ErrorKind::AuthenticationFailed {
         let message =
@@ -39,8 +39,8 @@ const OR_TLS: &str = ", or one that speaks TLS only (rediss://)";
 /// Maps an error that occurred after a request was sent. Only an error that the server itself raised proves that the
 /// request was not carried out.
 pub(crate) fn asking(error: RedisError) -> Error {
-    match Said::of(&error) {
-        Some(said) => said.into_error(error),
+    match ServerError::of(&error) {
+        Some(raised) => raised.into_error(error),
         None => {
             let message = format!("the connection broke before the server's answer came: {error}");
             Error::unavailable(Effect::Unknown, message).with_source(error)
@@ -60,28 +60,31 @@ pub(crate) fn replica() -> Error {
 /// Returns whether the connection that gave this error is to be replaced: it broke, or the server behind it is not, or
 /// no longer, the one to ask.
 pub(crate) fn ends_connection(error: &RedisError) -> bool {
-    Said::of(error).is_none_or(|said| matches!(said.code, "READONLY" | "MASTERDOWN" | "LOADING"))
+    ServerError::of(error).is_none_or(|raised| matches!(raised.code, "READONLY" | "MASTERDOWN" | "LOADING"))
 }
 
 /// Returns whether the server refused the request because the user lacks the rights.
 pub(crate) fn is_refusal(error: &RedisError) -> bool {
-    Said::of(error).is_some_and(|said| matches!(said.code, "NOPERM" | "NOAUTH"))
+    ServerError::of(error).is_some_and(|raised| matches!(raised.code, "NOPERM" | "NOAUTH"))
 }
 
 /// An error that the server raised. Our scripts can fail only before their first write, so nothing was done.
-struct Said {
+struct ServerError {
     /// A code of the tables below, or empty.
     code: &'static str,
     text: String,
 }
 
-impl Said {
-    fn of(error: &RedisError) -> Option<Said> {
+impl ServerError {
+    fn of(error: &RedisError) -> Option<ServerError> {
         let code = error.code()?;
         let detail = error.detail().unwrap_or_default();
         let known = |word: &str| TRANSIENT.iter().chain(LASTING).map(|(code, _)| *code).find(|c| *c == word);
         if code != "ERR" {
-            return Some(Said { code: known(code).unwrap_or_default(), text: format!("{code} {detail}") });
+            return Some(ServerError {
+                code: known(code).unwrap_or_default(),
+                text: format!("{code} {detail}"),
+            });
         }
         // Before Redis 7, the error code of a command in a script is somewhere in the text of an ERR.
         let in_script = || {
@@ -89,11 +92,11 @@ impl Said {
         };
         let phrase = PHRASES.iter().find(|(phrase, _)| detail.contains(phrase)).map(|(_, code)| *code);
         let code = phrase.or_else(|| in_script().flatten()).unwrap_or_default();
-        Some(Said { code, text: detail.to_owned() })
+        Some(ServerError { code, text: detail.to_owned() })
     }
 
     fn into_error(self, source: RedisError) -> Error {
-        let Said { code, text } = self;
+        let ServerError { code, text } = self;
         let advice = |table: &[(&str, &'static str)]| {
             table.iter().find(|(c, _)| *c == code).map(|(_, advice)| *advice)
         };
@@ -153,12 +156,12 @@ const PHRASES: &[(&str, &str)] = &[
 ];
 
 #[cfg(feature = "tls")]
-type LossReason = dyn std::error::Error + Send + Sync;
+type Source = dyn std::error::Error + Send + Sync;
 
 #[cfg(feature = "tls")]
 fn tls_trouble(error: &RedisError) -> Option<String> {
     // redis keeps the cause of an error in an `Arc`, and `source` returns that `Arc`.
-    let cause = std::error::Error::source(error)?.downcast_ref::<std::sync::Arc<LossReason>>()?;
+    let cause = std::error::Error::source(error)?.downcast_ref::<std::sync::Arc<Source>>()?;
     let io = cause.downcast_ref::<std::io::Error>()?;
     let tls = io.get_ref()?.downcast_ref::<rustls::Error>()?;
     Some(format!("the TLS handshake failed: {tls}; see the URL's ca, cert and key"))
@@ -177,7 +180,7 @@ mod tests {
     use super::*;
 
     /// Returns the error that redis makes of a server's error.
-    fn said(line: &str) -> RedisError {
+    fn server_error(line: &str) -> RedisError {
         let value = parse_redis_value(format!("-{line}\r\n").as_bytes()).expect("an error is a value");
         value.extract_error().expect_err("and it is an error")
     }
@@ -198,7 +201,7 @@ mod tests {
             // How Redis 6.2 reports the error of a command in a script.
             "ERR Error running script (call to f_8c): @user_script:5: @user_script: 5: -MISCONF Redis is configured to",
         ] {
-            let error = asking(said(line));
+            let error = asking(server_error(line));
             assert_eq!(
                 error.kind(),
                 ErrorKind::Unavailable { effect: Effect::NotApplied },
@@ -223,7 +226,7 @@ mod tests {
             ("MOVED 12182 127.0.0.1:7001", "one server"),
             ("ERR unknown command 'EVALSHA'", "refused"),
         ] {
-            let error = asking(said(line));
+            let error = asking(server_error(line));
             assert_eq!(error.kind(), ErrorKind::Rejected, "{line}: {error}");
             assert!(error.message().contains(advice), "{error}");
         }
@@ -255,11 +258,11 @@ mod tests {
     #[test]
     fn a_server_that_is_no_longer_the_one_to_ask_ends_its_connection() {
         for line in ["READONLY a", "MASTERDOWN a", "LOADING a"] {
-            assert!(ends_connection(&said(line)));
+            assert!(ends_connection(&server_error(line)));
         }
         for line in ["OOM a", "BUSY a", "WRONGTYPE a", "NOPERM a", "ERR a"] {
-            assert!(!ends_connection(&said(line)));
+            assert!(!ends_connection(&server_error(line)));
         }
-        assert!(is_refusal(&said("NOPERM a")) && !is_refusal(&said("OOM a")));
+        assert!(is_refusal(&server_error("NOPERM a")) && !is_refusal(&server_error("OOM a")));
     }
 }

@@ -107,11 +107,11 @@ impl Facts {
 }
 
 fn time(answer: Option<RedisResult<Value>>) -> Result<i64> {
-    let strange = || Error::rejected("the server did not tell its time; is it Redis or Valkey?");
-    let answer = answer.ok_or_else(strange)?.map_err(errors::connecting)?;
+    let no_time = || Error::rejected("the server did not tell its time; is it Redis or Valkey?");
+    let answer = answer.ok_or_else(no_time)?.map_err(errors::connecting)?;
     let (seconds, micros): (i64, i64) =
-        redis::from_redis_value(answer).map_err(|e| strange().with_source(e))?;
-    seconds.checked_mul(1_000_000).and_then(|s| s.checked_add(micros)).ok_or_else(strange)
+        redis::from_redis_value(answer).map_err(|e| no_time().with_source(e))?;
+    seconds.checked_mul(1_000_000).and_then(|s| s.checked_add(micros)).ok_or_else(no_time)
 }
 
 /// Reads an answer; `None` if the server refused to give it.

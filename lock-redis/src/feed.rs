@@ -129,10 +129,10 @@ struct Connection {
     topics: HashMap<Channel, Topic>,
 }
 
-/// Why the feed left a connection.
-enum Left {
+/// Why the feed ended on a connection.
+enum Ended {
     /// The client was dropped.
-    Ended,
+    ClientDropped,
     Broken(String),
 }
 
@@ -160,18 +160,18 @@ impl Feed {
             let trouble = match self.connect().await {
                 Ok(mut connection) => {
                     pause = FIRST_PAUSE;
-                    let left = self.feed(&mut connection, &mut wanted).await;
+                    let ended = self.feed(&mut connection, &mut wanted).await;
                     for (channel, topic) in connection.topics {
                         wanted.entry(channel).or_insert_with(|| Subscriber::new(topic)).heard_before = true;
                     }
-                    match left {
-                        Left::Ended => return,
-                        Left::Broken(trouble) => trouble,
+                    match ended {
+                        Ended::ClientDropped => return,
+                        Ended::Broken(trouble) => trouble,
                     }
                 }
                 Err(trouble) => trouble,
             };
-            self.tell_of_break(&mut wanted, &trouble);
+            self.report_break(&mut wanted, &trouble);
             if !self.rest(pause, &mut wanted).await {
                 return;
             }
@@ -192,10 +192,10 @@ impl Feed {
     }
 
     /// Passes on the messages of one connection until it breaks.
-    async fn feed(&mut self, connection: &mut Connection, wanted: &mut Wanted) -> Left {
+    async fn feed(&mut self, connection: &mut Connection, wanted: &mut Wanted) -> Ended {
         let restored = wanted.values().any(|subscriber| subscriber.heard_before);
-        if let Err(left) = self.subscribe(connection, wanted).await {
-            return left;
+        if let Err(ended) = self.subscribe(connection, wanted).await {
+            return ended;
         }
         if restored {
             // Messages that were published while there was no connection are lost.
@@ -213,7 +213,7 @@ impl Feed {
                         }
                         Ok(())
                     }
-                    None => Err(Left::Broken("the subscription connection broke".to_owned())),
+                    None => Err(Ended::Broken("the subscription connection broke".to_owned())),
                 },
                 order = self.orders.recv() => match order {
                     Some(order) => {
@@ -224,21 +224,21 @@ impl Feed {
                         }
                         self.subscribe(connection, wanted).await
                     }
-                    None => Err(Left::Ended),
+                    None => Err(Ended::ClientDropped),
                 },
                 () = self.clock.sleep_until(sweep), if !connection.topics.is_empty() => {
                     sweep = self.clock.now() + IDLE;
                     self.sweep(connection, &mut idle).await
                 }
             };
-            if let Err(left) = done {
-                return left;
+            if let Err(ended) = done {
+                return ended;
             }
         }
     }
 
     /// Subscribes all wanted channels, and answers the claims that wait for them.
-    async fn subscribe(&self, connection: &mut Connection, wanted: &mut Wanted) -> Result<(), Left> {
+    async fn subscribe(&self, connection: &mut Connection, wanted: &mut Wanted) -> Result<(), Ended> {
         let together: Vec<Channel> = wanted.keys().cloned().collect();
         match self.subscribe_to(connection, &together, wanted).await {
             Err(Trouble::Refused) => {}
@@ -284,7 +284,7 @@ impl Feed {
     }
 
     /// Unsubscribes channels that had no listeners at two sweeps in a row.
-    async fn sweep(&self, connection: &mut Connection, idle: &mut HashSet<Topic>) -> Result<(), Left> {
+    async fn sweep(&self, connection: &mut Connection, idle: &mut HashSet<Topic>) -> Result<(), Ended> {
         let unheard = connection.topics.values().filter(|topic| !self.hubs.has(topic));
         let unheard: HashSet<Topic> = unheard.cloned().collect();
         let mut leaving: HashSet<Topic> = unheard.intersection(idle).cloned().collect();
@@ -314,7 +314,7 @@ impl Feed {
 
     /// Tells claims that no messages arrive from now on: wakes those that listen, so that they look, and answers those
     /// that wait for a subscription.
-    fn tell_of_break(&self, wanted: &mut Wanted, trouble: &str) {
+    fn report_break(&self, wanted: &mut Wanted, trouble: &str) {
         for subscriber in wanted.values_mut() {
             subscriber.answer(Err(Trouble::Broken(trouble.to_owned())));
         }
@@ -345,9 +345,9 @@ fn add(wanted: &mut Wanted, order: Order) {
     wanted.entry(channel).or_insert_with(|| Subscriber::new(topic)).replies.push(reply);
 }
 
-fn broken(trouble: Trouble) -> Result<(), Left> {
+fn broken(trouble: Trouble) -> Result<(), Ended> {
     match trouble {
-        Trouble::Broken(how) => Err(Left::Broken(how)),
-        Trouble::Refused => Err(Left::Broken("the server refused to unsubscribe".to_owned())),
+        Trouble::Broken(how) => Err(Ended::Broken(how)),
+        Trouble::Refused => Err(Ended::Broken("the server refused to unsubscribe".to_owned())),
     }
 }

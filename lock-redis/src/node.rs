@@ -10,7 +10,7 @@ use redis::Value;
 
 use crate::facts::Standing;
 use crate::link::Link;
-use crate::scripts::strange;
+use crate::scripts::unexpected;
 use crate::server::Server;
 use crate::settings::Redis;
 use crate::side::side_key;
@@ -36,12 +36,12 @@ pub struct Node {
     server: Arc<Server>,
     address: Arc<str>,
     database: i64,
-    voters: Arc<Voters>,
+    registry: Arc<VoteRegistry>,
 }
 
 /// Which of several nodes votes for which server: two addresses of one server have one vote.
 #[derive(Debug, Default)]
-pub struct Voters(Mutex<BTreeMap<String, Arc<str>>>);
+pub struct VoteRegistry(Mutex<BTreeMap<String, Arc<str>>>);
 
 /// A part of a script's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub enum Item {
 
 /// A script's answer. Its last item, the server's time, is taken out of `items`.
 #[derive(Debug)]
-pub struct Said {
+pub struct ScriptAnswer {
     /// In the order of the answer.
     pub items: Vec<Item>,
     /// The server's time, in microseconds.
@@ -64,11 +64,11 @@ pub struct Said {
 }
 
 impl Node {
-    /// Creates a node for a server that has not been asked anything yet. `voters` is shared with the other nodes.
-    pub fn new(redis: Redis, context: Context, voters: Arc<Voters>) -> Result<Node> {
+    /// Creates a node for a server that has not been asked anything yet. `registry` is shared with the other nodes.
+    pub fn new(redis: Redis, context: Context, registry: Arc<VoteRegistry>) -> Result<Node> {
         let address = redis.address().into();
         let database = redis.connection.redis_settings().db();
-        Ok(Node { server: Arc::new(Server::new(redis, context)?), address, database, voters })
+        Ok(Node { server: Arc::new(Server::new(redis, context)?), address, database, registry })
     }
 
     /// Returns the number of the server's database that it uses.
@@ -84,7 +84,7 @@ impl Node {
     /// Waits until the server can be asked. `Invalid` if another node votes for this server.
     pub async fn ready(&self, patience: Duration) -> Result<()> {
         let link = self.server.link(&Call::begin(&self.server.clock, patience)).await?;
-        self.voters.admit(&link, &self.address)
+        self.registry.register(&link, &self.address)
     }
 
     /// Runs a script on `keys`. `arguments` makes its other arguments from the end of the call in the server's time.
@@ -94,16 +94,16 @@ impl Node {
         script: &Script,
         keys: &[&[u8]],
         arguments: impl FnOnce(i64) -> Vec<Vec<u8>> + Send,
-    ) -> Result<Said> {
+    ) -> Result<ScriptAnswer> {
         let call = &Call::begin(&self.server.clock, patience);
         let link = self.server.link(call).await?;
         self.fit(&link)?;
         let mut command = script.on(keys);
         command.arg(arguments(link.deadline(call)));
-        let answer = self.server.run_for_value(&link, call, script, command).await?;
-        let said = Said::parse(answer)?;
-        link.hear(&self.server.clock, said.now);
-        Ok(said)
+        let value = self.server.run_for_value(&link, call, script, command).await?;
+        let answer = ScriptAnswer::parse(value)?;
+        link.hear(&self.server.clock, answer.now);
+        Ok(answer)
     }
 
     /// Listens to a channel whose messages are about `name`.
@@ -144,12 +144,12 @@ impl Node {
             (Standing::Limited(why), _) | (_, Standing::Limited(why)) => {
                 Err(Error::rejected(format!("it has no vote: {why}")))
             }
-            _ => self.voters.admit(link, &self.address),
+            _ => self.registry.register(link, &self.address),
         }
     }
 }
 
-impl Voters {
+impl VoteRegistry {
     /// Returns the run identifiers of all servers in one text; `None` until all of these `servers` have been reached.
     pub fn all(&self, servers: usize) -> Option<String> {
         // Nothing that can panic runs under this lock.
@@ -161,7 +161,7 @@ impl Voters {
     /// Gives a server's vote to the first address that leads to it, for as long as that address does. A server that
     /// does not tell its run identifier is let through here; the guard's scripts, which ask for the run as well, give
     /// it no vote.
-    fn admit(&self, link: &Link, address: &Arc<str>) -> Result<()> {
+    fn register(&self, link: &Link, address: &Arc<str>) -> Result<()> {
         let Some(run) = &link.facts.run else { return Ok(()) };
         // Nothing that can panic runs under this lock.
         let mut voters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -210,20 +210,20 @@ pub fn entry(
     Seen { value, left, token, now }.into_entry()
 }
 
-impl Said {
-    fn parse(answer: Value) -> Result<Said> {
-        let Value::Array(items) = &answer else { return Err(strange(&answer)) };
+impl ScriptAnswer {
+    fn parse(answer: Value) -> Result<ScriptAnswer> {
+        let Value::Array(items) = &answer else { return Err(unexpected(&answer)) };
         let items: Option<Vec<Item>> = items.iter().map(item).collect();
-        let mut items = items.ok_or_else(|| strange(&answer))?;
+        let mut items = items.ok_or_else(|| unexpected(&answer))?;
         match items.pop() {
-            Some(Item::Number(now)) => Ok(Said { items, now }),
-            _ => Err(strange(&answer)),
+            Some(Item::Number(now)) => Ok(ScriptAnswer { items, now }),
+            _ => Err(unexpected(&answer)),
         }
     }
 
     /// Returns the error for an answer that our scripts do not give.
-    pub fn strange(&self) -> Error {
-        strange(&self.items)
+    pub fn unexpected(&self) -> Error {
+        unexpected(&self.items)
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) static RENEW: Script = script!("renew.lua");
 pub(crate) static RELEASE: Script = script!("release.lua");
 pub(crate) static REVOKE: Script = script!("revoke.lua");
 pub(crate) static INSPECT: Script = script!("inspect.lua");
-pub(crate) static REHEARSE: Script = script!("rehearse.lua");
+pub(crate) static TRY_RIGHTS: Script = script!("try_rights.lua");
 pub(crate) static FENCED_WRITE: Script = script!("fenced_write.lua");
 
 /// A script, and the digest by which the server knows it.
@@ -65,23 +65,23 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn parse(value: &Value) -> Result<Answer> {
-        let Value::Array(items) = value else { return Err(strange(value)) };
+        let Value::Array(items) = value else { return Err(unexpected(value)) };
         let number = |item: &Value| if let Value::Int(n) = item { Some(*n) } else { None };
         let mut fields: Vec<i64> =
-            items.iter().map(number).collect::<Option<_>>().ok_or_else(|| strange(value))?;
-        let now = fields.pop().ok_or_else(|| strange(value))?;
+            items.iter().map(number).collect::<Option<_>>().ok_or_else(|| unexpected(value))?;
+        let now = fields.pop().ok_or_else(|| unexpected(value))?;
         Ok(Answer { fields, now })
     }
 
     /// Returns the error for an answer that our scripts do not give.
-    pub(crate) fn strange(&self) -> Error {
-        strange(&self.fields)
+    pub(crate) fn unexpected(&self) -> Error {
+        unexpected(&self.fields)
     }
 }
 
 /// The error for an answer that the script cannot have given. It comes from a proxy, or from a server that is not Redis
 /// or Valkey.
-pub(crate) fn strange(answer: &impl std::fmt::Debug) -> Error {
+pub(crate) fn unexpected(answer: &impl std::fmt::Debug) -> Error {
     Error::rejected(format!(
         "the server answered {answer:?}, which no script of this library answers; is it Redis or Valkey?"
     ))

@@ -28,7 +28,7 @@ pub struct Redis {
 /// Whether opening waits for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    Queueing,
+    Waits,
     Lazy,
 }
 
@@ -170,7 +170,7 @@ impl From<ConnectionInfo> for Redis {
         Redis {
             connection: with_sockets_that_notice(connection),
             prefix: Prefix::default(),
-            opening: Opening::Queueing,
+            opening: Opening::Waits,
             patience: None,
         }
     }
@@ -199,7 +199,7 @@ fn without_tls() -> Error {
 
 fn take_opening(url: &mut Location) -> Result<Opening> {
     match url.take("lazy").as_deref() {
-        None | Some("false") => Ok(Opening::Queueing),
+        None | Some("false") => Ok(Opening::Waits),
         Some("true") => Ok(Opening::Lazy),
         Some(other) => Err(Error::invalid(format!("{}: true or false", url.shown("lazy", other)))),
     }
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_who_and_how() {
+    fn a_url_gives_the_address_the_login_and_the_options() {
         let redis =
             Redis::from_url("redis://deploy:s%40crt@host:7000/3?prefix=app%3A&patience=250ms&lazy=true")
                 .unwrap();
@@ -316,6 +316,6 @@ mod tests {
         let redis = Redis::from(&client).prefix("a:").unwrap();
         assert_eq!(redis.address(), "h:1234 (database 5)");
         assert_eq!(redis.connection.redis_settings().password(), Some("p"));
-        assert_eq!(redis.opening, Opening::Queueing);
+        assert_eq!(redis.opening, Opening::Waits);
     }
 }

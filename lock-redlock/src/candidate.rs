@@ -1,7 +1,7 @@
 //! One owner's calls for one lock on a majority of nodes: try, renew, release.
 
-mod parting;
-mod verdict;
+mod outcome;
+mod release_answers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use lock_core::driver::{Attempt, Busy, Grant, Queueing, Release, Renewal, Reques
 use lock_core::{Effect, FencingToken, Instant, Random, Result};
 use lock_redis::node as redis;
 
-use self::parting::Parting;
+use self::release_answers::ReleaseAnswers;
 use crate::node::{Ask, Freed, Kept, Keys, Node, Tells};
 use crate::quorum::{Quorum, kept_by};
 use crate::round::{Order, Tried};
@@ -26,19 +26,19 @@ pub struct Candidate<N> {
     ask: Ask,
     tries: u64,
     /// Something of the present value may be left on a node, or arrive there late.
-    lingers: bool,
+    may_be_left: bool,
     /// Earlier tries of which a node may still have something, and until when.
-    left_behind: Vec<(Instant, Ask)>,
+    earlier_tries: Vec<(Instant, Ask)>,
     /// The lock's token, once it was granted.
     token: Option<FencingToken>,
     /// How many tries in a row no candidate won.
     splits: u32,
     /// The order of the next try.
     order: Order,
-    /// The value that the first node had when the last try stood back.
-    stood_behind: Option<Vec<u8>>,
+    /// The value that the first node had when the last try deferred to its holder.
+    deferred_to: Option<Vec<u8>>,
     /// What the nodes have answered to releases of the present hold.
-    parting: Parting,
+    release_answers: ReleaseAnswers,
 }
 
 impl<N: Node> Candidate<N> {
@@ -52,13 +52,13 @@ impl<N: Node> Candidate<N> {
             random,
             ask,
             tries: 0,
-            lingers: false,
-            left_behind: Vec::new(),
+            may_be_left: false,
+            earlier_tries: Vec::new(),
             token: None,
             splits: 0,
             order: Order::AllAtOnce,
-            stood_behind: None,
-            parting: Parting::default(),
+            deferred_to: None,
+            release_answers: ReleaseAnswers::default(),
         }
     }
 
@@ -98,14 +98,14 @@ impl<N: Node> Candidate<N> {
             Tried::Granted { token, valid_for } => {
                 self.token = Some(token);
                 self.is_decided();
-                self.parting = Parting::default();
+                self.release_answers = ReleaseAnswers::default();
                 // Votes that the majority did not need were not waited for, and may still arrive.
-                self.lingers = true;
+                self.may_be_left = true;
                 Ok(Attempt::Granted(Grant { token, valid_for, age: Duration::ZERO }))
             }
             Tried::Failed(failure) => {
                 let took = self.request.clock.now().since(began);
-                self.lingers |= failure.leaves;
+                self.may_be_left |= failure.leaves;
                 if failure.undone {
                     self.try_anew(ends);
                 }
@@ -154,7 +154,7 @@ impl<N: Node> Candidate<N> {
         }
         let gone = lost.len() + absent.len();
         if gone > self.quorum.nodes().len() - self.quorum.majority() {
-            return Ok(Renewal::Lost(verdict::cause(&lost, self.quorum.majority())));
+            return Ok(Renewal::Lost(outcome::cause(&lost, self.quorum.majority())));
         }
         Err(self.trouble(&troubles, Effect::Unknown))
     }
@@ -163,27 +163,27 @@ impl<N: Node> Candidate<N> {
     /// release does not count, even if it has got the lock again since.
     pub async fn release(&mut self) -> Result<Release> {
         let (now, ends) = (self.request.clock.now(), self.ends());
-        self.left_behind.retain(|(until, _)| now < *until);
-        let earlier: Vec<Ask> = self.left_behind.iter().map(|(_, ask)| ask.clone()).collect();
+        self.earlier_tries.retain(|(until, _)| now < *until);
+        let earlier: Vec<Ask> = self.earlier_tries.iter().map(|(_, ask)| ask.clone()).collect();
         let (ask, patience) = (self.ask.clone(), self.quorum.patience(ends));
         let mut answers = self.quorum.ask_all(|node| forget(node, ask.clone(), earlier.clone(), patience));
         let (mut heard, mut troubles) = (Vec::new(), Vec::new());
         while let Some((at, answer)) = answers.recv().await {
             match answer {
                 Ok(Freed::Yes { others }) => {
-                    self.parting.hears(at, true);
+                    self.release_answers.record(at, true);
                     heard.push(others);
                 }
-                Ok(Freed::No) => self.parting.hears(at, false),
+                Ok(Freed::No) => self.release_answers.record(at, false),
                 Err(e) => troubles.push((at, e)),
             }
-            if self.parting.freed() >= self.quorum.majority() {
-                self.parting = Parting::default();
+            if self.release_answers.freed() >= self.quorum.majority() {
+                self.release_answers = ReleaseAnswers::default();
                 return Ok(Release::Released { others: others_of(&heard) });
             }
         }
-        let unheard = troubles.iter().filter(|(at, _)| !self.parting.has_heard(*at)).count();
-        match self.parting.freed() + unheard >= self.quorum.majority() {
+        let unheard = troubles.iter().filter(|(at, _)| !self.release_answers.has_answered(*at)).count();
+        match self.release_answers.freed() + unheard >= self.quorum.majority() {
             true => Err(self.trouble(&troubles, Effect::Unknown)),
             // No majority held it any more, or none ever did.
             false => Ok(Release::NotHeld),
@@ -199,11 +199,11 @@ impl<N: Node> Candidate<N> {
     /// have answered is gone from them. The next grants and the release name the other values.
     fn try_anew(&mut self, ends: Instant) {
         let now = self.request.clock.now();
-        self.left_behind.retain(|(until, _)| now < *until);
-        if std::mem::take(&mut self.lingers) {
-            self.left_behind.push((ends + self.ask.ttl, self.ask.clone()));
+        self.earlier_tries.retain(|(until, _)| now < *until);
+        if std::mem::take(&mut self.may_be_left) {
+            self.earlier_tries.push((ends + self.ask.ttl, self.ask.clone()));
         }
-        self.ask.earlier = self.left_behind.iter().map(|(_, ask)| ask.value.clone()).collect();
+        self.ask.earlier = self.earlier_tries.iter().map(|(_, ask)| ask.value.clone()).collect();
         self.tries += 1;
         self.ask.value = redis::held(&self.request.owner, self.tries, &self.request.label).into();
     }

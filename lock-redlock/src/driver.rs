@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::driver::{Claim, Driver, Finding, Inspection, Level, Request, Revocation, Revoked, When};
 use lock_core::{Clock, Context, Effect, Error, ErrorKind, Info, Name, Prefix, Random, Result};
-use lock_redis::node::{Kind, Voters, beside, key};
+use lock_redis::node::{Kind, VoteRegistry, beside, key};
 
 use crate::claim::RedlockClaim;
 use crate::info::describe;
@@ -23,7 +23,7 @@ pub(crate) struct RedlockDriver {
     quorum: Quorum<RedisNode>,
     prefix: Prefix,
     info: Mutex<Arc<Info>>,
-    voters: Arc<Voters>,
+    registry: Arc<VoteRegistry>,
     random: Random,
     clock: Clock,
 }
@@ -32,17 +32,17 @@ impl RedlockDriver {
     pub(crate) async fn open(redlock: Redlock, context: Context) -> Result<RedlockDriver> {
         let server = redlock.address();
         let Redlock { nodes, prefix, max_ttl, node_patience, .. } = redlock;
-        let voters = Arc::<Voters>::default();
+        let registry = Arc::<VoteRegistry>::default();
         let nodes: Vec<Arc<RedisNode>> = nodes
             .into_iter()
             .map(|redis| {
-                RedisNode::new(redis, context.clone(), &prefix, max_ttl, voters.clone()).map(Arc::new)
+                RedisNode::new(redis, context.clone(), &prefix, max_ttl, registry.clone()).map(Arc::new)
             })
             .collect::<Result<_>>()?;
         let info = Mutex::new(Arc::new(describe(server, nodes.len(), max_ttl)));
         let quorum = Quorum::new(nodes, context.clock.clone(), node_patience);
         let (random, clock) = (context.random.clone(), context.clock.clone());
-        let driver = RedlockDriver { quorum, prefix, info, voters, random, clock };
+        let driver = RedlockDriver { quorum, prefix, info, registry, random, clock };
         driver.ready(&context).await?;
         Ok(driver)
     }
@@ -54,7 +54,7 @@ impl RedlockDriver {
         databases.dedup();
         // Different databases would have to be listed in the order of their servers.
         let [database] = databases[..] else { return None };
-        Some(format!("{} {database} {}", self.voters.all(nodes.len())?, self.prefix.as_str()))
+        Some(format!("{} {database} {}", self.registry.all(nodes.len())?, self.prefix.as_str()))
     }
 
     /// Waits until a majority can be asked, and then for the others as long as one node may take. A second address of a
@@ -118,9 +118,9 @@ impl RedlockDriver {
         let troubles: Vec<(usize, Error)> =
             answers.into_iter().filter_map(|(at, answer)| Some((at, answer.err()?))).collect();
         let nodes = self.quorum.nodes().len();
-        let said: Vec<String> =
+        let messages: Vec<String> =
             troubles.iter().map(|(at, e)| format!("{}: {}", self.address(*at), e.message())).collect();
-        let message = format!("no majority of the {nodes} nodes {what}; {}", said.join("; "));
+        let message = format!("no majority of the {nodes} nodes {what}; {}", messages.join("; "));
         match troubles.iter().filter(|(_, e)| !e.is_transient()).count() > nodes - self.quorum.majority() {
             true => Error::rejected(message),
             false => Error::unavailable(Effect::NotApplied, message),

@@ -36,7 +36,7 @@ pub use settings::Redlock;
 pub use {
     candidate::Candidate,
     info::describe,
-    lock_redis::node::Voters,
+    lock_redis::node::VoteRegistry,
     node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote},
     quorum::Quorum,
     redis_node::RedisNode,

@@ -82,7 +82,7 @@ pub enum Tells {
     /// It does: the lock may be free now.
     Waiters,
     /// It does not: a minority's votes are taken back, which makes the lock no more free than before.
-    Nobody,
+    NoWaiter,
 }
 
 /// A node's answer to an attempt.

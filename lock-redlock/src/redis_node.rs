@@ -6,7 +6,9 @@ use std::time::Duration;
 use lock_core::driver::{Finding, Level, Revoked};
 use lock_core::{Context, Effect, Error, FencingToken, Prefix, Result, Subscription};
 use lock_redis::Redis;
-use lock_redis::node::{self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Said, Script, Voters, beside};
+use lock_redis::node::{
+    self, INSPECT, Item, Kind, RELEASE, RENEW, REVOKE, Script, ScriptAnswer, VoteRegistry, beside,
+};
 
 use crate::node::{Ask, Freed, Held, Kept, Keys, Node, Tells, Vote};
 use crate::round::disagrees;
@@ -43,17 +45,17 @@ pub(crate) enum Marked {
 }
 
 impl RedisNode {
-    /// Creates a node for the server that `redis` names. `voters` is shared with the other nodes.
+    /// Creates a node for the server that `redis` names. `registry` is shared with the other nodes.
     pub fn new(
         redis: Redis,
         context: Context,
         prefix: &Prefix,
         max_ttl: Duration,
-        voters: Arc<Voters>,
+        registry: Arc<VoteRegistry>,
     ) -> Result<RedisNode> {
         let all = prefix.as_str().as_bytes();
         Ok(RedisNode {
-            node: node::Node::new(redis, context, voters)?,
+            node: node::Node::new(redis, context, registry)?,
             marker: beside(all, Kind::Marker),
             quarantine: beside(all, Kind::Quarantine),
             max_ttl,
@@ -80,8 +82,8 @@ impl RedisNode {
 
     async fn check_vote(&self, patience: Duration) -> Result<Finding> {
         let arguments = |_| vec![text(millis(self.max_ttl))];
-        let said = self.node.run(patience, &VOTE, &[&self.marker, &self.quarantine], arguments).await?;
-        let (level, message) = match numbers(&said)?[..] {
+        let answer = self.node.run(patience, &VOTE, &[&self.marker, &self.quarantine], arguments).await?;
+        let (level, message) = match numbers(&answer)?[..] {
             [1, 0] => (Level::Good, "it has its vote".to_owned()),
             [-1, 0] => {
                 let advice = "if no client holds a lock, `lock init` gives it its vote at once";
@@ -98,7 +100,7 @@ impl RedisNode {
                 (Level::Warning, format!("it may have forgotten locks, and has no vote for {left:?}"))
             }
             [-3, agreed] => (Level::Bad, disagrees(duration(agreed).unwrap_or_default())),
-            _ => return Err(said.strange()),
+            _ => return Err(answer.unexpected()),
         };
         Ok(Finding::new("votes", level, message))
     }
@@ -114,8 +116,8 @@ impl RedisNode {
 
     /// Returns who holds the lock, as this node knows it.
     pub(crate) async fn inspect(&self, keys: &Keys, patience: Duration) -> Result<Option<Held>> {
-        let said = self.node.run(patience, INSPECT, &[&keys.lock, &keys.token], |_| Vec::new()).await?;
-        match &said.items[..] {
+        let answer = self.node.run(patience, INSPECT, &[&keys.lock, &keys.token], |_| Vec::new()).await?;
+        match &answer.items[..] {
             [Item::Nil, _, _] => Ok(None),
             [Item::Bytes(value), Item::Number(left), token] => Ok(Some(Held {
                 value: value.clone(),
@@ -126,9 +128,9 @@ impl RedisNode {
                     }
                     _ => None,
                 },
-                now: said.now,
+                now: answer.now,
             })),
-            _ => Err(said.strange()),
+            _ => Err(answer.unexpected()),
         }
     }
 
@@ -143,23 +145,23 @@ impl RedisNode {
     ) -> Result<Revoked> {
         let (channel, revokes) = (keys.channel.clone(), self.node.revokes_channel());
         let arguments = |_| vec![holder.to_vec(), channel, successor.as_bytes().to_vec(), revokes];
-        let said = self.node.run(patience, REVOKE, &[&keys.lock], arguments).await?;
-        match numbers(&said)?[..] {
+        let answer = self.node.run(patience, REVOKE, &[&keys.lock], arguments).await?;
+        match numbers(&answer)?[..] {
             [2, left] => Ok(Revoked::FreeIn(duration(left).unwrap_or_default())),
             [1] => Ok(Revoked::Free),
             [0 | -1] => Ok(Revoked::NotHeld),
-            _ => Err(said.strange()),
+            _ => Err(answer.unexpected()),
         }
     }
 
     /// Gives the node its vote, because an operator says that no client holds a lock.
     pub(crate) async fn mark(&self, patience: Duration) -> Result<Marked> {
         let arguments = |_| vec![text(millis(self.max_ttl))];
-        let said = self.node.run(patience, &MARK, &[&self.marker, &self.quarantine], arguments).await?;
-        match numbers(&said)?[..] {
+        let answer = self.node.run(patience, &MARK, &[&self.marker, &self.quarantine], arguments).await?;
+        match numbers(&answer)?[..] {
             [0, 0] => Ok(Marked::Already),
             [1, left] => Ok(Marked::Now { votes_in: duration(left).unwrap_or_default() }),
-            _ => Err(said.strange()),
+            _ => Err(answer.unexpected()),
         }
     }
 
@@ -183,15 +185,15 @@ impl Node for RedisNode {
                 let earlier = ask.earlier.iter().map(|earlier| earlier.as_bytes().to_vec());
                 std::iter::once(value).chain(numbers.map(text)).chain(earlier).collect()
             };
-            let said = self.node.run(patience, &GRANT, &self.guarded(&ask.keys), arguments).await?;
-            match &said.items[..] {
+            let answer = self.node.run(patience, &GRANT, &self.guarded(&ask.keys), arguments).await?;
+            match &answer.items[..] {
                 [Item::Number(1), Item::Number(token), Item::Number(left)] => {
-                    let token = positive(*token).ok_or_else(|| said.strange())?;
+                    let token = positive(*token).ok_or_else(|| answer.unexpected())?;
                     return Ok(Vote::Yes { token, left: duration(*left).unwrap_or_default() });
                 }
                 [Item::Number(0), Item::Number(left), Item::Bytes(value), Item::Number(token)] => {
                     let (left, token) = (duration(*left), Some(*token).filter(|token| *token > 0));
-                    return Ok(Vote::No(Held { value: value.clone(), left, token, now: said.now }));
+                    return Ok(Vote::No(Held { value: value.clone(), left, token, now: answer.now }));
                 }
                 [Item::Number(-2), Item::Number(left)] => {
                     return Ok(Vote::SitsOut { left: duration(*left).unwrap_or(self.max_ttl) });
@@ -200,7 +202,7 @@ impl Node for RedisNode {
                     return Ok(Vote::Disagrees { agreed: duration(*agreed).unwrap_or_default() });
                 }
                 [Item::Number(-1)] => {}
-                _ => return Err(said.strange()),
+                _ => return Err(answer.unexpected()),
             }
         }
         Err(Error::unavailable(
@@ -226,24 +228,24 @@ impl Node for RedisNode {
             let numbers = numbers.map(String::into_bytes);
             std::iter::once(value).chain(numbers).chain([text(millis(self.max_ttl))]).collect()
         };
-        let said = self.node.run(patience, &RAISE, &self.guarded(&ask.keys), arguments).await?;
-        match numbers(&said)?[..] {
+        let answer = self.node.run(patience, &RAISE, &self.guarded(&ask.keys), arguments).await?;
+        match numbers(&answer)?[..] {
             [1] => Ok(true),
             [0] | [-2 | -3, _] => Ok(false),
-            _ => Err(said.strange()),
+            _ => Err(answer.unexpected()),
         }
     }
 
     async fn renew(&self, ask: Ask, patience: Duration) -> Result<Kept> {
         let arguments =
             |_| vec![ask.value.as_bytes().to_vec(), text(millis(ask.ttl)), text(millis(ask.longest))];
-        let said = self.node.run(patience, RENEW, &[&ask.keys.lock], arguments).await?;
-        match numbers(&said)?[..] {
+        let answer = self.node.run(patience, RENEW, &[&ask.keys.lock], arguments).await?;
+        match numbers(&answer)?[..] {
             [1, left] => Ok(Kept::Yes { left: duration(left).unwrap_or_default() }),
             [0] => Ok(Kept::Absent),
             [-1] => Ok(Kept::Revoked),
             [-2] => Ok(Kept::Taken),
-            _ => Err(said.strange()),
+            _ => Err(answer.unexpected()),
         }
     }
 
@@ -253,11 +255,11 @@ impl Node for RedisNode {
             let token = token.get().to_string().into_bytes();
             vec![value, text(millis(ask.ttl)), text(deadline), token]
         };
-        let said = self.node.run(patience, &REFILL, &[&ask.keys.lock, &ask.keys.token], arguments).await?;
-        match numbers(&said)?[..] {
+        let answer = self.node.run(patience, &REFILL, &[&ask.keys.lock, &ask.keys.token], arguments).await?;
+        match numbers(&answer)?[..] {
             [1] => Ok(true),
             [0 | -1] => Ok(false),
-            _ => Err(said.strange()),
+            _ => Err(answer.unexpected()),
         }
     }
 
@@ -265,25 +267,25 @@ impl Node for RedisNode {
         // No client listens to the channel without a name.
         let channel = match tells {
             Tells::Waiters => ask.keys.channel.clone(),
-            Tells::Nobody => Vec::new(),
+            Tells::NoWaiter => Vec::new(),
         };
         let arguments = |_| vec![ask.value.as_bytes().to_vec(), channel];
         // Our own connection counts among the listeners only if it is subscribed both before and after.
         let before = self.node.is_subscribed(&ask.keys.name);
-        let said = self.node.run(patience, RELEASE, &[&ask.keys.lock], arguments).await?;
+        let answer = self.node.run(patience, RELEASE, &[&ask.keys.lock], arguments).await?;
         let ours = i64::from(before && self.node.is_subscribed(&ask.keys.name));
-        match numbers(&said)?[..] {
+        match numbers(&answer)?[..] {
             [1, -1] => Ok(Freed::Yes { others: None }),
             [1, listeners] => Ok(Freed::Yes { others: Some(listeners > ours) }),
             [0] => Ok(Freed::No),
-            _ => Err(said.strange()),
+            _ => Err(answer.unexpected()),
         }
     }
 }
 
-fn numbers(said: &Said) -> Result<Vec<i64>> {
+fn numbers(answer: &ScriptAnswer) -> Result<Vec<i64>> {
     let number = |item: &Item| if let Item::Number(number) = item { Some(*number) } else { None };
-    said.items.iter().map(number).collect::<Option<_>>().ok_or_else(|| said.strange())
+    answer.items.iter().map(number).collect::<Option<_>>().ok_or_else(|| answer.unexpected())
 }
 
 fn positive(token: i64) -> Option<FencingToken> {

@@ -37,7 +37,7 @@ pub(crate) struct Failure {
     /// Something of this try's may be left on a node.
     pub(crate) leaves: bool,
     /// The node that was asked ahead has the lock for another candidate. The others were only looked at.
-    pub(crate) stood_back: bool,
+    pub(crate) deferred: bool,
     /// A node was asked to forget this try, and may do so late. The next try needs another value to be told from this
     /// one.
     pub(crate) undone: bool,
@@ -141,7 +141,7 @@ impl<N: Node> Quorum<N> {
                 Ok(Vote::Yes { .. }) => return Ok(Ahead { yes: Some(at), leaves }),
                 Ok(Vote::No(held)) => {
                     let no = self.looks_around(ask, (at, held), ends).await;
-                    return Err(Failure { no, leaves, stood_back: true, ..Failure::default() });
+                    return Err(Failure { no, leaves, deferred: true, ..Failure::default() });
                 }
                 Ok(Vote::SitsOut { .. } | Vote::Disagrees { .. }) => {}
                 // The node may have granted it, although the answer was lost.
@@ -214,11 +214,11 @@ impl<N: Node> Round<'_, N> {
     fn yes(&mut self, yes: Yes) {
         self.yes.push(yes);
         match self.token {
-            Some(token) => self.settle(self.yes.len() - 1, token),
+            Some(token) => self.compare_token(self.yes.len() - 1, token),
             None if self.yes.len() == self.quorum.majority() => {
                 let Some(token) = self.yes.iter().map(|yes| yes.token).max() else { return };
                 self.token = Some(token);
-                (0..self.yes.len()).for_each(|nth| self.settle(nth, token));
+                (0..self.yes.len()).for_each(|nth| self.compare_token(nth, token));
             }
             None => {}
         }
@@ -226,7 +226,7 @@ impl<N: Node> Round<'_, N> {
 
     /// Compares a node's token with the lock's. A node with an equal token has acknowledged it. A node with a lower
     /// token is asked to raise it. A node with a higher token granted late and does not count: the lock's token stays.
-    fn settle(&mut self, nth: usize, token: FencingToken) {
+    fn compare_token(&mut self, nth: usize, token: FencingToken) {
         let yes = &mut self.yes[nth];
         if yes.token == token {
             yes.acknowledged = true;
@@ -274,7 +274,7 @@ impl<N: Node> Round<'_, N> {
         }
         let Round { quorum, ask, ends, yes, token, mut failure, .. } = self;
         // Candidates that met a majority of these votes took this try for the holder, and wait for its release.
-        let tells = if token.is_some() { Tells::Waiters } else { Tells::Nobody };
+        let tells = if token.is_some() { Tells::Waiters } else { Tells::NoWaiter };
         let patience = quorum.patience(ends);
         let (freed, mut confirmed) = mpsc::unbounded_channel();
         for yes in &yes {

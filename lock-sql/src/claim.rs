@@ -23,7 +23,7 @@ pub(crate) struct SqlClaim<T> {
 
 /// How often a call repeats an attempt that saw the lock free but came too late to take it. Each further repetition is
 /// needed only if another holder has come and gone between two statements.
-const RACES: usize = 3;
+const RACE_RETRIES: usize = 3;
 
 /// What earlier attempts of this claim saw.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl<T: Table> SqlClaim<T> {
     /// past its end.
     async fn ask(&self, call: &Call, course: Course) -> Result<Attempt> {
         let mut outcome = self.table.attempt(call, &self.key, &self.request, course).await?;
-        for _ in 0..RACES {
+        for _ in 0..RACE_RETRIES {
             let has_lost = matches!(&outcome, Attempt::Busy(busy) if busy.free_in.is_none());
             if !has_lost || call.left().is_zero() {
                 break;
@@ -83,9 +83,9 @@ impl<T: Table> Claim for SqlClaim<T> {
             // A holder that still listens could receive a wake-up that a waiter needs.
             Attempt::Granted(_) => self.listening = None,
             Attempt::Busy(busy) => {
-                self.seen.busy(call.began(), course, busy.free_in);
+                self.seen.record_busy(call.began(), course, busy.free_in);
                 if let Some(listening) = &self.listening {
-                    listening.go_on(&call).await;
+                    listening.refresh_mark(&call).await;
                 }
             }
         }
@@ -132,19 +132,19 @@ impl<T: Table> Claim for SqlClaim<T> {
 /// How long a claim only looks before it tries to take the lock again. A look may be answered by a replica that lags
 /// behind, and must not hide a free lock for ever. The time is as long as the claim has waited already, within these
 /// bounds: trying to take the lock may need more than one statement.
-const LOOKS: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(5);
+const LOOK_ONLY_TIME: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(5);
 
 impl Seen {
     fn course(&self, now: Instant) -> Course {
         let (Some(until), Some((first, last))) = (self.held_until, self.asked) else { return Course::Take };
-        let content = last.since(first).clamp(LOOKS.start, LOOKS.end);
-        match now < until && now.since(last) < content {
+        let look_only_time = last.since(first).clamp(LOOK_ONLY_TIME.start, LOOK_ONLY_TIME.end);
+        match now < until && now.since(last) < look_only_time {
             true => Course::LookFirst,
             false => Course::Take,
         }
     }
 
-    fn busy(&mut self, asked: Instant, course: Course, free_in: Option<Duration>) {
+    fn record_busy(&mut self, asked: Instant, course: Course, free_in: Option<Duration>) {
         self.held_until = free_in.map(|free_in| asked + free_in);
         if course == Course::Take {
             let first = self.asked.map_or(asked, |(first, _)| first);
@@ -164,15 +164,15 @@ mod tests {
         let course = |seen: &Seen, millis| seen.course(at(millis));
         let long = Some(Duration::from_secs(60));
         assert_eq!(course(&seen, 0), Course::Take);
-        seen.busy(at(0), Course::Take, Some(Duration::from_millis(600)));
+        seen.record_busy(at(0), Course::Take, Some(Duration::from_millis(600)));
         assert_eq!((course(&seen, 599), course(&seen, 600)), (Course::LookFirst, Course::Take));
-        seen.busy(at(500), Course::LookFirst, long);
+        seen.record_busy(at(500), Course::LookFirst, long);
         assert_eq!((course(&seen, 999), course(&seen, 1000)), (Course::LookFirst, Course::Take));
         for (asks, next) in [(1000, 2000), (2000, 4000), (4000, 8000), (8000, 13_000), (13_000, 18_000)] {
-            seen.busy(at(asks), Course::Take, long);
+            seen.record_busy(at(asks), Course::Take, long);
             assert_eq!((course(&seen, next - 1), course(&seen, next)), (Course::LookFirst, Course::Take));
         }
-        seen.busy(at(18_000), Course::Take, None);
+        seen.record_busy(at(18_000), Course::Take, None);
         assert_eq!(course(&seen, 18_001), Course::Take, "a lease without a known end may be over");
     }
 }

@@ -12,7 +12,7 @@ use lock_core::{Clock, Result};
 
 /// How far the clock must be beyond a token before the row with that token is deleted. No reading of the clock may be
 /// further than this below another reading.
-pub(crate) const IDLE: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const IDLE_BEFORE_DELETE: Duration = Duration::from_secs(24 * 3600);
 
 /// How many rows one sweep reads. This is more than the number of locks that can have been added since the last sweep,
 /// so that rows of names that are used only once don't accumulate.

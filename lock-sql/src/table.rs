@@ -71,5 +71,5 @@ pub(crate) trait Listener: fmt::Debug + Send + Sync {
 
     /// Called after each further attempt that found the lock held. Refreshes the mark by which a release learns that a
     /// client waits.
-    async fn go_on(&self, _call: &Call) {}
+    async fn refresh_mark(&self, _call: &Call) {}
 }

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_says_who_has_to_change() {
+    fn a_version_error_says_what_to_change() {
         let said = |text: &str| must_be_ours("t", text, 1).map_err(|e| e.to_string());
         assert_eq!(said("onelock schema 1"), Ok(()));
         assert_eq!(said("CREATE TABLE t (/* onelock schema 1 */ …"), Ok(()));

@@ -14,9 +14,9 @@ use crate::link::{Failure, Link};
 pub(crate) async fn check(driver: &ZkDriver, patience: Duration) -> Result<Vec<Finding>> {
     let call = Call::begin(&driver.clock, patience);
     let version = loop {
-        let link = driver.eye.link(&call).await?;
+        let link = driver.query_link.link(&call).await?;
         let said = version(&link, &call).await;
-        if let Some(version) = driver.eye.settle(&link, &call, said).await.map_err(not_done)? {
+        if let Some(version) = driver.query_link.settle(&link, &call, said).await.map_err(not_done)? {
             break version;
         }
     };
@@ -87,12 +87,12 @@ enum Asked {
 
 async fn asked(driver: &ZkDriver, call: &Call, what: Asked) -> Result<Option<Stat>> {
     loop {
-        let link = driver.eye.link(call).await?;
+        let link = driver.query_link.link(call).await?;
         let outcome = match what {
             Asked::Folder => find_or_make(driver, &link, call).await.map(|()| None),
             Asked::Rights => try_rights(driver, &link, call).await.map(Some),
         };
-        if let Some(out) = driver.eye.settle(&link, call, outcome).await? {
+        if let Some(out) = driver.query_link.settle(&link, call, outcome).await? {
             return Ok(out);
         }
     }

@@ -16,8 +16,8 @@ use self::listening::Ahead;
 use crate::directory::Directory;
 use crate::errors;
 use crate::link::{Failure, Link};
-use crate::place::{Place, Stand};
-use crate::session::{Absent, Seat, Session, Sessions, State};
+use crate::place::{Place, Position};
+use crate::session::{Absent, Membership, Session, SessionState, Sessions};
 use crate::watches::Watching;
 
 /// One owner's claim on one lock.
@@ -27,7 +27,7 @@ pub(crate) struct ZkClaim {
     request: Request,
     place: Place,
     wakes: Arc<Notify>,
-    seat: Option<Seat>,
+    membership: Option<Membership>,
     held: Option<Held>,
     /// The deadline that the holder was told last.
     told: Option<Instant>,
@@ -51,15 +51,15 @@ enum Held {
 }
 
 /// Why a call has no answer yet.
-enum Trouble {
+enum CallError {
     /// The session is over: the claim has nothing left on the server.
     Over,
     Failed(Error),
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
-        Trouble::Failed(error)
+impl From<Error> for CallError {
+    fn from(error: Error) -> CallError {
+        CallError::Failed(error)
     }
 }
 
@@ -71,7 +71,7 @@ impl ZkClaim {
             request,
             place,
             wakes: Arc::default(),
-            seat: None,
+            membership: None,
             held: None,
             told: None,
             watching: None,
@@ -87,33 +87,33 @@ impl ZkClaim {
 
     /// Joins a session that is alive. If the claim has a place in a session that is not alive, it gives that back
     /// first, so that it never has two places.
-    async fn sit_down(&mut self, call: &Call) -> Result<Arc<Session>> {
-        if let Some(seat) = &self.seat {
-            let session = seat.session.clone();
+    async fn join_session(&mut self, call: &Call) -> Result<Arc<Session>> {
+        if let Some(membership) = &self.membership {
+            let session = membership.session.clone();
             match session.state() {
-                State::Alive => return Ok(session),
-                State::Retired | State::Closed => _ = self.give_back(call).await?,
-                State::Over => {}
+                SessionState::Alive => return Ok(session),
+                SessionState::Retired | SessionState::Closed => _ = self.give_back(call).await?,
+                SessionState::Over => {}
             }
-            self.leave();
+            self.leave_session();
         }
-        let seat = self.sessions.join(call, self.request.ttl, self.request.owner, &self.wakes).await?;
-        let session = seat.session.clone();
-        self.seat = Some(seat);
+        let membership = self.sessions.join(call, self.request.ttl, self.request.owner, &self.wakes).await?;
+        let session = membership.session.clone();
+        self.membership = Some(membership);
         Ok(session)
     }
 
     /// Leaves the session: the claim has no node in it, and never will have one.
-    fn leave(&mut self) {
+    fn leave_session(&mut self) {
         self.place.forget();
         (self.watching, self.own) = (None, None);
-        (self.seat, self.held, self.told) = (None, None, None);
+        (self.membership, self.held, self.told) = (None, None, None);
     }
 
     // ---- attempt ----------------------------------------------------------------------------------------------------
 
-    async fn try_to_stand(&mut self, call: &Call) -> Result<Attempt, Trouble> {
-        let session = self.sit_down(call).await?;
+    async fn attempt_in_session(&mut self, call: &Call) -> Result<Attempt, CallError> {
+        let session = self.join_session(call).await?;
         loop {
             let link = self.link(&session, call).await?;
             let outcome = self.look(&link, &session, call).await;
@@ -124,18 +124,18 @@ impl ZkClaim {
                 Ok(None) => return Err(self.out_of_time(call).into()),
                 Err(Failure::Broken) => session.cut(link.number),
                 Err(Failure::Refused(e)) => return Err(errors::refused(e).into()),
-                Err(Failure::Stray(path)) => return Err(errors::stray(&path).into()),
+                Err(Failure::Persistent(path)) => return Err(errors::persistent_node(&path).into()),
                 Err(Failure::Late) => {
-                    self.is_late(&link, &session, call).await;
+                    self.handle_late(&link, &session, call).await;
                     return Err(self.out_of_time(call).into());
                 }
             }
         }
     }
 
-    async fn link(&self, session: &Session, call: &Call) -> Result<Arc<Link>, Trouble> {
+    async fn link(&self, session: &Session, call: &Call) -> Result<Arc<Link>, CallError> {
         self.settled_link(session, call).await.map_err(|absent| match absent {
-            Absent::Over => Trouble::Over,
+            Absent::Over => CallError::Over,
             Absent::Late => self.out_of_time(call).into(),
         })
     }
@@ -156,8 +156,8 @@ impl ZkClaim {
         call: &Call,
     ) -> Result<Option<Attempt>, Failure> {
         let timeout = session.timeout();
-        match self.place.stand(link, call, &self.request, timeout).await? {
-            Stand::First { czxid } => {
+        match self.place.find_position(link, call, &self.request, timeout).await? {
+            Position::First { czxid } => {
                 // A zxid is negative only if the server returned none.
                 let token = u64::try_from(czxid).ok().and_then(FencingToken::new);
                 let Some(token) = token else { return Err(Failure::Refused(ZkError::Unimplemented)) };
@@ -168,12 +168,12 @@ impl ZkClaim {
                 let (valid_for, age) = deadlines.left_at(call.began());
                 Ok(Some(Attempt::Granted(Grant { token, valid_for, age })))
             }
-            Stand::Revoked { path } => {
-                session.condemn(path);
+            Position::Revoked { path } => {
+                session.remove_at_deadline(path);
                 self.held = Some(Held::Revoked);
                 Ok(None)
             }
-            Stand::Behind { ahead } => {
+            Position::Behind { ahead } => {
                 // This also reads the node ahead: it may be no ticket.
                 if self.watch(link, session, call, &ahead).await? == Ahead::Gone {
                     return Ok(None);
@@ -181,18 +181,18 @@ impl ZkClaim {
                 self.held = None;
                 Ok(Some(Attempt::Busy(Busy { queued: true, ..Busy::default() })))
             }
-            Stand::Outside => Ok(Some(Attempt::Busy(Busy::default()))),
-            Stand::Unknown => Ok(None),
+            Position::Outside => Ok(Some(Attempt::Busy(Busy::default()))),
+            Position::Unknown => Ok(None),
         }
     }
 
     /// Handles a call that had no answer in time. A request that is still on its way must not arrive: the session is
     /// reconnected, which ends the old connection on the server's side, too.
-    async fn is_late(&self, link: &Link, session: &Session, call: &Call) {
+    async fn handle_late(&self, link: &Link, session: &Session, call: &Call) {
         if self.place.uncertain_up_to() >= link.number {
             // Bounded by the call. The release looks at what the new link shows.
             self.settled_link(session, call).await.ok();
-        } else if !link.was_heard_since(call.began()) {
+        } else if !link.has_answered_since(call.began()) {
             session.cut(link.number);
         }
     }
@@ -204,7 +204,7 @@ impl ZkClaim {
     // ---- release ----------------------------------------------------------------------------------------------------
 
     async fn give_back(&mut self, call: &Call) -> Result<Release> {
-        let Some(session) = self.seat.as_ref().map(|seat| seat.session.clone()) else {
+        let Some(session) = self.membership.as_ref().map(|membership| membership.session.clone()) else {
             return Ok(Release::NotHeld);
         };
         if !self.place.may_be_there() {
@@ -219,14 +219,14 @@ impl ZkClaim {
             let path = self.place.path();
             match self.place.give_up(&link, call).await {
                 Ok(release) => {
-                    path.iter().for_each(|path| session.is_executed(path));
+                    path.iter().for_each(|path| session.forget_revoked(path));
                     return Ok(release);
                 }
                 Err(Failure::Broken) => session.cut(link.number),
                 Err(Failure::Refused(e)) => return Err(errors::refused(e)),
-                Err(Failure::Stray(path)) => return Err(errors::stray(&path)),
+                Err(Failure::Persistent(path)) => return Err(errors::persistent_node(&path)),
                 Err(Failure::Late) => {
-                    if !link.was_heard_since(call.began()) {
+                    if !link.has_answered_since(call.began()) {
                         session.cut(link.number);
                     }
                     return Err(call.out_of_time(Effect::Unknown));
@@ -239,14 +239,14 @@ impl ZkClaim {
 impl ZkClaim {
     /// Handles a release that the server refuses. The node goes only with its session, and others wait behind it. If
     /// the server refuses for a whole ttl, the session is given up.
-    fn is_refused(&mut self, call: &Call, refused: Error) -> Result<Release> {
-        let Some(seat) = &self.seat else { return Err(refused) };
-        self.sessions.fills_up(&seat.session);
+    fn handle_refused_release(&mut self, call: &Call, refused: Error) -> Result<Release> {
+        let Some(membership) = &self.membership else { return Err(refused) };
+        self.sessions.stop_joining(&membership.session);
         let since = *self.refused_since.get_or_insert(call.began());
         if call.clock().now().since(since) < self.request.ttl {
             return Err(refused);
         }
-        self.sessions.give_up(&seat.session);
+        self.sessions.give_up(&membership.session);
         Ok(Release::NotHeld)
     }
 }
@@ -256,11 +256,11 @@ impl Claim for ZkClaim {
     async fn attempt(&mut self) -> Result<Attempt> {
         let call = self.call();
         loop {
-            match self.try_to_stand(&call).await {
+            match self.attempt_in_session(&call).await {
                 Ok(attempt) => return Ok(attempt),
-                Err(Trouble::Failed(e)) => return Err(e),
-                Err(Trouble::Over) => {
-                    self.leave();
+                Err(CallError::Failed(e)) => return Err(e),
+                Err(CallError::Over) => {
+                    self.leave_session();
                     if call.is_over() {
                         return Err(call.out_of_time(Effect::NotApplied));
                     }
@@ -273,9 +273,9 @@ impl Claim for ZkClaim {
         let call = self.call();
         match self.begin_to_listen(&call).await {
             Ok(()) => Ok(()),
-            Err(Trouble::Failed(e)) => Err(e),
-            Err(Trouble::Over) => {
-                self.leave();
+            Err(CallError::Failed(e)) => Err(e),
+            Err(CallError::Over) => {
+                self.leave_session();
                 Err(Error::unavailable(Effect::NotApplied, "the session with the server has ended"))
             }
         }
@@ -292,20 +292,20 @@ impl Claim for ZkClaim {
 
     async fn renew(&mut self, _ttl: Duration) -> Result<Renewal> {
         let call = self.call();
-        let (Some(seat), Some(held)) = (&self.seat, self.held) else {
+        let (Some(membership), Some(held)) = (&self.membership, self.held) else {
             return Ok(Renewal::Lost(LossReason::Gone));
         };
         if held == Held::Revoked {
             return Ok(Renewal::Lost(LossReason::Revoked));
         }
-        let session = seat.session.clone();
-        if session.state() != State::Alive {
+        let session = membership.session.clone();
+        if session.state() != SessionState::Alive {
             return Ok(Renewal::Lost(LossReason::Session));
         }
         match self.renew_within(&session, &call).await {
             Ok(renewal) => Ok(renewal),
-            Err(Trouble::Over) => Ok(Renewal::Lost(LossReason::Session)),
-            Err(Trouble::Failed(e)) => Err(e),
+            Err(CallError::Over) => Ok(Renewal::Lost(LossReason::Session)),
+            Err(CallError::Failed(e)) => Err(e),
         }
     }
 
@@ -313,10 +313,10 @@ impl Claim for ZkClaim {
         let call = self.call();
         (self.watching, self.listening) = (None, false);
         let release = match self.give_back(&call).await {
-            Err(e) if !e.is_transient() => self.is_refused(&call, e)?,
+            Err(e) if !e.is_transient() => self.handle_refused_release(&call, e)?,
             release => release?,
         };
-        self.leave();
+        self.leave_session();
         Ok(release)
     }
 }
@@ -324,11 +324,11 @@ impl Claim for ZkClaim {
 impl Drop for ZkClaim {
     /// Lets the session remove the node of a claim that is dropped without a release.
     fn drop(&mut self) {
-        if let Some(seat) = &self.seat
+        if let Some(membership) = &self.membership
             && self.place.may_be_there()
-            && !self.sessions.are_copied()
+            && !self.sessions.is_forked()
         {
-            seat.session.leave_behind(self.place.take());
+            membership.session.add_abandoned(self.place.take());
         }
     }
 }

@@ -23,11 +23,11 @@ pub(crate) struct Deadlines {
     before: Instant,
 }
 
-/// What the answer to a heartbeat is worth.
+/// What the answer to a heartbeat proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Worth {
+pub(crate) enum Proves {
     /// The session is certain for longer.
-    Proof,
+    MoreTime,
     /// The answer came too late to be a proof.
     Nothing,
 }
@@ -72,13 +72,13 @@ impl Deadlines {
 
     /// Records that the last heartbeat was answered. The connection doesn't matter: a reconnect makes the server hear
     /// of the session even later.
-    pub(crate) fn answered(&mut self, now: Instant) -> Worth {
+    pub(crate) fn answered(&mut self, now: Instant) -> Proves {
         // By a clock of ours that runs 1 % slow, the session ends that much earlier.
         if now + self.tick + self.timeout / 100 > self.ends {
-            return Worth::Nothing;
+            return Proves::Nothing;
         }
         self.ends = self.ends.max(self.before + self.timeout);
-        Worth::Proof
+        Proves::MoreTime
     }
 
     /// Records that the session was resumed, by a request that began at `began`, with this timeout. That proves
@@ -115,10 +115,10 @@ mod tests {
     fn a_heartbeat_proves_what_the_one_before_it_began() {
         let mut session = session();
         session.begin(at(1000));
-        assert_eq!(session.answered(at(1005)), Worth::Proof);
+        assert_eq!(session.answered(at(1005)), Proves::MoreTime);
         assert_eq!(session.ends(), at(4000), "counted from connecting");
         session.begin(at(2000));
-        assert_eq!(session.answered(at(2005)), Worth::Proof);
+        assert_eq!(session.answered(at(2005)), Proves::MoreTime);
         assert_eq!(session.ends(), at(5000), "counted from the first heartbeat, not from this one");
     }
 
@@ -130,10 +130,10 @@ mod tests {
         session.begin(at(1000));
         session.answered(at(1002));
         session.begin(at(2000));
-        assert_eq!(session.answered(at(3501)), Worth::Nothing);
+        assert_eq!(session.answered(at(3501)), Proves::Nothing);
         assert_eq!(session.ends(), at(4000));
         let mut in_time = session;
-        assert_eq!(in_time.answered(at(3460)), Worth::Proof);
+        assert_eq!(in_time.answered(at(3460)), Proves::MoreTime);
         assert_eq!(in_time.ends(), at(5000));
     }
 
@@ -146,10 +146,10 @@ mod tests {
         session.begin(at(60_000));
         assert_eq!(
             session.answered(at(297_000)),
-            Worth::Nothing,
+            Proves::Nothing,
             "a hundredth of 300 s, and more than a tick"
         );
-        assert_eq!(session.answered(at(296_500)), Worth::Proof);
+        assert_eq!(session.answered(at(296_500)), Proves::MoreTime);
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heartbeat_that_nobody_answered_is_one_before_the_next_all_the_same() {
+    fn an_unanswered_heartbeat_is_still_the_one_before_the_next() {
         let mut session = session();
         session.begin(at(1000));
         session.begin(at(2300));

@@ -85,7 +85,7 @@ impl Directory {
     }
 
     /// Handles the answer to [`make_once`](Self::make_once). If the folder is missing, creates the folder.
-    pub(crate) async fn is_made(
+    pub(crate) async fn handle_made(
         &self,
         link: &Link,
         call: &Call,

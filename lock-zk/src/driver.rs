@@ -15,11 +15,11 @@ use crate::check;
 use crate::claim::ZkClaim;
 use crate::directory::{Directory, Folder};
 use crate::errors;
-use crate::eye::{Eye, FOR_EVER};
 use crate::info::Granted;
 use crate::kind::Kind;
 use crate::layout::{self, Said};
 use crate::link::{Failure, Link, Process, Site};
+use crate::query_link::{LONGEST_TIMEOUT, QueryLink};
 use crate::session::{Sessions, not_opened};
 use crate::settings::ZooKeeper;
 
@@ -27,7 +27,7 @@ use crate::settings::ZooKeeper;
 #[derive(Debug)]
 pub(crate) struct ZkDriver {
     pub(crate) folder: Arc<Folder>,
-    pub(crate) eye: Eye,
+    pub(crate) query_link: QueryLink,
     pub(crate) granted: Granted,
     pub(crate) is_encrypted: bool,
     pub(crate) clock: Clock,
@@ -46,17 +46,17 @@ impl ZkDriver {
         let site = Site { reach: Arc::new(reach), clock: clock.clone(), random, runtime, process };
         let call = Call::begin(&clock, patience);
         // A server shows which timeouts it grants only by granting them: ask for the shortest and for the longest.
-        let shortest = tick.saturating_mul(2).min(FOR_EVER);
+        let shortest = tick.saturating_mul(2).min(LONGEST_TIMEOUT);
         let (short, long) = tokio::join!(
             Link::open(&site, 1, shortest, None, &call),
-            Link::open(&site, 1, FOR_EVER, None, &call),
+            Link::open(&site, 1, LONGEST_TIMEOUT, None, &call),
         );
         let short = short.map_err(|why| not_opened(why, &call))?;
         let long = long.map_err(|why| not_opened(why, &call))?;
         let granted = Granted::new(tick, short.timeout(), long.timeout());
         let folder = Arc::new(Folder::new(chroot, prefix, acls));
         Ok(ZkDriver {
-            eye: Eye::new(site.clone(), long),
+            query_link: QueryLink::new(site.clone(), long),
             sessions: Arc::new(Sessions::new(site, granted.tick, folder.path().to_owned())),
             info: Arc::new(granted.describe(address)),
             folder,
@@ -67,29 +67,29 @@ impl ZkDriver {
     }
 
     /// Reads all tickets of the queue, with their data.
-    async fn read(directory: &Directory, link: &Link, call: &Call) -> Result<Vec<Standing>, Failure> {
+    async fn read(directory: &Directory, link: &Link, call: &Call) -> Result<Vec<ReadTicket>, Failure> {
         // After this, the read shows all that another client was told before, whichever servers the two are connected
         // to.
         let syncing = link.client.sync("/");
         let queue = directory.queue(link, call);
         link.ask(call, syncing).await?;
-        let mut standing = Vec::new();
+        let mut found = Vec::new();
         for tickets in queue.await?.chunks(AT_ONCE) {
             let mut reading = link.client.new_multi_reader();
             for ticket in tickets {
                 reading.add_get_data(&directory.node(&ticket.name)).map_err(Failure::Refused)?;
             }
             let read = link.ask(call, reading.commit()).await?;
-            standing.extend(read.into_iter().zip(tickets).filter_map(|(read, ticket)| match read {
+            found.extend(read.into_iter().zip(tickets).filter_map(|(read, ticket)| match read {
                 MultiReadResult::Data { stat, .. } if Kind::of(&ticket.name, &stat) == Kind::Other => None,
                 MultiReadResult::Data { data, stat } => {
-                    Some(Standing { name: ticket.name.clone(), said: Said::parse(&data), stat })
+                    Some(ReadTicket { name: ticket.name.clone(), said: Said::parse(&data), stat })
                 }
                 // The node has gone meanwhile.
                 _ => None,
             }));
         }
-        Ok(standing)
+        Ok(found)
     }
 
     /// Marks the holder's node as revoked, or removes it, if it is still the node that was shown.
@@ -101,13 +101,13 @@ impl ZkDriver {
     ) -> Result<Result<Revoked>, Failure> {
         let Revocation { holder, by, label, when, .. } = revocation;
         loop {
-            let standing = ZkDriver::read(directory, link, call).await?;
-            let Some(first) = standing.first().filter(|first| first.shown() == *holder) else {
+            let tickets = ZkDriver::read(directory, link, call).await?;
+            let Some(first) = tickets.first().filter(|first| first.shown() == *holder) else {
                 return Ok(Ok(Revoked::NotHeld));
             };
             let (path, version) = (directory.node(&first.name), Some(first.stat.version));
-            if Kind::of(&first.name, &first.stat) == Kind::Stray {
-                return Ok(Err(errors::stray(&path)));
+            if Kind::of(&first.name, &first.stat) == Kind::Persistent {
+                return Ok(Err(errors::persistent_node(&path)));
             }
             let (outcome, revoked) = match (when, &first.said) {
                 (When::Now, _) => (link.ask(call, link.client.delete(&path, version)).await, Revoked::Free),
@@ -134,13 +134,13 @@ const AT_ONCE: usize = 500;
 
 /// A node in a queue, as it was read.
 #[derive(Debug)]
-struct Standing {
+struct ReadTicket {
     name: String,
     said: Said,
     stat: Stat,
 }
 
-impl Standing {
+impl ReadTicket {
     fn shown(&self) -> OwnerBytes {
         layout::shown(&self.name, &self.said)
     }
@@ -188,23 +188,23 @@ impl Driver for ZkDriver {
     async fn inspect(&self, name: &Name, patience: Duration) -> Result<Inspection> {
         let (call, directory) = (Call::begin(&self.clock, patience), self.folder.of(name));
         loop {
-            let link = self.eye.link(&call).await?;
+            let link = self.query_link.link(&call).await?;
             let read = ZkDriver::read(&directory, &link, &call).await;
-            let Some(standing) = self.eye.settle(&link, &call, read).await.map_err(not_done)? else {
+            let Some(tickets) = self.query_link.settle(&link, &call, read).await.map_err(not_done)? else {
                 continue;
             };
-            let mut standing = standing.into_iter().map(Standing::into_entry);
-            let holder = standing.next();
-            return Ok(Inspection { holder, waiters: Some(standing.collect()) });
+            let mut tickets = tickets.into_iter().map(ReadTicket::into_entry);
+            let holder = tickets.next();
+            return Ok(Inspection { holder, waiters: Some(tickets.collect()) });
         }
     }
 
     async fn revoke(&self, name: &Name, revocation: Revocation) -> Result<Revoked> {
         let (call, directory) = (Call::begin(&self.clock, revocation.patience), self.folder.of(name));
         loop {
-            let link = self.eye.link(&call).await?;
+            let link = self.query_link.link(&call).await?;
             let outcome = ZkDriver::revoke_on(&directory, &revocation, &link, &call).await;
-            if let Some(outcome) = self.eye.settle(&link, &call, outcome).await? {
+            if let Some(outcome) = self.query_link.settle(&link, &call, outcome).await? {
                 return outcome;
             }
         }

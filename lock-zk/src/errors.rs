@@ -59,7 +59,7 @@ pub(crate) fn refused(error: ZkError) -> Error {
 }
 
 /// The error for a node that looks like a ticket but belongs to no session.
-pub(crate) fn stray(path: &str) -> Error {
+pub(crate) fn persistent_node(path: &str) -> Error {
     Error::rejected(format!(
         "the node {path} belongs to no session: no lock client has created it, and it would block the lock for ever; \
          delete it"

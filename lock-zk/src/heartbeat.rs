@@ -15,7 +15,7 @@ use zookeeper_client::MultiWriteError;
 use crate::errors;
 use crate::link::{Failure, Link, NotOpened};
 use crate::place::Place;
-use crate::session::{Phase, Session, Sessions, State};
+use crate::session::{Phase, Session, SessionState, Sessions};
 use crate::watches::Watch;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -39,7 +39,7 @@ pub(crate) async fn keep(
             }
             Ended::Idle => {
                 // Dropping the last handle of the link closes the session.
-                keeper.session.end(State::Closed);
+                keeper.session.end(SessionState::Closed);
                 keeper.session.enter(Phase::Between);
                 return;
             }
@@ -78,36 +78,36 @@ impl Keeper {
         let (session, clock) = (self.session.clone(), self.clock.clone());
         let mut cuts = session.cuts.subscribe();
         let mut broken = pin!(link.broken());
-        let mut chores: FuturesUnordered<Boxed<()>> = FuturesUnordered::new();
+        let mut pending: FuturesUnordered<Boxed<()>> = FuturesUnordered::new();
         let mut heartbeat: Option<Boxed<Answered>> = None;
         let (mut wanted, mut unanswered) = (false, 0);
         loop {
-            session.site.rests_if_copied().await;
+            session.site.pends_if_forked().await;
             let (deadlines, state) = (session.deadlines(), session.state());
             if is_over(&session) {
                 return Ended::Idle;
             }
-            for place in session.due_remains(link.number) {
-                chores.push(Box::pin(clear(session.clone(), link.clone(), place)));
+            for place in session.due_abandoned(link.number) {
+                pending.push(Box::pin(remove_abandoned(session.clone(), link.clone(), place)));
             }
             let next = if wanted { deadlines.earliest() } else { deadlines.due() };
-            let execution = session.next_execution(link.number);
+            let removal = session.next_removal(link.number);
             tokio::select! {
                 biased;
                 () = &mut broken => return Ended::Broken,
                 () = async { drop(cuts.wait_for(|cut| *cut >= link.number).await) } => return Ended::Broken,
-                Some(watch) = self.arriving.recv() => take_over(watch, link, &chores),
-                Some(()) = chores.next(), if !chores.is_empty() => {}
+                Some(watch) = self.arriving.recv() => take_over(watch, link, &pending),
+                Some(()) = pending.next(), if !pending.is_empty() => {}
                 answered = answer(&mut heartbeat), if heartbeat.is_some() => {
                     heartbeat = None;
                     // The server reports events of nodes before it answers. Claims are told in the same order.
                     while let Ok(watch) = self.arriving.try_recv() {
-                        take_over(watch, link, &chores);
+                        take_over(watch, link, &pending);
                     }
-                    while chores.next().now_or_never().flatten().is_some() {}
+                    while pending.next().now_or_never().flatten().is_some() {}
                     unanswered = match answered {
                         Answered::Yes => {
-                            session.is_answered(clock.now());
+                            session.heartbeat_answered(clock.now());
                             0
                         }
                         Answered::No => unanswered + 1,
@@ -119,17 +119,17 @@ impl Keeper {
                 }
                 () = session.wanted.notified(), if !wanted => wanted = true,
                 () = session.left.notified() => {}
-                () = sleep_until(&clock, execution), if execution.is_some() => {
-                    for path in session.due_executions(link.number, clock.now()) {
-                        chores.push(Box::pin(execute(session.clone(), link.clone(), path)));
+                () = sleep_until(&clock, removal), if removal.is_some() => {
+                    for path in session.due_removals(link.number, clock.now()) {
+                        pending.push(Box::pin(remove_revoked(session.clone(), link.clone(), path)));
                     }
                 }
-                () = clock.sleep_until(deadlines.ends()), if state == State::Alive => {
+                () = clock.sleep_until(deadlines.ends()), if state == SessionState::Alive => {
                     self.retire();
                 }
                 // The holders know that their locks are lost, so from now on other clients may take them.
                 () = clock.sleep_until(deadlines.ends()), if session.is_given_up() => {}
-                () = clock.sleep_until(next), if state == State::Alive && heartbeat.is_none() => {
+                () = clock.sleep_until(next), if state == SessionState::Alive && heartbeat.is_none() => {
                     if !wanted && self.is_idle() {
                         return Ended::Idle;
                     }
@@ -144,7 +144,7 @@ impl Keeper {
     /// Whether claims are left in a session that is to be closed. Their calls end only when the server says that the
     /// session is over: until then their nodes may exist.
     fn is_awaited(&self) -> bool {
-        self.session.state() == State::Retired && !self.session.is_left()
+        self.session.state() == SessionState::Retired && !self.session.is_empty()
     }
 
     /// Closes the session. The next attempt to resume it shows whether the server has closed it.
@@ -159,7 +159,7 @@ impl Keeper {
         let session = &self.session;
         let mut failures = 0;
         for number in last + 1.. {
-            session.site.rests_if_copied().await;
+            session.site.pends_if_forked().await;
             if is_unneeded(session) {
                 return None;
             }
@@ -182,8 +182,8 @@ impl Keeper {
                 }
                 Err(NotOpened::Expired) => {
                     match self.sessions.upgrade() {
-                        Some(sessions) => sessions.end(session, State::Over),
-                        None => session.end(State::Over),
+                        Some(sessions) => sessions.end(session, SessionState::Over),
+                        None => session.end(SessionState::Over),
                     }
                     return None;
                 }
@@ -217,7 +217,7 @@ impl Keeper {
     /// session that is not certain any more must be able to end, so that other clients can take its locks.
     async fn pause(&self, failures: u32) {
         let session = &self.session;
-        if session.state() == State::Alive {
+        if session.state() == SessionState::Alive {
             let pause = (SHORTEST_PAUSE * (1 << failures.min(4))).min(session.timeout() / 16);
             let random = session.site.random.up_to(pause / 2);
             tokio::select! {
@@ -226,7 +226,7 @@ impl Keeper {
                 () = self.over() => self.retire(),
             }
         }
-        if session.state() == State::Retired && !session.is_left() {
+        if session.state() == SessionState::Retired && !session.is_empty() {
             let until = self.clock.now() + session.timeout() + self.tick * 2;
             loop {
                 tokio::select! {
@@ -244,7 +244,7 @@ impl Keeper {
 
     /// Resolves when the session is not certain any more. Never resolves if the session is not alive already.
     async fn over(&self) {
-        if self.session.state() != State::Alive {
+        if self.session.state() != SessionState::Alive {
             std::future::pending::<()>().await;
         }
         self.clock.sleep_until(self.session.ends()).await;
@@ -252,8 +252,8 @@ impl Keeper {
 
     fn retire(&self) {
         match self.sessions.upgrade() {
-            Some(sessions) => sessions.end(&self.session, State::Retired),
-            None => self.session.end(State::Retired),
+            Some(sessions) => sessions.end(&self.session, SessionState::Retired),
+            None => self.session.end(SessionState::Retired),
         }
     }
 
@@ -263,9 +263,9 @@ impl Keeper {
 }
 
 /// Lets the task wait for a watch, if it belongs to this connection.
-fn take_over(watch: Watch, link: &Link, chores: &FuturesUnordered<Boxed<()>>) {
+fn take_over(watch: Watch, link: &Link, pending: &FuturesUnordered<Boxed<()>>) {
     if watch.link == link.number {
-        chores.push(Box::pin(watch.fire()));
+        pending.push(Box::pin(watch.fire()));
     }
 }
 
@@ -281,9 +281,9 @@ fn is_over(session: &Session) -> bool {
 /// in it.
 fn is_unneeded(session: &Session) -> bool {
     match session.state() {
-        State::Closed => true,
-        State::Retired => session.is_left(),
-        State::Alive | State::Over => false,
+        SessionState::Closed => true,
+        SessionState::Retired => session.is_empty(),
+        SessionState::Alive | SessionState::Over => false,
     }
 }
 
@@ -316,8 +316,8 @@ async fn beat(session: Arc<Session>, link: Arc<Link>) -> Answered {
         let call = Call::begin(&session.site.clock, session.timeout() / 4);
         match link.ask(&call, answer.as_mut()).await {
             Ok(()) => return Answered::Yes,
-            Err(Failure::Late) if link.was_heard_since(call.began()) => {}
-            Err(Failure::Late | Failure::Refused(_) | Failure::Stray(_)) => return Answered::No,
+            Err(Failure::Late) if link.has_answered_since(call.began()) => {}
+            Err(Failure::Late | Failure::Refused(_) | Failure::Persistent(_)) => return Answered::No,
             Err(Failure::Broken) => {
                 session.cut(link.number);
                 return Answered::No;
@@ -344,22 +344,22 @@ async fn sleep_until(clock: &Clock, at: Option<Instant>) {
 
 /// Removes the nodes of a claim that was dropped without a release. If there is no answer, the next connection is
 /// tried.
-async fn clear(session: Arc<Session>, link: Arc<Link>, mut place: Place) {
+async fn remove_abandoned(session: Arc<Session>, link: Arc<Link>, mut place: Place) {
     let call = Call::begin(&session.site.clock, session.timeout() / 4);
     match place.give_up(&link, &call).await {
         // A node whose removal was refused goes with the session.
-        Ok(_) | Err(Failure::Refused(_) | Failure::Stray(_)) => {}
+        Ok(_) | Err(Failure::Refused(_) | Failure::Persistent(_)) => {}
         Err(Failure::Broken | Failure::Late) => return session.cut(link.number),
     }
-    session.is_cleared(&place);
+    session.forget_abandoned(&place);
     session.left.notify_one();
 }
 
 /// Deletes the node of a revoked holder. If the connection breaks, the next one is tried.
-async fn execute(session: Arc<Session>, link: Arc<Link>, path: String) {
+async fn remove_revoked(session: Arc<Session>, link: Arc<Link>, path: String) {
     match link.client.delete(&path, None).await {
-        Ok(()) => session.is_executed(&path),
-        Err(e) if errors::is_answer(&e) => session.is_executed(&path),
+        Ok(()) => session.forget_revoked(&path),
+        Err(e) if errors::is_answer(&e) => session.forget_revoked(&path),
         Err(_) => session.cut(link.number),
     }
     session.left.notify_one();

@@ -12,8 +12,8 @@ pub(crate) enum Kind {
     Ticket,
     /// The directory of another lock, or another node whose name ends in ten digits: it is passed over.
     Other,
-    /// A node with the name of a ticket that no session keeps: its creator has to remove it.
-    Stray,
+    /// A persistent node with the name of a ticket: no session keeps it, and its creator has to remove it.
+    Persistent,
 }
 
 /// The owner that the server shows for a container: a node that the server removes once it is empty.
@@ -28,7 +28,7 @@ impl Kind {
         match owner {
             CONTAINER => Kind::Other,
             0 if children > 0 || !layout::is_marked(name) => Kind::Other,
-            0 => Kind::Stray,
+            0 => Kind::Persistent,
             _ => Kind::Ticket,
         }
     }
@@ -47,8 +47,8 @@ mod tests {
             ("a-lock-0000000000", CONTAINER, 0, Kind::Other),
             ("a-lock-0000000000", 0, 1, Kind::Other),
             ("run-1700000000", 0, 0, Kind::Other),
-            ("a-lock-0000000000", 0, 0, Kind::Stray),
-            ("a__lock__0000000000", 0, 0, Kind::Stray),
+            ("a-lock-0000000000", 0, 0, Kind::Persistent),
+            ("a__lock__0000000000", 0, 0, Kind::Persistent),
         ] {
             assert_eq!(Kind::judge(name, owner, children), kind, "{name} of {owner:x}, {children} below");
         }

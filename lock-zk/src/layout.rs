@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn data_say_who_and_for_how_long() {
+    fn data_have_label_and_timeout() {
         let (label, owner) = (Label::new("deploy@web-3 pid 7"), Owner::mint(&Random::system()));
         let ours = Said::parse(&data(&label, Duration::from_secs(30)));
         assert_eq!(ours, Said::Ours { label: label.to_string(), timeout: Duration::from_secs(30) });

@@ -27,7 +27,6 @@ mod deadlines;
 mod directory;
 mod driver;
 mod errors;
-mod eye;
 #[doc(hidden)]
 pub mod floor;
 mod heartbeat;
@@ -36,6 +35,7 @@ mod kind;
 mod layout;
 mod link;
 mod place;
+mod query_link;
 mod session;
 mod settings;
 mod tls;

@@ -16,7 +16,7 @@ use lock_core::{Clock, Instant, Random};
 use spawns_core::{Spawn, Task};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use zookeeper_client::{Client, Error as ZkError, SessionInfo, SessionState};
+use zookeeper_client::{Client, Error as ZkError, SessionInfo, SessionState as ClientState};
 
 use crate::errors;
 use crate::settings::Reach;
@@ -44,7 +44,7 @@ impl Process {
 
     /// Whether the running process is a fork of this one. What this one has opened is then a copy, which owns nothing,
     /// and nothing must be sent for it.
-    pub(crate) fn is_parent(self) -> bool {
+    pub(crate) fn is_forked(self) -> bool {
         self.0 != std::process::id()
     }
 }
@@ -52,8 +52,8 @@ impl Process {
 impl Site {
     /// Never resolves in a forked process. The task stops there and drops nothing: the server would be told of the
     /// drop.
-    pub(crate) async fn rests_if_copied(&self) {
-        if self.process.is_parent() {
+    pub(crate) async fn pends_if_forked(&self) {
+        if self.process.is_forked() {
             std::future::pending::<()>().await;
         }
     }
@@ -70,7 +70,7 @@ pub(crate) struct Link {
     clock: Clock,
     serving: Mutex<Option<JoinHandle<()>>>,
     has_ended: AtomicBool,
-    heard: Mutex<Instant>,
+    answered_at: Mutex<Instant>,
     process: Process,
 }
 
@@ -93,8 +93,8 @@ pub(crate) enum Failure {
     Broken,
     /// No answer came in time: the outcome is unknown.
     Late,
-    /// The node of this path blocks the queue, and no lock client has created it.
-    Stray(String),
+    /// The persistent node of this path blocks the queue, and no lock client has created it.
+    Persistent(String),
 }
 
 impl Link {
@@ -134,9 +134,18 @@ impl Link {
         let (outcome, serving) = caught(&site.runtime, call.within(connecting)).await;
         match outcome {
             Some(Ok(client)) => {
-                let (serving, heard) = (Mutex::new(serving), Mutex::new(site.clock.now()));
+                let (serving, answered_at) = (Mutex::new(serving), Mutex::new(site.clock.now()));
                 let (has_ended, clock) = (AtomicBool::new(false), site.clock.clone());
-                Ok(Link { number, client, began, clock, serving, has_ended, heard, process: site.process })
+                Ok(Link {
+                    number,
+                    client,
+                    began,
+                    clock,
+                    serving,
+                    has_ended,
+                    answered_at,
+                    process: site.process,
+                })
             }
             Some(Err(ZkError::SessionExpired)) => Err(NotOpened::Expired),
             Some(Err(e)) => Err(NotOpened::Failed(e)),
@@ -152,7 +161,7 @@ impl Link {
     /// Whether the connection works, as far as is known.
     pub(crate) fn is_alive(&self) -> bool {
         // After `end`, the client stays in its last state for ever.
-        !self.has_ended.load(Ordering::SeqCst) && self.client.state() == SessionState::SyncConnected
+        !self.has_ended.load(Ordering::SeqCst) && self.client.state() == ClientState::SyncConnected
     }
 
     /// Resolves when the connection has broken. Cancel safe.
@@ -175,13 +184,13 @@ impl Link {
             Some(Err(e)) if !errors::is_answer(&e) => return Err(Failure::Broken),
             Some(answer) => answer.map_err(Failure::Refused),
         };
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.now();
+        *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.now();
         answer
     }
 
     /// Whether the server has answered a request on it since then.
-    pub(crate) fn was_heard_since(&self, since: Instant) -> bool {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) >= since
+    pub(crate) fn has_answered_since(&self, since: Instant) -> bool {
+        *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner) >= since
     }
 
     /// Closes the session with the connection, as soon as no call uses it any more. Waits for that, for `limit` at
@@ -214,7 +223,7 @@ impl Drop for Link {
     /// In a forked process the link is a copy, and the session belongs to the parent, on the same socket. So the client
     /// is never dropped there, and does not close the session.
     fn drop(&mut self) {
-        if self.process.is_parent() {
+        if self.process.is_forked() {
             std::mem::forget(self.client.clone());
         }
     }

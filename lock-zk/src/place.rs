@@ -22,7 +22,7 @@ pub(crate) struct Place {
     /// A node may have been created on the link of this number, or on an earlier one, without an answer.
     uncertain: Option<u64>,
     /// The owner's nodes that were revoked: they no longer give it a place.
-    condemned: Vec<String>,
+    revoked: Vec<String>,
     /// Nodes that are no tickets.
     passed_over: BTreeSet<String>,
     /// The node right before the owner's own at the last look.
@@ -45,7 +45,7 @@ struct Node {
 
 /// What a look at the queue has shown.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub(crate) enum Position {
     /// The owner's node is the first one. This transaction created it.
     First { czxid: i64 },
     /// This node is right before the owner's node.
@@ -64,7 +64,7 @@ const FIRST_VERSION: Option<i32> = Some(0);
 impl Place {
     pub(crate) fn new(directory: Directory, owner: Owner) -> Place {
         let prefix = layout::node_prefix(&owner);
-        let (node, uncertain, condemned, ahead) = (None, None, Vec::new(), None);
+        let (node, uncertain, revoked, ahead) = (None, None, Vec::new(), None);
         // One of eight releases does: often enough for a process to know that no other process waits.
         let looks = owner.as_bytes()[0].is_multiple_of(8);
         Place {
@@ -72,7 +72,7 @@ impl Place {
             prefix,
             node,
             uncertain,
-            condemned,
+            revoked,
             passed_over: BTreeSet::new(),
             ahead,
             others: false,
@@ -86,7 +86,7 @@ impl Place {
     pub(crate) fn forget(&mut self) {
         (self.node, self.uncertain, self.ahead) = (None, None, None);
         (self.others, self.is_going) = (false, false);
-        self.condemned.clear();
+        self.revoked.clear();
     }
 
     /// Returns what the owner may have on the server, so that the session removes it, and forgets it.
@@ -102,21 +102,21 @@ impl Place {
     }
 
     /// Records that this node is no ticket, and is not waited for.
-    pub(crate) fn passes_over(&mut self, name: &str) {
+    pub(crate) fn pass_over(&mut self, name: &str) {
         self.passed_over.insert(name.to_owned());
     }
 
     /// Records that the owner's node does not exist any more.
-    pub(crate) fn is_gone(&mut self) {
+    pub(crate) fn forget_node(&mut self) {
         (self.node, self.ahead) = (None, None);
     }
 
     /// Gives up the owner's node, which was revoked, and returns its path. Others stay behind it until the session
     /// removes it.
-    fn condemn(&mut self) -> Option<String> {
+    fn give_up_revoked(&mut self) -> Option<String> {
         let Node { name, .. } = self.node.take()?;
         let path = self.directory.node(&name);
-        self.condemned.push(name);
+        self.revoked.push(name);
         Some(path)
     }
 
@@ -140,13 +140,13 @@ impl Place {
     }
 
     /// Looks at the queue. If a place is wanted and there is none, takes one first.
-    pub(crate) async fn stand(
+    pub(crate) async fn find_position(
         &mut self,
         link: &Link,
         call: &Call,
         request: &Request,
         timeout: Duration,
-    ) -> Result<Stand, Failure> {
+    ) -> Result<Position, Failure> {
         if self.uncertain.is_some() {
             self.find(link, call).await?;
         }
@@ -154,28 +154,28 @@ impl Place {
             (Some(node), _) => return self.look_again(link, call, &self.directory.node(&node.name)).await,
             (None, Queueing::Queued) => match self.enter(link, call, request, timeout).await? {
                 Some(queue) => queue,
-                None => return Ok(Stand::Unknown),
+                None => return Ok(Position::Unknown),
             },
             (None, Queueing::No) => {
                 let queue = self.directory.find_queue(link, call).await?;
                 self.is_missing = queue.is_none();
                 if self.is_held(link, call, &queue.unwrap_or_default()).await? {
-                    return Ok(Stand::Outside);
+                    return Ok(Position::Outside);
                 }
                 match self.enter(link, call, request, timeout).await? {
                     Some(queue) => queue,
-                    None => return Ok(Stand::Unknown),
+                    None => return Ok(Position::Unknown),
                 }
             }
         };
-        let stand = self.read(&queue);
-        if request.waits == Queueing::No && matches!(stand, Stand::Behind { .. }) {
+        let position = self.read(&queue);
+        if request.waits == Queueing::No && matches!(position, Position::Behind { .. }) {
             // Another client was faster.
             self.give_up(link, call).await?;
             self.forget();
-            return Ok(Stand::Outside);
+            return Ok(Position::Outside);
         }
-        Ok(stand)
+        Ok(position)
     }
 
     /// Whether there is a ticket in this queue.
@@ -191,32 +191,36 @@ impl Place {
             };
             match kind {
                 Kind::Ticket => return Ok(true),
-                Kind::Other => self.passes_over(name),
-                Kind::Stray => return Err(Failure::Stray(path)),
+                Kind::Other => self.pass_over(name),
+                Kind::Persistent => return Err(Failure::Persistent(path)),
             }
         }
         Ok(false)
     }
 
     /// Looks at the queue and at the owner's node in it, in one round trip.
-    async fn look_again(&mut self, link: &Link, call: &Call, path: &str) -> Result<Stand, Failure> {
+    async fn look_again(&mut self, link: &Link, call: &Call, path: &str) -> Result<Position, Failure> {
         let listing = link.client.list_children(self.directory.path());
         let reading = link.client.get_data(path);
         let listed = link.ask(call, listing).await;
         let queue = self.directory.sort(link, call, listed).await?;
-        let stand = self.read(&queue);
-        if let Stand::First { .. } = stand {
+        let position = self.read(&queue);
+        if let Position::First { .. } = position {
             match link.ask(call, reading).await {
                 Ok((data, _)) if !layout::is_revoked(&data) => {}
-                Ok(_) => return Ok(self.condemn().map_or(Stand::Unknown, |path| Stand::Revoked { path })),
+                Ok(_) => {
+                    return Ok(self
+                        .give_up_revoked()
+                        .map_or(Position::Unknown, |path| Position::Revoked { path }));
+                }
                 Err(Failure::Refused(ZkError::NoNode)) => {
-                    self.is_gone();
-                    return Ok(Stand::Unknown);
+                    self.forget_node();
+                    return Ok(Position::Unknown);
                 }
                 Err(failure) => return Err(failure),
             }
         }
-        Ok(stand)
+        Ok(position)
     }
 
     /// Creates the node and lists the directory in one round trip. Also creates the directory where it is known to be
@@ -246,7 +250,7 @@ impl Place {
                     return Err(Failure::Refused(refusal));
                 }
                 if let Some(making) = making {
-                    self.directory.is_made(link, call, link.ask(call, making).await).await?;
+                    self.directory.handle_made(link, call, link.ask(call, making).await).await?;
                 }
                 self.is_missing = true;
                 return Ok(None);
@@ -273,7 +277,7 @@ impl Place {
     }
 
     fn is_own(&self, name: &str) -> bool {
-        name.starts_with(&self.prefix) && !self.condemned.iter().any(|condemned| condemned == name)
+        name.starts_with(&self.prefix) && !self.revoked.iter().any(|revoked| revoked == name)
     }
 
     /// Whether there is a ticket of another owner, by its name.
@@ -281,25 +285,25 @@ impl Place {
         queue.iter().any(|ticket| !self.is_own(&ticket.name) && layout::is_marked(&ticket.name))
     }
 
-    fn read(&mut self, queue: &[Ticket]) -> Stand {
-        let Some(node) = &self.node else { return Stand::Unknown };
+    fn read(&mut self, queue: &[Ticket]) -> Position {
+        let Some(node) = &self.node else { return Position::Unknown };
         self.others = self.has_others(queue);
         let queue: Vec<&Ticket> =
             queue.iter().filter(|ticket| !self.passed_over.contains(&ticket.name)).collect();
         match queue.iter().position(|ticket| ticket.name == node.name) {
             Some(0) => {
                 self.ahead = None;
-                Stand::First { czxid: node.czxid }
+                Position::First { czxid: node.czxid }
             }
             Some(at) => {
                 let ahead = queue[at - 1].name.clone();
                 self.ahead = Some(ahead.clone());
-                Stand::Behind { ahead }
+                Position::Behind { ahead }
             }
             None => {
                 // Another client has removed the node.
-                self.is_gone();
-                Stand::Unknown
+                self.forget_node();
+                Position::Unknown
             }
         }
     }
@@ -338,8 +342,8 @@ impl Place {
             let queue = layout::queue(children);
             others = Some(self.has_others(&queue));
             // A request that arrived twice has left another node.
-            for ghost in queue.iter().filter(|ticket| self.is_own(&ticket.name)) {
-                self.remove(link, call, &self.directory.node(&ghost.name)).await?;
+            for duplicate in queue.iter().filter(|ticket| self.is_own(&ticket.name)) {
+                self.remove(link, call, &self.directory.node(&duplicate.name)).await?;
             }
         }
         Ok(outcome.into_release(others))

@@ -11,7 +11,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc, watch};
 use zookeeper_client::SessionInfo;
 
-use crate::deadlines::{Deadlines, Worth};
+use crate::deadlines::{Deadlines, Proves};
 use crate::errors;
 use crate::heartbeat;
 use crate::link::{Link, NotOpened, Site};
@@ -39,7 +39,7 @@ pub(crate) struct Session {
     pub(crate) info: SessionInfo,
     pub(crate) checked: String,
     phase: watch::Sender<Phase>,
-    pulse: Mutex<Pulse>,
+    timing: Mutex<Timing>,
     /// Notified when the session is certain for longer than before.
     proven: Notify,
     /// Notified when a claim needs a proof now.
@@ -66,7 +66,7 @@ pub(crate) enum Phase {
 
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum SessionState {
     /// It is kept alive.
     Alive,
     /// No proof came in time: it is unknown whether the server still has it, and no task keeps it alive.
@@ -78,8 +78,8 @@ pub(crate) enum State {
 }
 
 #[derive(Debug)]
-struct Pulse {
-    state: State,
+struct Timing {
+    state: SessionState,
     deadlines: Deadlines,
 }
 
@@ -90,13 +90,13 @@ struct Members {
     claims: BTreeMap<Owner, Arc<Notify>>,
     /// Whether a claim joined since this was last read.
     joined: bool,
-    condemned: Vec<Condemned>,
-    remains: Vec<Remains>,
+    revoked: Vec<RevokedNode>,
+    abandoned: Vec<Abandoned>,
 }
 
 /// The place of a claim that was dropped without a release.
 #[derive(Debug)]
-struct Remains {
+struct Abandoned {
     place: Place,
     /// The link on which its removal was last requested.
     asked_on: u64,
@@ -104,7 +104,7 @@ struct Remains {
 
 /// The node of a revoked holder that has been told. The session removes it at the holder's deadline.
 #[derive(Clone, Debug)]
-pub(crate) struct Condemned {
+pub(crate) struct RevokedNode {
     pub(crate) path: String,
     pub(crate) at: Instant,
     /// The link on which its deletion was last requested.
@@ -122,7 +122,7 @@ pub(crate) enum Absent {
 
 /// A claim's membership of a session; ends when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Membership {
     pub(crate) session: Arc<Session>,
     owner: Owner,
 }
@@ -140,30 +140,30 @@ impl Sessions {
         ttl: Duration,
         owner: Owner,
         wakes: &Arc<Notify>,
-    ) -> Result<Seat> {
-        if let Some(seat) = self.join_open(ttl, owner, wakes) {
-            return Ok(seat);
+    ) -> Result<Membership> {
+        if let Some(membership) = self.join_open(ttl, owner, wakes) {
+            return Ok(membership);
         }
         let too_late = || call.out_of_time(Effect::NotApplied);
         let one = call.within(self.opening.lock()).await.ok_or_else(too_late)?;
-        if let Some(seat) = self.join_open(ttl, owner, wakes) {
-            return Ok(seat);
+        if let Some(membership) = self.join_open(ttl, owner, wakes) {
+            return Ok(membership);
         }
         let opened = Link::open(&self.site, 1, in_millis(ttl), None, call).await;
         let link = opened.map_err(|why| not_opened(why, call))?;
-        let seat = self.begin(ttl, link, owner, wakes);
+        let membership = self.begin(ttl, link, owner, wakes);
         drop(one);
-        Ok(seat)
+        Ok(membership)
     }
 
-    fn join_open(&self, ttl: Duration, owner: Owner, wakes: &Arc<Notify>) -> Option<Seat> {
+    fn join_open(&self, ttl: Duration, owner: Owner, wakes: &Arc<Notify>) -> Option<Membership> {
         let open = self.open();
         let session = open.get(&ttl)?;
-        let usable = session.state() == State::Alive && session.ends() > self.site.clock.now();
-        usable.then(|| session.seat(owner, wakes))
+        let usable = session.state() == SessionState::Alive && session.ends() > self.site.clock.now();
+        usable.then(|| session.join(owner, wakes))
     }
 
-    fn begin(self: &Arc<Self>, ttl: Duration, link: Link, owner: Owner, wakes: &Arc<Notify>) -> Seat {
+    fn begin(self: &Arc<Self>, ttl: Duration, link: Link, owner: Owner, wakes: &Arc<Notify>) -> Membership {
         let link = Arc::new(link);
         let (watches, arriving) = mpsc::unbounded_channel();
         let deadlines = Deadlines::new(link.began, link.timeout(), self.tick);
@@ -173,7 +173,7 @@ impl Sessions {
             info: link.client.session().clone(),
             checked: self.checked.clone(),
             phase: watch::Sender::new(Phase::Linked(link.clone())),
-            pulse: Mutex::new(Pulse { state: State::Alive, deadlines }),
+            timing: Mutex::new(Timing { state: SessionState::Alive, deadlines }),
             proven: Notify::new(),
             wanted: Notify::new(),
             cuts: watch::Sender::new(0),
@@ -182,19 +182,19 @@ impl Sessions {
             left: Notify::new(),
             given_up: AtomicBool::new(false),
         });
-        let seat = session.seat(owner, wakes);
+        let membership = session.join(owner, wakes);
         // A session that was there before has retired: its task ends by itself.
         self.open().insert(ttl, session.clone());
         let keeping = heartbeat::keep(session, link, arriving, Arc::downgrade(self), self.tick);
         drop(self.site.runtime.spawn(keeping));
-        seat
+        membership
     }
 
     /// Lets no more claims join a session if it is idle. Returns whether it is idle.
     pub(crate) fn close_if_idle(&self, session: &Arc<Session>) -> bool {
         let mut open = self.open();
         // Claims join under this lock.
-        if self.are_copied() || session.is_in_use() {
+        if self.is_forked() || session.is_in_use() {
             return false;
         }
         remove(&mut open, session);
@@ -202,18 +202,18 @@ impl Sessions {
     }
 
     /// Lets no more claims join a session, sets its state, and wakes its claims.
-    pub(crate) fn end(&self, session: &Arc<Session>, state: State) {
+    pub(crate) fn end(&self, session: &Arc<Session>, state: SessionState) {
         remove(&mut self.open(), session);
         session.end(state);
     }
 
     /// Whether this is a copy in a forked process, which owns nothing: nothing must be sent for it.
-    pub(crate) fn are_copied(&self) -> bool {
-        self.site.process.is_parent()
+    pub(crate) fn is_forked(&self) -> bool {
+        self.site.process.is_forked()
     }
 
     /// Lets no more claims join a session: the next claim opens another one.
-    pub(crate) fn fills_up(&self, session: &Arc<Session>) {
+    pub(crate) fn stop_joining(&self, session: &Arc<Session>) {
         remove(&mut self.open(), session);
     }
 
@@ -221,7 +221,7 @@ impl Sessions {
     /// it, as soon as no holder relies on it any more.
     pub(crate) fn give_up(&self, session: &Arc<Session>) {
         session.given_up.store(true, Ordering::SeqCst);
-        self.end(session, State::Retired);
+        self.end(session, SessionState::Retired);
         session.left.notify_one();
     }
 
@@ -239,11 +239,11 @@ fn remove(open: &mut BTreeMap<Duration, Arc<Session>>, session: &Arc<Session>) {
 impl Drop for Sessions {
     fn drop(&mut self) {
         // The sessions belong to the parent process, and so do the sockets on which their end would be sent.
-        if self.are_copied() {
+        if self.is_forked() {
             return;
         }
         for session in std::mem::take(&mut *self.open()).into_values() {
-            session.end(State::Closed);
+            session.end(SessionState::Closed);
             session.left.notify_one();
         }
     }
@@ -265,17 +265,17 @@ pub(crate) fn not_opened(why: NotOpened, call: &Call) -> Error {
 impl Session {
     // ---- for claims -------------------------------------------------------------------------------------------------
 
-    pub(crate) fn state(&self) -> State {
-        self.pulse().state
+    pub(crate) fn state(&self) -> SessionState {
+        self.timing().state
     }
 
     /// Returns until when the session is certain.
     pub(crate) fn ends(&self) -> Instant {
-        self.pulse().deadlines.ends()
+        self.timing().deadlines.ends()
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        self.pulse().deadlines.timeout()
+        self.timing().deadlines.timeout()
     }
 
     /// Returns a link that works, as far as is known, and that is later than the link of this number and all links that
@@ -318,42 +318,42 @@ impl Session {
     }
 
     /// Lets the session remove the node of a revoked holder at the holder's deadline.
-    pub(crate) fn condemn(&self, path: String) {
+    pub(crate) fn remove_at_deadline(&self, path: String) {
         let at = self.ends();
         let mut members = self.members();
-        if members.condemned.iter().all(|condemned| condemned.path != path) {
-            members.condemned.push(Condemned { path, at, asked_on: 0 });
+        if members.revoked.iter().all(|revoked| revoked.path != path) {
+            members.revoked.push(RevokedNode { path, at, asked_on: 0 });
         }
         drop(members);
         self.left.notify_one();
     }
 
     /// Lets the session remove the place of a claim that was dropped without a release.
-    pub(crate) fn leave_behind(&self, place: Place) {
-        self.members().remains.push(Remains { place, asked_on: 0 });
+    pub(crate) fn add_abandoned(&self, place: Place) {
+        self.members().abandoned.push(Abandoned { place, asked_on: 0 });
         self.left.notify_one();
     }
 
-    fn seat(self: &Arc<Self>, owner: Owner, wakes: &Arc<Notify>) -> Seat {
+    fn join(self: &Arc<Self>, owner: Owner, wakes: &Arc<Notify>) -> Membership {
         let mut members = self.members();
         members.claims.insert(owner, wakes.clone());
         members.joined = true;
         drop(members);
-        Seat { session: self.clone(), owner }
+        Membership { session: self.clone(), owner }
     }
 
     // ---- for the task that keeps it ---------------------------------------------------------------------------------
 
     pub(crate) fn deadlines(&self) -> Deadlines {
-        self.pulse().deadlines
+        self.timing().deadlines
     }
 
     pub(crate) fn begin_heartbeat(&self, now: Instant) {
-        self.pulse().deadlines.begin(now);
+        self.timing().deadlines.begin(now);
     }
 
-    pub(crate) fn is_answered(&self, now: Instant) {
-        if self.pulse().deadlines.answered(now) == Worth::Proof {
+    pub(crate) fn heartbeat_answered(&self, now: Instant) {
+        if self.timing().deadlines.answered(now) == Proves::MoreTime {
             self.proven.notify_waiters();
         }
     }
@@ -364,14 +364,14 @@ impl Session {
 
     /// Goes on with another link. Wakes all claims: what was watched on the old link has to be looked at again.
     pub(crate) fn resume(&self, link: Arc<Link>) {
-        self.pulse().deadlines.resumed(link.began, link.timeout());
+        self.timing().deadlines.resumed(link.began, link.timeout());
         self.enter(Phase::Linked(link));
         self.wake_all();
     }
 
-    pub(crate) fn end(&self, state: State) {
-        self.pulse().state = state;
-        if state == State::Over {
+    pub(crate) fn end(&self, state: SessionState) {
+        self.timing().state = state;
+        if state == SessionState::Over {
             self.enter(Phase::Over);
         }
         self.proven.notify_waiters();
@@ -382,23 +382,23 @@ impl Session {
     /// not open a session each time.
     fn is_in_use(&self) -> bool {
         let mut members = self.members();
-        std::mem::take(&mut members.joined) || !members.are_gone()
+        std::mem::take(&mut members.joined) || !members.is_empty()
     }
 
     /// Whether no claim has anything left in it.
-    pub(crate) fn is_left(&self) -> bool {
-        self.members().are_gone()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members().is_empty()
     }
 
     /// Returns when the next revoked node has to be deleted.
-    pub(crate) fn next_execution(&self, link: u64) -> Option<Instant> {
-        self.members().condemned.iter().filter(|node| node.asked_on != link).map(|node| node.at).min()
+    pub(crate) fn next_removal(&self, link: u64) -> Option<Instant> {
+        self.members().revoked.iter().filter(|node| node.asked_on != link).map(|node| node.at).min()
     }
 
     /// Returns the revoked nodes that have to be deleted by `now`, each of them once on a link.
-    pub(crate) fn due_executions(&self, link: u64, now: Instant) -> Vec<String> {
+    pub(crate) fn due_removals(&self, link: u64, now: Instant) -> Vec<String> {
         let mut members = self.members();
-        let due = members.condemned.iter_mut().filter(|node| node.asked_on != link && node.at <= now);
+        let due = members.revoked.iter_mut().filter(|node| node.asked_on != link && node.at <= now);
         due.map(|node| {
             node.asked_on = link;
             node.path.clone()
@@ -406,29 +406,30 @@ impl Session {
         .collect()
     }
 
-    pub(crate) fn is_executed(&self, path: &str) {
-        self.members().condemned.retain(|node| node.path != path);
+    pub(crate) fn forget_revoked(&self, path: &str) {
+        self.members().revoked.retain(|node| node.path != path);
     }
 
     /// Returns the places of dropped claims that have to be removed, each of them once on a link. A node that may have
     /// been created on this link is looked for on the next one.
-    pub(crate) fn due_remains(&self, link: u64) -> Vec<Place> {
+    pub(crate) fn due_abandoned(&self, link: u64) -> Vec<Place> {
         let mut members = self.members();
-        let due = members.remains.iter_mut().filter(|remains| remains.asked_on != link);
-        let (later, now): (Vec<_>, Vec<_>) = due.partition(|remains| remains.place.uncertain_up_to() >= link);
+        let due = members.abandoned.iter_mut().filter(|abandoned| abandoned.asked_on != link);
+        let (later, now): (Vec<_>, Vec<_>) =
+            due.partition(|abandoned| abandoned.place.uncertain_up_to() >= link);
         if !later.is_empty() {
             self.cut(link);
         }
         now.into_iter()
-            .map(|remains| {
-                remains.asked_on = link;
-                remains.place.clone()
+            .map(|abandoned| {
+                abandoned.asked_on = link;
+                abandoned.place.clone()
             })
             .collect()
     }
 
-    pub(crate) fn is_cleared(&self, place: &Place) {
-        self.members().remains.retain(|remains| !remains.place.is_of(place));
+    pub(crate) fn forget_abandoned(&self, place: &Place) {
+        self.members().abandoned.retain(|abandoned| !abandoned.place.is_of(place));
     }
 
     /// Whether it has to be closed with all that is in it.
@@ -444,8 +445,8 @@ impl Session {
         self.members().claims.values().for_each(|wakes| wakes.notify_one());
     }
 
-    fn pulse(&self) -> MutexGuard<'_, Pulse> {
-        self.pulse.lock().unwrap_or_else(PoisonError::into_inner)
+    fn timing(&self) -> MutexGuard<'_, Timing> {
+        self.timing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {
@@ -454,12 +455,12 @@ impl Session {
 }
 
 impl Members {
-    fn are_gone(&self) -> bool {
-        self.claims.is_empty() && self.condemned.is_empty() && self.remains.is_empty()
+    fn is_empty(&self) -> bool {
+        self.claims.is_empty() && self.revoked.is_empty() && self.abandoned.is_empty()
     }
 }
 
-impl Drop for Seat {
+impl Drop for Membership {
     fn drop(&mut self) {
         self.session.members().claims.remove(&self.owner);
         self.session.left.notify_one();

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_who_and_how() {
+    fn a_url_gives_address_login_and_options() {
         let zk = ZooKeeper::from_url(
             "zk://deploy:s%40crt@h1,h2:2182,[::1]:7/app/locks/?prefix=a&patience=250ms&tick=500ms",
         )

@@ -38,7 +38,7 @@ pub(crate) fn run(mut work: Vec<Work>, waiting: usize, times: &Times, folder: &P
     work.sort_by_key(|work| {
         std::cmp::Reverse(times.get(&work.name).copied().unwrap_or_else(|| guess(&work.name)))
     });
-    let (waits, computes): (Vec<_>, Vec<_>) = work.into_iter().partition(|work| work.lane == Lane::Queueing);
+    let (waits, computes): (Vec<_>, Vec<_>) = work.into_iter().partition(|work| work.lane == Lane::Waits);
     let queues = [waits, computes].map(|work| Mutex::new(work.into_iter()));
     let ran = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -139,8 +139,8 @@ mod tests {
     fn all_are_run_the_longest_first_and_each_says_how_it_ended() {
         let folder = std::env::temp_dir().join(format!("lock-xtask-beside-{}", std::process::id()));
         let all = vec![
-            work("short", "echo short >&2; exit 3", Lane::Queueing),
-            work("long", "echo long", Lane::Queueing),
+            work("short", "echo short >&2; exit 3", Lane::Waits),
+            work("long", "echo long", Lane::Waits),
             work("b", "exit 0", Lane::Computes),
             work("gone", "kill -s KILL $$", Lane::Computes),
         ];

@@ -20,7 +20,7 @@ pub(crate) struct Target {
 pub(crate) enum Lane {
     /// It waits, for servers and for leases to end. Its tests judge lateness, so only a few run at a time.
     /// These are the programs with a `main` of their own (`harness = false`).
-    Queueing,
+    Waits,
     /// It computes, and uses virtual clocks if it tests times. One runs at a time.
     Computes,
 }
@@ -45,7 +45,7 @@ fn target(message: &str, manifests: &mut BTreeMap<PathBuf, String>) -> Option<Ta
     let manifest =
         manifests.entry(manifest).or_insert_with_key(|path| fs::read_to_string(path).unwrap_or_default());
     let lane = match kind == "test" && has_own_main(manifest, &name) {
-        true => Lane::Queueing,
+        true => Lane::Waits,
         false => Lane::Computes,
     };
     let name = match kind {
@@ -96,7 +96,7 @@ mod tests {
         let read: Vec<_> = targets.iter().map(|target| (target.name.as_str(), target.lane)).collect();
         assert_eq!(
             read,
-            [("lock-redis: conformance", Lane::Queueing), ("lock-redis: units (lib)", Lane::Computes)]
+            [("lock-redis: conformance", Lane::Waits), ("lock-redis: units (lib)", Lane::Computes)]
         );
         assert!(targets[0].program.ends_with("conformance-1") && targets[0].folder.ends_with("lock-redis"));
     }

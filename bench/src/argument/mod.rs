@@ -7,34 +7,34 @@ mod stories;
 
 use std::collections::BTreeMap;
 
-use self::scene::{Came, Player};
+use self::scene::{Algorithm, RoundResult};
 use self::stories::STORIES;
 use crate::Outcome;
 use crate::args::Argue;
 
-/// Plays every story as often as asked with each player, and prints a table.
+/// Plays every story as often as asked with each algorithm, and prints a table.
 pub(crate) async fn run(options: Argue) -> Outcome<()> {
     println!("| what goes wrong | with | rounds | granted | two held it | stale writes | of these taken |");
     println!("|---|---|---|---|---|---|---|");
     for story in STORIES {
-        for player in [Player::AsWritten, Player::Ours] {
-            let mut came = BTreeMap::new();
+        for algorithm in [Algorithm::AsWritten, Algorithm::Ours] {
+            let mut results = BTreeMap::new();
             for _ in 0..options.rounds {
-                let one = story.play(player).await.map_err(|e| format!("{}: {e}", story.name()))?;
-                *came.entry(one).or_insert(0_u32) += 1;
+                let one = story.play(algorithm).await.map_err(|e| format!("{}: {e}", story.name()))?;
+                *results.entry(one).or_insert(0_u32) += 1;
             }
-            let count = |is: fn(&Came) -> bool| -> u32 {
-                came.iter().filter(|(came, _)| is(came)).map(|(_, count)| *count).sum()
+            let count = |is: fn(&RoundResult) -> bool| -> u32 {
+                results.iter().filter(|(result, _)| is(result)).map(|(_, count)| *count).sum()
             };
             println!(
                 "| {} | {} | {} | {} | {} | {} | {} |",
                 story.name(),
-                player.as_str(),
+                algorithm.as_str(),
                 options.rounds,
-                count(|came| came.granted),
-                count(|came| came.two_held),
-                count(|came| came.stale),
-                count(|came| came.taken)
+                count(|result| result.granted),
+                count(|result| result.two_held),
+                count(|result| result.stale),
+                count(|result| result.taken)
             );
         }
     }

@@ -11,25 +11,25 @@ use crate::Outcome;
 
 /// What the clients use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Player {
+pub(super) enum Algorithm {
     /// The algorithm as Redis' manual describes it.
     AsWritten,
     /// The library.
     Ours,
 }
 
-impl Player {
+impl Algorithm {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Player::AsWritten => "as written",
-            Player::Ours => "lock-redlock",
+            Algorithm::AsWritten => "as written",
+            Algorithm::Ours => "lock-redlock",
         }
     }
 }
 
 /// The results of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Came {
+pub(super) struct RoundResult {
     /// The first client was granted the lock at all.
     pub(super) granted: bool,
     /// The first client relied on its lock when the second was granted it.
@@ -58,7 +58,7 @@ pub(super) struct Scene {
 }
 
 /// One client's connections.
-pub(super) enum Hand {
+pub(super) enum LockClient {
     AsWritten(Plain),
     Ours(Client),
 }
@@ -124,10 +124,10 @@ impl Scene {
         format!("redlock://{}/?max_ttl={}ms", hosts.join(","), MAX_TTL.as_millis())
     }
 
-    pub(super) async fn hand(&self, player: Player) -> Outcome<Hand> {
-        Ok(match player {
-            Player::AsWritten => Hand::AsWritten(Plain::of(&self.urls())?),
-            Player::Ours => Hand::Ours(self.connect().await?),
+    pub(super) async fn lock_client(&self, algorithm: Algorithm) -> Outcome<LockClient> {
+        Ok(match algorithm {
+            Algorithm::AsWritten => LockClient::AsWritten(Plain::of(&self.urls())?),
+            Algorithm::Ours => LockClient::Ours(self.connect().await?),
         })
     }
 
@@ -155,12 +155,12 @@ impl Scene {
     }
 }
 
-impl Hand {
+impl LockClient {
     /// Tries once, for one ttl without renewals: the algorithm as described has none.
     pub(super) async fn try_acquire(&mut self) -> Outcome<Option<Held>> {
         match self {
-            Hand::AsWritten(plain) => Ok(plain.acquire("story", TTL).await?.map(Held::AsWritten)),
-            Hand::Ours(client) => {
+            LockClient::AsWritten(plain) => Ok(plain.acquire("story", TTL).await?.map(Held::AsWritten)),
+            LockClient::Ours(client) => {
                 let lock = client.lock("story").ttl(TTL).fixed_lease().build()?;
                 match lock.try_acquire().await {
                     Ok(guard) => Ok(guard.map(Held::Ours)),
@@ -186,11 +186,13 @@ impl Hand {
 
     pub(super) async fn release(&self, held: Held) -> Outcome<()> {
         match (self, held) {
-            (Hand::AsWritten(plain), Held::AsWritten(lease)) => plain.release(&lease).await,
+            (LockClient::AsWritten(plain), Held::AsWritten(lease)) => plain.release(&lease).await,
             (_, Held::Ours(guard)) => match guard.release().await {
                 Ending::Released | Ending::Expired => {}
             },
-            (Hand::Ours(_), Held::AsWritten(_)) => return Err("this lease belongs to another client".into()),
+            (LockClient::Ours(_), Held::AsWritten(_)) => {
+                return Err("this lease belongs to another client".into());
+            }
         }
         Ok(())
     }

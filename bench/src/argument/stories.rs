@@ -3,7 +3,7 @@
 use lock_conformance::servers::{Clock, Owned};
 use lock_conformance::{Data, Step};
 
-use super::scene::{Came, Player, Scene, TTL, Write};
+use super::scene::{Algorithm, RoundResult, Scene, TTL, Write};
 use crate::Outcome;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,30 +36,30 @@ impl Story {
 
     /// Plays one round: the first client is granted the lock, something goes wrong, the second client tries, and both
     /// write.
-    pub(super) async fn play(self, player: Player) -> Outcome<Came> {
+    pub(super) async fn play(self, algorithm: Algorithm) -> Outcome<RoundResult> {
         let clock = if matches!(self, Story::Clocks(_)) { Clock::Own } else { Clock::Machines };
         let mut scene = Scene::set(clock).await?;
         self.before(&mut scene).await?;
-        let mut one = scene.hand(player).await?;
+        let mut one = scene.lock_client(algorithm).await?;
         let Some(first) = one.try_acquire().await? else {
             // Too few servers have a vote.
-            return Ok(Came::default());
+            return Ok(RoundResult::default());
         };
         let looked = first.is_held();
         self.goes_wrong(&mut scene).await?;
-        let mut other = scene.hand(player).await?;
+        let mut other = scene.lock_client(algorithm).await?;
         let second = other.acquire().await?.ok_or("the second client was granted nothing in time")?;
-        let mut came = Came { granted: true, two_held: first.is_held(), ..Came::default() };
+        let mut result = RoundResult { granted: true, two_held: first.is_held(), ..RoundResult::default() };
         if scene.write(&second) == Write::Refused {
             return Err("the newest token was refused".into());
         }
         // A client that looks right before it writes stops here. A client that stood still between its look and its
         // write doesn't.
-        came.stale = if self == Story::Pause { looked } else { first.is_held() };
-        came.taken = came.stale && scene.write(&first) == Write::Taken;
+        result.stale = if self == Story::Pause { looked } else { first.is_held() };
+        result.taken = result.stale && scene.write(&first) == Write::Taken;
         other.release(second).await?;
         one.release(first).await?;
-        Ok(came)
+        Ok(result)
     }
 
     async fn before(self, scene: &mut Scene) -> Outcome<()> {

@@ -18,7 +18,7 @@ use crate::Outcome;
 use crate::args::Calibrate;
 use crate::raw;
 use crate::report::Row;
-use crate::rounds::{self, Lane, Pace};
+use crate::rounds::{self, Measurement, Pace};
 use crate::subjects::TTL;
 use crate::tally::{By, Slice};
 
@@ -26,12 +26,14 @@ pub(crate) async fn run(options: Calibrate) -> Outcome<()> {
     // Creates the table.
     onelock::connect(&options.on).await?;
     let cycle = Cycle::new();
-    let mut lanes: Vec<Box<dyn Lane>> = vec![Box::new(Driver {
+    let mut measurements: Vec<Box<dyn Measurement>> = vec![Box::new(Driver {
         connection: floor::connect(raw::postgres::options(&options.on)?).await?,
         cycle: cycle.clone(),
     })];
-    lanes.extend(Pgbench::of(&options.on, &cycle).await?.map(|pgbench| Box::new(pgbench) as Box<dyn Lane>));
-    let tallies = rounds::run(&mut lanes, options.run.length(), Pace::PROGRAMS).await?;
+    measurements.extend(
+        Pgbench::of(&options.on, &cycle).await?.map(|pgbench| Box::new(pgbench) as Box<dyn Measurement>),
+    );
+    let tallies = rounds::run(&mut measurements, options.run.length(), Pace::PROGRAMS).await?;
     let format = options.run.format();
     format.head();
     for (subject, tally) in ["take and release", "pgbench"].iter().zip(&tallies) {
@@ -121,7 +123,7 @@ struct Driver {
 }
 
 #[async_trait]
-impl Lane for Driver {
+impl Measurement for Driver {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         let (mut slice, start) = (Slice::default(), Instant::now());
         let mut began = start;
@@ -168,7 +170,7 @@ impl Pgbench {
 }
 
 #[async_trait]
-impl Lane for Pgbench {
+impl Measurement for Pgbench {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         let seconds = length.as_secs_f64().ceil().max(1.0).to_string();
         let mut command = Command::new("pgbench");

@@ -11,12 +11,12 @@ use sqlx::{AssertSqlSafe, Connection, Executor};
 
 use crate::Outcome;
 use crate::raw;
-use crate::rounds::Lane;
+use crate::rounds::Measurement;
 use crate::subjects::Kind;
 use crate::tally::Slice;
 use crate::workloads::loops::{LOOPS, PERIOD};
 use crate::workloads::orders::Order;
-use crate::workloads::other::Other;
+use crate::workloads::other_process::OtherProcess;
 
 /// The share of their cycles that the loops have to do in time: slower loops would leave more of the server to the
 /// commits.
@@ -26,7 +26,7 @@ const IN_TIME: f64 = 0.9;
 pub(crate) struct Commits {
     connection: PgConnection,
     table: String,
-    loops: Other,
+    loops: OtherProcess,
 }
 
 impl Commits {
@@ -35,12 +35,12 @@ impl Commits {
         let table = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         let create = format!("CREATE TABLE {table} (n bigint); INSERT INTO {table} VALUES (0)");
         connection.execute(sqlx::raw_sql(AssertSqlSafe(create))).await?;
-        Ok(Commits { connection, table, loops: Other::start(kind, url, name).await? })
+        Ok(Commits { connection, table, loops: OtherProcess::start(kind, url, name).await? })
     }
 }
 
 #[async_trait]
-impl Lane for Commits {
+impl Measurement for Commits {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         self.loops.tell(Order::Loop(length)).await?;
         let commit = format!("UPDATE {} SET n = n + 1", self.table);

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio::task::JoinSet;
 
 use crate::Outcome;
-use crate::rounds::Lane;
+use crate::rounds::Measurement;
 use crate::subjects::{Subject, Worker};
 use crate::tally::Slice;
 
@@ -27,7 +27,7 @@ impl Cycles {
 }
 
 #[async_trait]
-impl Lane for Cycles {
+impl Measurement for Cycles {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         let end = Instant::now() + length;
         let mut tasks: JoinSet<Work> = self.workers.drain(..).map(|worker| work(worker, end)).collect();

@@ -7,11 +7,11 @@ use futures_util::future::try_join_all;
 
 use crate::Outcome;
 use crate::clock::shared_now;
-use crate::rounds::Lane;
+use crate::rounds::Measurement;
 use crate::subjects::{Kind, Side, Subject};
 use crate::tally::{Slice, median};
 use crate::workloads::orders::Order;
-use crate::workloads::other::Other;
+use crate::workloads::other_process::OtherProcess;
 
 /// How many pairs of processes are measured at once, each on a name of its own.
 const PAIRS: usize = 8;
@@ -34,7 +34,7 @@ pub(crate) struct Delay {
 
 struct Pair {
     here: Box<dyn Side>,
-    there: Other,
+    there: OtherProcess,
 }
 
 /// One release, and the wait for it.
@@ -57,7 +57,7 @@ impl Delay {
         for name in (0..PAIRS).map(name) {
             pairs.push(Pair {
                 here: subject.side(&name).await?,
-                there: Other::start(kind, url, &name).await?,
+                there: OtherProcess::start(kind, url, &name).await?,
             });
         }
         Ok(Delay { pairs, _subject: subject })
@@ -117,7 +117,7 @@ fn share(samples: &[Sample], trip: Duration) -> Option<f64> {
 }
 
 #[async_trait]
-impl Lane for Delay {
+impl Measurement for Delay {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         let trip = self.trip().await?;
         let (start, end) = (Instant::now(), Instant::now() + length);

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 
 use crate::Outcome;
 use crate::clock::shared_now;
-use crate::rounds::Lane;
+use crate::rounds::Measurement;
 use crate::subjects::{Kind, Side, Subject};
 use crate::tally::Slice;
 use crate::workloads::orders::Order;
-use crate::workloads::other::Other;
+use crate::workloads::other_process::OtherProcess;
 
 /// How long the waiter has to begin its wait before the lock is released: several round trips on any machine.
 const SETTLE: Duration = Duration::from_millis(3);
@@ -20,14 +20,14 @@ const SETTLE: Duration = Duration::from_millis(3);
 pub(crate) struct HandOver {
     /// This process's side; it is lent to a task while it waits.
     here: Option<Box<dyn Side>>,
-    there: Other,
+    there: OtherProcess,
 }
 
 impl HandOver {
     pub(crate) async fn new(kind: Kind, subject: &dyn Subject, url: &str, name: &str) -> Outcome<HandOver> {
         let here = subject.side(name).await?;
         // Started after the floor has recorded its name: no other client may use the server during the recording.
-        let there = Other::start(kind, url, name).await?;
+        let there = OtherProcess::start(kind, url, name).await?;
         Ok(HandOver { here: Some(here), there })
     }
 
@@ -60,7 +60,7 @@ impl HandOver {
 const NOT_HERE: &str = "this process's side was lost with the task in which it waited";
 
 #[async_trait]
-impl Lane for HandOver {
+impl Measurement for HandOver {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         let end = Instant::now() + length;
         let mut slice = Slice::default();

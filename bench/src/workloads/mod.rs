@@ -6,7 +6,7 @@ pub(crate) mod delay;
 pub(crate) mod hand_over;
 mod loops;
 mod orders;
-mod other;
+mod other_process;
 pub(crate) mod processes;
 pub(crate) mod renewal;
 pub(crate) mod side;

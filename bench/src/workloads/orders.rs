@@ -16,7 +16,7 @@ pub(super) enum Order {
     /// Open this many clients, each with connections of its own.
     Gather(usize),
     /// Begin to wait for the lock with all of them.
-    Beset,
+    WaitAll,
     /// Stop all these waits.
     Leave,
     /// Take and release many names in as many loops, for this long.
@@ -45,7 +45,7 @@ impl fmt::Display for Order {
             Order::Release => f.write_str("release"),
             Order::Contend(length) => write!(f, "contend {}", length.as_nanos()),
             Order::Gather(clients) => write!(f, "gather {clients}"),
-            Order::Beset => f.write_str("beset"),
+            Order::WaitAll => f.write_str("wait-all"),
             Order::Leave => f.write_str("leave"),
             Order::Loop(length) => write!(f, "loop {}", length.as_nanos()),
         }
@@ -62,7 +62,7 @@ impl FromStr for Order {
             "release" => Ok(Order::Release),
             "contend" => Ok(Order::Contend(nanos(rest)?)),
             "gather" => Ok(Order::Gather(rest.parse()?)),
-            "beset" => Ok(Order::Beset),
+            "wait-all" => Ok(Order::WaitAll),
             "leave" => Ok(Order::Leave),
             "loop" => Ok(Order::Loop(nanos(rest)?)),
             _ => Err(format!("unknown order: {text:?}").into()),
@@ -130,7 +130,7 @@ mod tests {
             Order::Release,
             Order::Contend(nanos),
             Order::Gather(3),
-            Order::Beset,
+            Order::WaitAll,
             Order::Leave,
             Order::Loop(nanos),
         ] {

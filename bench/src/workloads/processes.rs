@@ -6,29 +6,29 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::Outcome;
-use crate::rounds::Lane;
+use crate::rounds::Measurement;
 use crate::subjects::Kind;
 use crate::tally::Slice;
 use crate::workloads::orders::Order;
-use crate::workloads::other::Other;
+use crate::workloads::other_process::OtherProcess;
 
 const PROCESSES: usize = 8;
 
 /// The processes of one subject.
-pub(crate) struct Processes(Vec<Other>);
+pub(crate) struct Processes(Vec<OtherProcess>);
 
 impl Processes {
     pub(crate) async fn new(kind: Kind, url: &str, name: &str) -> Outcome<Processes> {
         let mut processes = Vec::new();
         for _ in 0..PROCESSES {
-            processes.push(Other::start(kind, url, name).await?);
+            processes.push(OtherProcess::start(kind, url, name).await?);
         }
         Ok(Processes(processes))
     }
 }
 
 #[async_trait]
-impl Lane for Processes {
+impl Measurement for Processes {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         for process in &mut self.0 {
             process.tell(Order::Contend(length)).await?;

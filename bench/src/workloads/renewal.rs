@@ -6,50 +6,50 @@ use async_trait::async_trait;
 use onelock::{Client, Ending};
 
 use crate::Outcome;
-use crate::rounds::Lane;
+use crate::rounds::Measurement;
 use crate::subjects::{Kind, TTL};
 use crate::tally::Slice;
 use crate::workloads::orders::Order;
-use crate::workloads::other::Other;
+use crate::workloads::other_process::OtherProcess;
 
 /// The pause between two renewals, in which a holder would do its work.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The waiters meanwhile: this many clients in one other process, each with connections of its own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Crowd(usize);
+pub(crate) struct Waiters(usize);
 
-impl Crowd {
-    pub(crate) const MANY: Crowd = Crowd(100);
+impl Waiters {
+    pub(crate) const MANY: Waiters = Waiters(100);
 }
 
 /// One holder.
 pub(crate) struct Renewals {
     client: Client,
     name: String,
-    crowd: Option<Other>,
+    waiters: Option<OtherProcess>,
 }
 
 impl Renewals {
-    pub(crate) async fn new(url: &str, name: &str, crowd: Option<Crowd>) -> Outcome<Renewals> {
-        let crowd = match crowd {
-            Some(Crowd(clients)) => {
-                let mut other = Other::start(Kind::Ours, url, name).await?;
+    pub(crate) async fn new(url: &str, name: &str, waiters: Option<Waiters>) -> Outcome<Renewals> {
+        let waiters = match waiters {
+            Some(Waiters(clients)) => {
+                let mut other = OtherProcess::start(Kind::Ours, url, name).await?;
                 other.order(Order::Gather(clients)).await?;
                 Some(other)
             }
             None => None,
         };
-        Ok(Renewals { client: onelock::connect(url).await?, name: name.to_owned(), crowd })
+        Ok(Renewals { client: onelock::connect(url).await?, name: name.to_owned(), waiters })
     }
 }
 
 #[async_trait]
-impl Lane for Renewals {
+impl Measurement for Renewals {
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         let guard = self.client.lock(&*self.name).ttl(TTL).build()?.acquire().await?;
-        if let Some(crowd) = &mut self.crowd {
-            crowd.order(Order::Beset).await?;
+        if let Some(waiters) = &mut self.waiters {
+            waiters.order(Order::WaitAll).await?;
         }
         let (mut slice, start) = (Slice::default(), Instant::now());
         while start.elapsed() < length {
@@ -61,8 +61,8 @@ impl Lane for Renewals {
             tokio::time::sleep(PAUSE).await;
         }
         slice.rate = slice.latencies.len() as f64 / start.elapsed().as_secs_f64();
-        if let Some(crowd) = &mut self.crowd {
-            crowd.order(Order::Leave).await?;
+        if let Some(waiters) = &mut self.waiters {
+            waiters.order(Order::Leave).await?;
         }
         match guard.release().await {
             Ending::Released => Ok(slice),

@@ -20,34 +20,34 @@ pub(crate) async fn run() -> Outcome<()> {
     let subject = kind.connect(&url).await?;
     // Before any client holds the lock, because a floor may have to record its name first.
     let side = subject.side(&name).await;
-    let mut other = Other { kind, name, url, subject, side, crowd: Crowd::default() };
+    let mut state = ProcessState { kind, name, url, subject, side, waiters: Waiters::default() };
     let mut replies = tokio::io::stdout();
     say(&mut replies, &Reply::Ready).await?;
     while let Some(order) = orders.next_line().await? {
-        let reply = match other.obey(order.parse()?).await {
+        let reply = match state.obey(order.parse()?).await {
             Ok(reply) => reply,
             Err(error) => Reply::Failed(error.to_string()),
         };
         say(&mut replies, &reply).await?;
     }
-    match other.side {
+    match state.side {
         Ok(mut side) => side.release().await,
         Err(_) => Ok(()),
     }
 }
 
 /// The state of this process.
-struct Other {
+struct ProcessState {
     kind: Kind,
     name: String,
     url: String,
     subject: Box<dyn Subject>,
     /// An error if the subject has no side; it may still take part in what needs none.
     side: Outcome<Box<dyn Side>>,
-    crowd: Crowd,
+    waiters: Waiters,
 }
 
-impl Other {
+impl ProcessState {
     async fn obey(&mut self, order: Order) -> Outcome<Reply> {
         match order {
             Order::Acquire => {
@@ -62,14 +62,14 @@ impl Other {
             }
             Order::Contend(length) => contend(self.side()?, length).await.map(Reply::Waited),
             Order::Gather(clients) => {
-                self.crowd = Crowd::of(self.kind, &self.url, &self.name, clients).await?;
+                self.waiters = Waiters::of(self.kind, &self.url, &self.name, clients).await?;
                 Ok(Reply::Ready)
             }
-            Order::Beset => {
-                self.crowd.beset();
+            Order::WaitAll => {
+                self.waiters.wait_all();
                 Ok(Reply::Ready)
             }
-            Order::Leave => self.crowd.leave().await.map(|()| Reply::Ready),
+            Order::Leave => self.waiters.leave().await.map(|()| Reply::Ready),
             Order::Loop(length) => {
                 loops::run(self.subject.as_ref(), &self.name, length).await.map(Reply::Looped)
             }
@@ -102,7 +102,7 @@ async fn contend(side: &mut dyn Side, length: Duration) -> Outcome<Vec<u64>> {
 
 /// Clients of this process that wait for one lock, each on connections of its own.
 #[derive(Default)]
-struct Crowd {
+struct Waiters {
     sides: Vec<Box<dyn Side>>,
     waiting: JoinSet<Outcome<()>>,
     /// The connections that the sides belong to.
@@ -110,18 +110,18 @@ struct Crowd {
     name: String,
 }
 
-impl Crowd {
-    async fn of(kind: Kind, url: &str, name: &str, clients: usize) -> Outcome<Crowd> {
-        let mut crowd = Crowd { name: name.to_owned(), ..Crowd::default() };
+impl Waiters {
+    async fn of(kind: Kind, url: &str, name: &str, clients: usize) -> Outcome<Waiters> {
+        let mut waiters = Waiters { name: name.to_owned(), ..Waiters::default() };
         for _ in 0..clients {
             let subject = kind.connect(url).await?;
-            crowd.sides.push(subject.side(name).await?);
-            crowd.subjects.push(subject);
+            waiters.sides.push(subject.side(name).await?);
+            waiters.subjects.push(subject);
         }
-        Ok(crowd)
+        Ok(waiters)
     }
 
-    fn beset(&mut self) {
+    fn wait_all(&mut self) {
         for mut side in self.sides.drain(..) {
             self.waiting.spawn(async move { side.acquire().await });
         }

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use crate::Outcome;
 use crate::backend::Backend;
 use crate::counter::Counter;
-use crate::rounds::Lane;
+use crate::rounds::Measurement;
 use crate::subjects::{Kind, Side};
 use crate::tally::Slice;
 use crate::workloads::orders::Order;
-use crate::workloads::other::Other;
+use crate::workloads::other_process::OtherProcess;
 
 const PROCESSES: usize = 8;
 /// How long the processes have waited when requests begin to be counted.
@@ -22,7 +22,7 @@ const WINDOW: (Duration, Duration) = (Duration::from_secs(2), Duration::from_sec
 /// Processes that wait, and one that holds.
 pub(crate) struct Waiting {
     holder: Box<dyn Side>,
-    processes: Vec<Other>,
+    processes: Vec<OtherProcess>,
     counter: Counter,
 }
 
@@ -30,7 +30,7 @@ impl Waiting {
     pub(crate) async fn new(kind: Kind, backend: Backend, url: &str, name: &str) -> Outcome<Waiting> {
         let mut processes = Vec::new();
         for _ in 0..PROCESSES {
-            let mut process = Other::start(kind, url, name).await?;
+            let mut process = OtherProcess::start(kind, url, name).await?;
             process.order(Order::Gather(1)).await?;
             processes.push(process);
         }
@@ -48,7 +48,7 @@ impl Waiting {
 }
 
 #[async_trait]
-impl Lane for Waiting {
+impl Measurement for Waiting {
     /// The rate is that of one process.
     async fn run(&mut self, length: Duration) -> Outcome<Slice> {
         let window = length.clamp(WINDOW.0, WINDOW.1);
@@ -56,7 +56,7 @@ impl Lane for Waiting {
         // The requests that the server gets anyway, from clients that check on it and from this measurement.
         let idle = self.rate(window).await?;
         for process in &mut self.processes {
-            process.order(Order::Beset).await?;
+            process.order(Order::WaitAll).await?;
         }
         tokio::time::sleep(LONG).await;
         let busy = self.rate(window).await?;

@@ -11,7 +11,7 @@ use super::case;
 use crate::bounds;
 use crate::claims::granted;
 use crate::harness::{OwnServer, Step};
-use crate::proxy::{Fault, Proxy, Way};
+use crate::proxy::{Direction, Fault, Proxy};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::suspendable::Suspendable;
@@ -19,10 +19,10 @@ use crate::timing::{Answered, Returned, assert_in_time, released, still_held, un
 
 pub(crate) const CASES: &[Case] = &[
     case!(set_forward_it_ends_leases_and_holders_are_told, [B11, B13, B32]; needs [ServerClock]),
-    case!(set_forward_it_frees_the_lock_for_who_waits, [B4, B32]; needs [ServerClock]),
+    case!(set_forward_it_frees_the_lock_for_a_waiter, [B4, B32]; needs [ServerClock]),
     case!(set_back_it_costs_no_live_holder_the_lock, [B12, B32]; needs [ServerClock]),
     case!(set_back_it_keeps_a_dead_holders_lock_for_so_much_longer, [B32]; needs [ServerClock]; if lock_has_a_lease),
-    case!(set_right_again_it_keeps_nobody_waiting, [B4, B32]; needs [ServerClock]; if lock_has_a_lease),
+    case!(set_right_again_it_keeps_no_client_waiting, [B4, B32]; needs [ServerClock]; if lock_has_a_lease),
     case!(tokens_rise_however_it_is_set, [B13]; needs [ServerClock]),
     case!(set_while_an_attempt_is_under_way_it_costs_nothing, [B2]; needs [ServerClock, Proxy]),
     case!(set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most, [B2]; needs [ServerClock, Proxy]),
@@ -88,7 +88,7 @@ async fn stays_held(s: &Setting, server: &dyn OwnServer, guard: &Guard) {
     }
 }
 
-async fn set_forward_it_frees_the_lock_for_who_waits(s: Setting) {
+async fn set_forward_it_frees_the_lock_for_a_waiter(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server_with_clock().await;
     let first = hold(&s, &*server, &name).await;
@@ -163,7 +163,7 @@ async fn set_back_it_keeps_a_dead_holders_lock_for_so_much_longer(s: Setting) {
     released(guard.expect("the server is up")).await;
 }
 
-async fn set_right_again_it_keeps_nobody_waiting(s: Setting) {
+async fn set_right_again_it_keeps_no_client_waiting(s: Setting) {
     let name = s.name();
     let mut server = s.harness.own_server_with_clock().await;
     let client = open(&*server).await;
@@ -241,13 +241,15 @@ async fn set_while_an_attempt_is_under_way_it_costs_nothing(s: Setting) {
     for step in [Step::Forward(HOUR), Step::Back(HOUR)] {
         let name = s.name();
         let lock = s.lock(&client, &name).build().expect("fine terms");
-        let held = proxy.count(Fault::Held(Way::ToServer));
-        proxy.hold(Way::ToServer);
+        let held = proxy.count(Fault::Held(Direction::ToServer));
+        proxy.hold(Direction::ToServer);
         let attempt = tokio::spawn(async move { lock.try_acquire().await });
-        until("it is on its way", ms(1000), || async { proxy.count(Fault::Held(Way::ToServer)) > held })
-            .await;
+        until("it is on its way", ms(1000), || async {
+            proxy.count(Fault::Held(Direction::ToServer)) > held
+        })
+        .await;
         server.step_clock(step);
-        proxy.deliver(Way::ToServer);
+        proxy.deliver(Direction::ToServer);
         let guard = within("an answer", ms(1000), attempt).await.returned().expect("in time");
         let guard = guard.unwrap_or_else(|| panic!("{step:?}: the lock is free, but was not granted"));
         still_held(&guard);
@@ -262,14 +264,14 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
     let (name, patience) = (s.name(), s.ttl() / 2);
     let mut server = s.harness.own_server_with_clock().await;
     let (proxy, client) = through(&s, &*server, patience).await;
-    proxy.hold_open_ones(Way::ToServer);
+    proxy.hold_open_ones(Direction::ToServer);
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let error = lock.try_acquire().await.map(drop).expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
     // Its second release, after the patience, has been sent too.
     tokio::time::sleep(patience).await;
     server.step_clock(Step::Back(HOUR));
-    proxy.deliver_late(Way::ToServer).await;
+    proxy.deliver_late(Direction::ToServer).await;
     // If the attempt takes the lock, this is enough time for that to be seen. Otherwise it would be no late attempt.
     tokio::time::sleep(ms(50)).await;
     let looking = open(&*server).await;
@@ -288,7 +290,7 @@ async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(s: S
     // On a name that was used before, the first request may be the one that grants the lock.
     assert!(is_free(&s, &looking, &name).await);
     let (proxy, client) = through_by(machine.clock(), &s, &*server, patience).await;
-    proxy.hold_open_ones(Way::ToServer);
+    proxy.hold_open_ones(Direction::ToServer);
     machine.sleeps(HOUR);
     server.step_clock(Step::Forward(HOUR - HOUR / 100));
     let ttl = s.long().min(client.info().max_ttl);
@@ -303,7 +305,7 @@ async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(s: S
     assert_in_time!(left == 0, late by patience * 2, "what it may have left was not released within {:?}", patience * 2);
     let looking = s.lock(&looking, &name).build().expect("fine terms");
     assert!(looking.inspect().answered().await.holder.is_none());
-    proxy.deliver_late(Way::ToServer).await;
+    proxy.deliver_late(Direction::ToServer).await;
     // Looks all the time: a grant that is undone at once is a grant, too.
     let end = Instant::now() + s.ttl();
     while Instant::now() < end {

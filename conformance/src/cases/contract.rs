@@ -1,4 +1,4 @@
-//! The five calls of a claim, made directly: one case for each clause of `lock_core::driver`.
+//! The six calls of a claim, made directly: one case for each clause of `lock_core::driver`.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(release_gives_up_once, [B3, B9]),
     case!(release_never_touches_anothers, [B9]; needs [Forget]),
     case!(one_release_frees_what_two_attempts_took, [B3]),
-    case!(a_release_resolves_changed_of_who_listens, [B4]),
+    case!(a_release_resolves_changed_of_a_listening_claim, [B4]),
     case!(a_release_between_look_and_listen_is_seen_by_the_next_look, [B4]),
 ];
 
@@ -272,7 +272,7 @@ async fn listen(waiter: &mut Box<dyn Claim>, client: &Client) -> Wakes {
     wakes
 }
 
-async fn a_release_resolves_changed_of_who_listens(s: Setting) {
+async fn a_release_resolves_changed_of_a_listening_claim(s: Setting) {
     for _ in 0..20 {
         let (name, a, b) = (s.name(), s.client().await, s.client().await);
         let mut holder = s.claim(&a, &name, s.ttl() * 20, Queueing::No);

@@ -17,7 +17,7 @@ use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, st
 pub(crate) const CASES: &[Case] = &[
     case!(a_dead_server_is_an_error_and_no_contention, [B15]; needs [OwnServer]),
     case!(a_server_that_does_not_answer_is_an_error_in_time, [B11, B15]; needs [OwnServer]),
-    case!(a_server_that_stands_still_for_longer_than_the_lease_harms_nobody, [B11, B20, B31]; needs [OwnServer]),
+    case!(a_server_that_stands_still_for_longer_than_the_lease_harms_no_client, [B11, B20, B31]; needs [OwnServer]),
     case!(cut_connections_and_flushed_caches_are_not_noticed, [B16, B31]; needs [Interrupt, Proxy]; load Heavy),
     case!(waiters_and_holders_survive_restarts_with_data, [B16, B31]; needs [OwnServer, Durable]; load Medium),
     case!(waiters_survive_restarts_without_data, [B31]; needs [OwnServer]; load Medium),
@@ -72,7 +72,7 @@ async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
 }
 
 /// The server does not answer and does not forget, and its clock goes on.
-async fn a_server_that_stands_still_for_longer_than_the_lease_harms_nobody(s: Setting) {
+async fn a_server_that_stands_still_for_longer_than_the_lease_harms_no_client(s: Setting) {
     let (name, free) = (s.name(), s.name());
     let mut server = s.harness.own_server().await;
     let holder = server.open(Options::default()).answered().await;

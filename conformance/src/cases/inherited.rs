@@ -6,7 +6,7 @@ use std::time::Instant;
 use lock_core::Name;
 
 use super::case;
-use crate::part::{Order, Part, Player};
+use crate::part::{Order, Part, PartProcess};
 use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::timing::{Returned, assert_in_time, released};
@@ -57,38 +57,38 @@ async fn a_program_that_is_started_has_no_connection(s: Setting) {
 }
 
 /// Starts a process that holds the lock and forks.
-async fn forking(s: &Setting, name: &Name, part: Part) -> Player {
+async fn forking(s: &Setting, name: &Name, part: Part) -> PartProcess {
     let order = Order { part, name: name.to_string(), ttl: s.ttl() * 2 };
-    let mut player = order.start(&*s.harness).expect("this program starts once more");
-    player.holds().await;
-    player
+    let mut process = order.start(&*s.harness).expect("this program starts once more");
+    process.holds().await;
+    process
 }
 
 /// Checks that the parent keeps the lock for longer than its lease, and releases it.
-async fn the_parent_keeps_it(s: &Setting, name: &Name, mut player: Player) {
+async fn the_parent_keeps_it(s: &Setting, name: &Name, mut part: PartProcess) {
     let end = Instant::now() + s.ttl() * 3;
     while Instant::now() < end {
         if s.is_free(name).await {
-            let said = parents_ending(s, &mut player).await;
+            let said = parents_ending(s, &mut part).await;
             assert_in_time!(said != "parent: Released", late by s.ttl(), "asked when the parent had released it");
             panic!("the child has released its parent's lock, or this: {said}");
         }
         tokio::time::sleep(s.ttl() / 8).await;
     }
-    assert_eq!(parents_ending(s, &mut player).await, "parent: Released");
+    assert_eq!(parents_ending(s, &mut part).await, "parent: Released");
     assert!(s.is_free(name).await);
 }
 
 /// Returns the last line of the parent. It holds until it releases, so only the server's answer can have come too late.
-async fn parents_ending(s: &Setting, player: &mut Player) -> String {
-    let said = player.says().await;
+async fn parents_ending(s: &Setting, part: &mut PartProcess) -> String {
+    let said = part.says().await;
     assert_in_time!(said != "parent: Expired", late by s.ttl(), "{said}");
     said
 }
 
 async fn a_fork_holds_nothing_and_releases_nothing(s: Setting) {
     let name = s.name();
-    let mut player = forking(&s, &name, Part::Forks).await;
+    let mut part = forking(&s, &name, Part::Forks).await;
     for expected in [
         "child, held: false, certain: 0ns",
         "child, lost: RuntimeEnded",
@@ -103,14 +103,14 @@ async fn a_fork_holds_nothing_and_releases_nothing(s: Setting) {
         "child, release: Expired",
         "child has dropped it",
     ] {
-        assert_eq!(player.says().await, expected);
+        assert_eq!(part.says().await, expected);
     }
-    the_parent_keeps_it(&s, &name, player).await;
+    the_parent_keeps_it(&s, &name, part).await;
 }
 
 async fn a_fork_that_goes_on_with_the_runtime_releases_nothing(s: Setting) {
     let name = s.name();
-    let mut player = forking(&s, &name, Part::ForksInside).await;
-    assert_eq!(player.says().await, "child has dropped it");
-    the_parent_keeps_it(&s, &name, player).await;
+    let mut part = forking(&s, &name, Part::ForksInside).await;
+    assert_eq!(part.says().await, "child has dropped it");
+    the_parent_keeps_it(&s, &name, part).await;
 }

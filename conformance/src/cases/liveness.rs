@@ -8,7 +8,7 @@ use super::case;
 use super::processes::{Lease, REPEATS, TTL, dies_while_another_waits, is_not_renewed, start_on, started};
 use crate::bounds;
 use crate::harness::Data;
-use crate::part::{Order, Part, Player};
+use crate::part::{Order, Part, PartProcess};
 use crate::runner::Case;
 use crate::servers::{Program, Wait};
 use crate::setting::{Setting, ms};
@@ -17,7 +17,7 @@ use crate::timing::{Answered, Returned, assert_in_time, released, within};
 pub(crate) const CASES: &[Case] = &[
     case!(a_killed_holder_frees_the_lock_though_the_server_restarts, [B5, B31]; needs [OwnServer, Durable, OwnProgram]; load Medium),
     case!(a_killed_holder_in_another_time_zone_frees_the_lock_in_time, [B6, B7]; needs [Program]; load Medium),
-    case!(dead_and_stopped_waiters_keep_nobody_waiting, [B5]; needs [Process]; load Medium),
+    case!(dead_and_stopped_waiters_block_no_other_waiter, [B5]; needs [Process]; load Medium),
 ];
 
 const LONG: Duration = Duration::from_secs(20);
@@ -61,7 +61,7 @@ async fn a_killed_holder_in_another_time_zone_frees_the_lock_in_time(s: Setting)
 }
 
 /// Of the waiters in front, two are killed, one is stopped, and one has given up. The last one gets the lock.
-async fn dead_and_stopped_waiters_keep_nobody_waiting(s: Setting) {
+async fn dead_and_stopped_waiters_block_no_other_waiter(s: Setting) {
     let (name, client, last) = (s.name(), s.client().await, s.client().await);
     let guard = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
     let guard = guard.acquire().await.expect("no other client has it");
@@ -72,8 +72,8 @@ async fn dead_and_stopped_waiters_keep_nobody_waiting(s: Setting) {
     let given_up = tokio::spawn(async move { given_up.acquire().await.map(drop) });
     // They have looked and found it held. Whether they listen by now makes no difference to the last waiter.
     tokio::time::sleep(ms(100)).await;
-    for player in &killed {
-        player.process().kill().expect("it waits");
+    for part in &killed {
+        part.process().kill().expect("it waits");
     }
     stopped.process().pause().expect("it waits");
     given_up.abort();
@@ -92,9 +92,9 @@ async fn dead_and_stopped_waiters_keep_nobody_waiting(s: Setting) {
 }
 
 /// Starts a process that has found the lock held, and waits.
-async fn waiting(s: &Setting, name: &lock_core::Name) -> Player {
+async fn waiting(s: &Setting, name: &lock_core::Name) -> PartProcess {
     let order = Order { part: Part::Queueing, name: name.to_string(), ttl: TTL };
-    let mut player = order.start(&*s.harness).expect("this program starts once more");
-    assert_eq!(player.says().await, "waits");
-    player
+    let mut part = order.start(&*s.harness).expect("this program starts once more");
+    assert_eq!(part.says().await, "waits");
+    part
 }

@@ -6,7 +6,7 @@ use lock_core::driver::{Lease, Wakes};
 use lock_core::{Client, Effect, Ending, ErrorKind, FencingToken, Lock, Name, Options, Random};
 
 use super::case;
-use crate::proxy::{Fault, Proxy, Way};
+use crate::proxy::{Direction, Fault, Proxy};
 use crate::runner::Case;
 use crate::setting::{Setting, lost_at_its_end, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
@@ -15,7 +15,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]; needs [Proxy, OneTrip]),
     case!(an_attempt_that_arrives_after_its_release_takes_nothing, [B2]; needs [Proxy, OneTrip]),
     case!(an_attempt_held_up_between_its_requests_takes_nothing, [B2]; needs [Proxy]),
-    case!(a_release_held_up_between_its_requests_wakes_who_waits, [B4]; needs [Proxy]; if |info| info.wakes == Wakes::Pushed),
+    case!(a_release_held_up_between_its_requests_wakes_the_waiter, [B4]; needs [Proxy]; if |info| info.wakes == Wakes::Pushed),
     case!(a_renewal_whose_answer_is_lost_is_repeated_in_time, [B1, B11]; needs [Proxy]),
     case!(a_release_whose_answer_is_lost_is_one, [B18]; needs [Proxy]),
     case!(what_arrives_twice_counts_once, [B3, B9]; needs [Proxy, Replay]),
@@ -47,8 +47,8 @@ async fn warm_client(s: &Setting, proxy: &Proxy) -> Client {
 /// Makes the proxy lose the next answer.
 fn lose_an_answer(s: &Setting, proxy: &Proxy) {
     match s.harness.multiplexes() {
-        true => proxy.hold_open_ones(Way::ToClient),
-        false => proxy.swallow(Way::ToClient, 1),
+        true => proxy.hold_open_ones(Direction::ToClient),
+        false => proxy.swallow(Direction::ToClient, 1),
     }
 }
 
@@ -84,18 +84,18 @@ async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
         let name = s.name();
         let client = warm_client(&s, &proxy).await;
         // Its connection hangs; the connections that it opens instead work.
-        let held = proxy.count(Fault::Held(Way::ToServer));
-        proxy.hold_open_ones(Way::ToServer);
+        let held = proxy.count(Fault::Held(Direction::ToServer));
+        proxy.hold_open_ones(Direction::ToServer);
         let error = long(&client, &name).try_acquire().await.map(drop).expect_err("no answer came");
         assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
-        assert!(proxy.count(Fault::Held(Way::ToServer)) > held, "the attempt is on its way");
+        assert!(proxy.count(Fault::Held(Direction::ToServer)) > held, "the attempt is on its way");
         // The release has been answered by now.
         let left = client.shutdown(patience(&s)).await;
         assert_in_time!(left == 0, late by patience(&s), "the release took {:?}", patience(&s));
         tokio::time::sleep(late).await;
         let looking = long(&direct, &name);
         assert!(looking.inspect().answered().await.holder.is_none());
-        proxy.deliver_late(Way::ToServer).await;
+        proxy.deliver_late(Direction::ToServer).await;
         // Looks all the time: a grant that is undone at once is a grant, too.
         let end = Instant::now() + patience(&s);
         while Instant::now() < end {
@@ -116,14 +116,14 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
     for sent in 1..=MANY {
         let (name, proxy) = (s.name(), s.proxy().await);
         let client = warm_client(&s, &proxy).await;
-        let held = || proxy.count(Fault::Held(Way::ToServer)) > 0;
-        proxy.hold_open_ones_after(Way::ToServer, sent);
+        let held = || proxy.count(Fault::Held(Direction::ToServer)) > 0;
+        proxy.hold_open_ones_after(Direction::ToServer, sent);
         let error = match long(&client, &name).try_acquire().await {
             // Those were all of its requests. The next one belongs to the release, or to a session.
             Ok(guard) => {
                 let release = tokio::spawn(guard.expect("no other claim has this name").release());
                 until("a request is held", LONG, || std::future::ready(held())).await;
-                proxy.deliver(Way::ToServer);
+                proxy.deliver(Direction::ToServer);
                 let _: Ending = release.await.returned();
                 return;
             }
@@ -135,7 +135,7 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
         let holder = || async { looking.inspect().answered().await.holder };
         until("it is free", patience(&s) * 2, || async { holder().await.is_none() }).await;
         tokio::time::sleep(patience(&s)).await;
-        proxy.deliver_late(Way::ToServer).await;
+        proxy.deliver_late(Direction::ToServer).await;
         let end = Instant::now() + patience(&s);
         while Instant::now() < end {
             let holder = holder().await;
@@ -151,17 +151,17 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
 }
 
 /// A waiter that is notified before the lock is free would find it held and go back to sleep.
-async fn a_release_held_up_between_its_requests_wakes_who_waits(s: Setting) {
+async fn a_release_held_up_between_its_requests_wakes_the_waiter(s: Setting) {
     let direct = s.client().await;
     for sent in 1..=MANY {
         let (name, proxy) = (s.name(), s.proxy().await);
         let client = warm_client(&s, &proxy).await;
-        let held = || proxy.count(Fault::Held(Way::ToServer)) > 0;
+        let held = || proxy.count(Fault::Held(Direction::ToServer)) > 0;
         let guard = long(&client, &name).acquire().answered().await;
         let waiter = long(&direct, &name);
         let waiter = tokio::spawn(async move { waiter.acquire().await });
         tokio::time::sleep(s.ttl()).await;
-        proxy.hold_open_ones_after(Way::ToServer, sent);
+        proxy.hold_open_ones_after(Direction::ToServer, sent);
         let release = tokio::spawn(guard.release());
         until("it is held up, or done", LONG, || std::future::ready(held() || release.is_finished())).await;
         let is_done = release.is_finished();
@@ -175,7 +175,7 @@ async fn a_release_held_up_between_its_requests_wakes_who_waits(s: Setting) {
             // As long as a waiter needs that was notified too early.
             tokio::time::sleep(patience(&s) / 3).await;
         }
-        proxy.deliver(Way::ToServer);
+        proxy.deliver(Direction::ToServer);
         // No machine is late by so much. The wake-up is lost, and the lease ends later.
         let Ok(next) = tokio::time::timeout(LONG / 2, waiter).await else {
             panic!("its request {} came after the waiter was told, and it was not told again", sent + 1)
@@ -197,10 +197,10 @@ async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting) {
     let guard = lock.acquire().answered().await;
     guard.renew(ttl).await.expect("it is held");
     for _ in 0..2 {
-        let before = proxy.count(Fault::Swallowed(Way::ToClient));
-        proxy.swallow(Way::ToClient, 1);
+        let before = proxy.count(Fault::Swallowed(Direction::ToClient));
+        proxy.swallow(Direction::ToClient, 1);
         until("a renewal's answer is lost", ttl, || async {
-            proxy.count(Fault::Swallowed(Way::ToClient)) > before
+            proxy.count(Fault::Swallowed(Direction::ToClient)) > before
         })
         .await;
         let end = Instant::now() + ttl * 5 / 4;
@@ -275,7 +275,7 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
     let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().answered().await;
     guard.renew(ttl).await.expect("it is held");
     released(guard).await;
-    proxy.delay(Way::ToClient, slow);
+    proxy.delay(Direction::ToClient, slow);
     let lock = client.lock(name.as_str()).ttl(ttl).fixed_lease().build().expect("fine terms");
     let asked = Instant::now();
     let guard = lock.acquire().await.expect("it is slow, but in time");
@@ -286,7 +286,7 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
     let left = guard.renew(ttl).await.expect("it is held");
     assert!(left <= ttl - slow, "{left:?} of {ttl:?}");
     still_held(&guard);
-    proxy.delay(Way::ToClient, Duration::ZERO);
+    proxy.delay(Direction::ToClient, Duration::ZERO);
     lost_at_its_end(&guard).await;
     until("the server agrees", s.ttl(), || s.is_free(&name)).await;
 }
@@ -300,8 +300,8 @@ async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     for pause in [Duration::ZERO, ms(1)] {
         released(lock.acquire().answered().await).await;
-        proxy.trickle(Way::ToClient, Duration::ZERO);
-        proxy.trickle(Way::ToServer, pause);
+        proxy.trickle(Direction::ToClient, Duration::ZERO);
+        proxy.trickle(Direction::ToServer, pause);
         let asked = Instant::now();
         let guard = lock.acquire().await.expect("it is slow, but in time");
         let took = asked.elapsed();
@@ -329,7 +329,7 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
     for round in 0..8 {
         // Too late for calls with the patience of the short ttl, which is a third of it. Not too late for the other
         // calls of the same round.
-        proxy.delay(Way::ToClient, if round % 2 == 0 { s.ttl() / 2 } else { ms(5) });
+        proxy.delay(Direction::ToClient, if round % 2 == 0 { s.ttl() / 2 } else { ms(5) });
         let mut calls = tokio::task::JoinSet::new();
         for n in 0..60 {
             let (lock, guard) = &held[n % held.len()];
@@ -352,7 +352,7 @@ async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
     if answered[0] == 0 || answered[1] == 0 || cancelled == 0 {
         void(&format!("{answered:?} of its calls were answered, by kind, and {cancelled} were cancelled"));
     }
-    proxy.delay(Way::ToClient, Duration::ZERO);
+    proxy.delay(Direction::ToClient, Duration::ZERO);
     for (lock, guard) in held {
         until("it answers again", ms(1000), || ask(lock.clone(), guard.token(), 0)).await;
         released(guard).await;

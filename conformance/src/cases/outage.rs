@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::case;
 use crate::bounds;
-use crate::proxy::{Cut, Fault, Proxy, Way};
+use crate::proxy::{Cut, Direction, Fault, Proxy};
 use crate::runner::Case;
 use crate::setting::{Setting, lost_in_time, ms, renewed};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
@@ -32,14 +32,14 @@ const LONG: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug)]
 enum Dead {
     Both,
-    Only(Way),
+    Only(Direction),
 }
 
 impl Dead {
     fn happens(self, proxy: &Proxy) {
         match self {
             Dead::Both => proxy.hold_all(),
-            Dead::Only(way) => proxy.hold(way),
+            Dead::Only(direction) => proxy.hold(direction),
         }
     }
 }
@@ -47,7 +47,7 @@ impl Dead {
 /// Runs the case for each failure, side by side, each with its own proxy.
 async fn with_each<F: Future<Output = ()> + Send + 'static>(s: &Setting, case: fn(Setting, Dead) -> F) {
     let mut cases = JoinSet::new();
-    for dead in [Dead::Both, Dead::Only(Way::ToServer), Dead::Only(Way::ToClient)] {
+    for dead in [Dead::Both, Dead::Only(Direction::ToServer), Dead::Only(Direction::ToClient)] {
         cases.spawn(case(s.clone(), dead));
     }
     cases.join_all().await;

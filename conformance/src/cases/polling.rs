@@ -16,7 +16,7 @@ use crate::timing::{Answered, Returned, assert_in_time, released, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_look_comes_within_an_eighth_of_the_wait, [B4, B30]; needs [Forget]; load Heavy; if is_polled),
-    case!(who_has_waited_long_asks_seldom, [B30]; needs [Counters]; load Heavy; if is_polled),
+    case!(a_waiter_that_has_waited_long_asks_seldom, [B30]; needs [Counters]; load Heavy; if is_polled),
 ];
 
 fn is_polled(info: &Info) -> bool {
@@ -63,7 +63,7 @@ async fn delay_after(s: Setting, wait: Duration) -> (Duration, Duration) {
 }
 
 /// Ten seconds of sleep count as ten seconds of waiting.
-async fn who_has_waited_long_asks_seldom(s: Setting) {
+async fn a_waiter_that_has_waited_long_asks_seldom(s: Setting) {
     const SECONDS: u32 = 3;
     let (name, machine) = (s.name(), Suspendable::default());
     let holder = s.client().await;

@@ -6,7 +6,7 @@ use lock_core::{Fence, FencingToken, Guard, Lock, Random, driver};
 
 use super::case;
 use crate::bounds;
-use crate::part::{Order, Part, Player};
+use crate::part::{Order, Part, PartProcess};
 use crate::runner::Case;
 use crate::servers::{Command, Ended, Finished, Holder, Program, Wait};
 use crate::setting::{Setting, ms};
@@ -151,19 +151,19 @@ async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting) {
 }
 
 /// Starts a process that works under the lock with the library, without the program `lock` and its watcher.
-async fn working(s: &Setting, name: &lock_core::Name) -> (Player, FencingToken) {
+async fn working(s: &Setting, name: &lock_core::Name) -> (PartProcess, FencingToken) {
     let order = Order { part: Part::Late, name: name.to_string(), ttl: TTL };
-    let mut player = order.start(&*s.harness).expect("this program starts once more");
-    let token = player.holds().await;
+    let mut part = order.start(&*s.harness).expect("this program starts once more");
+    let token = part.holds().await;
     // It is renewed for some time, so that the stop may come at any phase.
     tokio::time::sleep(Random::system().up_to(TTL)).await;
-    (player, token)
+    (part, token)
 }
 
 /// Stops the process while it holds.
-async fn stop(player: &mut Player) {
-    if let Err(error) = player.process().pause() {
-        let said = player.says().await;
+async fn stop(part: &mut PartProcess) {
+    if let Err(error) = part.process().pause() {
+        let said = part.says().await;
         assert_in_time!(said != EXPIRED, late by TTL / 2, "it could not go on in time: {said}");
         panic!("{error}; it says {said}");
     }
@@ -175,9 +175,9 @@ const EXPIRED: &str = "Lost, held: false, worked late: false, Expired, renewed: 
 async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(s: Setting) {
     for stopped in [TTL * 3 / 2, TTL * 3] {
         let (name, client, resource) = (s.name(), s.client().await, Fence::new());
-        let (mut player, token) = working(&s, &name).await;
+        let (mut part, token) = working(&s, &name).await;
         resource.accept(token).expect("the first");
-        stop(&mut player).await;
+        stop(&mut part).await;
         let since = Instant::now();
         let lock = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
         let limit = bounds::after_a_death(&s.info, TTL);
@@ -185,8 +185,8 @@ async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(s: Setti
         assert!(guard.token() > token);
         resource.accept(guard.token()).expect("the second");
         tokio::time::sleep(stopped.saturating_sub(since.elapsed())).await;
-        player.process().resume().expect("it was stopped");
-        assert_eq!(player.says().await, EXPIRED);
+        part.process().resume().expect("it was stopped");
+        assert_eq!(part.says().await, EXPIRED);
         assert!(resource.accept(token).is_err(), "its token comes too late");
         guard.renew(LONG).await.expect("the late renewal and release were not its own");
         released(guard).await;
@@ -195,15 +195,15 @@ async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(s: Setti
 
 async fn a_holder_stopped_for_half_its_lease_keeps_it(s: Setting) {
     let name = s.name();
-    let (mut player, _) = working(&s, &name).await;
+    let (mut part, _) = working(&s, &name).await;
     for _ in 0..3 {
-        stop(&mut player).await;
+        stop(&mut part).await;
         tokio::time::sleep(TTL / 2).await;
-        player.process().resume().expect("it was stopped");
+        part.process().resume().expect("it was stopped");
         let end = Instant::now() + TTL;
         while Instant::now() < end {
             if s.is_free(&name).await {
-                let said = player.says().await;
+                let said = part.says().await;
                 // At least a sixth of its lease was left to it.
                 assert_in_time!(said != EXPIRED, late by TTL / 6, "it could not go on in time: {said}");
                 panic!("it is free, and its holder says {said}");
@@ -225,10 +225,10 @@ impl Counter {
 
     /// Returns a script that reads the counter, pauses, writes it back, adds an entry with its token, and prints a
     /// line. Each file changes in one step, so a process that is killed leaves no half-written file.
-    fn script(&self, dawdles: &str) -> String {
+    fn script(&self, command_meanwhile: &str) -> String {
         let folder = self.0.path().display();
         format!(
-            "cd {folder}; n=$(cat value); echo held; {dawdles}; n=$((n+1)); \
+            "cd {folder}; n=$(cat value); echo held; {command_meanwhile}; n=$((n+1)); \
              echo $n > value.$$ && mv value.$$ value && echo $n $LOCK_TOKEN >> list && echo counted"
         )
     }
@@ -285,12 +285,12 @@ impl Fate {
     }
 
     /// Returns what the command does in the meantime.
-    fn dawdles(self) -> &'static str {
+    fn command_meanwhile(self) -> &'static str {
         // It counts when it is told to, however late `lock` was stopped.
         if self == Fate::Stopped { "read -r told" } else { "sleep 0.05" }
     }
 
-    async fn strikes(self, mut holder: Holder) -> Holder {
+    async fn apply(self, mut holder: Holder) -> Holder {
         match self {
             Fate::Spared => {}
             Fate::Killed => holder.process().kill().expect("it was started"),
@@ -314,10 +314,10 @@ async fn a_storm_of_killed_processes_damages_nothing(s: Setting) {
     let counter = Counter::new();
     let mut running = tokio::task::JoinSet::new();
     for fate in (0..PROCESSES).map(Fate::of) {
-        let holder = start(&s, &name, Wait::Forever, &counter.script(fate.dawdles()));
+        let holder = start(&s, &name, Wait::Forever, &counter.script(fate.command_meanwhile()));
         running.spawn(async move {
             let holder = started(holder).await;
-            let holder = fate.strikes(holder).await;
+            let holder = fate.apply(holder).await;
             let Finished { stdout, stderr, .. } = finished(holder).await;
             let counted = stdout.iter().any(|line| line == "counted");
             assert!(fate != Fate::Spared || counted, "{stdout:?}, {stderr}");

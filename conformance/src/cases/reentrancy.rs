@@ -13,8 +13,8 @@ use crate::timing::{Answered, Returned, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(an_owner_enters_again_and_leaves_as_often, [B26]),
-    case!(entering_again_asks_nobody, [B26]; needs [Counters]; load Heavy),
-    case!(whoever_is_another_owner_waits, [B26]),
+    case!(entering_again_sends_no_request, [B26]; needs [Counters]; load Heavy),
+    case!(another_owner_waits, [B26]),
     case!(a_partial_release_renews, [B26]; if |info| info.lease == Lease::Lock),
     case!(tasks_of_one_owner_enter_together, [B26]),
     case!(a_lost_lock_is_not_entered_again, [B26, B10]; needs [Forget]),
@@ -43,7 +43,7 @@ async fn an_owner_enters_again_and_leaves_as_often(s: Setting) {
     still_held(&again);
 }
 
-async fn entering_again_asks_nobody(s: Setting) {
+async fn entering_again_sends_no_request(s: Setting) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 100).reentrant(&owner).build().expect("fine terms");
     let guard = lock.acquire().await.expect("the lock is free");
@@ -67,7 +67,7 @@ async fn entering_again_asks_nobody(s: Setting) {
     assert_eq!(asked[asked.len() / 2], 0, "requests in each of the rounds: {asked:?}");
 }
 
-async fn whoever_is_another_owner_waits(s: Setting) {
+async fn another_owner_waits(s: Setting) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
     let guard = lock(&s, &client, &name, &owner).acquire().await.expect("the lock is free");
     let strangers = [

@@ -19,7 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(all_or_none, [B25]),
     case!(one_lock_through_two_clients_is_refused, [B25]; if says_which_it_is),
     case!(a_wait_for_all_ends_in_time_and_leaves_none, [B25]),
-    case!(whoever_gives_up_leaves_none, [B25, B2]),
+    case!(a_caller_that_gives_up_leaves_none, [B25, B2]),
     case!(opposite_orders_do_not_block_each_other, [B25]; load Heavy),
     case!(the_loss_of_one_is_the_loss_of_all, [B25, B11]; needs [Forget]),
     case!(run_drops_its_work_when_one_of_the_locks_goes, [B25, B11, B20]; needs [Forget]),
@@ -142,7 +142,7 @@ async fn a_wait_for_all_ends_in_time_and_leaves_none(s: Setting) {
     still_held(&last);
 }
 
-async fn whoever_gives_up_leaves_none(s: Setting) {
+async fn a_caller_that_gives_up_leaves_none(s: Setting) {
     let ([first, last], client) = (in_order(&s), s.client().await);
     let holder_of_last = s.hold_long(&last).await;
     let waiting = waiting(&s, &client, [&last, &first]);

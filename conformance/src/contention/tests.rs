@@ -4,7 +4,7 @@ use std::time::Duration;
 use lock_core::Client;
 use lock_memory::Memory;
 
-use super::{Contenders, Hoard};
+use super::{Contenders, KeptLocks};
 use crate::failure::Failure;
 
 const TTL: Duration = Duration::from_secs(5);
@@ -29,9 +29,9 @@ async fn fails(test: impl Future<Output = ()> + Send + 'static) -> String {
 #[tokio::test]
 async fn what_was_granted_last_and_is_forgotten_is_seen() {
     let (holder, other, forgetful) = clients().await;
-    Hoard::begin(holder.clone(), "kept").await.is_kept(&other).await;
-    let hoard = Hoard::begin(holder, "forgotten").await;
-    let why = fails(async move { hoard.is_kept(&forgetful).await }).await;
+    KeptLocks::begin(holder.clone(), "kept").await.is_kept(&other).await;
+    let kept = KeptLocks::begin(holder, "forgotten").await;
+    let why = fails(async move { kept.is_kept(&forgetful).await }).await;
     assert!(why.contains("two holders"), "{why}");
 }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::Kind;
 use super::LIMIT;
-use super::speaker::Speaker;
+use super::line_process::LineProcess;
 use crate::servers::Absence;
 
 /// A running driver.
 #[derive(Debug)]
 pub(super) struct Driver {
     kind: Kind,
-    speaker: Speaker,
+    process: LineProcess,
 }
 
 impl Driver {
@@ -21,10 +21,10 @@ impl Driver {
     pub(super) async fn start(kind: Kind, servers: &str) -> Result<Driver, Absence> {
         let folder = folder(kind.listing().name).expect("`find` has shown that it is built");
         let failure = |why: String| Absence::Failure(format!("{kind} did not start: {why}"));
-        let speaker = Speaker::spawn(command(kind, &folder).arg(servers).current_dir(&folder));
-        let mut speaker = speaker.map_err(|e| failure(e.to_string()))?;
-        match speaker.line(LIMIT).await {
-            Ok(line) if line == "ready" => Ok(Driver { kind, speaker }),
+        let process = LineProcess::spawn(command(kind, &folder).arg(servers).current_dir(&folder));
+        let mut process = process.map_err(|e| failure(e.to_string()))?;
+        match process.line(LIMIT).await {
+            Ok(line) if line == "ready" => Ok(Driver { kind, process }),
             Ok(line) => Err(failure(line)),
             Err(why) => Err(failure(why)),
         }
@@ -35,7 +35,7 @@ impl Driver {
     }
 
     pub(super) fn has_answered(&mut self) -> bool {
-        self.speaker.has_spoken()
+        self.process.has_line()
     }
 
     pub(super) async fn held(&mut self) {
@@ -67,11 +67,11 @@ impl Driver {
     }
 
     fn tell(&mut self, line: &str) {
-        self.speaker.tell(line).unwrap_or_else(|e| panic!("{} can't be told {line:?}: {e}", self.kind));
+        self.process.tell(line).unwrap_or_else(|e| panic!("{} can't be told {line:?}: {e}", self.kind));
     }
 
     async fn answer(&mut self, limit: Duration) -> String {
-        self.speaker.line(limit).await.unwrap_or_else(|why| panic!("{}: {why}", self.kind))
+        self.process.line(limit).await.unwrap_or_else(|why| panic!("{}: {why}", self.kind))
     }
 
     async fn expect(&mut self, answer: &str, limit: Duration) {

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::LIMIT;
-use super::speaker::Speaker;
+use super::line_process::LineProcess;
 use crate::servers::Ended;
 use crate::timing::Returned;
 
@@ -16,7 +16,7 @@ const INCREMENT: &str = r#"read -r n <"$1" && sleep 0.001 && printf '%10d\n' $((
 #[derive(Debug)]
 pub(super) struct Etcdctl {
     servers: String,
-    holder: Option<Speaker>,
+    holder: Option<LineProcess>,
 }
 
 impl Etcdctl {
@@ -26,12 +26,12 @@ impl Etcdctl {
 
     /// Starts a process that prints its key when it holds the lock, and holds it until it is asked to end.
     pub(super) fn ask(&mut self, name: &str) {
-        let holder = Speaker::spawn(self.command().args(["lock", name]));
+        let holder = LineProcess::spawn(self.command().args(["lock", name]));
         self.holder = Some(holder.unwrap_or_else(|e| panic!("etcdctl: {e}")));
     }
 
     pub(super) fn has_it(&mut self) -> bool {
-        self.holder().has_spoken()
+        self.holder().has_line()
     }
 
     pub(super) async fn held(&mut self) {
@@ -62,11 +62,11 @@ impl Etcdctl {
         while Instant::now() < end {
             let mut command = self.command();
             command.args(["lock", name, "--", "sh", "-c", INCREMENT, "increment"]).arg(file);
-            let turn = Speaker::spawn(&mut command).unwrap_or_else(|e| panic!("etcdctl: {e}"));
+            let turn = LineProcess::spawn(&mut command).unwrap_or_else(|e| panic!("etcdctl: {e}"));
             let ended = blocking(move || {
                 let ended = turn.process().wait(LIMIT);
                 // Needed only if it has failed.
-                let why = turn.complaints();
+                let why = turn.stderr_lines();
                 (ended, why)
             });
             match ended.await {
@@ -83,7 +83,7 @@ impl Etcdctl {
         command
     }
 
-    fn holder(&mut self) -> &mut Speaker {
+    fn holder(&mut self) -> &mut LineProcess {
         self.holder.as_mut().expect("it was asked for")
     }
 }

@@ -56,7 +56,7 @@ impl Foreign {
     pub fn find(kind: Kind) -> Result<(), Absence> {
         let listing = kind.listing();
         let required = Requirement::from_env()?;
-        lack(listing).map_or(Ok(()), |why| Err(required.absent(listing.name, &why)))
+        why_missing(listing).map_or(Ok(()), |why| Err(required.absent(listing.name, &why)))
     }
 
     /// Returns how many clients of any library hold a lock or wait for it, by what is on the server.
@@ -75,7 +75,7 @@ impl Foreign {
 }
 
 /// Returns why the client can't run here, if it can't.
-fn lack(listing: &catalogue::Listing) -> Option<String> {
+fn why_missing(listing: &catalogue::Listing) -> Option<String> {
     if cfg!(not(unix)) {
         return Some("clients of other libraries are started on Unix only".to_owned());
     }

@@ -5,9 +5,9 @@
 //! end. If a step meets an end all the same, because the machine was busy, its play is void and is begun again.
 
 mod judge;
+mod lease_ends;
 mod plan;
 mod side;
-mod twilight;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,9 +17,9 @@ use lock_core::driver::{Fair, Info, Lease, Revoked, Wakes};
 use lock_core::{Options, Result};
 use lock_memory::Memory;
 
+use self::lease_ends::LeaseEnds;
 use self::plan::{NAMES, Step};
 use self::side::{Said, Side, Terms};
-use self::twilight::Twilight;
 use crate::setting::Setting;
 use crate::timing::void;
 
@@ -112,7 +112,7 @@ async fn play(s: &Setting, steps: &[Step]) -> Play {
         info: &s.info,
         backend: Side::new(clients, names.clone(), terms),
         model: Side::new(models, names, terms),
-        twilight: Twilight::new(terms.short),
+        lease_ends: LeaseEnds::new(terms.short),
         idle: Instant::now(),
         happened: Happened::new(),
     };
@@ -143,7 +143,7 @@ struct Stage<'a> {
     info: &'a Info,
     backend: Side,
     model: Side,
-    twilight: Twilight,
+    lease_ends: LeaseEnds,
     /// Since when no request was sent.
     idle: Instant,
     happened: Happened,
@@ -165,12 +165,12 @@ impl Stage<'_> {
         let name = step.name();
         match step {
             Step::Outlive(name) => {
-                if self.twilight.outlive(name).await {
+                if self.lease_ends.outlive(name).await {
                     self.happened.insert("outlived");
                 }
                 return Ok(Went::On);
             }
-            _ => self.twilight.wait(name).await,
+            _ => self.lease_ends.wait(name).await,
         }
         let leases = self.info.lease == Lease::Lock;
         let began = Instant::now();
@@ -189,20 +189,20 @@ impl Stage<'_> {
         let ended = Instant::now();
         let longest = (began - self.idle).max(between - began).max(modelled - between);
         self.idle = ended;
-        if self.twilight.met(name, began, ended) || !leases && self.twilight.is_long(longest) {
+        if self.lease_ends.met(name, began, ended) || !leases && self.lease_ends.is_long(longest) {
             return Ok(Went::Void);
         }
-        if self.twilight.may_be_freed(name, ended) {
+        if self.lease_ends.may_be_freed(name, ended) {
             return Ok(Went::Over);
         }
         let (Some(said), Some(model)) = (said, model) else { return Ok(Went::On) };
-        let apart = self.twilight.apart(name, ended - began);
+        let apart = self.lease_ends.apart(name, ended - began);
         if let Some(objection) = judge::objection(self.info, &model, &said, apart) {
             return Err(objection);
         }
         match leases {
-            true => self.twilight.heard(name, [(&said, began, between), (&model, between, ended)]),
-            false => self.twilight.heard_of_a_session(name, [&said, &model], began),
+            true => self.lease_ends.heard(name, [(&said, began, between), (&model, between, ended)]),
+            false => self.lease_ends.heard_of_a_session(name, [&said, &model], began),
         }
         self.happened.insert(what_happened(&said));
         if matches!(said, Said::Released { .. } | Said::Revoked(Revoked::Free)) {
@@ -216,9 +216,9 @@ impl Stage<'_> {
         if self.info.wakes != Wakes::Pushed || self.info.fair != Fair::No {
             return Ok(());
         }
-        for seat in self.backend.listeners(name) {
-            if !self.backend.hears(seat).await {
-                return Err(format!("{seat:?} was not woken"));
+        for slot in self.backend.listeners(name) {
+            if !self.backend.hears(slot).await {
+                return Err(format!("{slot:?} was not woken"));
             }
             self.happened.insert("woken");
         }

@@ -11,7 +11,7 @@ const CLAIMANTS: usize = 3;
 
 /// The place of a claim: one of the claimants of one of the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Seat {
+pub(super) struct ClaimSlot {
     pub(super) name: usize,
     pub(super) claimant: usize,
 }
@@ -27,7 +27,7 @@ pub(super) enum Term {
 
 /// Which holder a revoke names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum Holder {
     /// The present holder.
     Present,
     /// An earlier holder, which was shown at that time.
@@ -36,14 +36,14 @@ pub(super) enum Whose {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// Attempts the lock: with a new owner if the seat is empty or its owner has released, otherwise with the same
+    /// Attempts the lock: with a new owner if the slot is empty or its owner has released, otherwise with the same
     /// owner again.
-    Attempt(Seat, Term, Queueing),
-    Listen(Seat),
-    Renew(Seat, Term),
-    Release(Seat),
+    Attempt(ClaimSlot, Term, Queueing),
+    Listen(ClaimSlot),
+    Renew(ClaimSlot, Term),
+    Release(ClaimSlot),
     Inspect(usize),
-    Revoke(usize, Whose, When),
+    Revoke(usize, Holder, When),
     /// Waits until the lease of this name has ended, if it is a short one.
     Outlive(usize),
 }
@@ -51,8 +51,8 @@ pub(super) enum Step {
 impl Step {
     pub(super) fn name(self) -> usize {
         match self {
-            Step::Attempt(seat, ..) | Step::Listen(seat) | Step::Renew(seat, _) | Step::Release(seat) => {
-                seat.name
+            Step::Attempt(slot, ..) | Step::Listen(slot) | Step::Renew(slot, _) | Step::Release(slot) => {
+                slot.name
             }
             Step::Inspect(name) | Step::Revoke(name, ..) | Step::Outlive(name) => name,
         }
@@ -66,18 +66,18 @@ pub(super) fn plan(seed: u64, steps: usize) -> Vec<Step> {
 
 fn step(dice: &mut Dice) -> Step {
     let name = dice.below(NAMES);
-    let seat = Seat { name, claimant: dice.below(CLAIMANTS) };
+    let slot = ClaimSlot { name, claimant: dice.below(CLAIMANTS) };
     let term = if dice.chance(600) { Term::Short } else { Term::Long };
     let waits = if dice.chance(500) { Queueing::Queued } else { Queueing::No };
     let when = if dice.chance(500) { When::Now } else { When::HoldersDeadline };
-    let whose = if dice.chance(700) { Whose::Present } else { Whose::Earlier };
+    let which_holder = if dice.chance(700) { Holder::Present } else { Holder::Earlier };
     match dice.below(100) {
-        0..35 => Step::Attempt(seat, term, waits),
-        35..50 => Step::Renew(seat, term),
-        50..70 => Step::Release(seat),
-        70..78 => Step::Listen(seat),
+        0..35 => Step::Attempt(slot, term, waits),
+        35..50 => Step::Renew(slot, term),
+        50..70 => Step::Release(slot),
+        70..78 => Step::Listen(slot),
         78..88 => Step::Inspect(name),
-        88..95 => Step::Revoke(name, whose, when),
+        88..95 => Step::Revoke(name, which_holder, when),
         _ => Step::Outlive(name),
     }
 }

@@ -13,7 +13,7 @@ use lock_core::{
 
 use crate::claims;
 
-use super::plan::{NAMES, Seat, Step, Term, Whose};
+use super::plan::{ClaimSlot, Holder, NAMES, Step, Term};
 
 /// The label of the owner that revokes.
 pub(super) const REVOKER: &str = "the revoker";
@@ -93,7 +93,7 @@ pub(super) struct Side {
     clients: Vec<Client>,
     names: Vec<Name>,
     terms: Terms,
-    seated: BTreeMap<Seat, Seated>,
+    slots: BTreeMap<ClaimSlot, SlotState>,
     /// The highest token of each name.
     tokens: [Option<FencingToken>; NAMES],
     /// All holders that were shown of each name, by label, because servers write owners differently.
@@ -102,7 +102,7 @@ pub(super) struct Side {
 }
 
 #[derive(Debug)]
-struct Seated {
+struct SlotState {
     claim: Box<dyn Claim>,
     token: Option<FencingToken>,
     listens: bool,
@@ -112,54 +112,54 @@ struct Seated {
 impl Side {
     /// Gives the clients to the claimants in turn.
     pub(super) fn new(clients: Vec<Client>, names: Vec<Name>, terms: Terms) -> Side {
-        let (seated, tokens, shown) = Default::default();
-        Side { clients, names, terms, seated, tokens, shown, minted: 0 }
+        let (slots, tokens, shown) = Default::default();
+        Side { clients, names, terms, slots, tokens, shown, minted: 0 }
     }
 
     /// Takes a step and returns its result; `None` if there was nothing to do.
     pub(super) async fn take(&mut self, step: Step) -> Result<Option<Said>> {
         match step {
-            Step::Attempt(seat, term, waits) => self.attempt(seat, term, waits).await.map(Some),
-            Step::Listen(seat) => self.listen(seat).await,
-            Step::Renew(seat, term) => self.renew(seat, term).await,
-            Step::Release(seat) => self.release(seat).await,
+            Step::Attempt(slot, term, waits) => self.attempt(slot, term, waits).await.map(Some),
+            Step::Listen(slot) => self.listen(slot).await,
+            Step::Renew(slot, term) => self.renew(slot, term).await,
+            Step::Release(slot) => self.release(slot).await,
             Step::Inspect(name) => self.inspect(name).await.map(Some),
-            Step::Revoke(name, whose, when) => self.revoke(name, whose, when).await,
+            Step::Revoke(name, which_holder, when) => self.revoke(name, which_holder, when).await,
             Step::Outlive(_) => Ok(None),
         }
     }
 
-    /// Returns the seats that listen for this name.
-    pub(super) fn listeners(&self, name: usize) -> BTreeSet<Seat> {
-        let listening = self.seated.iter().filter(|(seat, seated)| seat.name == name && seated.listens);
-        listening.map(|(seat, _)| *seat).collect()
+    /// Returns the slots that listen for this name.
+    pub(super) fn listeners(&self, name: usize) -> BTreeSet<ClaimSlot> {
+        let listening = self.slots.iter().filter(|(slot, state)| slot.name == name && state.listens);
+        listening.map(|(slot, _)| *slot).collect()
     }
 
-    /// Whether the claim of this seat is notified of a release.
-    pub(super) async fn hears(&mut self, seat: Seat) -> bool {
-        let Some(seated) = self.seated.get_mut(&seat) else { return false };
-        tokio::time::timeout(NEWS, seated.claim.changed()).await.is_ok()
+    /// Whether the claim of this slot is notified of a release.
+    pub(super) async fn hears(&mut self, slot: ClaimSlot) -> bool {
+        let Some(state) = self.slots.get_mut(&slot) else { return false };
+        tokio::time::timeout(NEWS, state.claim.changed()).await.is_ok()
     }
 
     /// Releases everything that is left.
     pub(super) async fn clear(&mut self) {
-        for seated in self.seated.values_mut() {
-            let _: Result<Release> = seated.claim.release().await;
+        for state in self.slots.values_mut() {
+            let _: Result<Release> = state.claim.release().await;
         }
     }
 
-    async fn attempt(&mut self, seat: Seat, term: Term, waits: Queueing) -> Result<Said> {
-        if self.seated.get(&seat).is_none_or(|seated| seated.has_released) {
-            let claim = self.claim(seat, term, waits);
-            let seated = Seated { claim, token: None, listens: false, has_released: false };
-            self.seated.insert(seat, seated);
+    async fn attempt(&mut self, slot: ClaimSlot, term: Term, waits: Queueing) -> Result<Said> {
+        if self.slots.get(&slot).is_none_or(|state| state.has_released) {
+            let claim = self.claim(slot, term, waits);
+            let state = SlotState { claim, token: None, listens: false, has_released: false };
+            self.slots.insert(slot, state);
         }
-        let seated = self.seated.get_mut(&seat).expect("just seated");
-        match seated.claim.attempt().await? {
+        let state = self.slots.get_mut(&slot).expect("just filled");
+        match state.claim.attempt().await? {
             Attempt::Granted(grant) => {
-                seated.listens = false;
-                let last = self.tokens[seat.name].replace(grant.token);
-                let own = seated.token.replace(grant.token);
+                state.listens = false;
+                let last = self.tokens[slot.name].replace(grant.token);
+                let own = state.token.replace(grant.token);
                 let token = match (last, own) {
                     (Some(last), Some(own)) if grant.token == own && own == last => Rank::Same,
                     (Some(last), _) if grant.token <= last => Rank::Wrong,
@@ -171,55 +171,55 @@ impl Side {
         }
     }
 
-    fn claim(&mut self, seat: Seat, term: Term, waits: Queueing) -> Box<dyn Claim> {
+    fn claim(&mut self, slot: ClaimSlot, term: Term, waits: Queueing) -> Box<dyn Claim> {
         self.minted += 1;
-        let client = &self.clients[self.client_of(seat)];
+        let client = &self.clients[self.client_of(slot)];
         let (ttl, label) = (self.terms.of(term), format!("owner {}", self.minted));
         let terms = claims::Terms { ttl, patience: PATIENCE, waits, label: &label };
-        claims::claim(client, self.names[seat.name].as_str(), terms)
+        claims::claim(client, self.names[slot.name].as_str(), terms)
     }
 
-    fn client_of(&self, seat: Seat) -> usize {
-        seat.claimant % self.clients.len()
+    fn client_of(&self, slot: ClaimSlot) -> usize {
+        slot.claimant % self.clients.len()
     }
 
     /// Listens as the core does: with a claim that has found the lock held and does not hold it, and with one claim of
     /// each client for a name. The other callers of that client queue behind that claim.
-    async fn listen(&mut self, seat: Seat) -> Result<Option<Said>> {
-        let client = self.client_of(seat);
-        if self.listeners(seat.name).iter().any(|other| self.client_of(*other) == client) {
+    async fn listen(&mut self, slot: ClaimSlot) -> Result<Option<Said>> {
+        let client = self.client_of(slot);
+        if self.listeners(slot.name).iter().any(|other| self.client_of(*other) == client) {
             return Ok(None);
         }
-        let Some(seated) = self.seated.get_mut(&seat) else { return Ok(None) };
-        if seated.has_released || seated.token.is_some() {
+        let Some(state) = self.slots.get_mut(&slot) else { return Ok(None) };
+        if state.has_released || state.token.is_some() {
             return Ok(None);
         }
-        match seated.claim.listen().await {
-            Ok(()) => seated.listens = true,
+        match state.claim.listen().await {
+            Ok(()) => state.listens = true,
             Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(Some(Said::CannotPush)),
             Err(e) => return Err(e),
         }
         Ok(Some(Said::Listens))
     }
 
-    async fn renew(&mut self, seat: Seat, term: Term) -> Result<Option<Said>> {
+    async fn renew(&mut self, slot: ClaimSlot, term: Term) -> Result<Option<Said>> {
         let ttl = self.terms.of(term);
-        let Some(seated) = self.seated.get_mut(&seat) else { return Ok(None) };
-        Ok(Some(match seated.claim.renew(ttl).await? {
+        let Some(state) = self.slots.get_mut(&slot) else { return Ok(None) };
+        Ok(Some(match state.claim.renew(ttl).await? {
             Renewal::Held { valid_for, .. } => Said::Held { left: valid_for },
             Renewal::Lost(cause) => {
-                let holder = self.holder(seat.name).await?.holder.and_then(|entry| entry.label);
+                let holder = self.holder(slot.name).await?.holder.and_then(|entry| entry.label);
                 Said::Lost { cause, holder }
             }
         }))
     }
 
-    async fn release(&mut self, seat: Seat) -> Result<Option<Said>> {
-        let client = self.client_of(seat);
-        let elsewhere = self.listeners(seat.name).iter().any(|other| self.client_of(*other) != client);
-        let Some(seated) = self.seated.get_mut(&seat) else { return Ok(None) };
-        (seated.has_released, seated.listens) = (true, false);
-        Ok(Some(match seated.claim.release().await? {
+    async fn release(&mut self, slot: ClaimSlot) -> Result<Option<Said>> {
+        let client = self.client_of(slot);
+        let elsewhere = self.listeners(slot.name).iter().any(|other| self.client_of(*other) != client);
+        let Some(state) = self.slots.get_mut(&slot) else { return Ok(None) };
+        (state.has_released, state.listens) = (true, false);
+        Ok(Some(match state.claim.release().await? {
             Release::Released { others } => Said::Released { others, elsewhere },
             Release::NotHeld => Said::NotHeld,
         }))
@@ -243,12 +243,12 @@ impl Side {
         Ok(Said::Shown { holder, waiters: waiters.map(|waiters| waiters.len()) })
     }
 
-    async fn revoke(&mut self, name: usize, whose: Whose, when: When) -> Result<Option<Said>> {
+    async fn revoke(&mut self, name: usize, which_holder: Holder, when: When) -> Result<Option<Said>> {
         let present = self.holder(name).await?.holder;
         let label = present.as_ref().and_then(|entry| entry.label.clone());
-        let holder = match whose {
-            Whose::Present => present.map(|entry| entry.owner),
-            Whose::Earlier => {
+        let holder = match which_holder {
+            Holder::Present => present.map(|entry| entry.owner),
+            Holder::Earlier => {
                 let mut earlier = self.shown[name].iter().filter(|(of, _)| Some(*of) != label.as_ref());
                 earlier.next().map(|(_, owner)| owner.clone())
             }

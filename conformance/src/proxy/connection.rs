@@ -1,4 +1,4 @@
-//! One connection through the proxy. Each of its two directions is read at once, and handed on as its lane says.
+//! One connection through the proxy. Each of its two directions is read at once, and handed on as its control says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::log::{Fault, Log, Way};
-use super::{Cut, Lane, Network, State};
+use super::log::{Direction, Fault, Log};
+use super::{Cut, DirectionControl, Network, State};
 
 /// How long a doubled request waits for an answer before it continues without one.
 const ANSWER: Duration = Duration::from_millis(50);
@@ -28,9 +28,9 @@ struct Chunk {
 
 /// One direction of one connection.
 #[derive(Clone, Copy)]
-struct Line<'a> {
+struct Flow<'a> {
     connection: u64,
-    lane: &'a Lane,
+    control: &'a DirectionControl,
     log: &'a Log,
     /// Changes when an answer was handed on.
     answered: &'a watch::Sender<()>,
@@ -45,11 +45,11 @@ struct Ends<'a> {
 
 impl Ends<'_> {
     /// Notes that this direction has ended.
-    fn end(&self, way: Way) {
-        match way {
-            Way::ToServer => self.client_left.store(true, Ordering::SeqCst),
-            Way::ToClient if self.client_left.load(Ordering::SeqCst) => {}
-            Way::ToClient => _ = self.ended_by_server.fetch_add(1, Ordering::SeqCst),
+    fn end(&self, direction: Direction) {
+        match direction {
+            Direction::ToServer => self.client_left.store(true, Ordering::SeqCst),
+            Direction::ToClient if self.client_left.load(Ordering::SeqCst) => {}
+            Direction::ToClient => _ = self.ended_by_server.fetch_add(1, Ordering::SeqCst),
         }
     }
 }
@@ -69,10 +69,15 @@ pub(super) async fn serve(
         let (from_server, to_server) = server.split();
         let answered = watch::Sender::new(());
         let ends = Ends { client_left: AtomicBool::new(false), ended_by_server: &network.ended_by_server };
-        let line =
-            |lane| Line { connection: number, lane, log: &network.log, answered: &answered, ends: &ends };
-        let requests = carry(from_client, to_server, line(&network.to_server), double);
-        let answers = carry(from_server, to_client, line(&network.to_client), None);
+        let flow = |control| Flow {
+            connection: number,
+            control,
+            log: &network.log,
+            answered: &answered,
+            ends: &ends,
+        };
+        let requests = carry(from_client, to_server, flow(&network.to_server), double);
+        let answers = carry(from_server, to_client, flow(&network.to_client), None);
         tokio::select! {
             how = ordered(&mut cut) => how,
             _ = async { tokio::join!(requests, answers) } => return,
@@ -122,23 +127,23 @@ async fn ordered(cut: &mut watch::Receiver<Option<Cut>>) -> Cut {
 async fn carry(
     from: impl AsyncRead + Unpin,
     to: impl AsyncWrite + Unpin,
-    line: Line<'_>,
+    flow: Flow<'_>,
     double: Option<Double>,
 ) {
     let (queue, arriving) = mpsc::unbounded_channel();
-    tokio::join!(take_in(from, line, queue), hand_on(arriving, to, line, double));
+    tokio::join!(take_in(from, flow, queue), hand_on(arriving, to, flow, double));
 }
 
 /// Reads whatever arrives, like a network that can't be blocked.
-async fn take_in(mut from: impl AsyncRead + Unpin, line: Line<'_>, queue: mpsc::UnboundedSender<Chunk>) {
+async fn take_in(mut from: impl AsyncRead + Unpin, flow: Flow<'_>, queue: mpsc::UnboundedSender<Chunk>) {
     let mut buffer = vec![0; BUFFER];
     loop {
         // A reset is an end, too.
         let length = from.read(&mut buffer).await.unwrap_or(0);
         if length == 0 {
-            line.ends.end(line.lane.way);
+            flow.ends.end(flow.control.direction);
         }
-        let number = line.lane.chunks.fetch_add(1, Ordering::SeqCst);
+        let number = flow.control.chunks.fetch_add(1, Ordering::SeqCst);
         let chunk = Chunk { number, at: Instant::now(), bytes: buffer[..length].to_vec() };
         if queue.send(chunk).is_err() || length == 0 {
             return;
@@ -149,11 +154,11 @@ async fn take_in(mut from: impl AsyncRead + Unpin, line: Line<'_>, queue: mpsc::
 async fn hand_on(
     mut arriving: mpsc::UnboundedReceiver<Chunk>,
     mut to: impl AsyncWrite + Unpin,
-    line: Line<'_>,
+    flow: Flow<'_>,
     mut double: Option<Double>,
 ) {
     while let Some(chunk) = arriving.recv().await {
-        let arrival = arrives(&chunk, line).await;
+        let arrival = arrives(&chunk, flow).await;
         if chunk.bytes.is_empty() {
             // The end comes after everything that was sent before it, held or not. A receiver that has gone need not be
             // told.
@@ -163,15 +168,15 @@ async fn hand_on(
         if arrival == Arrival::Never {
             continue;
         }
-        let mut answers = line.answered.subscribe();
-        if deliver(&chunk.bytes, &mut to, line).await.is_err() {
+        let mut answers = flow.answered.subscribe();
+        if deliver(&chunk.bytes, &mut to, flow).await.is_err() {
             return;
         }
         if arrival == Arrival::Late {
-            line.log.happened(Fault::Late(line.lane.way));
+            flow.log.happened(Fault::Late(flow.control.direction));
         }
-        if line.lane.way == Way::ToClient {
-            line.answered.send_replace(());
+        if flow.control.direction == Direction::ToClient {
+            flow.answered.send_replace(());
         }
         if let Some(double) = &mut double {
             // The first copy's answer counts, so it has to come first.
@@ -181,9 +186,9 @@ async fn hand_on(
     }
 }
 
-async fn deliver(bytes: &[u8], mut to: impl AsyncWrite + Unpin, line: Line<'_>) -> std::io::Result<()> {
-    let Some(pause) = line.lane.state.borrow().trickle else { return to.write_all(bytes).await };
-    line.log.happened(Fault::Trickled(line.lane.way));
+async fn deliver(bytes: &[u8], mut to: impl AsyncWrite + Unpin, flow: Flow<'_>) -> std::io::Result<()> {
+    let Some(pause) = flow.control.state.borrow().trickle else { return to.write_all(bytes).await };
+    flow.log.happened(Fault::Trickled(flow.control.direction));
     for byte in bytes {
         to.write_all(&[*byte]).await?;
         match pause.is_zero() {
@@ -204,37 +209,37 @@ enum Arrival {
 }
 
 /// Waits until the chunk may go on, if it may, and returns how it arrives.
-async fn arrives(chunk: &Chunk, line: Line<'_>) -> Arrival {
-    let Line { connection, lane, log, .. } = line;
-    let mut state = lane.state.subscribe();
+async fn arrives(chunk: &Chunk, flow: Flow<'_>) -> Arrival {
+    let Flow { connection, control, log, .. } = flow;
+    let mut state = control.state.subscribe();
     let (carries, now) = (!chunk.bytes.is_empty(), *state.borrow());
     if carries && !now.delay.is_zero() {
-        log.happened(Fault::Delayed(lane.way));
+        log.happened(Fault::Delayed(control.direction));
         sleep_until(chunk.at + now.delay).await;
     }
     let holds = |state: &State| state.holds(connection, chunk.number);
     let is_held = holds(&state.borrow());
     if is_held {
         if carries {
-            log.happened(Fault::Held(lane.way));
+            log.happened(Fault::Held(control.direction));
         }
-        // The lane lives as long as the proxy's tasks.
+        // The control lives as long as the proxy's tasks.
         state.wait_for(|state| !holds(state)).await.ok();
     }
     if !carries {
         return Arrival::InTime;
     }
     if chunk.number < state.borrow().lost_below {
-        log.happened(Fault::Lost(lane.way));
+        log.happened(Fault::Lost(control.direction));
         return Arrival::Never;
     }
-    let swallowed = lane.state.send_if_modified(|state| {
+    let swallowed = control.state.send_if_modified(|state| {
         let swallows = state.swallow > 0;
         state.swallow = state.swallow.saturating_sub(1);
         swallows
     });
     if swallowed {
-        log.happened(Fault::Swallowed(lane.way));
+        log.happened(Fault::Swallowed(control.direction));
         return Arrival::Never;
     }
     if is_held { Arrival::Late } else { Arrival::InTime }

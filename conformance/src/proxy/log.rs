@@ -5,33 +5,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Direction {
     /// Requests.
     ToServer,
     /// Answers.
     ToClient,
 }
 
-impl Way {
+impl Direction {
     /// Both directions.
-    pub const BOTH: [Way; 2] = [Way::ToServer, Way::ToClient];
+    pub const BOTH: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
 }
 
 /// What the proxy does to a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// A chunk was delayed.
-    Delayed(Way),
+    Delayed(Direction),
     /// A chunk was handed on byte by byte.
-    Trickled(Way),
+    Trickled(Direction),
     /// A connection's chunk was held. Those behind it on the same connection are not counted.
-    Held(Way),
+    Held(Direction),
     /// A chunk that was held has been handed on.
-    Late(Way),
+    Late(Direction),
     /// A chunk that was held is lost.
-    Lost(Way),
+    Lost(Direction),
     /// A chunk was lost.
-    Swallowed(Way),
+    Swallowed(Direction),
     /// A request was carried out twice.
     Doubled,
     /// An open connection was cut.

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::log::Log;
-pub use self::log::{Fault, Way};
+pub use self::log::{Direction, Fault};
 use crate::timing::{comes_true, void};
 
 /// How long it may take to deliver what was held.
@@ -33,14 +33,14 @@ const ARRIVAL: Duration = Duration::from_secs(5);
 /// Dropping it panics, to make the test void, if a fault that was ordered never took effect.
 #[derive(Debug)]
 pub struct Proxy {
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     addresses: Vec<SocketAddr>,
     log: Arc<Log>,
 }
 
 /// The proxy in front of one server.
 #[derive(Debug)]
-struct Door {
+struct Listener {
     network: Arc<Network>,
     accepting: JoinHandle<()>,
 }
@@ -60,8 +60,8 @@ pub enum Cut {
 #[derive(Debug)]
 struct Network {
     server: String,
-    to_server: Lane,
-    to_client: Lane,
+    to_server: DirectionControl,
+    to_client: DirectionControl,
     /// Each change cuts the connections that are open at that moment, in this way.
     cut: watch::Sender<Option<Cut>>,
     refusing: AtomicBool,
@@ -75,8 +75,8 @@ struct Network {
 
 /// One direction of all connections.
 #[derive(Debug)]
-struct Lane {
-    way: Way,
+struct DirectionControl {
+    direction: Direction,
     state: watch::Sender<State>,
     /// The number of chunks read so far, which is the number of the next one.
     chunks: AtomicU64,
@@ -123,13 +123,13 @@ impl Proxy {
     ///
     /// If no port can be bound.
     pub async fn start_all(servers: &[String]) -> io::Result<Proxy> {
-        let (mut doors, mut addresses, log) = (Vec::new(), Vec::new(), Arc::new(Log::default()));
+        let (mut listeners, mut addresses, log) = (Vec::new(), Vec::new(), Arc::new(Log::default()));
         for server in servers {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             addresses.push(listener.local_addr()?);
-            doors.push(Door::open(listener, server, log.clone()));
+            listeners.push(Listener::open(listener, server, log.clone()));
         }
-        Ok(Proxy { doors, addresses, log })
+        Ok(Proxy { listeners, addresses, log })
     }
 
     /// Returns where clients connect to the server, or to the first of several.
@@ -143,56 +143,56 @@ impl Proxy {
     }
 
     /// Delays every chunk in this direction by `by`, counted from its arrival.
-    pub fn delay(&self, way: Way, by: Duration) {
+    pub fn delay(&self, direction: Direction, by: Duration) {
         if !by.is_zero() {
-            self.log.order(Fault::Delayed(way));
+            self.log.order(Fault::Delayed(direction));
         }
-        self.each(way, |state| state.delay = by);
+        self.each(direction, |state| state.delay = by);
     }
 
     /// Hands on everything in this direction byte by byte, with a pause after each byte.
-    pub fn trickle(&self, way: Way, pause: Duration) {
-        self.log.order(Fault::Trickled(way));
-        self.each(way, |state| state.trickle = Some(pause));
+    pub fn trickle(&self, direction: Direction, pause: Duration) {
+        self.log.order(Fault::Trickled(direction));
+        self.each(direction, |state| state.trickle = Some(pause));
     }
 
     /// Holds everything in this direction, also on new connections: nothing gets through, and nothing is reset.
-    pub fn hold(&self, way: Way) {
-        self.log.order(Fault::Held(way));
-        self.each(way, State::hold_all);
+    pub fn hold(&self, direction: Direction) {
+        self.log.order(Fault::Held(direction));
+        self.each(direction, State::hold_all);
     }
 
     /// Holds both directions. Only a request must have been held for this order to have taken effect, because no answer
     /// follows it.
     pub fn hold_all(&self) {
-        self.each(Way::ToClient, State::hold_all);
-        self.hold(Way::ToServer);
+        self.each(Direction::ToClient, State::hold_all);
+        self.hold(Direction::ToServer);
     }
 
     /// Does what [`hold`](Self::hold) does, but connections that are opened from now on work.
-    pub fn hold_open_ones(&self, way: Way) {
-        self.hold_open(way, |_| 0);
+    pub fn hold_open_ones(&self, direction: Direction) {
+        self.hold_open(direction, |_| 0);
     }
 
     /// Does what [`hold_open_ones`](Self::hold_open_ones) does, but lets the next `chunks` chunks through.
-    pub fn hold_open_ones_after(&self, way: Way, chunks: u64) {
-        self.hold_open(way, |next| next + chunks);
+    pub fn hold_open_ones_after(&self, direction: Direction, chunks: u64) {
+        self.hold_open(direction, |next| next + chunks);
     }
 
-    fn hold_open(&self, way: Way, from: impl Fn(u64) -> u64) {
-        self.log.order(Fault::Held(way));
-        for Door { network, .. } in &self.doors {
-            let (lane, open) = (network.lane(way), network.opened.load(Ordering::SeqCst));
-            lane.state.send_modify(|state| {
+    fn hold_open(&self, direction: Direction, from: impl Fn(u64) -> u64) {
+        self.log.order(Fault::Held(direction));
+        for Listener { network, .. } in &self.listeners {
+            let (control, open) = (network.control(direction), network.opened.load(Ordering::SeqCst));
+            control.state.send_modify(|state| {
                 state.held_below = open;
-                state.held_from = from(lane.chunks.load(Ordering::SeqCst));
+                state.held_from = from(control.chunks.load(Ordering::SeqCst));
             });
         }
     }
 
     /// Stops holding in this direction: what was held arrives now, in its order.
-    pub fn deliver(&self, way: Way) {
-        self.each(way, |state| state.held_below = 0);
+    pub fn deliver(&self, direction: Direction) {
+        self.each(direction, |state| state.held_below = 0);
     }
 
     /// Does what [`deliver`](Self::deliver) does, and waits until something that was held has been delivered to its
@@ -202,54 +202,54 @@ impl Proxy {
     ///
     /// Makes the test void if nothing is delivered within five seconds: a test whose late message comes to a closed
     /// connection has shown nothing.
-    pub async fn deliver_late(&self, way: Way) {
-        let before = self.count(Fault::Late(way));
-        self.deliver(way);
-        if !comes_true(ARRIVAL, || std::future::ready(self.count(Fault::Late(way)) > before)).await {
+    pub async fn deliver_late(&self, direction: Direction) {
+        let before = self.count(Fault::Late(direction));
+        self.deliver(direction);
+        if !comes_true(ARRIVAL, || std::future::ready(self.count(Fault::Late(direction)) > before)).await {
             void("what was held has not arrived");
         }
     }
 
     /// Stops holding in this direction: what was held is lost.
-    pub fn discard(&self, way: Way) {
-        self.log.order(Fault::Lost(way));
-        for Door { network, .. } in &self.doors {
-            let lane = network.lane(way);
-            lane.state.send_modify(|state| {
-                state.lost_below = lane.chunks.load(Ordering::SeqCst);
+    pub fn discard(&self, direction: Direction) {
+        self.log.order(Fault::Lost(direction));
+        for Listener { network, .. } in &self.listeners {
+            let control = network.control(direction);
+            control.state.send_modify(|state| {
+                state.lost_below = control.chunks.load(Ordering::SeqCst);
                 state.held_below = 0;
             });
         }
     }
 
     /// Loses the next `chunks` chunks in this direction, whichever connection they are on.
-    pub fn swallow(&self, way: Way, chunks: u32) {
-        self.log.order(Fault::Swallowed(way));
-        self.each(way, |state| state.swallow = chunks);
+    pub fn swallow(&self, direction: Direction, chunks: u32) {
+        self.log.order(Fault::Swallowed(direction));
+        self.each(direction, |state| state.swallow = chunks);
     }
 
     /// Makes connections that are opened from now on send everything twice: the server carries out each request once
     /// more, at once, on a second connection, and the second answer is lost.
     pub fn double(&self) {
         self.log.order(Fault::Doubled);
-        self.doors.iter().for_each(|door| door.network.doubling.store(true, Ordering::SeqCst));
+        self.listeners.iter().for_each(|listener| listener.network.doubling.store(true, Ordering::SeqCst));
     }
 
     /// Resets new connections, until [`accept`](Self::accept) is called.
     pub fn refuse(&self) {
         self.log.order(Fault::Refused);
-        self.doors.iter().for_each(|door| door.network.refusing.store(true, Ordering::SeqCst));
+        self.listeners.iter().for_each(|listener| listener.network.refusing.store(true, Ordering::SeqCst));
     }
 
     /// Accepts new connections again.
     pub fn accept(&self) {
-        self.doors.iter().for_each(|door| door.network.refusing.store(false, Ordering::SeqCst));
+        self.listeners.iter().for_each(|listener| listener.network.refusing.store(false, Ordering::SeqCst));
     }
 
     /// Cuts every open connection.
     pub fn cut(&self, how: Cut) {
         self.log.order(Fault::Cut);
-        for Door { network, .. } in &self.doors {
+        for Listener { network, .. } in &self.listeners {
             network.cut.send_replace(Some(how));
         }
     }
@@ -261,11 +261,13 @@ impl Proxy {
 
     /// Returns how many connections were ended by servers, and not by clients or the proxy.
     pub fn ended_by_servers(&self) -> u64 {
-        self.doors.iter().map(|door| door.network.ended_by_server.load(Ordering::SeqCst)).sum()
+        self.listeners.iter().map(|listener| listener.network.ended_by_server.load(Ordering::SeqCst)).sum()
     }
 
-    fn each(&self, way: Way, change: impl Fn(&mut State)) {
-        self.doors.iter().for_each(|door| door.network.lane(way).state.send_modify(&change));
+    fn each(&self, direction: Direction, change: impl Fn(&mut State)) {
+        self.listeners
+            .iter()
+            .for_each(|listener| listener.network.control(direction).state.send_modify(&change));
     }
 
     fn without_effect(&self) -> BTreeSet<Fault> {
@@ -275,7 +277,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.doors.iter().for_each(|door| door.accepting.abort());
+        self.listeners.iter().for_each(|listener| listener.accepting.abort());
         let missing = self.without_effect();
         if !std::thread::panicking() && !missing.is_empty() {
             void(&format!("the proxy was told to cause this, and it never happened: {missing:?}"));
@@ -283,12 +285,12 @@ impl Drop for Proxy {
     }
 }
 
-impl Door {
-    fn open(listener: TcpListener, server: &str, log: Arc<Log>) -> Door {
+impl Listener {
+    fn open(listener: TcpListener, server: &str, log: Arc<Log>) -> Listener {
         let network = Arc::new(Network {
             server: server.to_owned(),
-            to_server: Lane::new(Way::ToServer),
-            to_client: Lane::new(Way::ToClient),
+            to_server: DirectionControl::new(Direction::ToServer),
+            to_client: DirectionControl::new(Direction::ToClient),
             cut: watch::Sender::new(None),
             refusing: AtomicBool::new(false),
             doubling: AtomicBool::new(false),
@@ -297,22 +299,22 @@ impl Door {
             log,
         });
         let accepting = tokio::spawn(accept(listener, network.clone()));
-        Door { network, accepting }
+        Listener { network, accepting }
     }
 }
 
 impl Network {
-    fn lane(&self, way: Way) -> &Lane {
-        match way {
-            Way::ToServer => &self.to_server,
-            Way::ToClient => &self.to_client,
+    fn control(&self, direction: Direction) -> &DirectionControl {
+        match direction {
+            Direction::ToServer => &self.to_server,
+            Direction::ToClient => &self.to_client,
         }
     }
 }
 
-impl Lane {
-    fn new(way: Way) -> Lane {
-        Lane { way, state: watch::Sender::default(), chunks: AtomicU64::new(0) }
+impl DirectionControl {
+    fn new(direction: Direction) -> DirectionControl {
+        DirectionControl { direction, state: watch::Sender::default(), chunks: AtomicU64::new(0) }
     }
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Cut, Fault, Proxy, Way};
+use super::{Cut, Direction, Fault, Proxy};
 use crate::failure::Failure;
 
 /// Starts a server that sends back what it receives.
@@ -56,28 +56,33 @@ async fn what_is_held_arrives_later_or_is_lost() {
     let proxy = Proxy::start(&echo().await).await.unwrap();
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
     assert_eq!(ask(&mut stream, "one").await.as_deref(), Some("one"));
-    for way in Way::BOTH {
-        proxy.hold_open_ones(way);
+    for direction in Direction::BOTH {
+        proxy.hold_open_ones(direction);
         ask_in_vain(&mut stream, "two").await;
-        happens(&proxy, Fault::Held(way), 1).await;
+        happens(&proxy, Fault::Held(direction), 1).await;
         let mut other = TcpStream::connect(proxy.address()).await.unwrap();
         assert_eq!(ask(&mut other, "new").await.as_deref(), Some("new"));
-        assert_eq!(proxy.count(Fault::Late(way)), 0);
-        proxy.deliver_late(way).await;
-        assert_eq!(proxy.count(Fault::Late(way)), 1);
+        assert_eq!(proxy.count(Fault::Late(direction)), 0);
+        proxy.deliver_late(direction).await;
+        assert_eq!(proxy.count(Fault::Late(direction)), 1);
         assert_eq!(hear(&mut stream).await.as_deref(), Some("two"));
-        proxy.hold(way);
+        proxy.hold(direction);
         ask_in_vain(&mut stream, "three").await;
-        happens(&proxy, Fault::Held(way), 2).await;
-        proxy.discard(way);
+        happens(&proxy, Fault::Held(direction), 2).await;
+        proxy.discard(direction);
         hears_nothing(&mut stream).await;
-        proxy.swallow(way, 1);
+        proxy.swallow(direction, 1);
         ask_in_vain(&mut stream, "four").await;
-        happens(&proxy, Fault::Swallowed(way), 1).await;
+        happens(&proxy, Fault::Swallowed(direction), 1).await;
         assert_eq!(ask(&mut stream, "five").await.as_deref(), Some("five"));
         assert_eq!(
-            [Fault::Held(way), Fault::Late(way), Fault::Lost(way), Fault::Swallowed(way)]
-                .map(|f| proxy.count(f)),
+            [
+                Fault::Held(direction),
+                Fault::Late(direction),
+                Fault::Lost(direction),
+                Fault::Swallowed(direction)
+            ]
+            .map(|f| proxy.count(f)),
             [2, 1, 1, 1]
         );
     }
@@ -112,7 +117,7 @@ async fn connections_are_cut_refused_and_doubled() {
 #[tokio::test]
 async fn a_test_whose_fault_never_happened_is_void() {
     let proxy = Proxy::start(&echo().await).await.unwrap();
-    proxy.delay(Way::ToClient, Duration::from_millis(1));
+    proxy.delay(Direction::ToClient, Duration::from_millis(1));
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(proxy))).unwrap_err();
     let Failure::Void(why) = Failure::of(&*panic) else { panic!("{panic:?}") };
     assert!(why.ends_with("it never happened: {Delayed(ToClient)}"), "{why}");
@@ -122,15 +127,15 @@ async fn a_test_whose_fault_never_happened_is_void() {
 async fn what_trickles_comes_whole_and_late() {
     let proxy = Proxy::start(&echo().await).await.unwrap();
     let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-    proxy.trickle(Way::ToServer, Duration::from_millis(2));
-    proxy.trickle(Way::ToClient, Duration::ZERO);
+    proxy.trickle(Direction::ToServer, Duration::from_millis(2));
+    proxy.trickle(Direction::ToClient, Duration::ZERO);
     let asked = std::time::Instant::now();
     stream.write_all(b"in pieces").await.unwrap();
     let mut answer = [0; 9];
     let read = tokio::time::timeout(Duration::from_secs(5), stream.read_exact(&mut answer)).await;
     assert_eq!((read.unwrap().unwrap(), &answer), (9, b"in pieces"));
     assert!(asked.elapsed() >= Duration::from_millis(16), "{:?}", asked.elapsed());
-    for way in Way::BOTH {
-        assert!(proxy.count(Fault::Trickled(way)) > 0);
+    for direction in Direction::BOTH {
+        assert!(proxy.count(Fault::Trickled(direction)) > 0);
     }
 }

@@ -102,7 +102,7 @@ fn library() -> Result<&'static Path, String> {
 #[derive(Debug)]
 struct Library {
     path: PathBuf,
-    // In a static, which is never dropped, so its last will removes it.
+    // In a static, which is never dropped, so its cleanup on exit removes it.
     _folder: Folder,
 }
 

@@ -9,7 +9,7 @@ use super::image::{Image, can_be};
 use super::owned::{Settings, last_lines};
 use super::product::Product;
 use super::record;
-use super::requirement::Lack;
+use super::requirement::NoServer;
 
 /// How long a server may take to make its data and to answer.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ pub struct Contained {
 
 impl Contained {
     /// Starts a server from the product's own image.
-    pub(super) fn start(product: &dyn Product, settings: &Settings) -> Result<Contained, Lack> {
+    pub(super) fn start(product: &dyn Product, settings: &Settings) -> Result<Contained, NoServer> {
         let image = image(product, settings)?;
         Contained::run(product, &image, image.name)
     }
@@ -44,15 +44,15 @@ impl Contained {
         product: &dyn Product,
         name: &str,
         settings: &Settings,
-    ) -> Result<Contained, Lack> {
+    ) -> Result<Contained, NoServer> {
         Contained::run(product, &image(product, settings)?, name)
     }
 
-    fn run(product: &dyn Product, image: &Image, name: &str) -> Result<Contained, Lack> {
+    fn run(product: &dyn Product, image: &Image, name: &str) -> Result<Contained, NoServer> {
         let container = Container::start(image, name)?;
         let url = (image.url)(container.address());
         let version = answer(product, &url, &container)
-            .map_err(|why| Lack::Failure(format!("a container of {name} did not start: {why}")))?;
+            .map_err(|why| NoServer::Failed(format!("a container of {name} did not start: {why}")))?;
         let source = Source::Container { image: name.to_owned() };
         record::ran_on(&version, &source);
         Ok(Contained { url, version, source, _container: container })
@@ -75,9 +75,9 @@ impl Contained {
 }
 
 /// Returns how the product is started in a container with these settings.
-fn image(product: &dyn Product, settings: &Settings) -> Result<Image, Lack> {
-    can_be(settings).map_err(Lack::Nothing)?;
-    let none = || Lack::Nothing(format!("the suite knows no image of {}", product.listing().name));
+fn image(product: &dyn Product, settings: &Settings) -> Result<Image, NoServer> {
+    can_be(settings).map_err(NoServer::Absent)?;
+    let none = || NoServer::Absent(format!("the suite knows no image of {}", product.listing().name));
     product.image(settings).ok_or_else(none)
 }
 

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 
 use super::image::Image;
 use super::owned::last_lines;
-use super::requirement::Lack;
+use super::requirement::NoServer;
 
 /// Where the daemon is looked for if `DOCKER_HOST` names no other place.
 const USUAL: &str = "unix:///var/run/docker.sock";
@@ -35,12 +35,13 @@ impl Container {
     /// Starts a container from the image `name`, in the way that `image` describes. The server need not answer yet.
     ///
     /// Downloads nothing: a download takes time, and a person should decide on it.
-    pub(super) fn start(image: &Image, name: &str) -> Result<Container, Lack> {
+    pub(super) fn start(image: &Image, name: &str) -> Result<Container, NoServer> {
         apart(|| {
-            let runtime = runtime().map_err(|error| Lack::Failure(error.to_string()))?;
+            let runtime = runtime().map_err(|error| NoServer::Failed(error.to_string()))?;
             let started = runtime.block_on(async {
                 find(name).await?;
-                let container = request(image, name).start().await.map_err(|error| lack(name, &error))?;
+                let container =
+                    request(image, name).start().await.map_err(|error| no_server(name, &error))?;
                 match address(&container, image.port).await {
                     Ok(address) => Ok((address, container)),
                     Err(error) => Err(no_port(name, &error, &container).await),
@@ -101,13 +102,13 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 /// Checks that a daemon answers and has that image.
-async fn find(name: &str) -> Result<(), Lack> {
-    let docker = docker_client_instance().await.map_err(|error| lack(name, &error.into()))?;
+async fn find(name: &str) -> Result<(), NoServer> {
+    let docker = docker_client_instance().await.map_err(|error| no_server(name, &error.into()))?;
     match docker.inspect_image(name).await {
         Ok(_) => Ok(()),
-        Err(DockerError::DockerResponseServerError { status_code: 404, .. }) => {
-            Err(Lack::Nothing(format!("Docker doesn't have the image {name} (`docker pull {name}` gets it)")))
-        }
+        Err(DockerError::DockerResponseServerError { status_code: 404, .. }) => Err(NoServer::Absent(
+            format!("Docker doesn't have the image {name} (`docker pull {name}` gets it)"),
+        )),
         Err(error) => Err(refusal(&error)),
     }
 }
@@ -159,10 +160,14 @@ async fn address(container: &ContainerAsync<GenericImage>, port: u16) -> Result<
 }
 
 /// Returns the failure of a container without a port. That means that it has ended already, and its log may say why.
-async fn no_port(name: &str, error: &TestcontainersError, container: &ContainerAsync<GenericImage>) -> Lack {
+async fn no_port(
+    name: &str,
+    error: &TestcontainersError,
+    container: &ContainerAsync<GenericImage>,
+) -> NoServer {
     let said = printed(container).await;
     let (error, said) = (chain(error), last_lines(&said));
-    Lack::Failure(format!("a container of {name} did not start: {error}; its log ends with: {said}"))
+    NoServer::Failed(format!("a container of {name} did not start: {error}; its log ends with: {said}"))
 }
 
 /// Returns what the container has printed, as far as that can be read.
@@ -174,30 +179,30 @@ async fn printed(container: &ContainerAsync<GenericImage>) -> String {
 
 /// Classifies an error. If there is no daemon, if it can't be reached, or if the image can't be had, another source may
 /// have a server. Any other error is a failure.
-fn lack(name: &str, error: &TestcontainersError) -> Lack {
+fn no_server(name: &str, error: &TestcontainersError) -> NoServer {
     match error {
         TestcontainersError::Client(ClientError::Init(DockerError::SocketNotFoundError(path))) => {
-            Lack::Nothing(format!("no Docker daemon answers at unix://{path}"))
+            NoServer::Absent(format!("no Docker daemon answers at unix://{path}"))
         }
         TestcontainersError::Client(ClientError::Init(
             error @ DockerError::UnsupportedURISchemeError { .. },
-        )) => Lack::Nothing(format!("no Docker daemon can be asked: {}", chain(error))),
+        )) => NoServer::Absent(format!("no Docker daemon can be asked: {}", chain(error))),
         TestcontainersError::Client(ClientError::CreateContainer(error)) => refusal(error),
         TestcontainersError::Client(ClientError::PullImage { err, .. }) => {
-            Lack::Nothing(format!("Docker can't get the image {name}: {}", chain(err)))
+            NoServer::Absent(format!("Docker can't get the image {name}: {}", chain(err)))
         }
-        _ => Lack::Failure(format!("Docker failed with {name}: {}", chain(error))),
+        _ => NoServer::Failed(format!("Docker failed with {name}: {}", chain(error))),
     }
 }
 
 /// Classifies the daemon's refusal of a request.
-fn refusal(error: &DockerError) -> Lack {
+fn refusal(error: &DockerError) -> NoServer {
     match error {
         DockerError::HyperLegacyError { err } if err.is_connect() => {
             let address = env::var("DOCKER_HOST").unwrap_or_else(|_| USUAL.to_owned());
-            Lack::Nothing(format!("no Docker daemon answers at {address} ({})", chain(err)))
+            NoServer::Absent(format!("no Docker daemon answers at {address} ({})", chain(err)))
         }
-        _ => Lack::Failure(format!("Docker failed: {}", chain(error))),
+        _ => NoServer::Failed(format!("Docker failed: {}", chain(error))),
     }
 }
 
@@ -223,7 +228,7 @@ mod tests {
     use testcontainers::core::IntoContainerPort;
     use testcontainers::core::client::ClientError;
 
-    use super::{Lack, bind_to_loopback, lack, split};
+    use super::{NoServer, bind_to_loopback, no_server, split};
 
     fn refused(status_code: u16) -> DockerError {
         DockerError::DockerResponseServerError { status_code, message: "no\nsuch".to_owned() }
@@ -235,17 +240,17 @@ mod tests {
         let scheme = DockerError::UnsupportedURISchemeError { uri: "ssh://host".to_owned() };
         let pull = ClientError::PullImage { descriptor: "redis:7.4".to_owned(), err: refused(500) };
         for error in [ClientError::Init(socket), ClientError::Init(scheme), pull] {
-            let lack = lack("redis:7.4", &TestcontainersError::Client(error));
-            assert!(matches!(&lack, Lack::Nothing(why) if !why.contains('\n')), "{lack:?}");
+            let no_server = no_server("redis:7.4", &TestcontainersError::Client(error));
+            assert!(matches!(&no_server, NoServer::Absent(why) if !why.contains('\n')), "{no_server:?}");
         }
         for error in [ClientError::CreateContainer(refused(500)), ClientError::StartContainer(refused(404))] {
-            let lack = lack("redis:7.4", &TestcontainersError::Client(error));
-            assert!(matches!(&lack, Lack::Failure(why) if why.contains("no such")), "{lack:?}");
+            let no_server = no_server("redis:7.4", &TestcontainersError::Client(error));
+            assert!(matches!(&no_server, NoServer::Failed(why) if why.contains("no such")), "{no_server:?}");
         }
     }
 
     #[test]
-    fn nobody_else_reaches_its_port() {
+    fn only_this_machine_reaches_its_port() {
         let mut host = HostConfig { publish_all_ports: Some(true), ..HostConfig::default() };
         bind_to_loopback(&mut host, 6379.tcp());
         assert_eq!(host.publish_all_ports, Some(false));

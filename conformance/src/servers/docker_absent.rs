@@ -3,15 +3,15 @@
 use std::convert::Infallible;
 
 use super::image::Image;
-use super::requirement::Lack;
+use super::requirement::NoServer;
 
 /// A container, which cannot exist here.
 #[derive(Debug)]
 pub(super) struct Container(Infallible);
 
 impl Container {
-    pub(super) fn start(_: &Image, _: &str) -> Result<Container, Lack> {
-        Err(Lack::Nothing("lock-conformance was built without its feature `docker`".to_owned()))
+    pub(super) fn start(_: &Image, _: &str) -> Result<Container, NoServer> {
+        Err(NoServer::Absent("lock-conformance was built without its feature `docker`".to_owned()))
     }
 
     pub(super) fn address(&self) -> &str {

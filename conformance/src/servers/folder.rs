@@ -6,13 +6,13 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::process::LastWill;
+use super::process::CleanupOnExit;
 
 /// A temporary folder.
 #[derive(Debug)]
 pub(super) struct Folder {
     dir: TempDir,
-    _last_will: LastWill,
+    _cleanup: CleanupOnExit,
 }
 
 impl Folder {
@@ -24,8 +24,8 @@ impl Folder {
     /// Makes a new one in `parent`. Its path is short, because Unix sockets have room for about a hundred bytes.
     pub(super) fn new_in(parent: &Path) -> io::Result<Folder> {
         let dir = tempfile::Builder::new().prefix("lock-").tempdir_in(parent)?;
-        let last_will = LastWill::remove(dir.path())?;
-        Ok(Folder { dir, _last_will: last_will })
+        let cleanup = CleanupOnExit::remove(dir.path())?;
+        Ok(Folder { dir, _cleanup: cleanup })
     }
 
     /// Removes everything in it.

@@ -22,6 +22,8 @@
 pub mod catalogue;
 #[cfg(feature = "certificates")]
 mod certificates;
+#[cfg(unix)]
+mod child_processes;
 pub mod clock;
 mod contained;
 #[cfg(feature = "docker")]
@@ -31,11 +33,6 @@ mod docker;
 mod docker;
 mod etcd;
 mod executable;
-#[cfg(unix)]
-mod family;
-#[cfg(not(unix))]
-#[path = "family_elsewhere.rs"]
-mod family;
 mod folder;
 mod holder;
 #[cfg(unix)]
@@ -44,8 +41,6 @@ mod host;
 #[path = "host_elsewhere.rs"]
 mod host;
 mod image;
-#[cfg(unix)]
-mod kin;
 mod mongodb;
 #[cfg(feature = "servers-sql")]
 mod mysql;
@@ -60,6 +55,11 @@ mod process;
 #[cfg(not(unix))]
 #[path = "process_elsewhere.rs"]
 mod process;
+#[cfg(unix)]
+mod process_tree;
+#[cfg(not(unix))]
+#[path = "process_tree_elsewhere.rs"]
+mod process_tree;
 mod product;
 pub mod record;
 mod redis;
@@ -94,9 +94,9 @@ pub use port::Port;
 #[cfg(feature = "servers-sql")]
 pub use postgres::Postgres;
 pub use process::{Ended, Process};
-pub use product::{Farewell, Place, Product};
+pub use product::{Place, Product, StopSignal};
 pub use redis::Redis;
-use requirement::Lack;
+use requirement::NoServer;
 pub use requirement::{Absence, Requirement};
 pub use zookeeper::{Ensemble, ZooKeeper};
 
@@ -144,7 +144,9 @@ impl Server {
             Some(Err(why)) => Err(wrong(why)),
             Some(Ok(name)) => {
                 let contained = Contained::of_image(product, name, settings);
-                contained.map(|it| Server::Contained(Box::new(it))).map_err(|lack| wrong(lack.to_string()))
+                contained
+                    .map(|it| Server::Contained(Box::new(it)))
+                    .map_err(|no_server| wrong(no_server.to_string()))
             }
         }
     }
@@ -152,18 +154,18 @@ impl Server {
     /// Starts a server from a program, or from an image if there is no program.
     fn start(product: &'static dyn Product, settings: &Settings) -> Result<Server, Absence> {
         let required = Requirement::from_env()?;
-        let lack = match Owned::from_program(product, settings) {
+        let no_server = match Owned::from_program(product, settings) {
             Ok(owned) => return Ok(Server::Owned(Box::new(owned))),
-            Err(Lack::Nothing(no_program)) => match Contained::start(product, settings) {
+            Err(NoServer::Absent(no_program)) => match Contained::start(product, settings) {
                 Ok(contained) => return Ok(Server::Contained(Box::new(contained))),
-                Err(Lack::Nothing(no_container)) => {
-                    Lack::Nothing(format!("{no_program}, and no container: {no_container}"))
+                Err(NoServer::Absent(no_container)) => {
+                    NoServer::Absent(format!("{no_program}, and no container: {no_container}"))
                 }
                 Err(failure) => failure,
             },
             Err(failure) => failure,
         };
-        Err(required.judge(product.listing(), lack))
+        Err(required.judge(product.listing(), no_server))
     }
 
     /// Returns the URL at which clients connect. It may contain a password.

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use super::catalogue::Found;
 use super::clock::WallClock;
 use super::executable::Executable;
-use super::family::Family;
 use super::folder::Folder;
 use super::host::Host;
 use super::port::Port;
+use super::process_tree::ProcessTree;
 use super::product::{Place, Product};
 use super::record;
-use super::requirement::{Absence, Lack, Requirement};
+use super::requirement::{Absence, NoServer, Requirement};
 use crate::harness::{Data, Step};
 
 /// How long a server may take to start, and to end when it is asked to.
@@ -75,7 +75,7 @@ pub struct Owned {
     version: String,
     clock: Option<WallClock>,
     // Declared before the folder, so that it is dropped first.
-    process: Mutex<Option<Family>>,
+    process: Mutex<Option<ProcessTree>>,
     folder: Folder,
 }
 
@@ -93,19 +93,22 @@ impl Owned {
             let why = format!("the server of {} is not ours to stop or to configure", listing.variable);
             return Err(Absence::NotRun(why));
         }
-        Owned::from_program(product, settings).map_err(|lack| required.judge(listing, lack))
+        Owned::from_program(product, settings).map_err(|no_server| required.judge(listing, no_server))
     }
 
     /// Starts a server, whatever the environment names or requires.
-    pub(super) fn from_program(product: &'static dyn Product, settings: &Settings) -> Result<Owned, Lack> {
+    pub(super) fn from_program(
+        product: &'static dyn Product,
+        settings: &Settings,
+    ) -> Result<Owned, NoServer> {
         let listing = product.listing();
         let Some(found) = listing.find(&std::env::var_os("PATH").unwrap_or_default()) else {
-            return Err(Lack::Nothing(listing.missing()));
+            return Err(NoServer::Absent(listing.missing()));
         };
         let program = found.program.clone();
         Owned::launch(product, found, settings).map_err(|error| match error.kind() {
-            io::ErrorKind::Unsupported => Lack::Nothing(error.to_string()),
-            _ => Lack::Failure(format!("{} did not start: {error}", program.display())),
+            io::ErrorKind::Unsupported => NoServer::Absent(error.to_string()),
+            _ => NoServer::Failed(format!("{} did not start: {error}", program.display())),
         })
     }
 
@@ -194,7 +197,7 @@ impl Owned {
 
     /// Returns the id of its process; `None` if it is down.
     pub fn process_id(&self) -> Option<u32> {
-        self.process().as_ref().map(Family::id)
+        self.process().as_ref().map(ProcessTree::id)
     }
 
     /// Kills it (-9), and waits until it is dead.
@@ -214,7 +217,7 @@ impl Owned {
     /// If it is down, or does not end in time.
     pub fn stop(&self) -> io::Result<()> {
         let process = self.process().take().ok_or_else(is_down)?;
-        process.stop(self.product.farewell(), LIMIT).map(drop)
+        process.stop(self.product.stop_signal(), LIMIT).map(drop)
     }
 
     /// Starts it again on the same port with the same settings, and waits until it answers. Kills it first if it runs.
@@ -284,7 +287,7 @@ impl Owned {
         Err(io::Error::other(format!("set {step:?} from {before:?}, its clock says {after:?}")))
     }
 
-    fn process(&self) -> MutexGuard<'_, Option<Family>> {
+    fn process(&self) -> MutexGuard<'_, Option<ProcessTree>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -326,7 +329,7 @@ fn spawn(
     settings: &Settings,
     place: &Place,
     clock: Option<&WallClock>,
-) -> io::Result<(Family, String)> {
+) -> io::Result<(ProcessTree, String)> {
     let log = place.folder.join("log");
     let file = File::create(&log)?;
     let mut command = product.command(program, place, settings);
@@ -337,7 +340,7 @@ fn spawn(
         command = host.command(&command);
     }
     command.stdin(std::process::Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let process = Family::spawn(&mut command)?;
+    let process = ProcessTree::spawn(&mut command)?;
     let deadline = Instant::now() + LIMIT;
     loop {
         let refusal = match product.greet(&product.own_url(place)) {

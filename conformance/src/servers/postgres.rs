@@ -10,7 +10,7 @@ use super::catalogue::{self, Listing};
 use super::executable::{Account, Executable};
 use super::image::Image;
 use super::owned::{Persistence, Settings};
-use super::product::{Farewell, Place, Product};
+use super::product::{Place, Product, StopSignal};
 use super::{sql, template};
 
 /// The superuser, which needs no password on this machine.
@@ -71,8 +71,8 @@ impl Product for Postgres {
     }
 
     /// The fast shutdown: SIGTERM would wait for the clients to disconnect.
-    fn farewell(&self) -> Farewell {
-        Farewell::Interrupt
+    fn stop_signal(&self) -> StopSignal {
+        StopSignal::Interrupt
     }
 
     fn url(&self, place: &Place) -> String {

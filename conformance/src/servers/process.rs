@@ -28,7 +28,7 @@ pub enum Ended {
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    _last_will: LastWill,
+    _cleanup: CleanupOnExit,
 }
 
 impl Process {
@@ -38,14 +38,14 @@ impl Process {
     ///
     /// If it can't be started.
     pub fn spawn(command: &mut Command) -> io::Result<Process> {
-        let (child, last_will) = spawn(command)?;
-        Ok(Process { child, _last_will: last_will })
+        let (child, cleanup) = spawn(command)?;
+        Ok(Process { child, _cleanup: cleanup })
     }
 
     /// Runs a program that does not outlive this one, to its end.
     #[cfg(feature = "servers-sql")]
     pub(super) fn output(command: &mut Command) -> io::Result<std::process::Output> {
-        let (child, _last_will) = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+        let (child, _cleanup) = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
         child.wait_with_output()
     }
 
@@ -151,10 +151,10 @@ impl Process {
     }
 }
 
-fn spawn(command: &mut Command) -> io::Result<(Child, LastWill)> {
+fn spawn(command: &mut Command) -> io::Result<(Child, CleanupOnExit)> {
     let mut child = command.process_group(0).spawn()?;
-    match LastWill::kill_all(&child) {
-        Ok(last_will) => Ok((child, last_will)),
+    match CleanupOnExit::kill_all(&child) {
+        Ok(cleanup) => Ok((child, cleanup)),
         Err(error) => {
             child.kill()?;
             child.wait()?;
@@ -176,38 +176,38 @@ impl Drop for Process {
 ///
 /// A shell waits at the end of a pipe that only this process holds open, and runs the action when the pipe is closed.
 #[derive(Debug)]
-pub(super) struct LastWill {
+pub(super) struct CleanupOnExit {
     shell: Child,
 }
 
-impl LastWill {
+impl CleanupOnExit {
     /// Kills the process, its group, and the children that it has in other groups. It is stopped first, so that it
     /// starts no more of them.
-    fn kill_all(child: &Child) -> io::Result<LastWill> {
+    fn kill_all(child: &Child) -> io::Result<CleanupOnExit> {
         let action = "{
             kill -s STOP $1
             children=$(pgrep -P $1 || grep -lsx \"PPid:.$1\" /proc/[0-9]*/status | tr -cd '0-9\\n')
             kill -s KILL $children
             kill -s KILL -- -$1
         }";
-        LastWill::new(action, child.id().to_string().as_ref())
+        CleanupOnExit::new(action, child.id().to_string().as_ref())
     }
 
-    pub(super) fn remove(folder: &Path) -> io::Result<LastWill> {
+    pub(super) fn remove(folder: &Path) -> io::Result<CleanupOnExit> {
         // A server that is being killed at the same moment may still write into the folder.
-        LastWill::new("rm -rf -- \"$1\" || { sleep 1; rm -rf -- \"$1\"; }", folder.as_ref())
+        CleanupOnExit::new("rm -rf -- \"$1\" || { sleep 1; rm -rf -- \"$1\"; }", folder.as_ref())
     }
 
-    fn new(action: &str, on: &OsStr) -> io::Result<LastWill> {
+    fn new(action: &str, on: &OsStr) -> io::Result<CleanupOnExit> {
         let mut shell = Command::new("/bin/sh");
-        shell.arg("-c").arg(format!("read -r withdrawn || {action}")).arg("last-will").arg(on);
+        shell.arg("-c").arg(format!("read -r withdrawn || {action}")).arg("cleanup-on-exit").arg(on);
         // The shell has its own group, so that Ctrl-C at a terminal does not end it first.
         shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(LastWill { shell: shell.spawn()? })
+        Ok(CleanupOnExit { shell: shell.spawn()? })
     }
 }
 
-impl Drop for LastWill {
+impl Drop for CleanupOnExit {
     /// Withdraws the order.
     fn drop(&mut self) {
         if let Some(mut pipe) = self.shell.stdin.take() {

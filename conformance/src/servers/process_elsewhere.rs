@@ -64,10 +64,10 @@ impl Process {
 }
 
 #[derive(Debug)]
-pub(super) enum LastWill {}
+pub(super) enum CleanupOnExit {}
 
-impl LastWill {
-    pub(super) fn remove(_: &Path) -> io::Result<LastWill> {
+impl CleanupOnExit {
+    pub(super) fn remove(_: &Path) -> io::Result<CleanupOnExit> {
         Err(unsupported())
     }
 }

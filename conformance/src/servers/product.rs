@@ -49,8 +49,8 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Returns how the server is asked to end.
-    fn farewell(&self) -> Farewell {
-        Farewell::Terminate
+    fn stop_signal(&self) -> StopSignal {
+        StopSignal::Terminate
     }
 
     /// Returns the URL of a server that was started there, for clients.
@@ -89,7 +89,7 @@ pub trait Product: fmt::Debug + Send + Sync + 'static {
 
 /// The signal that makes a server end at once and in good order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Farewell {
+pub enum StopSignal {
     /// SIGTERM.
     Terminate,
     /// SIGINT.

@@ -48,17 +48,17 @@ impl std::error::Error for Absence {}
 
 /// Why a source gives no server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lack {
+pub(super) enum NoServer {
     /// It has none. The next source may have one.
-    Nothing(String),
+    Absent(String),
     /// It has one, which fails.
-    Failure(String),
+    Failed(String),
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for NoServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Lack::Nothing(why) | Lack::Failure(why) => f.write_str(why),
+            NoServer::Absent(why) | NoServer::Failed(why) => f.write_str(why),
         }
     }
 }
@@ -113,10 +113,10 @@ impl Requirement {
     }
 
     /// Returns what follows if the last source has no server.
-    pub(super) fn judge(&self, listing: &Listing, lack: Lack) -> Absence {
-        match lack {
-            Lack::Nothing(why) => self.absent(listing.name, &why),
-            Lack::Failure(why) => Absence::Failure(why),
+    pub(super) fn judge(&self, listing: &Listing, no_server: NoServer) -> Absence {
+        match no_server {
+            NoServer::Absent(why) => self.absent(listing.name, &why),
+            NoServer::Failed(why) => Absence::Failure(why),
         }
     }
 }

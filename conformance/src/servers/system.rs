@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_runs_a_server_finds_it_below_a_home_of_root() {
+    fn a_server_run_by_any_user_finds_itself_below_a_home_of_root() {
         let home = tempfile::tempdir().unwrap();
         let root = home.path().canonicalize().unwrap().join("unstable");
         // The system has a home at the same path: that of its own root.

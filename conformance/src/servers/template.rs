@@ -10,7 +10,7 @@ use super::executable::Executable;
 use super::folder::Folder;
 use super::process::Process;
 
-/// The folders that were made, by the server's program. They are never dropped; their last wills remove them.
+/// The folders that were made, by the server's program. They are never dropped; their cleanup on exit removes them.
 static MADE: Mutex<BTreeMap<PathBuf, Folder>> = Mutex::new(BTreeMap::new());
 
 /// Makes `data`, which does not exist yet, as a copy of what `make` makes at such a path.

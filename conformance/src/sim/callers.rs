@@ -12,7 +12,7 @@ use lock_core::{Client, Error, ErrorKind, Guard, Instant, Lock, LossReason};
 use super::NAMES;
 use super::dice::Dice;
 use super::log::{CallId, Parting, Wait, What, Why};
-use super::plan::{ByHand, Plan, Way};
+use super::plan::{ByHand, Operation, Plan};
 use super::site::Site;
 use super::tally::micros;
 use super::timeline::Machine;
@@ -50,9 +50,9 @@ impl Caller {
         while left.get() > 0 {
             let think = self.pause(0, 30_000);
             self.client.clock().sleep(think).await;
-            let plan = Plan::throw(&mut self.dice.borrow_mut(), self.site.locks, self.site.temper);
-            match plan.way {
-                Way::Revoke(when) => self.revoke(plan, when).await,
+            let plan = Plan::throw(&mut self.dice.borrow_mut(), self.site.locks, self.site.behavior);
+            match plan.operation {
+                Operation::Revoke(when) => self.revoke(plan, when).await,
                 _ => {
                     left.set(left.get() - 1);
                     self.section(plan).await;
@@ -67,15 +67,15 @@ impl Caller {
         let (client, terms) = (self.machine, plan.terms);
         let (stage, deadline) = (Cell::new(Stage::Asking), Cell::new(None));
         let section = Section { caller: self, call, stage, deadline, plan };
-        let waits = match (plan.way, plan.wait) {
-            (Way::Try, _) => Wait::Not,
+        let waits = match (plan.operation, plan.wait) {
+            (Operation::Try, _) => Wait::Not,
             (_, Some(wait)) => Wait::For(wait),
             (_, None) => Wait::Ever,
         };
         section.log(What::Asked { call, client, lock: plan.lock, terms, waits });
-        match plan.way {
-            Way::Run => section.run(&lock).await,
-            Way::Try => section.acquire(async { lock.try_acquire().await }).await,
+        match plan.operation {
+            Operation::Run => section.run(&lock).await,
+            Operation::Try => section.acquire(async { lock.try_acquire().await }).await,
             _ => section.acquire(async { lock.acquire().await.map(Some) }).await,
         }
     }
@@ -144,7 +144,7 @@ impl Section<'_> {
 
     async fn run(&self, lock: &Lock) {
         let work = lock.run(async |guard| {
-            let _parting = Dropped { section: self, guard };
+            let _log_on_drop = LogOnDrop { section: self, guard };
             self.hold(guard).await;
             self.let_go(guard, Parting::Run);
         });
@@ -159,7 +159,7 @@ impl Section<'_> {
     }
 
     /// Holds the lock, looks at the guard and writes, until the planned time is over. A caller that is told of a loss
-    /// stops at once, unless its plan makes it `deaf`.
+    /// stops at once, unless its plan says `ignores_loss`.
     async fn hold(&self, guard: &Guard) {
         let (site, machine, lock) = (&self.caller.site, self.caller.machine, self.plan.lock);
         let clock = self.caller.client.clock();
@@ -177,7 +177,7 @@ impl Section<'_> {
                 biased;
                 cause = guard.lost(), if self.stage.get() == Stage::Holding => {
                     self.is_told(Some(cause));
-                    if !self.plan.deaf {
+                    if !self.plan.ignores_loss {
                         return;
                     }
                 }
@@ -196,10 +196,15 @@ impl Section<'_> {
         self.stage.set(Stage::Holding);
         let (token, late) = (guard.token().get(), is_late(guard).await);
         self.log(What::Granted { call: self.call, token, late });
-        site.somebody_was_granted(plan.lock);
-        if let Some(ambush) = plan.ambush {
+        site.wake_holders(plan.lock);
+        if let Some(fault_at_grant) = plan.fault_at_grant {
             let dice = &mut self.caller.dice.borrow_mut();
-            site.befall(ambush.fault(dice, site.timeline.now(), self.caller.machine, plan.lock));
+            site.schedule_fault(fault_at_grant.fault(
+                dice,
+                site.timeline.now(),
+                self.caller.machine,
+                plan.lock,
+            ));
         }
     }
 
@@ -251,12 +256,12 @@ impl Section<'_> {
 }
 
 /// Logs the end of work under `run` that is dropped, because the lock is lost or because its caller went away.
-struct Dropped<'a> {
+struct LogOnDrop<'a> {
     section: &'a Section<'a>,
     guard: &'a Guard,
 }
 
-impl Drop for Dropped<'_> {
+impl Drop for LogOnDrop<'_> {
     fn drop(&mut self) {
         if self.section.stage.get() != Stage::Holding {
             return;

@@ -8,7 +8,7 @@ use lock_memory::ServerTime;
 
 use super::LONGEST_TTL;
 use super::dice::Dice;
-use super::faults::Climate;
+use super::faults::FaultProfile;
 use super::timeline::{Machine, Micros, Timeline};
 
 /// The core allows for 1 % of drift between two clocks: half of it for each. In millionths.
@@ -83,15 +83,15 @@ impl ServersClock {
     pub(super) fn of_all(
         timeline: &Timeline,
         servers: usize,
-        climate: Climate,
+        profile: FaultProfile,
         dice: &mut Dice,
     ) -> Vec<ServersClock> {
         // From the year 2001 on: far enough from zero to be set back.
         let (first, last) = (MILLION * 1_000_000_000, MILLION * 2_000_000_000);
         let together = dice.within(first, last);
-        let apart = match climate {
-            Climate::Wipes => (together, together + LONGEST_TTL.as_micros() as u64 / 2),
-            Climate::Mild | Climate::Steps | Climate::Storm => (first, last),
+        let apart = match profile {
+            FaultProfile::Wipes => (together, together + LONGEST_TTL.as_micros() as u64 / 2),
+            FaultProfile::Mild | FaultProfile::Steps | FaultProfile::Storm => (first, last),
         };
         (0..servers)
             .map(|_| ServersClock {

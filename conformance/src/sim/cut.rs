@@ -75,16 +75,16 @@ impl<S: Family> World<S> {
             let before: Vec<Claimed> = cuts.cut.iter().rev().copied().collect();
             cuts.drop_what_is_over(now, &parts);
             for claimed in before {
-                let hurt = cuts.is_hurt(claimed, &parts, servers);
-                if hurt && cuts.shortened.insert(claimed.call) {
+                let lost_majority = cuts.has_lost_majority(claimed, &parts, servers);
+                if lost_majority && cuts.shortened.insert(claimed.call) {
                     changes.push((claimed, true));
-                } else if !hurt && cuts.shortened.remove(&claimed.call) && now <= claimed.until {
+                } else if !lost_majority && cuts.shortened.remove(&claimed.call) && now <= claimed.until {
                     changes.push((claimed, false));
                 }
             }
         }
-        for (Claimed { call, token, until, .. }, hurt) in changes {
-            match hurt {
+        for (Claimed { call, token, until, .. }, lost_majority) in changes {
+            match lost_majority {
                 true => self.is_shortened(Holder { call, token }, until),
                 false => self.log.write(What::Restored { call }),
             }
@@ -97,7 +97,7 @@ impl<S: Family> World<S> {
         let mut next = Some(holder);
         while let Some(Holder { call, token }) = next {
             self.log.write(What::Shortened { call, token, until });
-            next = self.state().deprived.get(&call).copied();
+            next = self.state().revoked_from.get(&call).copied();
         }
     }
 
@@ -130,7 +130,7 @@ impl Cuts {
 
     /// Returns whether the servers that have granted the lock to this call, and were not made to end it early, are no
     /// majority.
-    fn is_hurt(&self, claimed: Claimed, parts: &[Vec<Part>], servers: usize) -> bool {
+    fn has_lost_majority(&self, claimed: Claimed, parts: &[Vec<Part>], servers: usize) -> bool {
         let of = |claims: &[Claimed]| -> BTreeSet<usize> {
             let same = |other: &&Claimed| (other.call, other.grant) == (claimed.call, claimed.grant);
             claims.iter().filter(same).map(|other| other.place).collect()

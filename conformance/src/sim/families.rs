@@ -41,7 +41,7 @@ pub(super) struct Part {
 
 /// What a request does, as far as the checker needs to know.
 #[derive(Clone, Debug)]
-pub(super) enum Deed {
+pub(super) enum RequestKind {
     /// An attempt by this owner, which belongs to this call, in this session.
     Attempt { lock: LockId, owner: OwnerBytes, call: CallId, session: Option<SessionId> },
     /// A release by this owner.
@@ -86,7 +86,7 @@ pub(super) trait Family: Server + Sized {
     }
 
     /// Returns what a request does.
-    fn deed(request: &Self::Request) -> Deed;
+    fn request_kind(request: &Self::Request) -> RequestKind;
 
     /// Sets whether servers guard against what they may have forgotten, in a family where they can.
     fn forgets_by(&mut self, _guard: Guard) {}
@@ -150,19 +150,19 @@ impl Family for LeaseServer {
         Ok(LeaseDriver::new(wire, "simulated", Prefix::default(), context.clock))
     }
 
-    fn deed(request: &lease::Request) -> Deed {
+    fn request_kind(request: &lease::Request) -> RequestKind {
         match request {
             lease::Request::Attempt { key, owner, label, .. } => attempt(key, *owner, label.as_str(), None),
             lease::Request::Release { key, owner } => release(key, *owner),
             lease::Request::Revoke { key, when, .. } => revoke(key, *when),
             lease::Request::Inspect { key } => look(key),
-            lease::Request::Renew { .. } => Deed::Proof,
-            _ => Deed::Nothing,
+            lease::Request::Renew { .. } => RequestKind::Proof,
+            _ => RequestKind::Nothing,
         }
     }
 
     fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, <LeaseServer as Server>::Push)> {
-        self.handle(now, NOBODY, lease::Request::Expire { key }).pushes
+        self.handle(now, SIMULATION, lease::Request::Expire { key }).pushes
     }
 
     fn end_session(_session: SessionId) -> Option<lease::Request> {
@@ -204,7 +204,7 @@ impl Family for QueueServer {
         Ok(QueueDriver::new(wire, "simulated", Prefix::default(), clock, runtime))
     }
 
-    fn deed(request: &queue::Request) -> Deed {
+    fn request_kind(request: &queue::Request) -> RequestKind {
         match request {
             queue::Request::Attempt { key, owner, label, session, .. } => {
                 attempt(key, *owner, label.as_str(), Some(*session))
@@ -212,14 +212,14 @@ impl Family for QueueServer {
             queue::Request::Release { key, owner, .. } => release(key, *owner),
             queue::Request::Revoke { key, when, .. } => revoke(key, *when),
             queue::Request::Inspect { key } => look(key),
-            queue::Request::Heartbeat { .. } => Deed::Proof,
-            queue::Request::CloseSession { .. } => Deed::Close,
-            _ => Deed::Nothing,
+            queue::Request::Heartbeat { .. } => RequestKind::Proof,
+            queue::Request::CloseSession { .. } => RequestKind::Close,
+            _ => RequestKind::Nothing,
         }
     }
 
     fn end_lease(&mut self, now: ServerTime, key: Key) -> Vec<(ClientId, <QueueServer as Server>::Push)> {
-        self.handle(now, NOBODY, queue::Request::Expire { key }).pushes
+        self.handle(now, SIMULATION, queue::Request::Expire { key }).pushes
     }
 
     fn end_session(session: SessionId) -> Option<queue::Request> {
@@ -258,7 +258,7 @@ impl Inspected for LeaseServer {
     type Shown = Option<Entry>;
 
     fn inspected(&mut self, now: &[ServerTime], key: Key) -> Option<Entry> {
-        match self.handle(now[0], NOBODY, lease::Request::Inspect { key }).answer {
+        match self.handle(now[0], SIMULATION, lease::Request::Inspect { key }).answer {
             lease::Answer::Holder(entry) => entry,
             _ => None,
         }
@@ -269,7 +269,7 @@ impl Inspected for QueueServer {
     type Shown = Inspection;
 
     fn inspected(&mut self, now: &[ServerTime], key: Key) -> Inspection {
-        match self.handle(now[0], NOBODY, queue::Request::Inspect { key }).answer {
+        match self.handle(now[0], SIMULATION, queue::Request::Inspect { key }).answer {
             queue::Answer::Inspected(inspection) => inspection,
             _ => Inspection::default(),
         }
@@ -277,31 +277,31 @@ impl Inspected for QueueServer {
 }
 
 /// The simulation itself, when it asks a server directly: real clients are counted from one.
-pub(super) const NOBODY: ClientId = ClientId(0);
+pub(super) const SIMULATION: ClientId = ClientId(0);
 
 /// Returns the lock that a key belongs to. There are no other keys.
 fn lock(key: &Key) -> Option<LockId> {
     NAMES.iter().position(|name| **name == **key)
 }
 
-fn attempt(key: &Key, owner: lock_core::Owner, label: &str, session: Option<SessionId>) -> Deed {
+fn attempt(key: &Key, owner: lock_core::Owner, label: &str, session: Option<SessionId>) -> RequestKind {
     // The label of a call is its number.
     match (lock(key), label.parse()) {
-        (Some(lock), Ok(call)) => Deed::Attempt { lock, owner: shown(owner), call, session },
-        _ => Deed::Nothing,
+        (Some(lock), Ok(call)) => RequestKind::Attempt { lock, owner: shown(owner), call, session },
+        _ => RequestKind::Nothing,
     }
 }
 
-fn release(key: &Key, owner: lock_core::Owner) -> Deed {
-    lock(key).map_or(Deed::Nothing, |lock| Deed::Release { lock, owner: shown(owner) })
+fn release(key: &Key, owner: lock_core::Owner) -> RequestKind {
+    lock(key).map_or(RequestKind::Nothing, |lock| RequestKind::Release { lock, owner: shown(owner) })
 }
 
-fn look(key: &Key) -> Deed {
-    lock(key).map_or(Deed::Nothing, |lock| Deed::Look { lock })
+fn look(key: &Key) -> RequestKind {
+    lock(key).map_or(RequestKind::Nothing, |lock| RequestKind::Look { lock })
 }
 
-fn revoke(key: &Key, when: When) -> Deed {
-    lock(key).map_or(Deed::Nothing, |lock| Deed::Revoke { lock, when })
+fn revoke(key: &Key, when: When) -> RequestKind {
+    lock(key).map_or(RequestKind::Nothing, |lock| RequestKind::Revoke { lock, when })
 }
 
 fn shown(owner: lock_core::Owner) -> OwnerBytes {

@@ -75,7 +75,7 @@ pub(super) enum Guard {
 /// What may go wrong with the servers in a history. Faults that end leases early are judged separately, lock by lock.
 /// Tokens are promised to rise across a loss of the data, or across a clock that is set back, but not across both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Climate {
+pub(super) enum FaultProfile {
     /// The servers' clocks and data stay.
     Mild,
     /// A server's clock is set.
@@ -96,10 +96,10 @@ impl Fault {
         dice: &mut Dice,
         servers: usize,
         locks: usize,
-        climate: Climate,
+        profile: FaultProfile,
     ) -> Fault {
         loop {
-            let fault = Fault::throw(dice, servers, locks, climate);
+            let fault = Fault::throw(dice, servers, locks, profile);
             if !fault.kind.is_of_the_network() {
                 return fault;
             }
@@ -107,11 +107,11 @@ impl Fault {
     }
 
     /// Draws a fault that the promises of this many servers cover, and that concerns this many locks.
-    pub(super) fn throw(dice: &mut Dice, servers: usize, locks: usize, climate: Climate) -> Fault {
+    pub(super) fn throw(dice: &mut Dice, servers: usize, locks: usize, profile: FaultProfile) -> Fault {
         let ttl = TTL.as_micros() as Micros;
         let begins = dice.within(0, EARLY);
         let (client, server) = (dice.below(CLIENTS), dice.below(servers));
-        let calm = matches!(climate, Climate::Mild | Climate::Storm);
+        let calm = matches!(profile, FaultProfile::Mild | FaultProfile::Storm);
         let (kind, lasts) = match dice.within(0, if calm { 12 } else { 16 }) {
             0 => (Kind::Loss, dice.within(ttl / 10, ttl * 2)),
             1 => (Kind::Delay, dice.within(ttl / 10, ttl * 2)),
@@ -126,7 +126,7 @@ impl Fault {
             9 => (Kind::ServerPause(server), dice.within(ttl / 10, ttl * 2)),
             10 => (Kind::LeaseEnd(dice.below(locks)), 0),
             11 => (Kind::SessionEnd(client), 0),
-            _ if climate == Climate::Wipes => (Kind::Wipe(server, Loss::throw(dice)), 0),
+            _ if profile == FaultProfile::Wipes => (Kind::Wipe(server, Loss::throw(dice)), 0),
             _ => {
                 let by = dice.within(ttl / 100, ttl * 3) as i64;
                 (Kind::Step(server, if dice.chance(500) { by } else { -by }), 0)

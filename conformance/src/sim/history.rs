@@ -16,16 +16,16 @@ use super::check::{Invariant, Verdict, Violation, check};
 use super::clocks::ClientClock;
 use super::dice::{Dice, Seeded};
 use super::families::Family;
-use super::faults::{Climate, Fault};
+use super::faults::{Fault, FaultProfile};
 use super::log::{Entry, LockId, Log, Rules, WakesBy, What};
 use super::majority::Majority;
-use super::plan::Temper;
+use super::plan::Behavior;
 use super::server::World;
 use super::site::Site;
 use super::stories::Story;
 use super::tally::Tally;
 use super::timeline::{Machine, Timeline};
-use super::wakes::Telling;
+use super::wakes::LeaseHiding;
 use super::{CLIENTS, MACHINES, NAMES};
 
 /// How many callers each process has. Those that want the same lock queue at the process's local gate.
@@ -84,7 +84,7 @@ pub(super) enum Script {
 }
 
 pub(super) fn play_by(family: FamilyName, seed: u64, script: Script) -> History {
-    let _playing = Playing { family, seed };
+    let _replay_hint = ReplayHint { family, seed };
     match family {
         FamilyName::Lease => play_on::<LeaseServer>(family, seed, script),
         FamilyName::Queue => play_on::<QueueServer>(family, seed, script),
@@ -93,15 +93,15 @@ pub(super) fn play_by(family: FamilyName, seed: u64, script: Script) -> History 
 }
 
 /// Prints how to play this history again if it panics.
-struct Playing {
+struct ReplayHint {
     family: FamilyName,
     seed: u64,
 }
 
-impl Drop for Playing {
+impl Drop for ReplayHint {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let Playing { family, seed } = self;
+            let ReplayHint { family, seed } = self;
             eprintln!("panicked; replay: sim --histories 1 --seed {seed} --family {family} --trace");
         }
     }
@@ -168,20 +168,20 @@ impl<S: Family> Stage<S> {
             Script::Chance => S::servers(&mut dice),
         };
         let locks = 1 + dice.below(NAMES.len());
-        let climate = match (script, dice.within(0, 100)) {
-            (Script::Told(story), _) => story.climate,
-            (Script::Chance, 0..20) if S::STEPS => Climate::Steps,
-            (Script::Chance, 20..35) => Climate::Wipes,
-            (Script::Chance, 35..60) if servers > 1 => Climate::Storm,
-            _ => Climate::Mild,
+        let profile = match (script, dice.within(0, 100)) {
+            (Script::Told(story), _) => story.profile,
+            (Script::Chance, 0..20) if S::STEPS => FaultProfile::Steps,
+            (Script::Chance, 20..35) => FaultProfile::Wipes,
+            (Script::Chance, 35..60) if servers > 1 => FaultProfile::Storm,
+            _ => FaultProfile::Mild,
         };
         let wakes = wakes(seed, script);
-        let climate = match (climate, wakes) {
-            (Climate::Storm, WakesBy::PushesAlone) => Climate::Mild,
-            _ => climate,
+        let profile = match (profile, wakes) {
+            (FaultProfile::Storm, WakesBy::PushesAlone) => FaultProfile::Mild,
+            _ => profile,
         };
         let world =
-            World::<S>::new(timeline.clone(), log.clone(), (servers, locks), climate, wakes, dice.fork());
+            World::<S>::new(timeline.clone(), log.clone(), (servers, locks), profile, wakes, dice.fork());
         log.write(What::Opens(Rules { family, servers, wakes }));
         match script {
             Script::Told(story) => {
@@ -189,10 +189,10 @@ impl<S: Family> Stage<S> {
                 (story.faults)(&mut dice).into_iter().for_each(|fault| world.plan(fault));
             }
             Script::Chance => {
-                if climate == Climate::Storm {
+                if profile == FaultProfile::Storm {
                     Fault::storm(&mut dice, locks).into_iter().for_each(|fault| world.plan(fault));
                 }
-                if climate == Climate::Wipes && servers > 1 {
+                if profile == FaultProfile::Wipes && servers > 1 {
                     Fault::losses(&mut dice, servers).into_iter().for_each(|fault| world.plan(fault));
                 }
                 let throw = match wakes {
@@ -200,18 +200,18 @@ impl<S: Family> Stage<S> {
                     WakesBy::PushesAlone => Fault::throw_beside_the_network,
                 };
                 for _ in 0..dice.within(4, 8) {
-                    world.plan(throw(&mut dice, servers, locks, climate));
+                    world.plan(throw(&mut dice, servers, locks, profile));
                 }
             }
         }
-        let befalls = world.clone();
-        let temper = match script {
-            Script::Told(_) => Temper::Plain,
-            Script::Chance => Temper::Wild,
+        let planner = world.clone();
+        let behavior = match script {
+            Script::Told(_) => Behavior::Plain,
+            Script::Chance => Behavior::Wild,
         };
-        let site = Site::new(timeline.clone(), log.clone(), locks, temper, move |fault: Fault| {
+        let site = Site::new(timeline.clone(), log.clone(), locks, behavior, move |fault: Fault| {
             if wakes == WakesBy::PushesAndLooks || !fault.kind.is_of_the_network() {
-                befalls.plan(fault);
+                planner.plan(fault);
             }
         });
         Stage { timeline, log, world, site, dice: RefCell::new(dice) }
@@ -293,7 +293,7 @@ impl<S: Family> Stage<S> {
         let (wire, servers) = (self.world.end(machine), self.world.clocks.len());
         let wakes = self.world.wakes();
         let connect = |context: lock_core::Context| async move {
-            Ok(Telling::<S, _>::new(S::driver(wire, servers, context)?, wakes))
+            Ok(LeaseHiding::<S, _>::new(S::driver(wire, servers, context)?, wakes))
         };
         options.open("memory", "simulated", connect).await.expect("connecting sends no request")
     }

@@ -6,7 +6,7 @@ use lock_memory::ServerTime;
 use lock_memory::server::ClientId;
 use lock_memory::wire::Pushed;
 
-use super::families::{Family, NOBODY, Part};
+use super::families::{Family, Part, SIMULATION};
 use super::faults::{Fault, Kind, Loss};
 use super::log::{CallId, LockId, What};
 use super::server::World;
@@ -85,16 +85,16 @@ impl<S: Family> World<S> {
             let mut state = self.state();
             let waiting: Vec<CallId> =
                 self.keys.iter().flat_map(|key| state.server.waiting(&now, key.clone())).collect();
-            waiting.iter().any(|call| state.seats.get(call) == Some(&session))
+            waiting.iter().any(|call| state.call_sessions.get(call) == Some(&session))
         };
-        let ended = self.interfere(|server, now| server.handle(now[0], NOBODY, request).pushes);
+        let ended = self.interfere(|server, now| server.handle(now[0], SIMULATION, request).pushes);
         self.count_if(waited, Occurrence::SessionEndedWaiting);
         self.count_if(ended > 0, Occurrence::SessionEndedHolding);
     }
 
     /// Makes a server lose its data. Its connections end, too.
     fn wipe(self: &Arc<Self>, server: usize, loss: Loss) {
-        let hurt = match S::FORGETTING_ENDS_LEASES {
+        let affected = match S::FORGETTING_ENDS_LEASES {
             true => self.interfere(|all, now| {
                 all.forget(server, loss, now);
                 Vec::new()
@@ -109,22 +109,22 @@ impl<S: Family> World<S> {
                 held
             }
         };
-        self.count_if(hurt > 0, Occurrence::Wiped);
+        self.count_if(affected > 0, Occurrence::Wiped);
         (0..SERVER).for_each(|machine| self.push(server, machine, Pushed::Gap));
     }
 
     /// Changes the servers directly, without the network, and returns how many grants were lost by that.
     fn interfere(
         self: &Arc<Self>,
-        deed: impl FnOnce(&mut S, &[ServerTime]) -> Vec<(ClientId, S::Push)>,
+        change: impl FnOnce(&mut S, &[ServerTime]) -> Vec<(ClientId, S::Push)>,
     ) -> usize {
         let now = self.now();
         self.expire();
         let before: Vec<_> = self.locks().map(|lock| self.parts(lock)).collect();
-        let pushes = deed(&mut self.state().server, &now);
+        let pushes = change(&mut self.state().server, &now);
         self.deliver(0, pushes);
         let ended = self.for_each_lost(before, |lock, part| self.is_cut(lock, part));
-        self.set_bell();
+        self.schedule_expiry_look();
         ended
     }
 

@@ -36,7 +36,7 @@ pub use log::{CallId, Entry, Fate, LockId, Parting, Rules, Terms, Wait, WakesBy,
 #[doc(hidden)]
 pub use majority::node as node_model;
 pub use report::{Report, family_of, play_many};
-pub use stories::{STORIES, Story, Telling, tell};
+pub use stories::{STORIES, Story, StoryResults, play_story};
 pub use tally::{Occurrence, Tally};
 
 /// How many client processes run at any time.

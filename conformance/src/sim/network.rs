@@ -9,7 +9,7 @@ use lock_memory::server::Server;
 use lock_memory::wire::{Inbox, Pushed, Reply, Wire};
 use tokio::sync::oneshot;
 
-use super::families::{Deed, Family};
+use super::families::{Family, RequestKind};
 use super::faults::Kind;
 use super::log::{Fate, WakesBy, What};
 use super::server::{State, World};
@@ -28,7 +28,7 @@ pub(super) struct Question<A> {
 
 /// The kinds of messages that the network treats differently.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cargo {
+enum MessageKind {
     /// A renewal or a heartbeat.
     Proof,
     /// The answer to a renewal or a heartbeat, or a grant: a client computes its deadline from it.
@@ -54,30 +54,35 @@ impl<S: Family> World<S> {
     fn travel(
         &self,
         (server, machine): (usize, Machine),
-        cargo: Cargo,
+        message_kind: MessageKind,
     ) -> impl Iterator<Item = Micros> + use<S> {
         let now = self.timeline.now();
         let mut state = self.state();
-        let delays = match state.is_lost(server, machine, cargo) {
+        let delays = match state.is_lost(server, machine, message_kind) {
             true => [None, None],
-            false if state.is_last_word(machine, cargo) => {
+            false if state.is_last_word(machine, message_kind) => {
                 state.silenced.push(machine);
                 state.tally.count(Occurrence::LastWord);
                 [Some(state.dice.within(30_000, 90_000)), None]
             }
-            false => state.delays(machine, cargo),
+            false => state.delays(machine, message_kind),
         };
         drop(state);
         let arrives = delays.map(|delay| delay.map(|delay| now + delay));
-        self.misses((server, machine), cargo, arrives);
+        self.misses((server, machine), message_kind, arrives);
         arrives.into_iter().flatten()
     }
 
     /// Logs what the checker has to know of a message that is lost, late or doubled.
-    fn misses(&self, (server, client): (usize, Machine), cargo: Cargo, arrives: [Option<Micros>; 2]) {
+    fn misses(
+        &self,
+        (server, client): (usize, Machine),
+        message_kind: MessageKind,
+        arrives: [Option<Micros>; 2],
+    ) {
         let tells = |fate| self.log.write(What::Missed { client, server, fate });
         match arrives[0] {
-            None if cargo == Cargo::News => tells(Fate::NewsLost),
+            None if message_kind == MessageKind::News => tells(Fate::NewsLost),
             None => tells(Fate::Lost),
             Some(until) if until > self.timeline.now() + IN_TIME => tells(Fate::Late { until }),
             Some(_) => {}
@@ -89,16 +94,17 @@ impl<S: Family> World<S> {
         if self.timeline.is_killed(from) {
             return;
         }
-        let (place, deed) = (S::place(request), S::deed(request));
-        let cargo = match answered {
-            None => Cargo::News,
-            Some(_) if is_proof(&deed) => Cargo::Proof,
-            Some(_) => Cargo::Other,
+        let (place, request_kind) = (S::place(request), S::request_kind(request));
+        let message_kind = match answered {
+            None => MessageKind::News,
+            Some(_) if is_proof(&request_kind) => MessageKind::Proof,
+            Some(_) => MessageKind::Other,
         };
-        for at in self.travel((place, from), cargo) {
-            let (world, request, deed, answered) =
-                (self.clone(), request.clone(), deed.clone(), answered.cloned());
-            self.timeline.at(at, Some(SERVER + place), move || world.arrive(from, request, &deed, answered));
+        for at in self.travel((place, from), message_kind) {
+            let (world, request, request_kind, answered) =
+                (self.clone(), request.clone(), request_kind.clone(), answered.cloned());
+            self.timeline
+                .at(at, Some(SERVER + place), move || world.arrive(from, request, &request_kind, answered));
         }
     }
 
@@ -106,11 +112,11 @@ impl<S: Family> World<S> {
         self: &Arc<Self>,
         (from, to): (usize, Machine),
         reply: &Reply<S::Answer>,
-        deed: &Deed,
+        request_kind: &RequestKind,
         answered: &Answered<S>,
     ) {
-        let proven = is_proof(deed) || S::is_grant(&reply.answer);
-        for at in self.travel((from, to), if proven { Cargo::Proven } else { Cargo::Other }) {
+        let proven = is_proof(request_kind) || S::is_grant(&reply.answer);
+        for at in self.travel((from, to), if proven { MessageKind::Proven } else { MessageKind::Other }) {
             let (world, reply, answered) = (self.clone(), reply.clone(), answered.clone());
             self.timeline.at(at, Some(to), move || {
                 let mut question = answered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,15 +138,15 @@ impl<S: Family> World<S> {
             return self.timeline.at(self.timeline.now(), Some(SERVER + from), tell);
         }
         let Some(inbox) = self.state().inboxes[to].clone() else { return };
-        for at in self.travel((from, to), Cargo::News) {
+        for at in self.travel((from, to), MessageKind::News) {
             let (inbox, pushed) = (inbox.clone(), pushed.clone());
             self.timeline.at(at, Some(to), move || inbox(pushed));
         }
     }
 }
 
-fn is_proof(deed: &Deed) -> bool {
-    matches!(deed, Deed::Proof)
+fn is_proof(request_kind: &RequestKind) -> bool {
+    matches!(request_kind, RequestKind::Proof)
 }
 
 impl<S: Server> State<S> {
@@ -148,12 +154,12 @@ impl<S: Server> State<S> {
         self.faults.iter().any(|fault| fault.kind == kind)
     }
 
-    fn is_lost(&mut self, server: usize, machine: Machine, cargo: Cargo) -> bool {
+    fn is_lost(&mut self, server: usize, machine: Machine, message_kind: MessageKind) -> bool {
         let lost = if self.is_on(Kind::Partition(machine)) || self.silenced.contains(&machine) {
             Occurrence::CutOff
         } else if self.is_on(Kind::ServerCut(server)) {
             Occurrence::ServerCutOff
-        } else if cargo == Cargo::Proof && self.is_on(Kind::ProofsLost(machine)) {
+        } else if message_kind == MessageKind::Proof && self.is_on(Kind::ProofsLost(machine)) {
             Occurrence::LostProof
         } else if self.is_on(Kind::Loss) {
             match self.dice.chance(500) {
@@ -169,16 +175,16 @@ impl<S: Server> State<S> {
         true
     }
 
-    fn is_last_word(&self, machine: Machine, cargo: Cargo) -> bool {
-        cargo == Cargo::Proven && self.is_on(Kind::LastWord(machine))
+    fn is_last_word(&self, machine: Machine, message_kind: MessageKind) -> bool {
+        message_kind == MessageKind::Proven && self.is_on(Kind::LastWord(machine))
     }
 
     /// Returns how long each copy of a message takes.
-    fn delays(&mut self, machine: Machine, cargo: Cargo) -> [Option<Micros>; 2] {
+    fn delays(&mut self, machine: Machine, message_kind: MessageKind) -> [Option<Micros>; 2] {
         let ttl = TTL.as_micros() as Micros;
         let tidy = self.wakes == WakesBy::PushesAlone;
         let late = self.is_on(Kind::Delay) || (self.dice.chance(10) && !tidy);
-        let delay = if cargo == Cargo::Proven && self.is_on(Kind::ProofsLate(machine)) {
+        let delay = if message_kind == MessageKind::Proven && self.is_on(Kind::ProofsLate(machine)) {
             self.dice.within(LATE_PROOF, ttl / 4)
         } else {
             self.dice.within(50, if late { ttl / 2 } else { IN_TIME })

@@ -15,7 +15,7 @@ use super::{LONGEST_TTL, TTL};
 pub(super) struct Plan {
     pub(super) lock: LockId,
     pub(super) terms: Terms,
-    pub(super) way: Way,
+    pub(super) operation: Operation,
     /// How long it waits for the lock.
     pub(super) wait: Option<Duration>,
     /// After how long the caller goes away without waiting for the answer.
@@ -23,14 +23,14 @@ pub(super) struct Plan {
     pub(super) holds: Duration,
     pub(super) renews: Option<ByHand>,
     /// The fault that hits the caller as soon as it has the lock.
-    pub(super) ambush: Option<Ambush>,
+    pub(super) fault_at_grant: Option<FaultAtGrant>,
     pub(super) parting: Parting,
     /// Whether the caller goes on writing after it was told that the lock is lost.
-    pub(super) deaf: bool,
+    pub(super) ignores_loss: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Way {
+pub(super) enum Operation {
     Try,
     Acquire,
     Run,
@@ -47,7 +47,7 @@ pub(super) struct ByHand {
 
 /// A fault at the worst moment: right after a caller was granted a lock.
 #[derive(Clone, Copy)]
-pub(super) enum Ambush {
+pub(super) enum FaultAtGrant {
     Pause,
     Death,
     ProofsLost,
@@ -57,7 +57,7 @@ pub(super) enum Ambush {
 
 /// How callers behave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Temper {
+pub(super) enum Behavior {
     /// They do everything that the library allows, and faults hit them right after a grant.
     Wild,
     /// They acquire, write for a while without looking at their guards, and release.
@@ -65,10 +65,10 @@ pub(super) enum Temper {
 }
 
 impl Plan {
-    pub(super) fn throw(dice: &mut Dice, locks: usize, temper: Temper) -> Plan {
-        match temper {
-            Temper::Wild => Plan::wild(dice, locks),
-            Temper::Plain => Plan::plain(dice, locks),
+    pub(super) fn throw(dice: &mut Dice, locks: usize, behavior: Behavior) -> Plan {
+        match behavior {
+            Behavior::Wild => Plan::wild(dice, locks),
+            Behavior::Plain => Plan::plain(dice, locks),
         }
     }
 
@@ -76,24 +76,24 @@ impl Plan {
         Plan {
             lock: dice.below(locks),
             terms: Terms { ttl: TTL, fixed: false, max_hold: None, min_hold: None },
-            way: Way::Acquire,
+            operation: Operation::Acquire,
             wait: None,
             leaves_after: None,
             holds: micros(dice, 20_000, 400_000),
             renews: None,
-            ambush: None,
+            fault_at_grant: None,
             parting: Parting::Release,
-            deaf: true,
+            ignores_loss: true,
         }
     }
 
     fn wild(dice: &mut Dice, locks: usize) -> Plan {
-        let way = match dice.within(0, 100) {
-            0..20 => Way::Try,
-            20..40 => Way::Run,
-            40 => Way::Revoke(When::Now),
-            41..44 => Way::Revoke(When::HoldersDeadline),
-            _ => Way::Acquire,
+        let operation = match dice.within(0, 100) {
+            0..20 => Operation::Try,
+            20..40 => Operation::Run,
+            40 => Operation::Revoke(When::Now),
+            41..44 => Operation::Revoke(When::HoldersDeadline),
+            _ => Operation::Acquire,
         };
         let parting = match dice.within(0, 4) {
             0 => Parting::Drop,
@@ -101,8 +101,8 @@ impl Plan {
             _ => Parting::Release,
         };
         let terms = throw_terms(dice);
-        let ambush = dice.chance(60).then(|| Ambush::throw(dice));
-        let holds = match (ambush, dice.chance(60)) {
+        let fault_at_grant = dice.chance(60).then(|| FaultAtGrant::throw(dice));
+        let holds = match (fault_at_grant, dice.chance(60)) {
             (Some(_), _) => micros(dice, TTL.as_micros() as u64, 1_800_000),
             (None, true) => micros(dice, 100_000, 1_500_000),
             (None, false) => micros(dice, 0, 8_000),
@@ -111,14 +111,14 @@ impl Plan {
         Plan {
             lock: dice.below(locks),
             terms,
-            way,
+            operation,
             wait: wait.then(|| micros(dice, 1_000, 800_000)),
             leaves_after: leaves.then(|| micros(dice, 1, 30_000)),
             holds,
             renews: renews.then(|| ByHand { after: micros(dice, 0, 5_000), ttl: throw_ttl(dice) }),
-            ambush,
+            fault_at_grant,
             parting,
-            deaf: dice.chance(300),
+            ignores_loss: dice.chance(300),
         }
     }
 }
@@ -145,14 +145,14 @@ fn micros(dice: &mut Dice, least: u64, most: u64) -> Duration {
     Duration::from_micros(dice.within(least, most))
 }
 
-impl Ambush {
-    fn throw(dice: &mut Dice) -> Ambush {
+impl FaultAtGrant {
+    fn throw(dice: &mut Dice) -> FaultAtGrant {
         match dice.within(0, 10) {
-            0..3 => Ambush::Pause,
-            3..6 => Ambush::LastWord,
-            6..8 => Ambush::ProofsLost,
-            8 => Ambush::LeaseEnd,
-            _ => Ambush::Death,
+            0..3 => FaultAtGrant::Pause,
+            3..6 => FaultAtGrant::LastWord,
+            6..8 => FaultAtGrant::ProofsLost,
+            8 => FaultAtGrant::LeaseEnd,
+            _ => FaultAtGrant::Death,
         }
     }
 
@@ -160,11 +160,11 @@ impl Ambush {
     pub(super) fn fault(self, dice: &mut Dice, now: Micros, machine: Machine, lock: LockId) -> Fault {
         let ttl = TTL.as_micros() as Micros;
         let (kind, after, lasts) = match self {
-            Ambush::Pause => (Kind::Pause(machine), 0, dice.within(ttl * 5 / 6, ttl * 2)),
-            Ambush::Death => (Kind::Death(machine), dice.within(0, ttl), 0),
-            Ambush::ProofsLost => (Kind::ProofsLost(machine), 0, dice.within(ttl, ttl * 2)),
-            Ambush::LastWord => (Kind::LastWord(machine), dice.within(0, ttl / 2), ttl * 5 / 2),
-            Ambush::LeaseEnd => (Kind::LeaseEnd(lock), dice.within(0, ttl / 2), 0),
+            FaultAtGrant::Pause => (Kind::Pause(machine), 0, dice.within(ttl * 5 / 6, ttl * 2)),
+            FaultAtGrant::Death => (Kind::Death(machine), dice.within(0, ttl), 0),
+            FaultAtGrant::ProofsLost => (Kind::ProofsLost(machine), 0, dice.within(ttl, ttl * 2)),
+            FaultAtGrant::LastWord => (Kind::LastWord(machine), dice.within(0, ttl / 2), ttl * 5 / 2),
+            FaultAtGrant::LeaseEnd => (Kind::LeaseEnd(lock), dice.within(0, ttl / 2), 0),
         };
         Fault { kind, begins: now + after, ends: now + after + lasts }
     }

@@ -14,8 +14,8 @@ use super::check::at_most;
 use super::clocks::ServersClock;
 use super::cut::Cuts;
 use super::dice::Dice;
-use super::families::{Deed, Family, Holder, Part};
-use super::faults::{Climate, Fault};
+use super::families::{Family, Holder, Part, RequestKind};
+use super::faults::{Fault, FaultProfile};
 use super::log::{CallId, Fate, LockId, Log, WakesBy, What};
 use super::network::Answered;
 use super::tally::{Occurrence, Tally, micros};
@@ -48,7 +48,7 @@ pub(super) struct State<S: Server> {
     /// By owner: the call that it belongs to, as learned from attempts that have arrived.
     calls: HashMap<OwnerBytes, CallId>,
     /// By call: the session in which it last asked.
-    pub(super) seats: HashMap<CallId, SessionId>,
+    pub(super) call_sessions: HashMap<CallId, SessionId>,
     /// By machine: the session in which it last asked.
     pub(super) sessions: Vec<Option<SessionId>>,
     /// By lock: the holder.
@@ -60,9 +60,9 @@ pub(super) struct State<S: Server> {
     pub(super) cuts: Cuts,
     pub(super) wakes: WakesBy,
     /// By call that has revoked a lock: the holder whose remaining lease it has.
-    pub(super) deprived: HashMap<CallId, Holder>,
+    pub(super) revoked_from: HashMap<CallId, Holder>,
     /// When the server next looks for what has expired.
-    bell: Option<Micros>,
+    next_expiry_look: Option<Micros>,
 }
 
 impl<S: Family> World<S> {
@@ -70,11 +70,11 @@ impl<S: Family> World<S> {
         timeline: Timeline,
         log: Log,
         (servers, locks): (usize, usize),
-        climate: Climate,
+        profile: FaultProfile,
         wakes: WakesBy,
         mut dice: Dice,
     ) -> Arc<World<S>> {
-        let clocks = ServersClock::of_all(&timeline, servers, climate, &mut dice);
+        let clocks = ServersClock::of_all(&timeline, servers, profile, &mut dice);
         let now: Vec<ServerTime> = clocks.iter().map(ServersClock::now).collect();
         let state = State {
             server: S::begin(&now),
@@ -85,15 +85,15 @@ impl<S: Family> World<S> {
             silenced: Vec::new(),
             tally: Tally::default(),
             calls: HashMap::new(),
-            seats: HashMap::new(),
+            call_sessions: HashMap::new(),
             sessions: vec![None; MACHINES],
             holders: vec![None; locks],
             parts: vec![Vec::new(); locks],
             places: vec![Vec::new(); locks],
             cuts: Cuts::default(),
             wakes,
-            deprived: HashMap::new(),
-            bell: None,
+            revoked_from: HashMap::new(),
+            next_expiry_look: None,
         };
         let keys = NAMES[..locks].iter().map(|name| Key::from(*name)).collect();
         Arc::new(World { timeline, log, clocks, keys, state: Mutex::new(state) })
@@ -114,39 +114,39 @@ impl<S: Family> World<S> {
         self: &Arc<Self>,
         from: Machine,
         request: S::Request,
-        deed: &Deed,
+        request_kind: &RequestKind,
         answered: Option<Answered<S>>,
     ) {
         let place = S::place(&request);
         let now = self.clocks[place].now();
         self.expire();
-        let before = self.before(from, deed);
+        let before = self.before(from, request_kind);
         let is_of_the_hold = self.state().server.is_of_the_hold(&self.now(), &request);
         let Handled { answer, pushes } = self.state().server.handle(now, client_id(from), request);
         self.deliver(place, pushes);
         let ends = is_of_the_hold && S::has_released(&answer);
-        self.after(deed, before, &answer, ends);
+        self.after(request_kind, before, &answer, ends);
         self.judge_cuts();
         if let Some(left) = S::sits_out(&answer) {
             let until = self.timeline.now() + at_most(micros(left));
             self.log.write(What::Missed { client: from, server: place, fate: Fate::NoVote { until } });
         }
         if let Some(answered) = answered {
-            self.answer((place, from), &Reply { now, answer }, deed, &answered);
+            self.answer((place, from), &Reply { now, answer }, request_kind, &answered);
         }
-        self.set_bell();
+        self.schedule_expiry_look();
     }
 
     /// Returns who held the lock right before this request. Looks at the server, because a lease may have ended without
     /// an entry in the log.
-    fn before(&self, from: Machine, deed: &Deed) -> Option<Holder> {
-        match deed {
-            Deed::Attempt { lock, owner, call, session } => {
+    fn before(&self, from: Machine, request_kind: &RequestKind) -> Option<Holder> {
+        match request_kind {
+            RequestKind::Attempt { lock, owner, call, session } => {
                 self.attempts(from, owner, *call, *session);
                 self.look(*lock)
             }
-            Deed::Release { lock, .. } | Deed::Revoke { lock, .. } => self.look(*lock),
-            Deed::Proof | Deed::Look { .. } | Deed::Close | Deed::Nothing => None,
+            RequestKind::Release { lock, .. } | RequestKind::Revoke { lock, .. } => self.look(*lock),
+            RequestKind::Proof | RequestKind::Look { .. } | RequestKind::Close | RequestKind::Nothing => None,
         }
     }
 
@@ -155,16 +155,16 @@ impl<S: Family> World<S> {
         state.calls.insert(owner.clone(), call);
         let Some(session) = session else { return };
         state.sessions[from] = Some(session);
-        if state.seats.insert(call, session).is_some_and(|seat| seat != session) {
+        if state.call_sessions.insert(call, session).is_some_and(|earlier| earlier != session) {
             state.tally.count(Occurrence::SessionMoved);
         }
     }
 
     /// What has been done is written down. Of several servers, the first that gives up a hold `ends` it.
-    fn after(&self, deed: &Deed, before: Option<Holder>, answer: &S::Answer, ends: bool) {
-        match deed {
-            Deed::Attempt { lock, .. } | Deed::Look { lock } => _ = self.look(*lock),
-            Deed::Release { lock, owner } => {
+    fn after(&self, request_kind: &RequestKind, before: Option<Holder>, answer: &S::Answer, ends: bool) {
+        match request_kind {
+            RequestKind::Attempt { lock, .. } | RequestKind::Look { lock } => _ = self.look(*lock),
+            RequestKind::Release { lock, owner } => {
                 let of = self.state().calls.get(owner).copied();
                 let after = self.look(*lock).map(|holder| holder.call);
                 let after = after.filter(|after| !(of == Some(*after) && ends));
@@ -177,31 +177,33 @@ impl<S: Family> World<S> {
                 let before = if gives_back { of } else { before };
                 self.log.write(What::ReleaseArrived { of, before, after });
             }
-            Deed::Revoke { lock, when } => {
-                let heir = self.look(*lock);
+            RequestKind::Revoke { lock, when } => {
+                let successor = self.look(*lock);
                 if let Some(before) = before.filter(|_| S::has_revoked(answer)) {
-                    self.is_revoked(*lock, before, heir, *when);
+                    self.is_revoked(*lock, before, successor, *when);
                 }
             }
-            Deed::Close => self.locks().for_each(|lock| _ = self.look(lock)),
-            Deed::Proof | Deed::Nothing => {}
+            RequestKind::Close => self.locks().for_each(|lock| _ = self.look(lock)),
+            RequestKind::Proof | RequestKind::Nothing => {}
         }
     }
 
     /// Returns the first holder in the chain of revokes that led to this call: each call of the chain has revoked the
     /// lock from the one before it. A call that has revoked nothing is its own.
     fn first_of(&self, call: Option<CallId>) -> Option<CallId> {
-        let deprived = &self.state().deprived;
-        let next = |call: &CallId| deprived.get(call).map(|before| before.call);
+        let revoked_from = &self.state().revoked_from;
+        let next = |call: &CallId| revoked_from.get(call).map(|before| before.call);
         std::iter::successors(call, next).last()
     }
 
-    fn is_revoked(&self, lock: LockId, before: Holder, heir: Option<Holder>, when: When) {
+    fn is_revoked(&self, lock: LockId, before: Holder, successor: Option<Holder>, when: When) {
         match when {
             When::HoldersDeadline => {
                 let mut state = self.state();
                 state.tally.count(Occurrence::RevokedAtDeadline);
-                heir.into_iter().for_each(|heir| _ = state.deprived.insert(heir.call, before));
+                successor
+                    .into_iter()
+                    .for_each(|successor| _ = state.revoked_from.insert(successor.call, before));
             }
             When::Now => {
                 self.count_if(true, Occurrence::RevokedNow);
@@ -288,20 +290,20 @@ impl<S: Family> World<S> {
     }
 
     /// Schedules the server's next look for leases and sessions that have expired.
-    pub(super) fn set_bell(self: &Arc<Self>) {
+    pub(super) fn schedule_expiry_look(self: &Arc<Self>) {
         let mut state = self.state();
         let Some(next) = state.server.next_expiry() else { return };
         let at = self.clocks[0].when(next);
-        if state.bell.is_some_and(|bell| bell <= at) {
+        if state.next_expiry_look.is_some_and(|look| look <= at) {
             return;
         }
-        state.bell = Some(at);
+        state.next_expiry_look = Some(at);
         drop(state);
         let world = self.clone();
         self.timeline.at(at, Some(SERVER), move || {
-            world.state().bell = None;
+            world.state().next_expiry_look = None;
             world.expire();
-            world.set_bell();
+            world.schedule_expiry_look();
         });
     }
 
@@ -311,7 +313,7 @@ impl<S: Family> World<S> {
 }
 
 fn client_id(machine: Machine) -> ClientId {
-    // Zero is `NOBODY`: the simulation itself, which looks at the server directly.
+    // Zero is `SIMULATION`: the simulation itself, which looks at the server directly.
     ClientId(machine as u64 + 1)
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::faults::Fault;
 use super::log::{CallId, LockId, Log, What};
-use super::plan::Temper;
+use super::plan::Behavior;
 use super::timeline::{Machine, Timeline};
 use super::{MACHINES, NAMES};
 
@@ -19,9 +19,9 @@ pub(super) struct Site {
     /// How many locks there are.
     pub(super) locks: usize,
     /// How the callers behave.
-    pub(super) temper: Temper,
+    pub(super) behavior: Behavior,
     /// Schedules a fault.
-    befall: Box<dyn Fn(Fault)>,
+    schedule_fault: Box<dyn Fn(Fault)>,
     calls: Cell<CallId>,
     /// By lock: the resource that it protects.
     fences: Vec<Arc<Fence>>,
@@ -35,15 +35,15 @@ impl Site {
         timeline: Timeline,
         log: Log,
         locks: usize,
-        temper: Temper,
-        befall: impl Fn(Fault) + 'static,
+        behavior: Behavior,
+        schedule_fault: impl Fn(Fault) + 'static,
     ) -> Rc<Site> {
         Rc::new(Site {
             timeline,
             log,
             locks,
-            temper,
-            befall: Box::new(befall),
+            behavior,
+            schedule_fault: Box::new(schedule_fault),
             calls: Cell::new(0),
             fences: (0..locks).map(|_| Arc::default()).collect(),
             looks: (0..MACHINES).map(|_| [const { Notify::const_new() }; NAMES.len()]).collect(),
@@ -54,12 +54,12 @@ impl Site {
         self.calls.replace(self.calls.get() + 1)
     }
 
-    pub(super) fn befall(&self, fault: Fault) {
-        (self.befall)(fault);
+    pub(super) fn schedule_fault(&self, fault: Fault) {
+        (self.schedule_fault)(fault);
     }
 
     /// Makes all holders of a lock look at their guards, because a call was granted it: no overlap stays unseen.
-    pub(super) fn somebody_was_granted(&self, lock: LockId) {
+    pub(super) fn wake_holders(&self, lock: LockId) {
         for (machine, looks) in self.looks.iter().enumerate() {
             // A machine that stands still looks when it goes on.
             if !self.timeline.is_stopped(machine) {

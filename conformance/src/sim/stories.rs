@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::check::Invariant;
 use super::dice::Dice;
-use super::faults::{Climate, Fault, Guard, Kind, Loss};
+use super::faults::{Fault, FaultProfile, Guard, Kind, Loss};
 use super::history::{FamilyName, History, Script, play_by};
 use super::log::What;
 use super::timeline::Micros;
@@ -24,13 +24,13 @@ pub struct Story {
     family: FamilyName,
     pub(super) servers: usize,
     pub(super) guard: Guard,
-    pub(super) climate: Climate,
+    pub(super) profile: FaultProfile,
     pub(super) faults: fn(&mut Dice) -> Vec<Fault>,
 }
 
 /// The results of the histories of a story.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Telling {
+pub struct StoryResults {
     /// How many histories there were.
     pub histories: u64,
     /// Calls that were granted a lock.
@@ -53,31 +53,35 @@ pub static STORIES: [Story; 11] = [
     Story { name: "nothing", ..five(|_| Vec::new()) },
     Story { name: "a client stands still for longer than its lease", ..one(pauses) },
     Story { name: "a client stands still for longer than its lease", ..five(pauses) },
-    Story { name: "the clock is set forward", climate: Climate::Steps, ..one(|dice| set_forward(dice, 1)) },
+    Story {
+        name: "the clock is set forward",
+        profile: FaultProfile::Steps,
+        ..one(|dice| set_forward(dice, 1))
+    },
     Story {
         name: "one of the clocks is set forward",
-        climate: Climate::Steps,
+        profile: FaultProfile::Steps,
         ..five(|dice| set_forward(dice, 1))
     },
     Story {
         name: "three of the clocks are set forward",
-        climate: Climate::Steps,
+        profile: FaultProfile::Steps,
         ..five(|dice| set_forward(dice, 3))
     },
-    Story { name: "a restart without the data", climate: Climate::Wipes, ..one(restart) },
+    Story { name: "a restart without the data", profile: FaultProfile::Wipes, ..one(restart) },
     Story {
         name: "a restart between A, B, C and C, D, E",
         on: "five, no guard",
         guard: Guard::None,
-        climate: Climate::Wipes,
+        profile: FaultProfile::Wipes,
         ..five(change_of_majority)
     },
     Story {
         name: "a restart between A, B, C and C, D, E",
-        climate: Climate::Wipes,
+        profile: FaultProfile::Wipes,
         ..five(change_of_majority)
     },
-    Story { name: "all restart, one after the other", climate: Climate::Wipes, ..five(rolling_restart) },
+    Story { name: "all restart, one after the other", profile: FaultProfile::Wipes, ..five(rolling_restart) },
 ];
 
 const fn one(faults: fn(&mut Dice) -> Vec<Fault>) -> Story {
@@ -87,7 +91,7 @@ const fn one(faults: fn(&mut Dice) -> Vec<Fault>) -> Story {
         family: FamilyName::Lease,
         servers: 1,
         guard: Guard::SitsOut,
-        climate: Climate::Mild,
+        profile: FaultProfile::Mild,
         faults,
     }
 }
@@ -97,15 +101,15 @@ const fn five(faults: fn(&mut Dice) -> Vec<Fault>) -> Story {
 }
 
 /// Plays `histories` histories of a story, with the seeds from `seed` on.
-pub fn tell(story: &'static Story, histories: u64, seed: u64) -> Telling {
-    let mut telling = Telling::default();
+pub fn play_story(story: &'static Story, histories: u64, seed: u64) -> StoryResults {
+    let mut results = StoryResults::default();
     for seed in (0..histories).map(|n| seed.wrapping_add(n)) {
-        telling.add(&play_by(story.family, seed, Script::Told(story)));
+        results.add(&play_by(story.family, seed, Script::Told(story)));
     }
-    telling
+    results
 }
 
-impl Telling {
+impl StoryResults {
     fn add(&mut self, history: &History) {
         self.histories += 1;
         self.grants += history.verdict.grants;

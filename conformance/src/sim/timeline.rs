@@ -54,7 +54,7 @@ struct Due {
 enum Event {
     /// Completes a timer, unless that was dropped.
     Timer(oneshot::Sender<()>),
-    Deed(Box<dyn FnOnce() + Send>),
+    Action(Box<dyn FnOnce() + Send>),
 }
 
 /// The longest duration of a history: one that takes longer hangs.
@@ -75,9 +75,9 @@ impl Timeline {
         self.state().now
     }
 
-    /// Runs `deed` at the time `at`. If its machine is stopped then, runs it as soon as the machine goes on.
-    pub(super) fn at(&self, at: Micros, whose: Option<Machine>, deed: impl FnOnce() + Send + 'static) {
-        self.state().push(at, whose, Event::Deed(Box::new(deed)));
+    /// Runs `action` at the time `at`. If its machine is stopped then, runs it as soon as the machine goes on.
+    pub(super) fn at(&self, at: Micros, whose: Option<Machine>, action: impl FnOnce() + Send + 'static) {
+        self.state().push(at, whose, Event::Action(Box::new(action)));
     }
 
     /// Returns a timer of this machine. It counts from now, polled or not.
@@ -207,7 +207,7 @@ impl Event {
         match self {
             // If the timer was dropped meanwhile, there is nothing to do.
             Event::Timer(ring) => _ = ring.send(()),
-            Event::Deed(deed) => deed(),
+            Event::Action(action) => action(),
         }
     }
 }

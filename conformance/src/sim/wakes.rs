@@ -19,20 +19,20 @@ use super::log::WakesBy;
 
 /// A driver whose claims tell the core when a lease ends, or hide it if pushes alone wake waiters.
 #[derive(Debug)]
-pub(super) struct Telling<S, D> {
+pub(super) struct LeaseHiding<S, D> {
     driver: D,
     wakes: WakesBy,
     server: PhantomData<fn() -> S>,
 }
 
-impl<S: Family, D: Driver> Telling<S, D> {
-    pub(super) fn new(driver: D, wakes: WakesBy) -> Telling<S, D> {
-        Telling { driver, wakes, server: PhantomData }
+impl<S: Family, D: Driver> LeaseHiding<S, D> {
+    pub(super) fn new(driver: D, wakes: WakesBy) -> LeaseHiding<S, D> {
+        LeaseHiding { driver, wakes, server: PhantomData }
     }
 }
 
 #[async_trait]
-impl<S: Family, D: Driver> Driver for Telling<S, D> {
+impl<S: Family, D: Driver> Driver for LeaseHiding<S, D> {
     fn info(&self) -> Arc<Info> {
         self.driver.info()
     }

@@ -2,8 +2,8 @@
 
 mod clusters;
 mod containers;
+mod faults;
 mod holders;
-mod hurt;
 mod left;
 mod pooler;
 mod subjects;
@@ -64,17 +64,17 @@ impl From<io::Error> for Stop {
 
 /// The cases for every server.
 const CASES: [(&str, Case); 15] = [
-    ("a_started_server_answers_at_its_url_and_its_socket", hurt::answers),
-    ("two_servers_are_two", hurt::two_servers),
-    ("a_file_for_the_server_is_in_its_data_folder", hurt::files),
-    ("a_paused_server_answers_when_it_is_resumed", hurt::pause),
-    ("a_killed_server_restarts_with_its_data", hurt::kill_kept),
-    ("a_killed_server_restarts_without_its_data", hurt::kill_lost),
-    ("a_stopped_server_restarts_with_its_data", hurt::stop_kept),
-    ("a_server_does_not_start_at_a_port_of_anothers", hurt::taken_port),
-    ("a_server_without_persistence_keeps_nothing", hurt::no_persistence),
-    ("a_server_with_a_clock_of_its_own_goes_by_it", hurt::own_clock),
-    ("a_given_server_cannot_be_hurt", hurt::cannot_be_hurt),
+    ("a_started_server_answers_at_its_url_and_its_socket", faults::answers),
+    ("two_servers_are_two", faults::two_servers),
+    ("a_file_for_the_server_is_in_its_data_folder", faults::files),
+    ("a_paused_server_answers_when_it_is_resumed", faults::pause),
+    ("a_killed_server_restarts_with_its_data", faults::kill_kept),
+    ("a_killed_server_restarts_without_its_data", faults::kill_lost),
+    ("a_stopped_server_restarts_with_its_data", faults::stop_kept),
+    ("a_server_does_not_start_at_a_port_of_anothers", faults::taken_port),
+    ("a_server_without_persistence_keeps_nothing", faults::no_persistence),
+    ("a_server_with_a_clock_of_its_own_goes_by_it", faults::own_clock),
+    ("a_given_server_cannot_be_stopped", faults::cannot_be_stopped),
     ("a_server_in_a_container_serves_and_goes", containers::contained),
     ("a_drop_or_a_panic_leaves_neither_process_nor_folder", left::by_a_drop),
     ("a_killed_test_leaves_neither_process_nor_folder", left::by_the_killed),

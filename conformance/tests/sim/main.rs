@@ -11,7 +11,7 @@ mod waiters;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-use lock_conformance::sim::{FamilyName, STORIES, What, family_of, play, play_many, tell};
+use lock_conformance::sim::{FamilyName, STORIES, What, family_of, play, play_many, play_story};
 
 /// How many histories are played, split over both families.
 const HISTORIES: u64 = 2_000;
@@ -69,7 +69,7 @@ fn today() -> u64 {
 #[test]
 fn no_story_makes_a_resource_with_tokens_take_a_stale_write() {
     for story in STORIES.iter().filter(|story| story.on != "five, no guard") {
-        let told = tell(story, 5, 1);
+        let told = play_story(story, 5, 1);
         assert_eq!(told.stale_writes_taken, 0, "{story:?}");
     }
 }
@@ -79,7 +79,7 @@ fn no_story_makes_a_resource_with_tokens_take_a_stale_write() {
 #[test]
 fn one_clock_of_five_breaks_no_promise_that_excludes_it() {
     let story = STORIES.iter().find(|story| story.name == "one of the clocks is set forward").unwrap();
-    let told = tell(story, 100, 0);
+    let told = play_story(story, 100, 0);
     assert!(told.with_two_holders > 0, "{told:?}");
     assert_eq!(told.with_broken_promises, 0, "{told:?}");
 }

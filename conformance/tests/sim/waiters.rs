@@ -19,7 +19,7 @@ fn released(call: usize) -> What {
 }
 
 #[test]
-fn who_waits_for_what_is_free_and_never_has_it_is_caught() {
+fn a_waiter_that_never_gets_a_free_lock_is_caught() {
     let begin = || vec![(1, asked(0, 0)), (2, granted(0, 7)), (3, asked(1, 1)), (10, let_go(0))];
     let ends = |at| vec![(at, nothing())];
     leaves_alone([begin(), ends(2_300)].concat());
@@ -105,7 +105,7 @@ fn what_is_left_of_a_client_that_is_done_is_caught() {
 }
 
 #[test]
-fn who_is_served_before_its_turn_is_caught() {
+fn a_waiter_served_before_its_turn_is_caught() {
     let queue =
         || vec![(1, asked(0, 0)), (1, asked(1, 1)), (1, asked(2, 2)), (2, places([0])), (2, holder(Some(0)))];
     let queued = || [queue(), vec![(3, granted(0, 7)), (4, places([0, 1])), (5, places([2, 0, 1]))]].concat();

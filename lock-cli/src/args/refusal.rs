@@ -33,7 +33,7 @@ impl Refusal {
             }
             _ => {
                 let complaint = self.0.render().to_string();
-                print::for_people(&format!(
+                print::to_stderr(&format!(
                     "lock: {}",
                     complaint.strip_prefix("error: ").unwrap_or(&complaint)
                 ));

@@ -13,9 +13,9 @@ pub(crate) use other::{Deadline, Process, Signals, inner_call, outlive_full_file
 /// What happened to the command's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// It has ended, and `bury` has to be called.
+    /// It has ended, and `reap` has to be called.
     Ended,
-    /// It was killed at the last deadline that it was given, and `bury` has to be called.
+    /// It was killed at the last deadline that it was given, and `reap` has to be called.
     #[cfg_attr(not(unix), expect(dead_code, reason = "no watcher keeps deadlines there"))]
     Killed,
     /// It was stopped from the terminal. When this event is reported, this program was stopped too, and continued.

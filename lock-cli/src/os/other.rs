@@ -54,7 +54,7 @@ impl Process {
     }
 
     /// After [`Event::Ended`]: returns how the process ended.
-    pub(crate) fn bury(&mut self) -> io::Result<Exit> {
+    pub(crate) fn reap(&mut self) -> io::Result<Exit> {
         let status = self.0.try_wait()?.and_then(|status| status.code());
         Ok(status.map_or(Exit::System, Exit::Status))
     }

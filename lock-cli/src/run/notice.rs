@@ -74,7 +74,7 @@ enum Shown {
 impl Shown {
     fn wipe(self) {
         if self == Shown::Holder {
-            print::for_people("\r\x1b[K");
+            print::to_stderr("\r\x1b[K");
         }
     }
 }
@@ -103,7 +103,7 @@ fn in_short(holder: &Entry) -> String {
 /// Replaces the line before. Cut to the terminal's width: a longer line would wrap, and its first part would stay.
 fn line(text: &str) {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width()).collect();
-    print::for_people(&format!("\r{text}\x1b[K"));
+    print::to_stderr(&format!("\r{text}\x1b[K"));
 }
 
 /// Returns how many characters fit into a line.

@@ -167,7 +167,7 @@ impl Life {
             Err(_) if caller.is_closed() => Refusal::GivenUp,
             Err(_) => Refusal::Error,
         };
-        self.account.not_granted(why);
+        self.reporter.not_granted(why);
         let _: Result<(), _> = caller.send(answer);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::account::Account;
+use super::event_reporter::EventReporter;
 use super::{Answer, Granted, Life, lost_because};
 use crate::clock::Instant;
 use crate::driver::LossReason;
@@ -59,9 +59,9 @@ impl Held {
     }
 
     /// Tells the loss to the guards and to all receivers of events, unless they have been told.
-    fn lose(&self, cause: LossReason, account: &mut Account) {
+    fn lose(&self, cause: LossReason, reporter: &mut EventReporter) {
         self.state.send_modify(|state| _ = state.lost.get_or_insert(cause));
-        account.lost(cause);
+        reporter.lost(cause);
     }
 
     /// Returns the error of a renewal of the claim's own that was still under way at `asked`. It also answers the
@@ -143,7 +143,7 @@ impl Life {
 
     /// Hands over the guard. If the `caller` has gone, the guard's channel is closed, which says so.
     pub(super) fn hand_over(&mut self, held: Held, caller: Option<oneshot::Sender<Answer>>) -> Given {
-        self.account.granted(held.token, held.since);
+        self.reporter.granted(held.token, held.since);
         let (commands, orders) = mpsc::unbounded_channel();
         let (owner, token, state) = (self.owner, held.token, held.state.subscribe());
         let handed_over = Arc::new(AtomicBool::new(false));
@@ -174,14 +174,14 @@ impl Life {
                     drop(turn.take());
                     // By then the server has ended the lease. A release before that would let the lock be granted while
                     // the guard's work goes on.
-                    let over = held.until + (lasting(held.lease) - held.lease) + self.patience;
-                    let asker = self.outlast(orders, cause, over).await;
+                    let over = held.until + (lease_for_certain(held.lease) - held.lease) + self.patience;
+                    let asker = self.wait_for_guard(orders, cause, over).await;
                     return Ended { lost: Some(cause), asker };
                 }
                 Kept::Lost(cause) => return Ended { lost: Some(cause), asker: None },
             };
             let lost = match self.terms.min_hold {
-                Some(least) if handed_over.load(Ordering::Acquire) => self.linger(held, least).await,
+                Some(least) if handed_over.load(Ordering::Acquire) => self.hold_for_min(held, least).await,
                 _ => None,
             };
             return Ended { lost, asker };
@@ -191,18 +191,18 @@ impl Life {
     /// Tells the guard the loss after a panic, because nothing renews the lock any more. The guard's work may go on: as
     /// after a revoke, waits until the guard goes, at most until the certain part of the lease is over. This claim
     /// can't ask the server any more. Returns the caller that waits for the release, if there is one.
-    pub(super) async fn forsake(&mut self, given: &mut Given) -> Option<oneshot::Sender<Ending>> {
+    pub(super) async fn wait_after_panic(&mut self, given: &mut Given) -> Option<oneshot::Sender<Ending>> {
         let Given { held, orders, .. } = given;
         let cause = self.is_lost(held).unwrap_or(LossReason::RuntimeEnded);
-        held.lose(cause, &mut self.account);
-        self.outlast(orders, cause, held.until).await
+        held.lose(cause, &mut self.reporter);
+        self.wait_for_guard(orders, cause, held.until).await
     }
 
     /// Waits until the guard goes, at most until `over`. Until its deadline no other claim gets what was revoked, nor
     /// what is left in a session that was given up. If the guard goes before `over`, the work that it protected has
     /// ended, and the release that follows frees the name. Returns the caller that waits for the release, if there is
     /// one.
-    async fn outlast(
+    async fn wait_for_guard(
         &mut self,
         orders: &mut mpsc::UnboundedReceiver<Command>,
         cause: LossReason,
@@ -227,7 +227,7 @@ impl Life {
 
     /// Keeps the lock without its guard until `least` has passed since the grant. Only called if a user has had the
     /// guard.
-    async fn linger(&mut self, held: &mut Held, least: Duration) -> Option<LossReason> {
+    async fn hold_for_min(&mut self, held: &mut Held, least: Duration) -> Option<LossReason> {
         let clock = self.shared.clock.clone();
         match self.keep(held, clock.sleep_until(held.since + least)).await {
             Kept::Stopped(()) => None,
@@ -241,6 +241,6 @@ impl Life {
 const WATCHED_AFTER: Duration = Duration::from_millis(200);
 
 /// Returns the length of a lease of which `certain` remains after the margin.
-fn lasting(certain: Duration) -> Duration {
+fn lease_for_certain(certain: Duration) -> Duration {
     certain.saturating_add(certain / 50).saturating_add(Duration::from_millis(4))
 }

@@ -22,7 +22,7 @@ impl Life {
             turn.released(others);
         }
         drop(turn);
-        self.account.ended(ending);
+        self.reporter.ended(ending);
         if let Some(asker) = ended.asker {
             let _: Result<(), _> = asker.send(ending);
         }

@@ -30,9 +30,9 @@ pub struct Options {
 #[derive(Clone, Copy, Debug)]
 enum RunsOn {
     /// On the runtime that opens the client.
-    Caller,
+    CallersRuntime,
     /// On a thread of the client's own.
-    Dedicated,
+    OwnThread,
 }
 
 impl Default for Options {

@@ -21,25 +21,25 @@ pub struct ServerClock {
 /// The time that the server told, and the local moment after its answer.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    told: i64,
-    heard: Instant,
+    server_time: i64,
+    received_at: Instant,
 }
 
 impl ServerClock {
-    /// Starts with the server's first answer, which told the time `told` and arrived at `heard`.
-    pub fn new(told: i64, heard: Instant) -> ServerClock {
-        let reading = Reading { told, heard };
+    /// Starts with the server's first answer, which told the time `server_time` and arrived at `received_at`.
+    pub fn new(server_time: i64, received_at: Instant) -> ServerClock {
+        let reading = Reading { server_time, received_at };
         ServerClock { first: reading, last: reading }
     }
 
-    /// Records the time `told` of an answer that arrived at `heard`.
+    /// Records the time `server_time` of an answer that arrived at `received_at`.
     ///
-    /// `heard` is the moment *after* the answer, and not the one before the question. The server's clock then shows
-    /// what [`at`](Self::at) returns, or a later time. Of two answers that arrived at the same moment, the one that was
-    /// recorded later counts.
-    pub fn hear(&mut self, told: i64, heard: Instant) {
-        if heard >= self.last.heard {
-            self.last = Reading { told, heard };
+    /// `received_at` is the moment *after* the answer, and not the one before the question. The server's clock then
+    /// shows what [`at`](Self::at) returns, or a later time. Of two answers that arrived at the same moment, the one
+    /// that was recorded later counts.
+    pub fn hear(&mut self, server_time: i64, received_at: Instant) {
+        if received_at >= self.last.received_at {
+            self.last = Reading { server_time, received_at };
         }
     }
 
@@ -48,9 +48,9 @@ impl ServerClock {
     ///
     /// The rates of the two clocks may differ by 1 %. The older the last answer is, the further the result is behind.
     pub fn at(&self, moment: Instant) -> i64 {
-        let Reading { told, heard } = self.last;
-        let passed = moment.since(heard);
-        told.saturating_add(micros(passed - passed / 100))
+        let Reading { server_time, received_at } = self.last;
+        let passed = moment.since(received_at);
+        server_time.saturating_add(micros(passed - passed / 100))
     }
 
     /// Returns the end of the call in the server's time, or a moment before it. The server refuses what arrives later.
@@ -58,18 +58,21 @@ impl ServerClock {
     /// A result that is too early costs one more round trip, because the refusal tells the time. A result that is too
     /// late would let an attempt take the lock after its caller has gone.
     pub fn deadline(&self, call: &Call) -> i64 {
-        let Reading { told, heard } = self.last;
-        match call.ends() > heard {
+        let Reading { server_time, received_at } = self.last;
+        match call.ends() > received_at {
             true => self.at(call.ends()),
             // The call was over before the server told this time.
-            false => told.saturating_sub(1),
+            false => server_time.saturating_sub(1),
         }
     }
 
     /// Returns how far the server's clock has drifted since its first answer.
     pub fn drift(&self) -> Drift {
-        let over = self.last.heard.since(self.first.heard);
-        Drift { over, micros: self.last.told.saturating_sub(self.first.told).saturating_sub(micros(over)) }
+        let over = self.last.received_at.since(self.first.received_at);
+        Drift {
+            over,
+            micros: self.last.server_time.saturating_sub(self.first.server_time).saturating_sub(micros(over)),
+        }
     }
 }
 
@@ -89,14 +92,14 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
     const PATIENCE: Duration = Duration::from_secs(5);
     /// The server's time when our clock begins.
-    const TOLD: i64 = 1_700_000_000 * SECOND;
+    const SERVER_START: i64 = 1_700_000_000 * SECOND;
 
     /// Our clock, in milliseconds.
     #[derive(Clone, Debug, Default)]
-    struct Ours(Arc<AtomicU64>);
+    struct ManualClock(Arc<AtomicU64>);
 
-    impl Ours {
-        fn passes(&self, time: Duration) {
+    impl ManualClock {
+        fn advance(&self, time: Duration) {
             self.0.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
         }
 
@@ -105,7 +108,7 @@ mod tests {
         }
     }
 
-    impl Time for Ours {
+    impl Time for ManualClock {
         fn now(&self) -> Instant {
             Instant::from_origin(Duration::from_millis(self.0.load(Ordering::Relaxed)))
         }
@@ -118,61 +121,65 @@ mod tests {
     #[test]
     fn a_deadline_is_never_beyond_the_call_though_our_clock_goes_too_fast_or_too_slow() {
         for idle in [Duration::ZERO, Duration::from_millis(1), PATIENCE, HOUR, HOUR * 24 * 365] {
-            let ours = Ours::default();
-            let server = ServerClock::new(TOLD, ours.now());
-            ours.passes(idle);
+            let ours = ManualClock::default();
+            let server = ServerClock::new(SERVER_START, ours.now());
+            ours.advance(idle);
             let call = ours.call();
             let deadline = server.deadline(&call);
             let passes = i64::try_from((idle + PATIENCE).as_micros()).unwrap();
             // What the server's clock shows when the call is over: our clock ran 1 % faster, as fast, or 1 % slower.
             for ends in [passes - passes / 100, passes, passes + passes / 100] {
-                assert!(deadline <= TOLD + ends, "idle for {idle:?}: {} us too late", deadline - TOLD - ends);
+                assert!(
+                    deadline <= SERVER_START + ends,
+                    "idle for {idle:?}: {} us too late",
+                    deadline - SERVER_START - ends
+                );
             }
-            assert_eq!(deadline, TOLD + passes - passes / 100, "not earlier than necessary");
+            assert_eq!(deadline, SERVER_START + passes - passes / 100, "not earlier than necessary");
         }
     }
 
     #[test]
     fn a_call_that_was_over_before_the_answer_has_no_time_left() {
-        let ours = Ours::default();
+        let ours = ManualClock::default();
         let call = ours.call();
-        ours.passes(PATIENCE);
-        let mut server = ServerClock::new(TOLD, ours.now());
-        assert_eq!(server.deadline(&call), TOLD - 1);
-        ours.passes(HOUR);
-        server.hear(TOLD, ours.now());
-        assert_eq!(server.deadline(&call), TOLD - 1);
+        ours.advance(PATIENCE);
+        let mut server = ServerClock::new(SERVER_START, ours.now());
+        assert_eq!(server.deadline(&call), SERVER_START - 1);
+        ours.advance(HOUR);
+        server.hear(SERVER_START, ours.now());
+        assert_eq!(server.deadline(&call), SERVER_START - 1);
     }
 
     #[test]
     fn the_newest_answer_counts_and_no_older_one_that_is_noted_after_it() {
-        let ours = Ours::default();
-        let mut server = ServerClock::new(TOLD, ours.now());
+        let ours = ManualClock::default();
+        let mut server = ServerClock::new(SERVER_START, ours.now());
         let before = ours.now();
-        ours.passes(PATIENCE);
+        ours.advance(PATIENCE);
         // The server's clock was set back in between.
-        server.hear(TOLD - 60 * SECOND, ours.now());
-        server.hear(TOLD, before);
-        assert_eq!(server.deadline(&ours.call()), TOLD - 60 * SECOND + 4_950_000);
-        server.hear(TOLD, ours.now());
+        server.hear(SERVER_START - 60 * SECOND, ours.now());
+        server.hear(SERVER_START, before);
+        assert_eq!(server.deadline(&ours.call()), SERVER_START - 60 * SECOND + 4_950_000);
+        server.hear(SERVER_START, ours.now());
         assert_eq!(
             server.deadline(&ours.call()),
-            TOLD + 4_950_000,
+            SERVER_START + 4_950_000,
             "of two answers at the same moment, the one recorded later counts"
         );
     }
 
     #[test]
     fn it_has_gone_as_far_as_it_was_told_against_our_clock() {
-        let ours = Ours::default();
-        let mut server = ServerClock::new(TOLD, ours.now());
+        let ours = ManualClock::default();
+        let mut server = ServerClock::new(SERVER_START, ours.now());
         assert_eq!(server.drift(), Drift::default());
-        ours.passes(HOUR);
+        ours.advance(HOUR);
         assert_eq!(server.drift(), Drift::default(), "the server was not asked in between");
-        server.hear(TOLD + 3601 * SECOND, ours.now());
+        server.hear(SERVER_START + 3601 * SECOND, ours.now());
         assert_eq!(server.drift(), Drift { over: HOUR, micros: SECOND });
-        ours.passes(HOUR);
-        server.hear(TOLD + 3600 * SECOND, ours.now());
+        ours.advance(HOUR);
+        server.hear(SERVER_START + 3600 * SECOND, ours.now());
         assert_eq!(server.drift(), Drift { over: HOUR * 2, micros: -3600 * SECOND });
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Hold {
     /// The ttl of a renewal that the caller did not ask for; `None` for a fixed lease.
     renewal: Option<Duration>,
     /// The answer to a renewal that no caller waits for.
-    prolonging: Mutex<Option<oneshot::Receiver<Result<Duration>>>>,
+    background_renewal: Mutex<Option<oneshot::Receiver<Result<Duration>>>>,
     state: watch::Receiver<State>,
     commands: mpsc::UnboundedSender<Command>,
     handed_over: Arc<AtomicBool>,
@@ -75,7 +75,7 @@ impl Hold {
             token,
             shared,
             renewal,
-            prolonging: Mutex::default(),
+            background_renewal: Mutex::default(),
             state,
             commands,
             handed_over,
@@ -152,28 +152,28 @@ impl Hold {
 
     /// Renews for the other guards when one of several guards goes, so that they have a whole lease before them. No
     /// caller waits for the answer. While it has not come, further guards that go don't ask again.
-    pub(super) fn prolong(&self) {
+    pub(super) fn renew_in_background(&self) {
         let Some(ttl) = self.renewal else { return };
-        let mut prolonging = self.prolonging.lock().unwrap_or_else(PoisonError::into_inner);
-        if prolonging.as_mut().is_some_and(|answer| matches!(answer.try_recv(), Err(TryRecvError::Empty))) {
+        let mut renewal = self.background_renewal.lock().unwrap_or_else(PoisonError::into_inner);
+        if renewal.as_mut().is_some_and(|answer| matches!(answer.try_recv(), Err(TryRecvError::Empty))) {
             return;
         }
         let (reply, answer) = oneshot::channel();
         // If sending fails, the lock is lost already.
         let asked = self.shared.clock.now();
-        *prolonging = self.commands.send(Command::Renew { ttl, asked, reply }).is_ok().then_some(answer);
+        *renewal = self.commands.send(Command::Renew { ttl, asked, reply }).is_ok().then_some(answer);
     }
 
-    /// Does the same as [`prolong`](Self::prolong) and waits for the answer. If no answer comes, the lease stays as it
-    /// was.
-    pub(super) async fn prolonged(&self) {
+    /// Does the same as [`renew_in_background`](Self::renew_in_background) and waits for the answer. If no answer
+    /// comes, the lease stays as it was.
+    pub(super) async fn renew_and_wait(&self) {
         if let Some(ttl) = self.renewal {
             self.renew(ttl).await.ok();
         }
     }
 
     /// Returns the ending for a guard that goes while others remain.
-    pub(super) fn standing(&self) -> Ending {
+    pub(super) fn ending_now(&self) -> Ending {
         match self.loss() {
             None => Ending::Released,
             Some(_) => Ending::Expired,

@@ -9,7 +9,7 @@ use crate::scripted::{Script, Shown, busy, client, entry, held, ms, pass, releas
 use crate::{TTL, lock};
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_behind_a_quiet_contender_is_told_that_the_lock_is_held() {
+async fn a_waiter_behind_a_quiet_contender_is_told_that_the_lock_is_held() {
     let error = told_behind_a_quiet_contender(Shown::Holder(theirs())).await;
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
     assert!(error.to_string().contains("deploy@web-3"), "{error}");
@@ -18,14 +18,14 @@ async fn who_waits_behind_a_quiet_contender_is_told_that_the_lock_is_held() {
 /// Votes that are split, or a release without a notification: that is contention too, although there is no holder to
 /// name.
 #[tokio::test(start_paused = true)]
-async fn who_waits_behind_a_contender_and_no_holder_is_told_so() {
+async fn a_waiter_behind_a_contender_and_no_holder_is_told_so() {
     let error = told_behind_a_quiet_contender(Shown::NoHolder).await;
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
     assert!(error.to_string().contains("another caller of this client was before it"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_behind_a_quiet_contender_is_told_that_the_server_is_silent() {
+async fn a_waiter_behind_a_quiet_contender_is_told_that_the_server_is_silent() {
     let error = told_behind_a_quiet_contender(Shown::NoAnswer).await;
     assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{error:?}");
 }
@@ -33,8 +33,8 @@ async fn who_waits_behind_a_quiet_contender_is_told_that_the_server_is_silent() 
 /// The server had no time to answer this caller, but it had answered the caller before it (found by simulation, seed
 /// 20781142305).
 #[tokio::test(start_paused = true)]
-async fn whose_turn_comes_as_its_wait_ends_is_told_who_holds_it() {
-    let Quiet { script, client, contender } = quiet_contender().await;
+async fn a_waiter_whose_turn_comes_as_its_wait_ends_is_told_the_holder() {
+    let QuietContender { script, client, contender } = quiet_contender().await;
     *script.shown.lock().unwrap() = Shown::Holder(theirs());
     *script.attempts.lock().unwrap() = [unknown(ms(100))].into();
     let behind = client.lock("n").ttl(TTL).wait(ms(150)).build().unwrap();
@@ -49,7 +49,7 @@ async fn whose_turn_comes_as_its_wait_ends_is_told_who_holds_it() {
 
 /// An answer that was long on its way describes the time before this caller came (found by simulation, seed 1008962).
 #[tokio::test(start_paused = true)]
-async fn an_old_answer_shows_no_holder_to_who_came_later() {
+async fn an_old_answer_shows_no_holder_to_a_caller_that_came_later() {
     let script = Script::new([(ms(100), busy().1)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let first = lock(&client);
@@ -70,13 +70,13 @@ fn theirs() -> lock_core::driver::Entry {
 }
 
 /// A contender whose last attempt was ten milliseconds ago, and that asks nothing for the next two hundred.
-struct Quiet {
+struct QuietContender {
     script: Arc<Script>,
     client: Client,
     contender: JoinHandle<Result<Guard>>,
 }
 
-async fn quiet_contender() -> Quiet {
+async fn quiet_contender() -> QuietContender {
     let script = Script::new([busy()], [held(TTL)], [released()]);
     let client = client(&script).await;
     let front = lock(&client);
@@ -88,11 +88,11 @@ async fn quiet_contender() -> Quiet {
         pass(ms(1)).await;
     }
     pass(ms(10)).await;
-    Quiet { script, client, contender }
+    QuietContender { script, client, contender }
 }
 
 async fn told_behind_a_quiet_contender(shown: Shown) -> Error {
-    let Quiet { script, client, contender } = quiet_contender().await;
+    let QuietContender { script, client, contender } = quiet_contender().await;
     *script.shown.lock().unwrap() = shown;
     let looks = script.times_of("attempt").len();
     let behind = client.lock("n").ttl(TTL).wait(ms(150)).build().unwrap();

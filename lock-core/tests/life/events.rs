@@ -10,12 +10,12 @@ use crate::{PATIENCE, TTL, acquired, lock, lost};
 
 /// The events that were reported, as words.
 #[derive(Clone, Debug, Default)]
-struct Told(Arc<Mutex<Vec<(u64, String)>>>);
+struct EventRecorder(Arc<Mutex<Vec<(u64, String)>>>);
 
-impl Told {
+impl EventRecorder {
     /// Makes a client that records the events of a lock's life, and when they were reported.
     async fn client(&self, script: &Arc<Script>) -> Client {
-        let (told, started) = (self.0.clone(), crate::scripted::now());
+        let (events, started) = (self.0.clone(), crate::scripted::now());
         let options = Options::default().observer(move |event| {
             let word = match event {
                 Event::Asked { .. } => "asked".to_owned(),
@@ -26,7 +26,7 @@ impl Told {
                 _ => return,
             };
             let at = u64::try_from(started.elapsed().as_millis()).unwrap();
-            told.lock().unwrap().push((at, word));
+            events.lock().unwrap().push((at, word));
         });
         client_with(script, options).await
     }
@@ -40,20 +40,22 @@ const EXPIRED: [&str; 4] = ["asked", "granted", "lost: expired", "ended: expired
 
 #[tokio::test(start_paused = true)]
 async fn a_loss_that_only_the_clock_has_told_is_an_event() {
-    let (script, told) = (Script::new([granted(TTL)], [held(TTL)], [released()]), Told::default());
-    let client = told.client(&script).await;
+    let (script, recorder) =
+        (Script::new([granted(TTL)], [held(TTL)], [released()]), EventRecorder::default());
+    let client = recorder.client(&script).await;
     // The runtime stands still for longer than the lease.
     let error = lock(&client).run(async |_| script.jump(TTL * 2)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert_eq!(client.shutdown(TTL).await, 0);
-    assert_eq!(told.words(), EXPIRED);
+    assert_eq!(recorder.words(), EXPIRED);
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_is_one_that_is_told_to_who_renews_releases_or_drops_its_guard() {
+async fn a_loss_that_a_renewal_a_release_or_a_drop_finds_is_an_event() {
     for what in ["renew", "release", "drop"] {
-        let (script, told) = (Script::new([granted(TTL)], [held(TTL)], [released()]), Told::default());
-        let client = told.client(&script).await;
+        let (script, recorder) =
+            (Script::new([granted(TTL)], [held(TTL)], [released()]), EventRecorder::default());
+        let client = recorder.client(&script).await;
         let guard = acquired(&client).await;
         script.jump(TTL * 2);
         match what {
@@ -62,34 +64,35 @@ async fn so_is_one_that_is_told_to_who_renews_releases_or_drops_its_guard() {
             _ => drop(guard),
         }
         assert_eq!(client.shutdown(TTL).await, 0);
-        assert_eq!(told.words(), EXPIRED, "{what}");
+        assert_eq!(recorder.words(), EXPIRED, "{what}");
         assert!(script.times_of("renew").is_empty(), "{what}: a lost lock is not renewed");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_an_event_when_its_guard_is_told_and_not_when_the_server_answers() {
-    let (script, told) = (Script::new([granted(TTL)], [unknown(TTL * 3)], [released()]), Told::default());
-    let client = told.client(&script).await;
+    let (script, recorder) =
+        (Script::new([granted(TTL)], [unknown(TTL * 3)], [released()]), EventRecorder::default());
+    let client = recorder.client(&script).await;
     let guard = acquired(&client).await;
     assert_eq!(lost(&guard).await, LossReason::Expired);
     let at = u64::try_from(client.clock().now().since_origin().as_millis()).unwrap();
     pass(TTL * 4).await;
     drop(guard);
     assert_eq!(client.shutdown(TTL).await, 0);
-    assert_eq!(told.words(), EXPIRED);
-    let when = told.0.lock().unwrap()[2].0;
+    assert_eq!(recorder.words(), EXPIRED);
+    let when = recorder.0.lock().unwrap()[2].0;
     assert!(when <= at, "the event came after {when} ms, the guard was told after {at} ms");
 }
 
 #[test]
-fn the_end_of_the_runtime_closes_the_account() {
-    let told = Told::default();
+fn the_end_of_the_runtime_answers_each_request_and_ends_each_grant() {
+    let recorder = EventRecorder::default();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let guard = runtime.block_on(async {
         let script = Script::new([granted(TTL), busy()], [held(TTL)], [released()]);
-        let client = told.client(&script).await;
+        let client = recorder.client(&script).await;
         let guard = acquired(&client).await;
         let waiting = lock(&client);
         let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
@@ -99,7 +102,7 @@ fn the_end_of_the_runtime_closes_the_account() {
     });
     drop(runtime);
     assert!(!guard.is_held());
-    let mut words = told.words();
+    let mut words = recorder.words();
     words.sort();
     let each_ended_once =
         ["asked", "asked", "ended: expired", "granted", "lost: runtime_ended", "not granted: error"];
@@ -125,8 +128,9 @@ async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
         ("renew", &["asked", "granted", "lost: runtime_ended", "ended: expired"]),
         ("release", &["asked", "granted", "lost: runtime_ended", "ended: expired"]),
     ] {
-        let (script, told) = (Script::new([granted(TTL)], [held(TTL)], [released()]), Told::default());
-        let client = told.client(&script).await;
+        let (script, recorder) =
+            (Script::new([granted(TTL)], [held(TTL)], [released()]), EventRecorder::default());
+        let client = recorder.client(&script).await;
         script.panics_in(call);
         match lock(&client).acquire().await {
             Err(error) => {
@@ -147,7 +151,7 @@ async fn what_a_panic_of_the_driver_leaves_behind_is_given_back() {
             releases[1] - releases[0] <= u64::try_from(PATIENCE.as_millis()).unwrap() + 1,
             "{releases:?}"
         );
-        assert_eq!(told.words(), outcome, "{call}");
+        assert_eq!(recorder.words(), outcome, "{call}");
     }
 }
 
@@ -158,8 +162,8 @@ async fn what_a_panic_took_from_a_guard_is_given_back_when_that_goes_or_at_its_d
         for guard_goes in ["dropped", "released", "at its deadline"] {
             let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
             script.watches.lock().unwrap().push_back((ms(1), Ok(Watched::SinceTheGrant)));
-            let told = Told::default();
-            let client = told.client(&script).await;
+            let recorder = EventRecorder::default();
+            let client = recorder.client(&script).await;
             let guard = acquired(&client).await;
             let until =
                 u64::try_from((client.clock().now() + guard.valid_for()).since_origin().as_millis()).unwrap();
@@ -187,7 +191,7 @@ async fn what_a_panic_took_from_a_guard_is_given_back_when_that_goes_or_at_its_d
             assert_eq!(client.shutdown(TTL).await, 0);
             let due = if guard_goes == "at its deadline" { until } else { gone };
             assert_eq!(script.times_of("release"), [due], "{call}: {guard_goes}");
-            assert_eq!(told.words(), ["asked", "granted", "lost: runtime_ended", "ended: expired"]);
+            assert_eq!(recorder.words(), ["asked", "granted", "lost: runtime_ended", "ended: expired"]);
         }
     }
 }

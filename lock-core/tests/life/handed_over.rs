@@ -34,7 +34,7 @@ async fn a_grant_whose_caller_has_gone_is_given_back_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_is_one_that_comes_after_the_wait() {
+async fn a_grant_that_comes_after_the_wait_is_given_back_at_once() {
     let script = Script::new([(ms(400), granted(TTL).1)], [held(TTL)], [released()]);
     let client = client(&script).await;
     let error = kept(&client).wait(ms(150)).build().unwrap().acquire().await.unwrap_err();
@@ -45,7 +45,7 @@ async fn so_is_one_that_comes_after_the_wait() {
 
 /// The answer is on its way to a caller that is never polled again.
 #[tokio::test(start_paused = true)]
-async fn so_is_one_whose_answer_nobody_has_taken() {
+async fn a_grant_whose_answer_no_caller_has_taken_is_given_back_at_once() {
     let (script, client) = slow_to_grant().await;
     let lock = kept(&client).build().unwrap();
     let mut aside = Box::pin(lock.acquire());

@@ -274,7 +274,7 @@ async fn a_release_waits_for_a_dead_server_until_the_lease_has_ended_and_goes_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_nobody_answers_ends_when_nothing_can_be_left() {
+async fn a_release_that_is_not_answered_ends_when_nothing_can_be_left() {
     let script = Script::new([granted(TTL)], [held(TTL)], [unknown(PATIENCE)]);
     let client = client(&script).await;
     drop(acquired(&client).await);

@@ -32,7 +32,7 @@ async fn the_last_one_out_releases_and_the_others_renew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_shuts_down_lets_its_holders_enter_again() {
+async fn a_client_that_shuts_down_lets_its_holders_enter_again() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
     let (client, owner) = (client(&script).await, Reentrant::new());
     let outer = entered(&client, &owner).await;
@@ -97,7 +97,7 @@ async fn guards_that_go_in_the_same_moment_release_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_enters_with_the_one_that_was_granted() {
+async fn a_task_that_waits_enters_with_the_one_that_was_granted() {
     let script = Script::new([busy(), busy(), granted(TTL)], [held(TTL)], [released()]);
     let (client, owner) = (client(&script).await, Reentrant::new());
     let waiting = tokio::spawn({

@@ -167,7 +167,7 @@ async fn what_was_revoked_is_given_back_when_its_guard_goes_and_not_when_that_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_revoked_from_a_guard_that_stays_is_given_back_by_nobody_before_its_deadline() {
+async fn what_was_revoked_from_a_guard_that_stays_is_not_given_back_before_its_deadline() {
     let script = revoked_later();
     let client = client(&script).await;
     let guard = acquired(&client).await;

@@ -25,7 +25,7 @@ async fn acquired(locks: &MultiLock) -> Option<Result<MultiGuard>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gets_not_all_keeps_none_for_its_shortest_hold() {
+async fn a_caller_that_does_not_get_all_keeps_none_for_its_min_hold() {
     for what in ["try", "wait", "drop"] {
         let ((script, a), (_, b)) = (server(granted(TTL)).await, server(busy()).await);
         let locks = both(a.lock("a").ttl(TTL).min_hold(ms(5000)), b.lock("b").ttl(TTL));
@@ -44,7 +44,7 @@ async fn who_gets_not_all_keeps_none_for_its_shortest_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gets_all_keeps_each_for_its_shortest_hold() {
+async fn a_caller_that_gets_all_keeps_each_for_its_min_hold() {
     for try_it in [true, false] {
         let ((script, a), (other, b)) = (server(granted(TTL)).await, server(granted(TTL)).await);
         let locks = both(a.lock("a").ttl(TTL).min_hold(ms(5000)), b.lock("b").ttl(TTL));
@@ -73,7 +73,7 @@ async fn a_first_lock_that_is_always_lost_does_not_outlast_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_without_end_asks_less_and_less_often() {
+async fn a_wait_without_a_limit_asks_less_and_less_often() {
     let ((script, a), (_, b)) = (server(granted(ms(20))).await, server((ms(100), busy().1)).await);
     let locks = both(a.lock("a").ttl(ms(20)).fixed_lease(), b.lock("b").ttl(TTL));
     assert!(acquired(&locks).await.is_none());
@@ -119,7 +119,7 @@ async fn none_is_at_risk_while_all_are_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_the_risk_of_what_is_lost_is_told_at_once() {
+async fn the_risk_of_a_lost_lock_is_told_at_once() {
     let (_, a) = server(granted(TTL)).await;
     let script = Script::new([granted(TTL)], [(ms(1), Ok(Renewal::Lost(LossReason::Gone)))], [released()]);
     let b = client(&script).await;

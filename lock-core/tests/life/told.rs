@@ -16,7 +16,7 @@ use crate::{TTL, acquired, lock, lost};
 
 /// An event in a form that its observer can keep.
 #[derive(Clone, Debug, PartialEq)]
-enum Told {
+enum RecordedEvent {
     Asked(String),
     Granted(String, Owner, FencingToken, Duration),
     NotGranted(String, Refusal, Duration),
@@ -28,11 +28,11 @@ enum Told {
     Jumped(Duration),
 }
 
-use Told::{Asked, Ended, Granted, Jumped, Lost, NotGranted, Renewed, Trouble};
+use RecordedEvent::{Asked, Ended, Granted, Jumped, Lost, NotGranted, Renewed, Trouble};
 
-impl Told {
+impl RecordedEvent {
     /// Copies every field of every event. A new field has to be added here.
-    fn of(event: &Event<'_>) -> Told {
+    fn of(event: &Event<'_>) -> RecordedEvent {
         match *event {
             Event::Asked { name } => Asked(name.to_string()),
             Event::Granted { name, owner, token, waited } => Granted(name.to_string(), owner, token, waited),
@@ -65,25 +65,25 @@ impl Told {
 
 /// What a client has reported, and when, in milliseconds since the test's beginning.
 #[derive(Clone, Debug, Default)]
-struct Account(Arc<Mutex<Vec<(u64, Told)>>>);
+struct EventRecorder(Arc<Mutex<Vec<(u64, RecordedEvent)>>>);
 
-impl Account {
+impl EventRecorder {
     async fn client(&self, script: &Arc<Script>) -> Client {
         let (all, began) = (self.0.clone(), scripted::now());
         let options = Options::default().observer(move |event| {
             let at = u64::try_from(began.elapsed().as_millis()).unwrap();
-            all.lock().unwrap().push((at, Told::of(event)));
+            all.lock().unwrap().push((at, RecordedEvent::of(event)));
         });
         client_with(script, options).await
     }
 
-    fn all(&self) -> Vec<(u64, Told)> {
+    fn all(&self) -> Vec<(u64, RecordedEvent)> {
         self.0.lock().unwrap().clone()
     }
 
     /// Returns the events without their times.
-    fn words(&self) -> Vec<Told> {
-        self.all().into_iter().map(|(_, told)| told).collect()
+    fn words(&self) -> Vec<RecordedEvent> {
+        self.all().into_iter().map(|(_, event)| event).collect()
     }
 }
 
@@ -95,8 +95,8 @@ fn n() -> String {
 async fn a_life_is_told_from_the_asking_to_the_end() {
     let script =
         Script::new([busy(), (ms(4), granted(TTL).1)], [(ms(3), held(TTL).1)], [(ms(2), released().1)]);
-    let account = Account::default();
-    let client = account.client(&script).await;
+    let recorder = EventRecorder::default();
+    let client = recorder.client(&script).await;
     pass(ms(10)).await;
     let guard = acquired(&client).await;
     let (owner, token) = (guard.owner(), guard.token());
@@ -111,11 +111,11 @@ async fn a_life_is_told_from_the_asking_to_the_end() {
         // Held from the start of the attempt that was granted until the release was answered.
         (1517, Ended(n(), owner, Ending::Released, ms(1517 - 11))),
     ];
-    assert_eq!(account.all(), expected);
+    assert_eq!(recorder.all(), expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gets_no_lock_is_told_why_and_after_how_long() {
+async fn a_request_that_is_not_granted_is_told_with_its_reason_and_wait() {
     for (what, first, why, waited) in [
         ("looks and finds it held", (ms(7), busy().1), Refusal::Busy, ms(7)),
         ("looks and is not answered", unknown(ms(40)), Refusal::Error, ms(40)),
@@ -124,8 +124,8 @@ async fn who_gets_no_lock_is_told_why_and_after_how_long() {
         ("is turned away", busy(), Refusal::Error, ms(350)),
     ] {
         let script = Script::new([first], [held(TTL)], [released()]);
-        let account = Account::default();
-        let client = account.client(&script).await;
+        let recorder = EventRecorder::default();
+        let client = recorder.client(&script).await;
         let limited = client.lock("n").ttl(TTL).wait(ms(250)).build().unwrap();
         match what {
             "waits for too long" => drop(limited.acquire().await.unwrap_err()),
@@ -140,7 +140,7 @@ async fn who_gets_no_lock_is_told_why_and_after_how_long() {
         }
         client.shutdown(TTL).await;
         let at = u64::try_from(waited.as_millis()).unwrap();
-        assert_eq!(account.all(), [(0, Asked(n())), (at, NotGranted(n(), why, waited))], "{what}");
+        assert_eq!(recorder.all(), [(0, Asked(n())), (at, NotGranted(n(), why, waited))], "{what}");
     }
 }
 
@@ -152,16 +152,16 @@ fn waits(client: &Client, name: &str) -> JoinHandle<Result<Guard>> {
 
 /// The caller waits behind another task of this process, which holds the lock.
 #[tokio::test(start_paused = true)]
-async fn who_waits_behind_its_neighbour_is_told_of_too() {
+async fn a_waiter_behind_another_task_is_told_of_too() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
-    let account = Account::default();
-    let client = account.client(&script).await;
+    let recorder = EventRecorder::default();
+    let client = recorder.client(&script).await;
     let guard = acquired(&client).await;
     let behind = client.lock("n").ttl(TTL).wait(ms(50)).build().unwrap();
     behind.acquire().await.unwrap_err();
     // The server was asked for the first caller only.
     assert_eq!(script.times_of("attempt"), [0]);
-    let behind = &account.all()[2..];
+    let behind = &recorder.all()[2..];
     assert_eq!(behind, [(1, Asked(n())), (51, NotGranted(n(), Refusal::GivenUp, ms(50)))]);
     drop(guard);
 }
@@ -183,8 +183,8 @@ async fn every_cause_of_a_loss_is_told_with_what_was_lost() {
             lost => (ms(1), Ok(Renewal::Lost(lost))),
         };
         let script = Script::new([granted(TTL)], [renewal], [released()]);
-        let account = Account::default();
-        let client = account.client(&script).await;
+        let recorder = EventRecorder::default();
+        let client = recorder.client(&script).await;
         let mut terms = client.lock("n").ttl(TTL);
         if cause == LossReason::MaxHold {
             terms = terms.max_hold(ms(1500));
@@ -198,8 +198,8 @@ async fn every_cause_of_a_loss_is_told_with_what_was_lost() {
         let owner = guard.owner();
         drop(guard);
         assert_eq!(client.shutdown(TTL * 4).await, 0);
-        let mut words = account.all();
-        words.retain(|(_, told)| matches!(told, Lost(..) | Ended(..)));
+        let mut words = recorder.all();
+        words.retain(|(_, event)| matches!(event, Lost(..) | Ended(..)));
         let [(lost_at, loss), (ended_at, end)] = &words[..] else { panic!("{cause:?}: {words:?}") };
         // The lock was asked for at 0.
         assert_eq!((ms(*lost_at), loss), (told, &Lost(n(), owner, cause, told)));
@@ -223,14 +223,14 @@ async fn what_the_server_does_not_do_is_told_with_the_lock_and_the_call() {
             "release" => script.releases.lock().unwrap().push_front(unknown(ms(20))),
             _ => script.panics_in("renew"),
         }
-        let account = Account::default();
-        let client = account.client(&script).await;
+        let recorder = EventRecorder::default();
+        let client = recorder.client(&script).await;
         let guard = acquired(&client).await;
         pass(ms(1100)).await;
         drop(guard);
         assert_eq!(client.shutdown(TTL).await, 0);
-        let mut troubles = account.words();
-        troubles.retain(|told| matches!(told, Trouble(..)));
+        let mut troubles = recorder.words();
+        troubles.retain(|event| matches!(event, Trouble(..)));
         assert_eq!(troubles, [Trouble(n(), call, Some(n()), Some("scripted"))]);
     }
 }
@@ -238,22 +238,22 @@ async fn what_the_server_does_not_do_is_told_with_the_lock_and_the_call() {
 #[tokio::test(start_paused = true)]
 async fn a_jump_is_told_with_its_length() {
     let script = Script::new([granted(TTL)], [held(TTL)], [released()]);
-    let account = Account::default();
-    let client = account.client(&script).await;
+    let recorder = EventRecorder::default();
+    let client = recorder.client(&script).await;
     let guard = client.lock("n").ttl(TTL).build().unwrap().acquire().await.unwrap();
     pass(ms(50)).await;
     // Less than the lease: the lock is still held.
     script.jump(ms(1000));
     pass(TTL / 5).await;
     assert!(guard.is_held());
-    let mut words = account.words();
-    words.retain(|told| matches!(told, Jumped(_)));
+    let mut words = recorder.words();
+    words.retain(|event| matches!(event, Jumped(_)));
     assert_eq!(words, [Jumped(ms(1000))]);
 }
 
 /// Callers come and go at every moment of a life, whatever the server does. The events of each name add up.
 #[tokio::test(start_paused = true)]
-async fn who_asks_is_answered_once_and_what_is_granted_ends_once() {
+async fn each_request_is_answered_once_and_each_grant_ends_once() {
     let mut seen = BTreeMap::new();
     for server in 0..4 {
         let script = Script::new(
@@ -267,8 +267,8 @@ async fn who_asks_is_answered_once_and_what_is_granted_ends_once() {
             2 => script.panics_in("renew"),
             _ => script.panics_in("release"),
         }
-        let account = Account::default();
-        let client = account.client(&script).await;
+        let recorder = EventRecorder::default();
+        let client = recorder.client(&script).await;
         for at in 0..120 {
             let name = format!("n{at}");
             let waiting = waits(&client, &name);
@@ -282,9 +282,9 @@ async fn who_asks_is_answered_once_and_what_is_granted_ends_once() {
         pass(TTL * 2).await;
         drop(holder);
         assert_eq!(client.shutdown(TTL * 4).await, 0);
-        let mut by_name: BTreeMap<String, Vec<Told>> = BTreeMap::new();
-        for told in account.words() {
-            by_name.entry(told.name().unwrap().to_owned()).or_default().push(told);
+        let mut by_name: BTreeMap<String, Vec<RecordedEvent>> = BTreeMap::new();
+        for event in recorder.words() {
+            by_name.entry(event.name().unwrap().to_owned()).or_default().push(event);
         }
         for (name, words) in by_name {
             for (kind, count) in adds_up(&name, &words) {
@@ -298,12 +298,12 @@ async fn who_asks_is_answered_once_and_what_is_granted_ends_once() {
 }
 
 /// Counts the events of one name.
-fn adds_up(name: &str, words: &[Told]) -> BTreeMap<&'static str, usize> {
+fn adds_up(name: &str, words: &[RecordedEvent]) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     let mut held: Vec<(Owner, bool)> = Vec::new();
     let mut waiting = 0_usize;
-    for told in words {
-        let kind = match told {
+    for event in words {
+        let kind = match event {
             Asked(_) => {
                 waiting += 1;
                 "asked"

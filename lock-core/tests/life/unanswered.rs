@@ -22,7 +22,7 @@ async fn told_of_the_loss(client: &Client, guard: &Guard) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_renews_a_lost_lock_is_told_at_once() {
+async fn a_renewal_of_a_lost_lock_is_answered_at_once() {
     for lease in [Lease::Lock, Lease::Session] {
         let (_script, client) = dead_after_the_grant(lease).await;
         let guard = acquired(&client).await;
@@ -35,7 +35,7 @@ async fn who_renews_a_lost_lock_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_renews_a_lock_that_is_lost_meanwhile_is_told_when_that_is_known() {
+async fn a_renewal_of_a_lock_that_is_lost_meanwhile_is_answered_when_that_is_known() {
     for lease in [Lease::Lock, Lease::Session] {
         let (_script, client) = dead_after_the_grant(lease).await;
         let guard = acquired(&client).await;

@@ -6,34 +6,34 @@ use etcd_client::Txn;
 use lock_core::driver::{Busy, Call, LossReason, Request};
 use lock_core::{Effect, Error, Result};
 
-use super::standing::must_end;
+use super::position::require_lease;
 use super::{EtcdClaim, Foreign};
 use crate::answers::Window;
-use crate::cluster::Trouble;
+use crate::cluster::RequestError;
 use crate::errors;
 use crate::foreign::{self, Search};
 use crate::session::Session;
-use crate::transactions::{self, Entered, Found, Others, Standing};
+use crate::transactions::{self, Entered, Found, KeyMetadata, Others};
 
 impl EtcdClaim {
     /// Takes a place at the end of the queue. Returns the places around it, or `None` if the attempt has to start over.
     pub(super) async fn enter(&mut self, call: &Call, session: &Arc<Session>) -> Result<Option<Window>> {
         let lease = session.lease().id;
         match self.ask_to_enter(call, session, lease, transactions::enter(&self.own, lease)).await? {
-            Some(Entered::Taken { standing, around, others }) => {
-                self.is_placed(standing, others);
+            Some(Entered::Taken { metadata, around, others }) => {
+                self.record_place(metadata, others);
                 Ok(Some(around))
             }
             Some(Entered::Refused(found)) => {
-                self.is_told_by_the_own_key(&found)?;
+                self.check_own_key(&found)?;
                 Ok(None)
             }
             None => Ok(None),
         }
     }
 
-    fn is_placed(&mut self, standing: Standing, others: Window) {
-        self.place = Some(standing);
+    fn record_place(&mut self, metadata: KeyMetadata, others: Window) {
+        self.place = Some(metadata);
         self.foreign = Foreign::Sought(Search::new(&self.own.queue, others));
     }
 
@@ -43,19 +43,19 @@ impl EtcdClaim {
         let looked = self.cluster().txn(call, transactions::look_if_free(&self.own, lease)).await;
         let found = transactions::looked_if_free(&looked.map_err(|e| errors::not_done(e.into()))?)?;
         let others = if found.others.more { Others::Many } else { Others::Few };
-        if let Some(tried) = self.is_in_the_way(call, found).await? {
+        if let Some(tried) = self.find_blocker(call, found).await? {
             return Ok(tried);
         }
         match self
             .ask_to_enter(call, session, lease, transactions::enter_if_free(&self.own, lease, others))
             .await?
         {
-            Some(Entered::Taken { standing, around, others }) => {
-                self.is_placed(standing, others);
+            Some(Entered::Taken { metadata, around, others }) => {
+                self.record_place(metadata, others);
                 Ok(Tried::Placed(Some(around)))
             }
             Some(Entered::Refused(found)) => {
-                Ok(self.is_in_the_way(call, found).await?.unwrap_or(Tried::Placed(None)))
+                Ok(self.find_blocker(call, found).await?.unwrap_or(Tried::Placed(None)))
             }
             None => Ok(Tried::Placed(None)),
         }
@@ -63,15 +63,15 @@ impl EtcdClaim {
 
     /// Returns why a claim that does not wait cannot take a place: its own key exists, or another client has the lock.
     /// `None` if the lock is free.
-    async fn is_in_the_way(&mut self, call: &Call, found: Found) -> Result<Option<Tried>> {
-        if self.is_told_by_the_own_key(&found)? {
+    async fn find_blocker(&mut self, call: &Call, found: Found) -> Result<Option<Tried>> {
+        if self.check_own_key(&found)? {
             return Ok(Some(Tried::Placed(None)));
         }
         let queue = &self.own.queue;
         let foreign = foreign::places(&self.shared.cluster, call, queue, found.others).await;
         let places = found.first.into_iter().chain(foreign.map_err(errors::not_done)?);
         let Some(first) = places.min_by_key(|place| place.created) else { return Ok(None) };
-        must_end(&first)?;
+        require_lease(&first)?;
         let holder = Some(Box::new(queue.entry(&first)));
         self.before = Some(first);
         Ok(Some(Tried::Busy(Busy { queued: false, free_in: None, holder })))
@@ -93,35 +93,35 @@ impl EtcdClaim {
         let outcome = match self.cluster().txn(call, txn).await {
             Ok(answer) => transactions::entered(&answer, lease).map(Some)?,
             // The session has moved to another lease meanwhile, or this lease has ended.
-            Err(Trouble::NoLease) => {
+            Err(RequestError::NoLease) => {
                 if session.lease().id == lease {
                     self.shared.end(session);
                 }
                 None
             }
-            Err(Trouble::NotDone(error)) => {
+            Err(RequestError::NotDone(error)) => {
                 if !was_uncertain {
-                    self.is_answered(lease);
+                    self.clear_uncertain(lease);
                 }
                 return Err(error);
             }
-            Err(trouble) => return Err(trouble.into()),
+            Err(error) => return Err(error.into()),
         };
         if !was_uncertain {
-            self.is_answered(lease);
+            self.clear_uncertain(lease);
         }
         Ok(outcome)
     }
 
     /// Notes that no attempt under this lease may take effect any more.
-    fn is_answered(&mut self, lease: i64) {
+    fn clear_uncertain(&mut self, lease: i64) {
         self.uncertain.retain(|uncertain| *uncertain != lease);
     }
 
     /// Returns whether the claim's own key is the reason why no place was taken. An error if this owner was already
     /// released, so that it must not get the lock.
-    fn is_told_by_the_own_key(&mut self, found: &Found) -> Result<bool> {
-        if found.buried {
+    fn check_own_key(&mut self, found: &Found) -> Result<bool> {
+        if found.has_tombstone {
             return Err(Error::unavailable(
                 Effect::NotApplied,
                 "the attempt reached the server after its own release",
@@ -130,7 +130,7 @@ impl EtcdClaim {
         match &found.own {
             None => Ok(false),
             Some(own) if own.value == self.own.value => {
-                self.place = Some(Standing::from(own));
+                self.place = Some(KeyMetadata::from(own));
                 Ok(true)
             }
             Some(_) => {
@@ -148,7 +148,7 @@ impl EtcdClaim {
         self.own = self.shared.layout.own(name, slot.number, *owner, label);
         self.slots.push(slot);
         self.lost = self.held.map(|_| LossReason::Revoked).or(self.lost);
-        (self.place, self.held, self.seat, self.foreign) = (None, None, None, Foreign::Unknown);
+        (self.place, self.held, self.membership, self.foreign) = (None, None, None, Foreign::Unknown);
     }
 }
 

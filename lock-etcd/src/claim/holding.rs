@@ -6,18 +6,18 @@ use lock_core::Instant;
 use lock_core::driver::{Call, LossReason};
 
 use super::EtcdClaim;
-use crate::session::{Proof, Standings};
-use crate::transactions::{self, Standing};
+use crate::session::{Proof, SessionState};
+use crate::transactions::{self, KeyMetadata};
 
 impl EtcdClaim {
     /// Notes that something may have changed: only a heartbeat that begins from now on counts.
-    pub(super) fn doubts(&mut self) {
-        if let (Some(seat), Some(held)) = (&self.seat, &mut self.held) {
-            (held.news, held.doubted) = (seat.begun(), true);
+    pub(super) fn require_new_proof(&mut self) {
+        if let (Some(membership), Some(held)) = (&self.membership, &mut self.held) {
+            (held.news, held.doubted) = (membership.begun(), true);
         }
     }
 
-    pub(super) async fn is_woken(&self) -> bool {
+    pub(super) async fn take_wake_up(&self) -> bool {
         tokio::select! {
             biased;
             () = self.doubt.notified() => true,
@@ -27,8 +27,8 @@ impl EtcdClaim {
 
     /// Returns why the key is gone: a revoke leaves a marker key.
     pub(super) async fn why_gone(&self, call: &Call, held: Held) -> LossReason {
-        let word = [self.own.word_of_a_revoke(held.standing.created)];
-        let answer = self.cluster().txn(call, transactions::read(&word)).await;
+        let marker = [self.own.revoke_marker(held.metadata.created)];
+        let answer = self.cluster().txn(call, transactions::read(&marker)).await;
         match answer.ok().and_then(|answer| transactions::were_read(&answer, 1).ok()) {
             Some((found, _)) if !found.is_empty() => LossReason::Revoked,
             _ => LossReason::Gone,
@@ -39,7 +39,7 @@ impl EtcdClaim {
 /// What is known of a granted lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    pub(super) standing: Standing,
+    pub(super) metadata: KeyMetadata,
     /// The number of the last heartbeat that began before the latest news of this lock. Its answer may not include that
     /// news.
     pub(super) news: u64,
@@ -64,13 +64,13 @@ pub(super) enum Verdict {
 impl Held {
     /// Judges the lock by a proof. Validity counts from `start`.
     pub(super) fn judge(&self, proof: &Proof, key: &[u8], start: Instant) -> Verdict {
-        if proof.state == Standings::Ended {
+        if proof.state == SessionState::Ended {
             return Verdict::Lost(Some(LossReason::Session));
         }
         if proof.number > self.news {
             match proof.has.get(key) {
                 // A key that was created again is not the place that was granted.
-                Some(seen) if seen.created != self.standing.created => return Verdict::Lost(None),
+                Some(seen) if seen.created != self.metadata.created => return Verdict::Lost(None),
                 Some(seen) if seen.lease != proof.lease.id => {
                     return Verdict::Lost(Some(LossReason::Revoked));
                 }

@@ -5,8 +5,8 @@ use lock_core::driver::{Call, Release};
 use lock_core::{Error, Result};
 
 use super::EtcdClaim;
-use crate::answers::{Place, Window};
-use crate::cluster::Trouble;
+use crate::answers::{StoredKey, Window};
+use crate::cluster::RequestError;
 use crate::transactions;
 
 impl EtcdClaim {
@@ -15,13 +15,13 @@ impl EtcdClaim {
         let mut leases = self.uncertain.clone();
         // Each pass defeats the attempts under one lease, and also deletes the key.
         while let Some(lease) = leases.pop() {
-            match self.cluster().txn(call, transactions::bury(&self.own, lease)).await {
+            match self.cluster().txn(call, transactions::release_with_tombstone(&self.own, lease)).await {
                 Ok(answer) => rest = transactions::released(&answer)?.or(rest),
                 // An attempt under an ended lease cannot take effect.
-                Err(Trouble::NoLease) => {
+                Err(RequestError::NoLease) => {
                     rest = self.delete(call, transactions::release(&self.own)).await?.or(rest);
                 }
-                Err(trouble) => return Err(trouble.into()),
+                Err(error) => return Err(error.into()),
             }
             self.uncertain = leases.clone();
         }
@@ -31,7 +31,7 @@ impl EtcdClaim {
                 some => some,
             };
         }
-        self.has_no_place();
+        self.forget_place();
         (self.watching, self.before, self.lost) = (None, None, None);
         Ok(match rest {
             Some(rest) => Release::Released { others: self.others(&rest) },
@@ -41,15 +41,15 @@ impl EtcdClaim {
 
     /// Handles a release that the server refuses. The key then stays until its lease ends, and other clients wait
     /// behind it. If the server refuses for a whole ttl, the session is ended.
-    pub(super) fn is_refused(&mut self, call: &Call, refused: Error) -> Result<Release> {
-        let Some(seat) = &self.seat else { return Err(refused) };
-        self.shared.fills_up(&seat.session);
+    pub(super) fn handle_refused_release(&mut self, call: &Call, refused: Error) -> Result<Release> {
+        let Some(membership) = &self.membership else { return Err(refused) };
+        self.shared.stop_joining(&membership.session);
         let since = *self.refused_since.get_or_insert(call.began());
         if call.clock().now().since(since) < self.request.ttl {
             return Err(refused);
         }
-        self.shared.end(&seat.session);
-        self.has_no_place();
+        self.shared.end(&membership.session);
+        self.forget_place();
         self.uncertain.clear();
         Ok(Release::NotHeld)
     }
@@ -66,7 +66,7 @@ impl EtcdClaim {
         let (queue, shared) = (&self.own.queue, &self.shared);
         // A revoked place has our key, but no claim of this client owns it.
         let is_ours =
-            |place: &Place| shared.layout.is_ours(queue, &place.key) && shared.has_lease(place.lease);
-        rest.places.iter().any(|place| !is_ours(place)).then_some(true)
+            |place: &StoredKey| shared.layout.is_ours(queue, &place.key) && shared.has_lease(place.lease);
+        rest.keys.iter().any(|place| !is_ours(place)).then_some(true)
     }
 }

@@ -41,7 +41,7 @@ async fn found(client: &Client, subject: &str) -> Finding {
 }
 
 /// A lease grant and a keep-alive need no right, so they do not prove one.
-pub(crate) fn who_may_not_write_is_told_what_it_takes() -> Result<(), String> {
+pub(crate) fn a_missing_write_right_is_named() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let reading = Permission::new(PermissionType::Read, "app/").with_prefix();
@@ -115,7 +115,7 @@ pub(crate) fn a_wrong_password_is_told_and_not_shown() -> Result<(), String> {
     })
 }
 
-pub(crate) fn who_we_are_may_stand_in_the_parameters() -> Result<(), String> {
+pub(crate) fn user_and_password_may_be_parameters() -> Result<(), String> {
     run(async {
         let server = Server::start();
         restricted(&server, readwrite("a")).await;

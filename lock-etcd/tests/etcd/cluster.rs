@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
 use lock_conformance::assert_in_time;
-use lock_conformance::contention::{Contenders, Hoard};
+use lock_conformance::contention::{Contenders, KeptLocks};
 use lock_conformance::servers::{Absence, EtcdCluster, Network, Settings};
 use lock_core::driver::{Queueing, Release, Renewal};
 use lock_core::{Client, ErrorKind, LossReason, Options};
@@ -197,10 +197,10 @@ async fn under_load<F: Future<Output = ()>>(cluster: &Cluster, times: usize, hur
     let long = Arc::new(long.acquire().await.unwrap());
     contenders.contest(&other, &long);
     for time in 0..times {
-        let hoard = Hoard::begin(cluster.client().await, &format!("time {time}")).await;
+        let kept = KeptLocks::begin(cluster.client().await, &format!("time {time}")).await;
         hurt().await;
         contenders.go_on(10, Duration::from_secs(20)).await;
-        hoard.is_kept(&other).await;
+        kept.is_kept(&other).await;
         still_held(&long);
     }
     contenders.end().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_conformance::proxy::{Proxy, Way};
+use lock_conformance::proxy::{Direction, Proxy};
 use lock_core::ErrorKind;
 use lock_core::driver::{Attempt, Queueing, Renewal, Revoked, When};
 use lock_etcd::etcd_client::{self, LeaseGrantOptions, LockOptions, PutOptions, Txn, TxnOp};
@@ -135,7 +135,7 @@ async fn grant_leases(raw: &etcd_client::Client, count: usize) -> Vec<i64> {
 }
 
 /// Reading all keys, a few at a time, takes longer than any caller's patience.
-pub(crate) fn many_deeper_names_keep_nobody_waiting() -> Result<(), String> {
+pub(crate) fn many_deeper_names_delay_no_client() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, mut raw) = (server.client().await, server.raw().await);
@@ -169,7 +169,7 @@ pub(crate) fn a_search_that_was_cut_short_goes_on() -> Result<(), String> {
         let mut first = claim(&client, "first", LONG);
         granted(&mut first).await;
         // The search needs at least ten requests, one after the other.
-        proxy.delay(Way::ToServer, Duration::from_millis(50));
+        proxy.delay(Direction::ToServer, Duration::from_millis(50));
         let mut claim = claim_with(&client, "up", LONG, Duration::from_millis(300), Queueing::Queued);
         let mut attempts = 1;
         loop {
@@ -237,12 +237,12 @@ fn a_foreign_place_is_found(leases: usize) -> Result<(), String> {
 pub(crate) fn what_others_keys_hold_is_not_asked_for() -> Result<(), String> {
     // Few keys, read by the transaction that takes a place; and many keys, listed because there are more leases.
     for (keys, leases) in [(0, 0), (40, 600)] {
-        large_values_keep_nobody_out(keys, leases)?;
+        large_values_block_no_lock(keys, leases)?;
     }
     Ok(())
 }
 
-fn large_values_keep_nobody_out(keys: usize, leases: usize) -> Result<(), String> {
+fn large_values_block_no_lock(keys: usize, leases: usize) -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, mut raw) = (server.client().await, server.raw().await);

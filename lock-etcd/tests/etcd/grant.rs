@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_conformance::proxy::{Proxy, Way};
+use lock_conformance::proxy::{Direction, Proxy};
 use lock_core::driver::{Queueing, Release};
 use lock_core::{Effect, ErrorKind};
 use lock_etcd::etcd_client::{EventType, PutOptions, WatchOptions};
@@ -169,12 +169,12 @@ pub(crate) fn a_lease_for_each_ttl_and_no_more() -> Result<(), String> {
     })
 }
 
-pub(crate) fn a_lease_grant_that_nobody_answered_is_settled() -> Result<(), String> {
+pub(crate) fn an_unanswered_lease_grant_is_settled() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let proxy = Proxy::start(&server.0.address()).await.unwrap();
         let client = open(&server.through(proxy.address())).await;
-        proxy.hold_open_ones(Way::ToClient);
+        proxy.hold_open_ones(Direction::ToClient);
         let patience = Duration::from_millis(500);
         let mut claim = claim_with(&client, "a", LONG, patience, Queueing::Queued);
         let error = claim.attempt().await.expect_err("no answer came");
@@ -186,7 +186,7 @@ pub(crate) fn a_lease_grant_that_nobody_answered_is_settled() -> Result<(), Stri
         until("it was granted all the same", SOON, || async { leases(&server).await == 1 }).await;
         granted(&mut claim).await;
         until("it is the one in use", Duration::from_secs(2), || async { leases(&server).await == 1 }).await;
-        proxy.deliver(Way::ToClient);
+        proxy.deliver(Direction::ToClient);
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_conformance::proxy::{Fault, Proxy, Way};
+use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_conformance::timing::void;
 use lock_core::driver::{Claim, Queueing, Release, Renewal};
 use lock_core::{Client, Effect, ErrorKind};
@@ -24,12 +24,12 @@ async fn through(server: &Server) -> (Proxy, Client) {
 
 /// Starts an attempt that the proxy holds back. Connections that are opened later work.
 async fn held_up(proxy: &Proxy, client: &Client, name: &str) -> Box<dyn Claim> {
-    let held = proxy.count(Fault::Held(Way::ToServer));
-    proxy.hold_open_ones(Way::ToServer);
+    let held = proxy.count(Fault::Held(Direction::ToServer));
+    proxy.hold_open_ones(Direction::ToServer);
     let mut claim = claim_with(client, name, LONG, Duration::from_millis(300), Queueing::Queued);
     let error = claim.attempt().await.expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
-    until("it is on its way", SOON, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
+    until("it is on its way", SOON, || async { proxy.count(Fault::Held(Direction::ToServer)) > held }).await;
     claim
 }
 
@@ -52,7 +52,7 @@ async fn raft_index(raw: &mut etcd_client::Client) -> u64 {
 /// client has closed the connection behind it.
 async fn delivered(proxy: &Proxy, raw: &mut etcd_client::Client) -> bool {
     let before = raft_index(raw).await;
-    proxy.deliver_late(Way::ToServer).await;
+    proxy.deliver_late(Direction::ToServer).await;
     let lands = async { while raft_index(raw).await == before {} };
     tokio::time::timeout(Duration::from_millis(200), lands).await.is_ok()
 }
@@ -132,7 +132,7 @@ pub(crate) fn an_attempt_whose_answer_is_lost_is_undone() -> Result<(), String> 
         let server = Server::start();
         let (proxy, client) = through(&server).await;
         let mut raw = server.raw().await;
-        proxy.hold_open_ones(Way::ToClient);
+        proxy.hold_open_ones(Direction::ToClient);
         let mut claim = claim_with(&client, "a", LONG, Duration::from_millis(600), Queueing::Queued);
         let error = claim.attempt().await.expect_err("no answer came");
         assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
@@ -193,10 +193,10 @@ pub(crate) fn a_claim_that_was_cut_short_leaves_its_key_to_the_session() -> Resu
         // closed the connection behind it.
         let mut landed = false;
         for n in 0..8 {
-            let (name, buried) = (format!("c{n}"), format!("c{n}:lock~r/"));
+            let (name, tombstones) = (format!("c{n}"), format!("c{n}:lock~r/"));
             drop(held_up(&proxy, &client, &name).await);
             until("its tombstone is there", SOON, || async {
-                all(&mut raw.clone(), &buried).await.len() == 1
+                all(&mut raw.clone(), &tombstones).await.len() == 1
             })
             .await;
             landed = delivered(&proxy, &mut raw).await;
@@ -218,7 +218,7 @@ pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() 
         let server = Server::start();
         let (proxy, client) = through(&server).await;
         let mut raw = server.raw().await;
-        proxy.hold_open_ones(Way::ToClient);
+        proxy.hold_open_ones(Direction::ToClient);
         let mut dropped = claim(&client, "a", LONG);
         let there =
             until("the key is there", SOON, || async { queue(&mut raw.clone(), "a").await.len() == 1 });
@@ -229,11 +229,12 @@ pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() 
         release(&mut dropped).await;
         assert!(queue(&mut raw, "a").await.is_empty());
         // An attempt that has not arrived yet finds a tombstone.
-        let held = proxy.count(Fault::Held(Way::ToServer));
-        proxy.hold_open_ones(Way::ToServer);
+        let held = proxy.count(Fault::Held(Direction::ToServer));
+        proxy.hold_open_ones(Direction::ToServer);
         let mut dropped = claim(&client, "b", LONG);
-        let there =
-            until("it is on its way", SOON, || async { proxy.count(Fault::Held(Way::ToServer)) > held });
+        let there = until("it is on its way", SOON, || async {
+            proxy.count(Fault::Held(Direction::ToServer)) > held
+        });
         tokio::select! {
             attempt = dropped.attempt() => panic!("it has no answer: {attempt:?}"),
             () = there => {}

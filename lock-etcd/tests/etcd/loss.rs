@@ -41,7 +41,7 @@ pub(crate) fn a_revoked_lease_is_told_at_once() -> Result<(), String> {
     })
 }
 
-pub(crate) fn who_waits_takes_a_new_place_when_its_own_has_gone() -> Result<(), String> {
+pub(crate) fn a_waiter_whose_key_is_gone_queues_again() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, other, mut raw) = (server.client().await, server.client().await, server.raw().await);

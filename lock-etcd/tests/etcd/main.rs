@@ -23,11 +23,11 @@ use lock_conformance::{rules, servers};
 rules! {
     fn() -> Result<(), String>;
     access {
-        who_may_not_write_is_told_what_it_takes,
+        a_missing_write_right_is_named,
         a_right_to_the_prefix_is_enough,
         a_right_to_one_name_is_enough_for_it,
         a_wrong_password_is_told_and_not_shown,
-        who_we_are_may_stand_in_the_parameters,
+        user_and_password_may_be_parameters,
         rights_that_change_cost_no_lock,
         check_says_what_the_server_is,
         a_proxy_that_answers_keep_alives_by_itself_is_unsupported,
@@ -45,7 +45,7 @@ rules! {
         etcds_own_lock_and_ours_exclude_each_other,
         a_foreign_holder_can_be_revoked,
         deeper_names_are_other_names,
-        many_deeper_names_keep_nobody_waiting,
+        many_deeper_names_delay_no_client,
         a_search_that_was_cut_short_goes_on,
         a_foreign_place_is_found_among_many_deeper_names,
         what_others_keys_hold_is_not_asked_for,
@@ -59,7 +59,7 @@ rules! {
         a_claim_costs_the_same_however_many_there_are,
         two_claims_of_one_client_have_two_keys,
         a_lease_for_each_ttl_and_no_more,
-        a_lease_grant_that_nobody_answered_is_settled,
+        an_unanswered_lease_grant_is_settled,
         an_idle_session_is_closed,
         a_client_that_goes_takes_its_leases_with_it,
         ttls_have_their_bounds,
@@ -76,7 +76,7 @@ rules! {
     loss {
         a_deleted_key_is_told_at_once,
         a_revoked_lease_is_told_at_once,
-        who_waits_takes_a_new_place_when_its_own_has_gone,
+        a_waiter_whose_key_is_gone_queues_again,
         a_proof_is_of_the_lock_and_not_of_the_session,
     }
     reaching {
@@ -84,7 +84,7 @@ rules! {
         the_patience_is_the_urls,
     }
     revoke {
-        a_revoked_key_is_on_a_lease_that_nobody_renews,
+        a_revoked_key_is_on_a_lease_without_heartbeats,
         a_release_ends_what_was_revoked_and_no_other_key,
         a_holder_is_told_that_it_was_revoked,
         what_was_revoked_is_not_moved_back,
@@ -96,7 +96,7 @@ rules! {
         a_hand_over_is_quick_while_others_write,
         each_waiter_has_two_watches_and_leaves_none,
         only_the_next_in_the_queue_is_woken,
-        a_move_is_nobody_elses_business,
+        a_move_wakes_no_waiter,
         a_compaction_costs_no_wake_up,
         a_connection_that_breaks_costs_no_wake_up,
     }

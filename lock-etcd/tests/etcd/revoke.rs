@@ -23,7 +23,7 @@ pub(crate) async fn revoke_from(client: &Client, lock: &str, holder: OwnerBytes,
     client.driver().revoke(&name(lock), revocation).await.unwrap()
 }
 
-pub(crate) fn a_revoked_key_is_on_a_lease_that_nobody_renews() -> Result<(), String> {
+pub(crate) fn a_revoked_key_is_on_a_lease_without_heartbeats() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, other, mut raw) = (server.client().await, server.client().await, server.raw().await);

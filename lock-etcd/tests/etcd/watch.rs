@@ -121,7 +121,7 @@ pub(crate) fn only_the_next_in_the_queue_is_woken() -> Result<(), String> {
 }
 
 /// As a session does after its heartbeats went to a former leader.
-pub(crate) fn a_move_is_nobody_elses_business() -> Result<(), String> {
+pub(crate) fn a_move_wakes_no_waiter() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, other, mut raw) = (server.client().await, server.client().await, server.raw().await);

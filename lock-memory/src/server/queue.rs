@@ -26,8 +26,8 @@ pub struct QueueServer {
     /// Ordered, so that one seed makes one simulation.
     sessions: BTreeMap<SessionId, Session>,
     /// Places that stand for a revoked holder, and when they end.
-    condemned: BTreeSet<(ServerTime, Claimed)>,
-    /// No session and no condemned place ends before this.
+    revoked_places: BTreeSet<(ServerTime, Claimed)>,
+    /// No session and none of the `revoked_places` ends before this.
     next_expiry: Option<ServerTime>,
     writes: u64,
 }
@@ -75,14 +75,14 @@ impl Server for QueueServer {
                 self.attempt(key, place, session, waits)
             }
             Request::Release { key, owner, serial, defeat } => {
-                self.bury((owner, key.clone()), serial, defeat);
+                self.leave_tombstone((owner, key.clone()), serial, defeat);
                 self.release(from, &(owner, key), serial, &mut pushes)
             }
             Request::Revoke { key, holder, by, label, when } => {
                 let kept_by = Keeper::Time(now);
-                let heir =
+                let successor =
                     Place { owner: by, label, revision: 0, since: now, serial: 0, kept_by, stands_for: None };
-                self.revoke(key, &holder, heir, when, &mut pushes)
+                self.revoke(key, &holder, successor, when, &mut pushes)
             }
             Request::Expire { key } => self.end_holder(&key, &mut pushes),
             Request::Inspect { key } => {
@@ -103,13 +103,13 @@ impl Server for QueueServer {
         for session in over {
             self.end_session(session, &mut pushes);
         }
-        while self.condemned.first().is_some_and(|(ends, _)| *ends <= now)
-            && let Some((_, claimed)) = self.condemned.pop_first()
+        while self.revoked_places.first().is_some_and(|(ends, _)| *ends <= now)
+            && let Some((_, claimed)) = self.revoked_places.pop_first()
         {
             self.remove(&claimed, &mut pushes);
         }
         let sessions = self.sessions.values().map(|session| session.ends);
-        self.next_expiry = sessions.chain(self.condemned.first().map(|(ends, _)| *ends)).min();
+        self.next_expiry = sessions.chain(self.revoked_places.first().map(|(ends, _)| *ends)).min();
         pushes
     }
 
@@ -144,7 +144,7 @@ impl QueueServer {
             revision: began.as_micros(),
             queues: Queues::default(),
             sessions: BTreeMap::new(),
-            condemned: BTreeSet::new(),
+            revoked_places: BTreeSet::new(),
             next_expiry: None,
             writes: 0,
         }
@@ -189,7 +189,7 @@ impl QueueServer {
             return Answer::Refused;
         }
         // The owner asks for the lock anew. From now on its release is for the new place.
-        self.queues.disinherit(&claimed);
+        self.queues.forbid_release(&claimed);
         match self.queues.ask_again(&claimed, place.serial) {
             Some(Standing::Holds(token)) => return Answer::Granted(token),
             Some(_) => return Answer::Busy { queued: true },
@@ -212,7 +212,7 @@ impl QueueServer {
     }
 
     /// Leaves a tombstone in the session, because attempts may still arrive: it refuses them.
-    fn bury(&mut self, claimed: Claimed, serial: u64, session: Option<SessionId>) {
+    fn leave_tombstone(&mut self, claimed: Claimed, serial: u64, session: Option<SessionId>) {
         if let Some(session) = session.and_then(|id| self.sessions.get_mut(&id)) {
             session.tombstones.entry(claimed).or_default().raise(serial);
             self.writes += 1;
@@ -220,9 +220,11 @@ impl QueueServer {
     }
 
     fn release(&mut self, from: ClientId, claimed: &Claimed, serial: u64, pushes: &mut Pushes) -> Answer {
-        let removed = match (self.queues.serial(claimed), self.queues.heir(claimed)) {
+        let removed = match (self.queues.serial(claimed), self.queues.successor(claimed)) {
             (Some(last), _) => last <= serial && self.remove(claimed, pushes),
-            (None, Some((heir, last))) => last <= serial && self.remove_heir(heir, &claimed.1, pushes),
+            (None, Some((successor, last))) => {
+                last <= serial && self.remove_successor(successor, &claimed.1, pushes)
+            }
             (None, None) => false,
         };
         if !removed {
@@ -238,7 +240,7 @@ impl QueueServer {
         &mut self,
         key: Key,
         holder: &OwnerBytes,
-        heir: Place,
+        successor: Place,
         when: When,
         pushes: &mut Pushes,
     ) -> Answer {
@@ -247,7 +249,7 @@ impl QueueServer {
         };
         let ((owner, kept_by), serial) = (first.kept(), first.serial);
         let stands_for = Some(first.stands_for.unwrap_or(owner));
-        let (now, ends) = (heir.since, self.ends(kept_by));
+        let (now, ends) = (successor.since, self.ends(kept_by));
         let claimed = (owner, key);
         if let Keeper::Session(id) = kept_by
             && let Some(session) = self.sessions.get_mut(&id)
@@ -258,14 +260,14 @@ impl QueueServer {
             session.places.remove(&claimed);
             pushes.push((session.client, Moved(owner)));
         }
-        self.condemned.remove(&(ends, claimed.clone()));
+        self.revoked_places.remove(&(ends, claimed.clone()));
         if when == When::Now {
             self.remove(&claimed, pushes);
             return Answer::Revoked(Revoked::Free);
         }
-        self.condemned.insert((ends, (heir.owner, claimed.1.clone())));
-        let heir = Place { kept_by: Keeper::Time(ends), stands_for, serial, ..heir };
-        self.queues.replace_first(&claimed.1, heir);
+        self.revoked_places.insert((ends, (successor.owner, claimed.1.clone())));
+        let successor = Place { kept_by: Keeper::Time(ends), stands_for, serial, ..successor };
+        self.queues.replace_first(&claimed.1, successor);
         self.expires_at(ends);
         self.writes += 1;
         Answer::Revoked(Revoked::FreeIn(ends.since(now)))
@@ -276,15 +278,15 @@ impl QueueServer {
         match self.queues.first(key).map(Place::kept) {
             None => return Answer::NotHeld,
             Some((_, Keeper::Session(session))) => self.end_session(session, pushes),
-            Some((owner, Keeper::Time(_))) => _ = self.remove_heir(owner, key, pushes),
+            Some((owner, Keeper::Time(_))) => _ = self.remove_successor(owner, key, pushes),
         }
         Answer::Effect
     }
 
     /// Removes the place that stands for a revoked holder.
-    fn remove_heir(&mut self, heir: Owner, key: &Key, pushes: &mut Pushes) -> bool {
-        let claimed = (heir, key.clone());
-        self.condemned.retain(|(_, condemned)| *condemned != claimed);
+    fn remove_successor(&mut self, successor: Owner, key: &Key, pushes: &mut Pushes) -> bool {
+        let claimed = (successor, key.clone());
+        self.revoked_places.retain(|(_, place)| *place != claimed);
         self.remove(&claimed, pushes)
     }
 

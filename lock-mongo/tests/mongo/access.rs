@@ -37,7 +37,7 @@ async fn found(client: &Client, subject: &str) -> Finding {
     findings.into_iter().find(|finding| finding.subject == subject).expect("one finding per question")
 }
 
-pub(crate) fn who_may_not_write_is_told_what_it_takes() {
+pub(crate) fn a_user_that_may_not_write_is_told_which_role_it_needs() {
     run(async {
         let (_server, url) = restricted(&["find", "listIndexes"]).await;
         let client = open(&url).await;
@@ -60,7 +60,7 @@ pub(crate) fn a_wrong_password_is_told_and_not_shown() {
     });
 }
 
-pub(crate) fn who_may_not_make_the_index_has_locks_all_the_same() {
+pub(crate) fn a_user_that_may_not_create_the_index_can_take_locks() {
     run(async {
         let (_server, url) = restricted(&["find", "insert", "update", "listIndexes"]).await;
         let client = open(&url).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_conformance::Step;
-use lock_conformance::proxy::{Fault, Proxy, Way};
+use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_conformance::servers::{Clock, MongoDb, StandaloneMongoDb};
 use lock_core::driver::{Attempt, LossReason, Release, Renewal};
 use lock_core::{Client, Effect, ErrorKind};
@@ -25,11 +25,11 @@ async fn through(server: &Server) -> (Proxy, Client) {
 
 /// Sends an attempt that hangs on its way to the server. Connections that are opened later work.
 async fn held_up(proxy: &Proxy, claim: &mut Box<dyn lock_core::driver::Claim>) {
-    let held = proxy.count(Fault::Held(Way::ToServer));
-    proxy.hold_open_ones(Way::ToServer);
+    let held = proxy.count(Fault::Held(Direction::ToServer));
+    proxy.hold_open_ones(Direction::ToServer);
     let error = claim.attempt().await.expect_err("no answer came");
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
-    let is_held = || async { proxy.count(Fault::Held(Way::ToServer)) > held };
+    let is_held = || async { proxy.count(Fault::Held(Direction::ToServer)) > held };
     until("the attempt is on its way", Duration::from_secs(5), is_held).await;
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing() {
         let mut late = claim_with(&client, "a", LONG, Duration::from_millis(500));
         held_up(&proxy, &mut late).await;
         assert_eq!(late.release().await.unwrap(), Release::NotHeld);
-        proxy.deliver(Way::ToServer);
+        proxy.deliver(Direction::ToServer);
         let left = std::cell::RefCell::default();
         until("it was refused", LONG, || async {
             left.replace(document(&locks, "a").await);
@@ -77,7 +77,7 @@ pub(crate) fn a_late_attempt_is_refused_by_its_number() {
         let before = refused().await;
         let free = doc! { "$set": { "expires": DateTime::from_millis(1) } };
         locks.update_one(doc! { "_id": key("a") }, free).await.unwrap();
-        proxy.deliver(Way::ToServer);
+        proxy.deliver(Direction::ToServer);
         until("it was refused", LONG, || async { refused().await > before }).await;
         let left = document(&locks, "a").await.unwrap();
         assert_eq!(left.get_datetime("expires").unwrap().timestamp_millis(), 1, "{left}");
@@ -95,7 +95,7 @@ pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() {
 }
 
 /// The first document of a name is created by an upsert, and two upserts at the same time collide.
-pub(crate) fn of_many_who_make_a_document_one_wins() {
+pub(crate) fn of_many_claims_that_create_a_document_one_wins() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let mut clients = Vec::new();

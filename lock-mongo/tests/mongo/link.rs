@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_conformance::proxy::{Fault, Proxy, Way};
+use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
 use lock_core::driver::Renewal;
 use lock_core::{Effect, ErrorKind};
@@ -26,17 +26,17 @@ pub(crate) fn connections_that_died_together_cost_one_patience() {
         let mut holder = claim_with(&client, "held", LONG, Duration::from_secs(3));
         granted(&mut holder).await;
         // Many requests at once, so that the pool opens many connections.
-        proxy.delay(Way::ToClient, Duration::from_millis(200));
+        proxy.delay(Direction::ToClient, Duration::from_millis(200));
         let mut tasks = tokio::task::JoinSet::new();
         for n in 0..12 {
             let mut claim = claim(&client, &format!("another {n}"), LONG);
             tasks.spawn(async move { granted(&mut claim).await });
         }
         tasks.join_all().await;
-        proxy.delay(Way::ToClient, Duration::ZERO);
+        proxy.delay(Direction::ToClient, Duration::ZERO);
 
-        proxy.hold_open_ones(Way::ToServer);
-        proxy.hold_open_ones(Way::ToClient);
+        proxy.hold_open_ones(Direction::ToServer);
+        proxy.hold_open_ones(Direction::ToClient);
         let error = holder.renew(LONG).await.expect_err("its connection is dead");
         assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
         assert!(matches!(holder.renew(LONG).await.expect("it is on a new connection"), Renewal::Held { .. }));
@@ -90,10 +90,11 @@ pub(crate) fn an_answer_at_a_calls_beginning_keeps_no_dead_link() {
         let client = open(&server.through(proxy.address())).await;
         let mut holder = claim_with(&client, "held", LONG, Duration::from_secs(3));
         granted(&mut holder).await;
-        let die = || [Way::ToServer, Way::ToClient].map(|way| proxy.hold_open_ones(way));
+        let die =
+            || [Direction::ToServer, Direction::ToClient].map(|direction| proxy.hold_open_ones(direction));
         die();
         let renewal = tokio::spawn(async move { (holder.renew(LONG).await, holder) });
-        let is_held = || async { proxy.count(Fault::Held(Way::ToServer)) > 0 };
+        let is_held = || async { proxy.count(Fault::Held(Direction::ToServer)) > 0 };
         until("the renewal is on its way", Duration::from_secs(1), is_held).await;
         // The renewal's connection is the only open one: this claim is answered on another, which dies after that.
         granted(&mut claim(&client, "another", LONG)).await;

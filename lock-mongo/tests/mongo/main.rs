@@ -22,10 +22,10 @@ use lock_conformance::{rules, servers};
 rules! {
     fn();
     access {
-        who_may_not_write_is_told_what_it_takes,
+        a_user_that_may_not_write_is_told_which_role_it_needs,
         a_wrong_password_is_told_and_not_shown,
         a_collection_of_another_version_is_left_alone,
-        who_may_not_make_the_index_has_locks_all_the_same,
+        a_user_that_may_not_create_the_index_can_take_locks,
         check_says_what_the_server_is,
     }
     documents {
@@ -42,7 +42,7 @@ rules! {
         a_late_attempt_is_refused_by_its_deadline_and_leaves_nothing,
         a_late_attempt_is_refused_by_its_number,
         an_attempt_refused_for_an_old_estimate_is_sent_again,
-        of_many_who_make_a_document_one_wins,
+        of_many_claims_that_create_a_document_one_wins,
         a_lease_that_has_ended_is_not_brought_back,
         a_busy_look_is_not_in_the_oplog,
         an_answer_that_the_server_kept_is_understood,
@@ -68,9 +68,9 @@ rules! {
         the_roots_and_the_clients_certificate_are_the_urls,
     }
     wakes {
-        a_release_and_a_revoke_wake_who_listens,
+        a_release_and_a_revoke_wake_listeners,
         a_stream_that_was_killed_is_opened_again,
-        nobody_listens_no_stream,
+        without_listeners_there_is_no_stream,
         a_standalone_server_is_looked_at,
         a_release_knows_whether_others_wait,
     }

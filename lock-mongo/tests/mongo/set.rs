@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_conformance::Data;
-use lock_conformance::contention::{Contenders, Hoard};
+use lock_conformance::contention::{Contenders, KeptLocks};
 use lock_conformance::servers::{ReplicaSet, Settings};
 use lock_conformance::timing::{released, still_held};
 use lock_core::{Client, Options};
@@ -36,11 +36,11 @@ async fn lose_primaries(set: Arc<ReplicaSet>, how: fn(&ReplicaSet) -> usize) {
     let long = Arc::new(long);
     contenders.contest(&other, &long);
     for round in 0..3 {
-        let hoard = Hoard::begin(client(&set).await, &format!("round {round}")).await;
+        let kept = KeptLocks::begin(client(&set).await, &format!("round {round}")).await;
         let hurt = set.clone();
         let gone = blocking(move || how(&hurt)).await;
         contenders.go_on(4, TTL + FAILOVER).await;
-        hoard.is_kept(&other).await;
+        kept.is_kept(&other).await;
         still_held(&long);
         let healed = set.clone();
         blocking(move || {

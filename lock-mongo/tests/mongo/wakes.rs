@@ -26,7 +26,7 @@ async fn streams(server: &Server) -> usize {
     usize::try_from(cursors.get_i64("total").unwrap()).unwrap()
 }
 
-pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
+pub(crate) fn a_release_and_a_revoke_wake_listeners() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let (ours, theirs) = (server.client().await, server.client().await);
@@ -104,7 +104,7 @@ pub(crate) fn a_stream_that_was_killed_is_opened_again() {
     });
 }
 
-pub(crate) fn nobody_listens_no_stream() {
+pub(crate) fn without_listeners_there_is_no_stream() {
     run(async {
         let server = Server::start(&MongoDb, &[]);
         let client = server.client().await;

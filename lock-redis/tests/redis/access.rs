@@ -113,7 +113,7 @@ pub(crate) fn a_user_held_to_some_keys_has_the_side_keys_too() {
     });
 }
 
-pub(crate) fn a_rehearsal_leaves_nothing_behind() {
+pub(crate) fn a_check_of_the_rights_leaves_nothing_behind() {
     run(async {
         let server = Server::start(&[]);
         let client = server.client("").await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_conformance::proxy::{Proxy, Way};
+use lock_conformance::proxy::{Direction, Proxy};
 use lock_core::driver::{LossReason, Release, Renewal};
 use lock_core::{Client, Effect, ErrorKind};
 use tokio::task::JoinSet;
@@ -140,9 +140,9 @@ pub(crate) fn an_attempt_refused_for_an_old_estimate_is_sent_again() {
         // The server knows the script, so each attempt is one request.
         granted(&mut claim(&client, "warm", 20_000)).await;
         // The server's time arrives 600 ms late, so the estimate is as far behind.
-        proxy.delay(Way::ToClient, Duration::from_millis(600));
+        proxy.delay(Direction::ToClient, Duration::from_millis(600));
         granted(&mut claim(&client, "b", 20_000)).await;
-        proxy.delay(Way::ToClient, Duration::ZERO);
+        proxy.delay(Direction::ToClient, Duration::ZERO);
         let before = raw.calls("evalsha").await;
         granted(&mut claim_with(&client, "a", 20_000, Duration::from_millis(300))).await;
         assert_eq!(raw.calls("evalsha").await, before + 2, "refused once");
@@ -229,7 +229,7 @@ pub(crate) fn a_look_that_finds_it_held_writes_nothing_and_costs_little() {
     });
 }
 
-pub(crate) fn a_lock_that_is_ours_is_not_mistaken_for_somebody_elses() {
+pub(crate) fn an_own_lock_is_not_mistaken_for_another_owners() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;

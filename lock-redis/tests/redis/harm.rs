@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_conformance::proxy::{Proxy, Way};
+use lock_conformance::proxy::{Direction, Proxy};
 use lock_conformance::timing::{released, still_held, within};
 use lock_core::{Client, Effect, Ending, ErrorKind, Fence, Guard, Lock, LossReason};
 
@@ -103,7 +103,7 @@ pub(crate) fn a_server_without_memory_keeps_what_is_held_and_frees_it() {
     });
 }
 
-pub(crate) fn a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there() {
+pub(crate) fn a_full_server_refuses_new_clients_and_keeps_the_connected_ones() {
     run(async {
         let server = Server::start(&["--maxclients", "8"]);
         let client = server.client("").await;
@@ -123,7 +123,7 @@ pub(crate) fn a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there(
     });
 }
 
-pub(crate) fn who_loses_the_right_to_its_lock_knows_in_time() {
+pub(crate) fn a_holder_that_loses_its_rights_knows_in_time() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -207,7 +207,7 @@ pub(crate) fn a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token() 
         released(hold(&client, "held").await).await;
         until("it has the token", async || raw.keys().await.len() == 1).await;
         // From here on, the replica receives nothing.
-        between.hold(Way::ToClient);
+        between.hold(Direction::ToClient);
         let first = hold(&client, "held").await;
         primary.kill();
         let _: () = raw.ask(&["REPLICAOF", "NO", "ONE"]).await;

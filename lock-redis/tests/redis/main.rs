@@ -27,7 +27,7 @@ rules! {
         one_forbidden_channel_does_not_deafen_the_others,
         a_missing_right_is_named,
         a_user_held_to_some_keys_has_the_side_keys_too,
-        a_rehearsal_leaves_nothing_behind,
+        a_check_of_the_rights_leaves_nothing_behind,
     }
     fence {
         a_stale_token_writes_nothing,
@@ -50,14 +50,14 @@ rules! {
         a_renewal_takes_nothing_and_says_what_became_of_the_lock,
         an_attempt_again_has_the_same_token_and_never_less_time,
         a_look_that_finds_it_held_writes_nothing_and_costs_little,
-        a_lock_that_is_ours_is_not_mistaken_for_somebody_elses,
+        an_own_lock_is_not_mistaken_for_another_owners,
         every_call_survives_a_server_that_forgets_its_scripts,
     }
     harm {
         a_server_that_cannot_write_takes_no_locks_and_its_holders_know,
         a_server_without_memory_keeps_what_is_held_and_frees_it,
-        a_server_that_is_full_turns_away_who_comes_and_keeps_who_is_there,
-        who_loses_the_right_to_its_lock_knows_in_time,
+        a_full_server_refuses_new_clients_and_keeps_the_connected_ones,
+        a_holder_that_loses_its_rights_knows_in_time,
         a_lock_whose_end_an_administrator_took_away_has_one_again,
         a_look_gives_back_a_whole_lease_whose_end_was_taken_away,
         a_replica_that_lagged_and_was_promoted_hands_out_a_higher_token,
@@ -71,7 +71,7 @@ rules! {
     reaching {
         a_unix_socket_a_database_and_a_prefix,
         a_sockets_user_and_password_are_the_urls,
-        a_user_and_a_password_that_nobody_is_told,
+        a_user_and_a_password_that_are_never_shown,
         redis_own_options,
         opening_waits_for_the_server_unless_it_is_lazy,
         a_peer_that_never_answers_costs_one_patience,
@@ -92,14 +92,14 @@ rules! {
         a_restarted_server_is_found_again_with_what_it_is_now,
     }
     wakes {
-        a_release_and_a_revoke_wake_who_listens,
+        a_release_and_a_revoke_wake_listeners,
         a_release_knows_whether_others_wait,
-        who_is_granted_the_lock_takes_no_wake_ups_from_who_waits,
-        one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to,
+        a_holder_takes_no_wake_ups_from_waiters,
+        one_connection_listens_for_all_claims_and_unsubscribes_unused_channels,
         a_name_that_is_handed_over_often_is_not_subscribed_anew,
-        a_subscription_that_broke_is_restored_and_everybody_looks,
+        a_broken_subscription_is_restored_and_all_listeners_look,
         an_order_in_a_gap_does_not_hide_the_gap,
-        listening_fails_in_time_where_there_is_nobody_to_listen_to,
+        listening_fails_in_time_without_a_server,
     }
     together {
         calls_of_one_moment_share_a_write,

@@ -54,7 +54,7 @@ pub(crate) fn a_sockets_user_and_password_are_the_urls() {
     });
 }
 
-pub(crate) fn a_user_and_a_password_that_nobody_is_told() {
+pub(crate) fn a_user_and_a_password_that_are_never_shown() {
     run(async {
         let server = Server::start(&["--requirepass", "hunter2"]);
         let url = |login: &str| format!("redis://{login}127.0.0.1:{}", server.port());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_conformance::proxy::{Cut, Fault, Proxy, Way};
+use lock_conformance::proxy::{Cut, Direction, Fault, Proxy};
 use lock_conformance::timing::within;
 use lock_core::driver::{Attempt, Claim, Release};
 use lock_core::{Client, ErrorKind, Result};
@@ -83,9 +83,9 @@ pub(crate) fn a_cut_connection_fails_all_that_is_under_way_and_none_after() {
         let proxy = Proxy::start(&format!("127.0.0.1:{}", server.port())).await.unwrap();
         let client = lock_redis::connect(&format!("redis://{}", proxy.address())).await.unwrap();
         granted(&mut claim(&client, "warm", 20_000)).await;
-        proxy.hold_open_ones(Way::ToServer);
+        proxy.hold_open_ones(Direction::ToServer);
         let cut = async {
-            let is_held = async || proxy.count(Fault::Held(Way::ToServer)) > 0;
+            let is_held = async || proxy.count(Fault::Held(Direction::ToServer)) > 0;
             until("they are on their way", is_held).await;
             proxy.cut(Cut::Reset);
         };

@@ -29,7 +29,7 @@ async fn subscription_connections(raw: &Raw) -> usize {
     raw.clone().ask::<String>(&["CLIENT", "LIST", "TYPE", "pubsub"]).await.lines().count()
 }
 
-pub(crate) fn a_release_and_a_revoke_wake_who_listens() {
+pub(crate) fn a_release_and_a_revoke_wake_listeners() {
     run(async {
         let server = Server::start(&[]);
         let (ours, theirs) = (server.client("").await, server.client("").await);
@@ -86,7 +86,7 @@ pub(crate) fn a_release_knows_whether_others_wait() {
     });
 }
 
-pub(crate) fn who_is_granted_the_lock_takes_no_wake_ups_from_who_waits() {
+pub(crate) fn a_holder_takes_no_wake_ups_from_waiters() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -107,7 +107,7 @@ pub(crate) fn who_is_granted_the_lock_takes_no_wake_ups_from_who_waits() {
     });
 }
 
-pub(crate) fn one_connection_hears_for_all_and_lets_go_of_what_nobody_listens_to() {
+pub(crate) fn one_connection_listens_for_all_claims_and_unsubscribes_unused_channels() {
     run(async {
         let server = Server::start(&[]);
         let raw = server.raw().await;
@@ -158,7 +158,7 @@ pub(crate) fn a_name_that_is_handed_over_often_is_not_subscribed_anew() {
     });
 }
 
-pub(crate) fn a_subscription_that_broke_is_restored_and_everybody_looks() {
+pub(crate) fn a_broken_subscription_is_restored_and_all_listeners_look() {
     run(async {
         let server = Server::start(&[]);
         let mut raw = server.raw().await;
@@ -209,7 +209,7 @@ pub(crate) fn an_order_in_a_gap_does_not_hide_the_gap() {
     });
 }
 
-pub(crate) fn listening_fails_in_time_where_there_is_nobody_to_listen_to() {
+pub(crate) fn listening_fails_in_time_without_a_server() {
     run(async {
         let server = Server::start(&[]);
         let client = server.client("").await;

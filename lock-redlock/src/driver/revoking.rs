@@ -103,17 +103,17 @@ impl RedlockDriver {
 
     /// Returns what the nodes' answers to the replacement mean for the lock.
     fn judge(&self, answers: Vec<Answer<Revoked>>) -> Result<Revoked> {
-        let said: Vec<Revoked> =
+        let outcomes: Vec<Revoked> =
             answers.iter().filter_map(|(_, answer)| answer.as_ref().ok().copied()).collect();
         // From a majority of answers on, the nodes that the holder may still have are no majority: it can't renew.
-        if said.len() < self.quorum.majority() {
+        if outcomes.len() < self.quorum.majority() {
             return Err(self.too_few(answers, "answered, and the holder may keep the lock"));
         }
-        let taken = said.iter().filter_map(|revoked| match revoked {
+        let taken = outcomes.iter().filter_map(|revoked| match revoked {
             Revoked::FreeIn(left) => Some(*left),
             _ => None,
         });
-        let unheard = self.quorum.nodes().len() - said.len();
+        let unheard = self.quorum.nodes().len() - outcomes.len();
         match taken.clone().max() {
             Some(left) if taken.count() + unheard >= self.quorum.majority() => Ok(Revoked::FreeIn(left)),
             _ => Ok(Revoked::NotHeld),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use lock_conformance::Counters;
 use lock_conformance::servers::{self, Absence, Owned, Settings};
 use lock_core::{Client, Clock, Context, Options, Prefix, Random, Result};
-use lock_redlock::{Redis, RedisNode, Redlock, Voters};
+use lock_redlock::{Redis, RedisNode, Redlock, VoteRegistry};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd};
 
@@ -243,11 +243,11 @@ async fn channels(url: &str) -> u64 {
     channels.len() as u64
 }
 
-/// Returns a node for the server at this URL. `voters` is shared with the other nodes.
-pub(crate) fn node_at(url: &str, voters: &Arc<Voters>, max_ttl: Duration) -> RedisNode {
+/// Returns a node for the server at this URL. `registry` is shared with the other nodes.
+pub(crate) fn node_at(url: &str, registry: &Arc<VoteRegistry>, max_ttl: Duration) -> RedisNode {
     let redis = Redis::from_url(url).expect("its URL");
     let context = Context { clock: Clock::system(), random: Random::system(), patience: ANY_PATIENCE };
-    RedisNode::new(redis, context, &Prefix::default(), max_ttl, voters.clone()).expect("its settings")
+    RedisNode::new(redis, context, &Prefix::default(), max_ttl, registry.clone()).expect("its settings")
 }
 
 pub(crate) async fn admin(url: &str) -> MultiplexedConnection {

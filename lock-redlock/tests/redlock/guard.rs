@@ -190,7 +190,7 @@ pub(crate) fn a_node_with_replicas_has_no_vote() {
 }
 
 /// Such a node could not tell whether it has been restarted.
-pub(crate) fn a_node_whose_user_may_not_ask_who_it_is_has_no_vote() {
+pub(crate) fn a_node_whose_user_may_not_ask_its_run_id_has_no_vote() {
     run(async {
         let nodes = five(ms(1500));
         for url in &nodes.urls()[..3] {
@@ -225,14 +225,14 @@ pub(crate) fn one_server_under_two_names_is_refused() {
             }
         }
         // A node that could not be reached when the client was opened has no vote, and gets no other request.
-        let voters = Arc::default();
-        let [node, same] = [&first, &second].map(|url| node_at(url, &voters, nodes.max_ttl()));
+        let registry = Arc::default();
+        let [node, same] = [&first, &second].map(|url| node_at(url, &registry, nodes.max_ttl()));
         let ask = || super::token::ask("a");
         assert!(matches!(node.grant(ask(), PATIENCE).await, Ok(Vote::Yes { .. })));
         for _ in 0..2 {
             let error = same.grant(ask(), PATIENCE).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
-            assert!(node.release(ask(), Tells::Nobody, PATIENCE).await.is_ok(), "the first keeps its vote");
+            assert!(node.release(ask(), Tells::NoWaiter, PATIENCE).await.is_ok(), "the first keeps its vote");
         }
         // After a restart it is still one server, whichever address reaches it first.
         a.kill().unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lock_conformance::Data;
 use lock_conformance::assert_in_time;
 use lock_conformance::claims::{self, Terms};
-use lock_conformance::proxy::{Proxy, Way};
+use lock_conformance::proxy::{Direction, Proxy};
 use lock_conformance::servers::Settings;
 use lock_conformance::timing::{until, within};
 use lock_core::driver::{Finding, Level, Queueing, Release, Revoked, When};
@@ -61,7 +61,7 @@ pub(crate) fn two_of_five_may_be_slow_or_a_black_hole() {
         let late = ms(400);
         for what in ["slow", "a black hole"] {
             match what {
-                "slow" => proxy.delay(Way::ToClient, late),
+                "slow" => proxy.delay(Direction::ToClient, late),
                 _ => proxy.hold_all(),
             }
             for _ in 0..10 {
@@ -194,7 +194,7 @@ pub(crate) fn a_revoke_now_is_not_undone_by_renewals() {
         let operator = operator.open(Options::default()).await.unwrap();
         let lock = operator.lock("a").ttl(TTL).build().unwrap();
         let seen = lock.inspect().await.unwrap().holder.unwrap().owner;
-        late.iter().for_each(|proxy| proxy.hold(Way::ToServer));
+        late.iter().for_each(|proxy| proxy.hold(Direction::ToServer));
         let revoking = tokio::spawn({
             let lock = lock.clone();
             async move { lock.revoke(&seen, When::Now).await }
@@ -202,7 +202,7 @@ pub(crate) fn a_revoke_now_is_not_undone_by_renewals() {
         for (url, next) in nodes.urls().iter().zip(&late) {
             until("the revoke has come to this node", TTL, || tells(url)).await;
             let _: lock_core::Result<Duration> = guard.renew(long).await;
-            next.deliver(Way::ToServer);
+            next.deliver(Direction::ToServer);
         }
         assert_eq!(revoking.await.unwrap().unwrap(), Revoked::Free);
         assert_eq!(within("the holder is told", TTL, guard.lost()).await, LossReason::Revoked);

@@ -102,8 +102,8 @@ impl Pair<'_> {
                 self.compare(&Answer::Shown(real), Question::Look { ask })
             }
             80..92 => {
-                let real = self.real.release(ask.clone(), Tells::Nobody, PATIENCE).await.unwrap();
-                self.compare(&Answer::Freed(real), Question::Release { ask, tells: Tells::Nobody })
+                let real = self.real.release(ask.clone(), Tells::NoWaiter, PATIENCE).await.unwrap();
+                self.compare(&Answer::Freed(real), Question::Release { ask, tells: Tells::NoWaiter })
             }
             92..97 => {
                 let mut delete = redis::cmd("DEL");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_conformance::Step;
-use lock_conformance::proxy::{Proxy, Way};
+use lock_conformance::proxy::{Direction, Proxy};
 use lock_conformance::servers::{Clock, Persistence, Settings, clock};
 use lock_core::{Effect, ErrorKind, FencingToken, Name};
 use lock_redlock::{Ask, Freed, Kept, Keys, Node, RedisNode, Tells, Vote};
@@ -165,10 +165,10 @@ pub(crate) fn a_late_copy_of_an_attempt_is_another_grant() {
         assert!(first < granted(&node, &a).await);
         freed(&node, &a).await;
         let asked = nodes.counters().await.requests;
-        proxy.hold_open_ones(Way::ToServer);
+        proxy.hold_open_ones(Direction::ToServer);
         let late = far.grant(a.clone(), ms(200)).await.unwrap_err();
         assert_eq!(late.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{late}");
-        proxy.deliver(Way::ToServer);
+        proxy.deliver(Direction::ToServer);
         while nodes.counters().await.requests == asked {
             tokio::time::sleep(ms(5)).await;
         }
@@ -186,7 +186,7 @@ pub(crate) fn what_an_earlier_try_left_is_taken_over() {
         assert!(matches!(node.grant(next.clone(), PATIENCE).await.unwrap(), Vote::No(_)), "another owner's");
         let next = Ask { earlier: Arc::new(["first try".into()]), ..next };
         assert!(left < granted(&node, &next).await, "a grant of its own");
-        assert!(matches!(node.release(first, Tells::Nobody, PATIENCE).await, Ok(Freed::No)), "it is gone");
+        assert!(matches!(node.release(first, Tells::NoWaiter, PATIENCE).await, Ok(Freed::No)), "it is gone");
         freed(&node, &next).await;
     });
 }
@@ -210,7 +210,7 @@ async fn granted(node: &RedisNode, ask: &Ask) -> FencingToken {
 }
 
 async fn freed(node: &RedisNode, ask: &Ask) {
-    assert!(matches!(node.release(ask.clone(), Tells::Nobody, PATIENCE).await, Ok(Freed::Yes { .. })));
+    assert!(matches!(node.release(ask.clone(), Tells::NoWaiter, PATIENCE).await, Ok(Freed::Yes { .. })));
 }
 
 fn later(token: FencingToken) -> FencingToken {

@@ -12,7 +12,7 @@ use super::{PATIENCE, TTL};
 
 /// The answer to one grant.
 #[derive(Clone, Copy, Debug)]
-enum Said {
+enum GrantAnswer {
     Yes(u64),
     /// The lock is the owner's with this value.
     No(&'static str),
@@ -21,18 +21,18 @@ enum Said {
     /// The request did not arrive: there is no connection.
     Refused,
 }
-use Said::{No, Nothing, Refused, Yes};
+use GrantAnswer::{No, Nothing, Refused, Yes};
 
 /// A node that answers each grant as scripted, and raises no token.
 #[derive(Debug)]
 struct Scripted {
-    votes: Mutex<VecDeque<Said>>,
+    votes: Mutex<VecDeque<GrantAnswer>>,
     /// The earlier values of its owner that each grant named.
     asked: Mutex<Vec<Vec<Arc<str>>>>,
     /// The values that were released, and whether waiters were woken.
     given_up: Mutex<Vec<(Arc<str>, Tells)>>,
     /// The value whose releases are not answered.
-    swallows: Mutex<Option<Arc<str>>>,
+    unanswered: Mutex<Option<Arc<str>>>,
     /// The answer to a look.
     shows: Mutex<Shows>,
 }
@@ -85,7 +85,7 @@ impl Node for Scripted {
 
     async fn release(&self, ask: Ask, tells: Tells, _: Duration) -> Result<Freed> {
         self.given_up.lock().unwrap().push((ask.value.clone(), tells));
-        match self.swallows.lock().unwrap().as_ref() == Some(&ask.value) {
+        match self.unanswered.lock().unwrap().as_ref() == Some(&ask.value) {
             true => Err(Error::unavailable(Effect::Unknown, "no answer in time")),
             false => Ok(Freed::Yes { others: None }),
         }
@@ -104,7 +104,7 @@ struct Site {
 
 impl Site {
     /// Scripts the answers of each node, one for each grant.
-    fn of<const N: usize>(votes: [&[Said]; N]) -> Site {
+    fn of<const N: usize>(votes: [&[GrantAnswer]; N]) -> Site {
         let nodes: Vec<Arc<Scripted>> = votes
             .into_iter()
             .map(|votes| {
@@ -112,7 +112,7 @@ impl Site {
                     votes: Mutex::new(votes.iter().copied().collect()),
                     asked: Mutex::default(),
                     given_up: Mutex::default(),
-                    swallows: Mutex::default(),
+                    unanswered: Mutex::default(),
                     shows: Mutex::default(),
                 })
             })
@@ -177,7 +177,7 @@ impl Site {
 
 pub(crate) fn what_all_nodes_have_given_up_is_not_given_up_again() {
     const LOST: usize = 20;
-    let then = |lost: Said| [&[lost; LOST][..], &[Yes(2)]].concat();
+    let then = |lost: GrantAnswer| [&[lost; LOST][..], &[Yes(2)]].concat();
     let mut site = Site::of([&then(Yes(1)), &then(No("other")), &then(No("other"))]);
     run(async move {
         for _ in 0..LOST {
@@ -221,7 +221,7 @@ pub(crate) fn what_can_not_be_given_up_keeps_no_lock() {
     run(async move {
         let first = site.candidate.value();
         for node in &site.nodes[..2] {
-            *node.swallows.lock().unwrap() = Some(first.clone());
+            *node.unanswered.lock().unwrap() = Some(first.clone());
         }
         assert!(site.loses().await, "the node may still have it");
         site.wins().await;
@@ -264,8 +264,8 @@ pub(crate) fn what_was_asked_ahead_of_the_others_is_not_forgotten() {
     }
 }
 
-/// A candidate that stands back takes no vote from a candidate that needs it.
-pub(crate) fn who_stands_back_sees_who_has_a_majority() {
+/// A candidate that defers takes no vote from a candidate that needs it.
+pub(crate) fn a_candidate_that_defers_sees_which_try_has_a_majority() {
     let mut site = Site::of([&[Yes(1), No("a")], &[No("b")], &[No("c")]]);
     run(async move {
         site.loses().await;
@@ -278,7 +278,7 @@ pub(crate) fn who_stands_back_sees_who_has_a_majority() {
 }
 
 /// Once a majority shows one try, or none can any more, a missing answer decides nothing.
-pub(crate) fn who_stands_back_waits_for_no_node_that_decides_nothing() {
+pub(crate) fn a_candidate_that_defers_waits_only_for_nodes_that_can_decide() {
     let decided = Shows::Holder("a");
     for (shows, sees) in [([decided, decided, Shows::Silence], true), ([Shows::NoHolder; 3], false)] {
         let mut site = Site::of([&[Yes(1), No("a")], &[No("b")], &[No("c")], &[No("d")], &[No("e")]]);
@@ -298,7 +298,7 @@ pub(crate) fn who_stands_back_waits_for_no_node_that_decides_nothing() {
 }
 
 /// A client that died during its try may have left its value on the first node. The other nodes decide.
-pub(crate) fn who_stands_behind_the_same_try_again_asks_all() {
+pub(crate) fn a_candidate_that_defers_to_the_same_try_twice_asks_all_nodes() {
     let mut site =
         Site::of([&[Yes(1), No("a"), No("d"), No("d"), No("d")], &[No("b"), Yes(2)], &[No("c"), Yes(2)]]);
     run(async move {
@@ -325,7 +325,7 @@ pub(crate) fn a_minority_is_taken_back_in_silence() {
     let mut site = Site::of([&[Yes(5)], &[No("b")], &[No("c")]]);
     run(async move {
         site.loses().await;
-        assert_eq!(site.told(0), [Tells::Nobody]);
+        assert_eq!(site.told(0), [Tells::NoWaiter]);
     });
 }
 

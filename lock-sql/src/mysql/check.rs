@@ -13,45 +13,45 @@ use crate::server::Purpose;
 
 /// Checks the server. Returns one finding per question. It is an `Err` only if the server can't be reached at all.
 pub(super) async fn check(table: &MySqlTable, call: &Call) -> Result<Vec<Finding>> {
-    let said = ask(table, call).await?;
+    let variables = ask(table, call).await?;
     let mut findings = vec![
         Finding::new(
             "reachable",
             Level::Good,
-            format!("{} at {}", said.product(), table.pool.dialect().info().server),
+            format!("{} at {}", variables.product(), table.pool.dialect().info().server),
         ),
         rights(table, call).await,
         schema(table, call).await,
-        said.durability(),
-        said.replication(),
-        said.binary_log(),
-        said.encryption(),
+        variables.durability(),
+        variables.replication(),
+        variables.binary_log(),
+        variables.encryption(),
     ];
     findings.push(table.pool.drift().unwrap_or_default().finding());
     Ok(findings)
 }
 
 /// The server's variables, by name. A variable that a version doesn't have is missing.
-struct Said(HashMap<String, String>);
+struct Variables(HashMap<String, String>);
 
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', \
     'sync_binlog', 'log_bin', 'binlog_format', 'read_only', 'super_read_only', 'wsrep_on')";
 
 const CIPHER: &str = "SHOW SESSION STATUS LIKE 'Ssl_cipher'";
 
-async fn ask(table: &MySqlTable, call: &Call) -> Result<Said> {
-    let mut said = HashMap::new();
+async fn ask(table: &MySqlTable, call: &Call) -> Result<Variables> {
+    let mut variables = HashMap::new();
     for text in [VARIABLES, CIPHER] {
-        let answer = table.pool.ask(call, Purpose::Enter, move |_| text.to_owned().into()).await?;
+        let answer = table.pool.ask(call, Purpose::Acquire, move |_| text.to_owned().into()).await?;
         for row in &answer.rows {
             let read = || Ok((row.try_get::<String, _>(0)?, row.try_get(1)?));
-            said.extend([read().map_err(errors::reading)?]);
+            variables.extend([read().map_err(errors::reading)?]);
         }
     }
-    Ok(Said(said))
+    Ok(Variables(variables))
 }
 
-impl Said {
+impl Variables {
     fn of(&self, variable: &str) -> Option<&str> {
         self.0.get(variable).map(String::as_str)
     }
@@ -146,7 +146,7 @@ impl Said {
 async fn rights(table: &MySqlTable, call: &Call) -> Finding {
     let mut missing = Vec::new();
     for (right, statement) in table.statements.rights() {
-        let asked = table.pool.ask(call, Purpose::Enter, move |_| statement.clone()).await;
+        let asked = table.pool.ask(call, Purpose::Acquire, move |_| statement.clone()).await;
         match asked {
             Ok(_) => {}
             Err(e) if errors::is_refusal(&e) => missing.push(right),

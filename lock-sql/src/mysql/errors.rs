@@ -29,7 +29,7 @@ pub(super) fn is_refusal(error: &Error) -> bool {
 }
 
 /// Converts the error of a statement that only looks: whatever the outcome, nothing was done.
-pub(super) fn harmless(error: Error) -> Error {
+pub(super) fn as_not_applied(error: Error) -> Error {
     match error.may_have_taken_effect() {
         true => Error::unavailable(Effect::NotApplied, error.message().to_owned()).with_source(error),
         false => error,
@@ -39,7 +39,7 @@ pub(super) fn harmless(error: Error) -> Error {
 /// Converts an error of connecting: no lock was touched.
 pub(super) fn connecting(error: SqlxError) -> Error {
     if let Some(number) = number(&error) {
-        return said(number, error, Effect::NotApplied);
+        return classify_number(number, error, Effect::NotApplied);
     }
     match &error {
         SqlxError::Configuration(why) => Error::invalid(format!("{why}")).with_source(error),
@@ -74,7 +74,7 @@ pub(super) fn reading(error: SqlxError) -> Error {
 /// Converts the error of a running statement.
 pub(super) fn asking(error: SqlxError) -> Error {
     match number(&error) {
-        Some(number) => said(number, error, Effect::Unknown),
+        Some(number) => classify_number(number, error, Effect::Unknown),
         None => {
             let message = format!("the connection broke before the server's answer came: {error}");
             Error::unavailable(Effect::Unknown, message).with_source(error)
@@ -85,8 +85,8 @@ pub(super) fn asking(error: SqlxError) -> Error {
 /// Decides what the error means for the statement and for its connection.
 pub(super) fn trouble(error: SqlxError) -> Trouble {
     match number(&error).map(Meaning::of) {
-        Some(Meaning::InTheWay) => Trouble::Undone(asking(error)),
-        Some(Meaning::NotHere(_) | Meaning::Goes) | None => Trouble::Broken(asking(error)),
+        Some(Meaning::Blocked) => Trouble::Undone(asking(error)),
+        Some(Meaning::WrongServer(_) | Meaning::Disconnected) | None => Trouble::Broken(asking(error)),
         Some(_) => Trouble::Refused(asking(error)),
     }
 }
@@ -95,46 +95,50 @@ pub(super) fn trouble(error: SqlxError) -> Trouble {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     /// Other transactions were in the way, and the server undid the statement.
-    InTheWay,
+    Blocked,
     /// This server can't serve the client. Another server may be behind its address by now.
-    NotHere(&'static str),
+    WrongServer(&'static str),
     /// The server shuts down, or has ended the connection. It may have carried out the statement or not.
-    Goes,
+    Disconnected,
     /// Not done. The cause passes by itself.
-    NotNow(&'static str),
+    Transient(&'static str),
     /// Not done. The user or an administrator has to change something.
-    Never(&'static str),
+    Permanent(&'static str),
     /// An error whose meaning is not known here.
     Other,
 }
 
 impl Meaning {
     fn of(number: u16) -> Meaning {
-        use Meaning::{Goes, InTheWay, Never, NotHere, NotNow, Other};
+        use Meaning::{Blocked, Disconnected, Other, Permanent, Transient, WrongServer};
         match number {
             // A lock wait that timed out, a deadlock, a row changed since it was read.
-            1205 | 1213 | 1020 => InTheWay,
-            1290 | 1792 | 1836 => NotHere("the server is read-only: a replica, or a primary that steps down"),
-            1047 => NotHere("this node of the cluster is not ready"),
-            1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1927 | 3169 | 4031 => Goes,
-            1040 | 1203 | 1226 => NotNow("the server takes no more connections or statements"),
-            1021 | 1114 => NotNow("the server's disk is full"),
-            1037 | 1038 | 1041 => NotNow("the server has no memory left"),
-            1129 => NotNow("the server has blocked this host after many errors (FLUSH HOSTS)"),
-            1045 | 1130 | 1251 | 1524 | 1698 | 1820 | 1862 | 3118 | 3955 | 4151 => Never(
+            1205 | 1213 | 1020 => Blocked,
+            1290 | 1792 | 1836 => {
+                WrongServer("the server is read-only: a replica, or a primary that steps down")
+            }
+            1047 => WrongServer("this node of the cluster is not ready"),
+            1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1927 | 3169 | 4031 => Disconnected,
+            1040 | 1203 | 1226 => Transient("the server takes no more connections or statements"),
+            1021 | 1114 => Transient("the server's disk is full"),
+            1037 | 1038 | 1041 => Transient("the server has no memory left"),
+            1129 => Transient("the server has blocked this host after many errors (FLUSH HOSTS)"),
+            1045 | 1130 | 1251 | 1524 | 1698 | 1820 | 1862 | 3118 | 3955 | 4151 => Permanent(
                 "the server refused the user or the password; give both in the URL, \
                  mysql://user:password@host/database",
             ),
-            1044 | 1142 | 1143 | 1227 | 1370 => Never(
+            1044 | 1142 | 1143 | 1227 | 1370 => Permanent(
                 "this user may not do that; locks need SELECT, INSERT, UPDATE and DELETE on their table",
             ),
-            1046 => Never("the URL names no database; write mysql://host/database, or table=database.table"),
-            1049 => Never("the database is missing; create it, or name another"),
-            1146 => Never("the table of locks is missing; `lock init --on URL` creates it"),
-            1054 | 1136 | 1264 | 1292 | 1364 | 1366 | 1406 | 1690 | 3819 | 4025 => {
-                Never("the table of locks was altered, or holds a value that no lock client has written")
+            1046 => {
+                Permanent("the URL names no database; write mysql://host/database, or table=database.table")
             }
-            1064 | 1193 | 1305 => Never("the server is too old, or neither MySQL nor MariaDB"),
+            1049 => Permanent("the database is missing; create it, or name another"),
+            1146 => Permanent("the table of locks is missing; `lock init --on URL` creates it"),
+            1054 | 1136 | 1264 | 1292 | 1364 | 1366 | 1406 | 1690 | 3819 | 4025 => {
+                Permanent("the table of locks was altered, or holds a value that no lock client has written")
+            }
+            1064 | 1193 | 1305 => Permanent("the server is too old, or neither MySQL nor MariaDB"),
             _ => Other,
         }
     }
@@ -144,18 +148,18 @@ fn number(error: &SqlxError) -> Option<u16> {
     error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number)
 }
 
-fn said(number: u16, error: SqlxError, otherwise: Effect) -> Error {
+fn classify_number(number: u16, error: SqlxError, otherwise: Effect) -> Error {
     let ours = match Meaning::of(number) {
-        Meaning::InTheWay => {
+        Meaning::Blocked => {
             let message =
                 format!("other transactions blocked the statement until its time was over: {error}");
             Error::unavailable(Effect::NotApplied, message)
         }
-        Meaning::NotHere(why) | Meaning::NotNow(why) => {
+        Meaning::WrongServer(why) | Meaning::Transient(why) => {
             Error::unavailable(Effect::NotApplied, format!("{why}: {error}"))
         }
-        Meaning::Never(why) => Error::rejected(format!("{why}: {error}")),
-        Meaning::Goes | Meaning::Other => {
+        Meaning::Permanent(why) => Error::rejected(format!("{why}: {error}")),
+        Meaning::Disconnected | Meaning::Other => {
             Error::unavailable(otherwise, format!("the server failed: {error}"))
         }
     };

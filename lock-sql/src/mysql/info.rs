@@ -6,7 +6,7 @@ use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 
 use super::facts::{Facts, Flush, Writable};
-use crate::sweep::IDLE;
+use crate::sweep::IDLE_BEFORE_DELETE;
 
 const CLOCK: &str = "the server's wall clock. Two holders are possible for as long a time as it is set forward (by \
     hand, by an NTP step, by a virtual machine's resume), or as a promoted replica's clock is ahead of its primary's. \
@@ -19,7 +19,7 @@ pub(super) fn describe(server: &str, facts: &Facts) -> Info {
         server: server.to_owned(),
         identity: None,
         fencing: Fencing::WhileDataIsKept {
-            clock_step: IDLE,
+            clock_step: IDLE_BEFORE_DELETE,
             kept: format!(
                 "{losses}; after a loss of data, or the promotion of a replica that lags, tokens rise only if the new \
                  clock is not behind the last token; they do not rise between a primary and the replica that replaced \

@@ -62,7 +62,7 @@ pub(super) async fn look(table: &MySqlTable, call: &Call) -> Result<()> {
 
 async fn make(table: &MySqlTable, call: &Call) -> Result<Made> {
     let create = create(&table.name);
-    match table.pool.ask(call, Purpose::Enter, move |_| create.clone().into()).await {
+    match table.pool.ask(call, Purpose::Acquire, move |_| create.clone().into()).await {
         Ok(_) => Ok(Made::Now),
         Err(e) if errors::is_refusal(&e) => Err(missing(&table.name, e)),
         Err(e) => Err(e),
@@ -72,7 +72,7 @@ async fn make(table: &MySqlTable, call: &Call) -> Result<Made> {
 /// Returns the statement that the server shows for the table; `None` if there is none.
 async fn find(table: &MySqlTable, call: &Call) -> Result<Option<String>> {
     let show = format!("SHOW CREATE TABLE {}", table.name.quoted('`'));
-    let answer = match table.pool.ask(call, Purpose::Enter, move |_| show.clone().into()).await {
+    let answer = match table.pool.ask(call, Purpose::Acquire, move |_| show.clone().into()).await {
         Ok(answer) => answer,
         Err(e) if errors::code_of(&e) == Some(Code::NO_TABLE) => return Ok(None),
         Err(e) => return Err(e),

@@ -9,7 +9,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use super::schema;
 use super::table::MySqlTable;
 use crate::driver::SqlDriver;
-use crate::server::{Certificates, Parameters, Spellings, TableName};
+use crate::server::{Certificates, ParameterNames, Parameters, TableName};
 
 /// A MySQL or MariaDB server, and how to reach it.
 ///
@@ -32,7 +32,7 @@ const DRIVERS: [&str; 2] = ["ssl-mode", "socket"];
 const NO_DATABASE: &str = "the URL names no database; write mysql://host/database, or table=database.table";
 
 /// Files with certificates.
-const FILES: Spellings = Spellings { ca: &["ca"], cert: &["cert"], key: &["key"] };
+const FILES: ParameterNames = ParameterNames { ca: &["ca"], cert: &["cert"], key: &["key"] };
 
 impl MySql {
     /// Reads a URL: `mysql://user:password@host[:port]/database`.
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_where_who_and_how() {
+    fn a_url_gives_address_user_and_options() {
         let mysql = MySql::from_url(
             "mysql://deploy:s%40crt@host:3307/ops?prefix=app%3A&table=ops.locks&connections=3&patience=250ms",
         )

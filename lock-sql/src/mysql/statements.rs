@@ -15,7 +15,7 @@ use lock_core::driver::When;
 use lock_core::{Label, Owner, OwnerBytes};
 
 use crate::server::{TableName, micros};
-use crate::sweep::{IDLE, ROWS};
+use crate::sweep::{IDLE_BEFORE_DELETE, ROWS};
 
 /// The server's time in microseconds since 1970. It stands still while a statement runs, so that a lease is counted
 /// from before any wait of the statement.
@@ -181,7 +181,7 @@ impl Statements {
 
     /// Reads the next rows behind a name, and whether their locks have been idle for a day.
     pub(super) fn idle(&self, from: &[u8]) -> Statement {
-        let (table, from, idle) = (&self.table, Hex(from), micros(IDLE));
+        let (table, from, idle) = (&self.table, Hex(from), micros(IDLE_BEFORE_DELETE));
         format!(
             "SELECT {NOW} AS now, name, GREATEST(token, expires) < {NOW} - {idle} AS idle FROM {table} \
              WHERE name > {from} ORDER BY name LIMIT {ROWS}"
@@ -190,8 +190,8 @@ impl Statements {
     }
 
     /// Deletes those of these rows that are still idle.
-    pub(super) fn forget(&self, names: &[Vec<u8>]) -> Statement {
-        let (table, idle) = (&self.table, micros(IDLE));
+    pub(super) fn delete_idle(&self, names: &[Vec<u8>]) -> Statement {
+        let (table, idle) = (&self.table, micros(IDLE_BEFORE_DELETE));
         let names: Vec<String> = names.iter().map(|name| Hex(name).to_string()).collect();
         let names = names.join(", ");
         format!("DELETE FROM {table} WHERE name IN ({names}) AND GREATEST(token, expires) < {NOW} - {idle}")

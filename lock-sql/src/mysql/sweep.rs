@@ -20,13 +20,13 @@ pub(super) fn sweep(
     let (pool, statements) = (table.pool.clone(), table.statements.clone());
     async move {
         let find = statements.clone();
-        let answer = pool.ask(&call, Purpose::Enter, move |_| find.idle(&from)).await?;
+        let answer = pool.ask(&call, Purpose::Acquire, move |_| find.idle(&from)).await?;
         let rows: Vec<(Vec<u8>, bool)> =
             answer.rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(errors::reading)?;
         let (seen, last) = (rows.len(), rows.last().map(|(name, _)| name.clone()));
         let idle: Vec<Vec<u8>> = rows.into_iter().filter_map(|(name, idle)| idle.then_some(name)).collect();
         if !idle.is_empty() {
-            pool.ask(&call, Purpose::Enter, move |_| statements.forget(&idle)).await?;
+            pool.ask(&call, Purpose::Acquire, move |_| statements.delete_idle(&idle)).await?;
         }
         Ok(Swept { rows: i64::try_from(seen).unwrap_or(i64::MAX), last })
     }

@@ -44,7 +44,7 @@ enum Found {
     /// There is none yet.
     Nothing,
     /// Another client has created the row meanwhile.
-    SomebodysRow,
+    RowOfAnother,
     NoTable,
 }
 
@@ -83,12 +83,12 @@ impl MySqlTable {
             Existence::Expected => statements.take(&key, &owner, ttl, &label, deadline),
             Existence::Missing => statements.make_and_take(&key, &owner, ttl, &label, deadline),
         };
-        match self.pool.ask(call, Purpose::Enter, take).await {
+        match self.pool.ask(call, Purpose::Acquire, take).await {
             Ok(answer) => match i64::try_from(answer.last_insert_id) {
                 Ok(token @ 1..) => Ok(Found::Taken { token }),
                 _ => found(&answer),
             },
-            Err(e) if errors::code_of(&e) == Some(Code::DUPLICATE) => Ok(Found::SomebodysRow),
+            Err(e) if errors::code_of(&e) == Some(Code::DUPLICATE) => Ok(Found::RowOfAnother),
             Err(e) if is_table_missing(&e) => Ok(Found::NoTable),
             Err(e) => Err(e),
         }
@@ -114,7 +114,7 @@ impl Table for MySqlTable {
 
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
         let (statements, key) = (self.statements.clone(), key.clone());
-        let answer = self.pool.ask(call, Purpose::Enter, move |_| statements.look(&key)).await;
+        let answer = self.pool.ask(call, Purpose::Acquire, move |_| statements.look(&key)).await;
         match answer {
             Ok(answer) => Ok(match found(&answer)? {
                 Found::Row(row) => Some(row),
@@ -122,7 +122,7 @@ impl Table for MySqlTable {
             }),
             Err(e) if is_table_missing(&e) => Ok(None),
             // Whatever the outcome, nothing was done.
-            Err(e) => Err(errors::harmless(e)),
+            Err(e) => Err(errors::as_not_applied(e)),
         }
     }
 
@@ -155,7 +155,7 @@ impl Table for MySqlTable {
                 Found::Row(row) if row.left.is_some() => return Ok(Attempt::Busy(row.into_busy())),
                 // Free: it was only looked at, another client had it in between, or the server clock was set, as this
                 // connection has just learned.
-                Found::Row(_) | Found::SomebodysRow => {
+                Found::Row(_) | Found::RowOfAnother => {
                     self.take(call, key, request, Existence::Expected).await?
                 }
                 Found::Nothing => self.take(call, key, request, Existence::Missing).await?,
@@ -171,7 +171,7 @@ impl Table for MySqlTable {
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
         let (statements, key, owner) = (self.statements.clone(), key.clone(), *owner);
         let renew = move |_| statements.renew(&key, &owner, ttl);
-        match self.pool.ask(call, Purpose::Keep, renew).await {
+        match self.pool.ask(call, Purpose::Maintain, renew).await {
             Ok(answer) => Ok(left(i64::try_from(answer.last_insert_id).unwrap_or(0))),
             Err(e) if is_table_missing(&e) => Ok(None),
             Err(e) => Err(e),
@@ -180,11 +180,11 @@ impl Table for MySqlTable {
 
     async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
         let (statements, key, owner) = (self.statements.clone(), key.clone(), request.owner);
-        let answer = match self.pool.ask(call, Purpose::Keep, move |_| statements.release(&key, &owner)).await
-        {
-            Err(e) if is_table_missing(&e) => return Ok(Release::NotHeld),
-            answer => answer?,
-        };
+        let answer =
+            match self.pool.ask(call, Purpose::Maintain, move |_| statements.release(&key, &owner)).await {
+                Err(e) if is_table_missing(&e) => return Ok(Release::NotHeld),
+                answer => answer?,
+            };
         self.sweep.after_a_release(call.clock(), |call, from| sweep::sweep(self, call, from));
         Ok(match answer.last_insert_id {
             0 => Release::NotHeld,
@@ -196,7 +196,7 @@ impl Table for MySqlTable {
         let (statements, key) = (self.statements.clone(), self.key(name));
         let Revocation { holder, by, label, when, .. } = revocation;
         let revoke = move |_| statements.revoke(&key, &holder, &by, &label, when);
-        let answer = self.pool.ask(call, Purpose::Enter, revoke).await?;
+        let answer = self.pool.ask(call, Purpose::Acquire, revoke).await?;
         Ok(match (left(i64::try_from(answer.last_insert_id).unwrap_or(0)), when) {
             (None, _) => Revoked::NotHeld,
             (Some(_), When::Now) => Revoked::Free,

@@ -41,12 +41,12 @@ impl Waiter {
     pub(super) async fn mark(&self, call: &Call) -> Result<()> {
         let (statements, key) = (self.statements.clone(), self.key.clone());
         let look = move |_| statements.waiting(&key);
-        let answer = self.pool.ask(call, Purpose::Enter, look).await.map_err(errors::harmless)?;
+        let answer = self.pool.ask(call, Purpose::Acquire, look).await.map_err(errors::as_not_applied)?;
         let waiting = answer.rows.first().map(|row| row.try_get("waiting")).transpose();
         let lasts = left(waiting.map_err(errors::reading)?.unwrap_or(0)).unwrap_or_default();
         if lasts < FRESH {
             let (statements, key) = (self.statements.clone(), self.key.clone());
-            self.pool.ask(call, Purpose::Enter, move |_| statements.mark(&key, MARK)).await?;
+            self.pool.ask(call, Purpose::Acquire, move |_| statements.mark(&key, MARK)).await?;
         }
         *self.marked.lock().unwrap_or_else(PoisonError::into_inner) = Some(call.began());
         Ok(())
@@ -64,7 +64,7 @@ impl Listener for Waiter {
         std::future::pending::<()>().await;
     }
 
-    async fn go_on(&self, call: &Call) {
+    async fn refresh_mark(&self, call: &Call) {
         if !self.is_fresh(call.began()) {
             // Without the mark, the process that holds the lock may keep it longer. That is the only effect.
             self.mark(call).await.ok();

@@ -12,7 +12,7 @@ use super::standbys::Synchronous;
 use super::statement::Statement;
 use super::statements::{self, now};
 use super::table::PostgresTable;
-use super::{elsewhere, errors, wakes};
+use super::{errors, other_tables, wakes};
 use crate::server::{Purpose, micros};
 use crate::table::Table as _;
 
@@ -42,8 +42,8 @@ const ABOUT: &str = concat!(
 /// Checks the server. Returns one finding per question. It is an `Err` only if the server can't be reached at all.
 pub(super) async fn check(table: &PostgresTable, call: &Call) -> Result<Vec<Finding>> {
     let row = ask(table, call, ABOUT.replace("{table}", &table.name.quoted('"'))).await?;
-    let others = ask(table, call, elsewhere::all(&table.name)).await?;
-    let others = elsewhere::read(&others).map_err(errors::reading)?;
+    let others = ask(table, call, other_tables::all_question(&table.name)).await?;
+    let others = other_tables::read(&others).map_err(errors::reading)?;
     let rights = rights(table, call, &row).await?;
     let mut findings = about_server(table, &row, rights, &others).map_err(errors::reading)?;
     findings.push(table.pool.drift().unwrap_or_default().finding());
@@ -54,7 +54,7 @@ pub(super) async fn check(table: &PostgresTable, call: &Call) -> Result<Vec<Find
 /// Asks a question, and returns its one row.
 async fn ask(table: &PostgresTable, call: &Call, question: String) -> Result<PgRow> {
     let question = question.into();
-    let answer = table.pool.ask(call, Purpose::Enter, move |_| Statement::new(&question)).await?;
+    let answer = table.pool.ask(call, Purpose::Acquire, move |_| Statement::new(&question)).await?;
     answer.rows.into_iter().next().ok_or_else(|| errors::reading(sqlx::Error::RowNotFound))
 }
 
@@ -128,7 +128,7 @@ async fn probe(table: &PostgresTable, call: &Call) -> Result<()> {
         // The statement is undone, so it may come late.
         probe.number(ttl).number(i64::MAX).bytes(b"lock check")
     };
-    let answer = table.pool.ask(call, Purpose::Enter, probe).await?;
+    let answer = table.pool.ask(call, Purpose::Acquire, probe).await?;
     match answer.rows.len() {
         statements::PROBED => Ok(()),
         _ => Err(Error::rejected(
@@ -175,7 +175,7 @@ fn replicas(connected: i64, setting: &str) -> Finding {
 }
 
 fn schema(table: &PostgresTable, found: &Found, others: &[String]) -> Finding {
-    match (schema::is_ours(&table.name, found), elsewhere::warning(&table.name, others)) {
+    match (schema::is_ours(&table.name, found), other_tables::warning(&table.name, others)) {
         (Ok(true), None) => {
             let message = format!("the table {} has version {}", table.name, schema::VERSION);
             Finding::new("schema", Level::Good, message)
@@ -190,9 +190,9 @@ fn schema(table: &PostgresTable, found: &Found, others: &[String]) -> Finding {
 }
 
 async fn push(table: &PostgresTable, call: &Call) -> Finding {
-    match table.hears(call).await {
+    match table.receives_notifications(call).await {
         Ok(true) => Finding::new("push", Level::Good, "waiters are woken by a release"),
-        Ok(false) => Finding::new("push", Level::Warning, wakes::LENT),
+        Ok(false) => Finding::new("push", Level::Warning, wakes::POOLED),
         Err(e) => Finding::new("push", Level::Unknown, e.message()),
     }
 }

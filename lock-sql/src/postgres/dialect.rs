@@ -7,7 +7,7 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 use super::errors;
-use super::session::{Session, Sessions, Tenure};
+use super::session::{Session, SessionKind, Sessions};
 use super::statement::{Form, Statement};
 use crate::server::{Answer, Dialect, Opened, Trouble};
 
@@ -27,9 +27,9 @@ impl Dialect for PostgresDialect {
     }
 
     async fn run(session: &mut Session, statement: Statement) -> sqlx::Result<Answer<PgRow>> {
-        let rows = match (session.tenure, statement.form) {
-            (Tenure::Own, Form::One) => statement.prepared().fetch_all(&mut session.connection).await?,
-            (tenure, _) => statement.run_whole(tenure.preface(), &mut session.connection).await?,
+        let rows = match (session.kind, statement.form) {
+            (SessionKind::Own, Form::One) => statement.prepared().fetch_all(&mut session.connection).await?,
+            (kind, _) => statement.run_whole(kind.preface(), &mut session.connection).await?,
         };
         // The server's time is the first column of every answer.
         let now = rows.first().map(|row| row.try_get(0)).transpose()?;

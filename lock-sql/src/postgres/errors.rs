@@ -151,11 +151,11 @@ fn unencrypted(error: &SqlxError) -> String {
 }
 
 /// Errors that the server itself sent.
-trait Said {
+trait ServerErrorExt {
     fn try_downcast_ref(&self) -> Option<&PgDatabaseError>;
 }
 
-impl Said for SqlxError {
+impl ServerErrorExt for SqlxError {
     fn try_downcast_ref(&self) -> Option<&PgDatabaseError> {
         self.as_database_error()?.try_downcast_ref()
     }

@@ -20,7 +20,7 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// A claim's request to be notified of releases or revokes.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct ListenRequest {
     /// The number of the table; `None` if the claim doesn't know it.
     pub(super) table: Option<i64>,
     pub(super) reply: oneshot::Sender<Result<(), Trouble>>,
@@ -30,7 +30,7 @@ pub(super) struct Order {
 #[derive(Clone, Debug)]
 pub(super) enum Trouble {
     /// A pooler stands in between.
-    Lent,
+    Pooled,
     Broken(String),
 }
 
@@ -56,9 +56,9 @@ impl Hubs {
 
 /// The table whose releases and revokes are notified at present. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard(Arc<Mutex<Option<i64>>>);
+pub(super) struct ListenedTable(Arc<Mutex<Option<i64>>>);
 
-impl Heard {
+impl ListenedTable {
     pub(super) fn is(&self, table: i64) -> bool {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) == Some(table)
     }
@@ -82,8 +82,8 @@ pub(super) struct Feed {
     random: Random,
     patience: Duration,
     hubs: Hubs,
-    heard: Heard,
-    orders: mpsc::UnboundedReceiver<Order>,
+    listened: ListenedTable,
+    requests: mpsc::UnboundedReceiver<ListenRequest>,
 }
 
 /// The table to listen to, and the claims that wait for that.
@@ -94,10 +94,10 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// The newest order that names a table has the most recent knowledge of it.
-    fn add(&mut self, order: Order) {
-        self.table = order.table.or(self.table);
-        self.replies.push(order.reply);
+    /// The newest request that names a table has the most recent knowledge of it.
+    fn add(&mut self, request: ListenRequest) {
+        self.table = request.table.or(self.table);
+        self.replies.push(request.reply);
     }
 
     fn answer(&mut self, outcome: &Result<(), Trouble>) {
@@ -121,11 +121,11 @@ impl Feed {
         prefix: Prefix,
         context: Context,
         hubs: Hubs,
-        heard: Heard,
-        orders: mpsc::UnboundedReceiver<Order>,
+        listened: ListenedTable,
+        requests: mpsc::UnboundedReceiver<ListenRequest>,
     ) -> Feed {
         let Context { clock, random, patience } = context;
-        Feed { sessions, prefix, clock, random, patience, hubs, heard, orders }
+        Feed { sessions, prefix, clock, random, patience, hubs, listened, requests }
     }
 
     pub(super) async fn run(mut self) {
@@ -133,8 +133,8 @@ impl Feed {
         let mut pause = FIRST_PAUSE;
         loop {
             if wanted.replies.is_empty() && self.hubs.are_empty() {
-                let Some(order) = self.orders.recv().await else { return };
-                wanted.add(order);
+                let Some(request) = self.requests.recv().await else { return };
+                wanted.add(request);
             }
             let trouble = match self.connect().await {
                 Ok(mut listener) => {
@@ -147,11 +147,11 @@ impl Feed {
                 Err(trouble) => trouble,
             };
             wanted.answer(&Err(trouble));
-            if self.heard.set(None).is_some() {
+            if self.listened.set(None).is_some() {
                 // No notification arrives from now on, so all claims that listen must look.
                 self.hubs.wake_all();
             }
-            if !self.rest(pause, &mut wanted).await {
+            if !self.wait_before_retry(pause, &mut wanted).await {
                 return;
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -162,7 +162,7 @@ impl Feed {
     /// pool.
     async fn connect(&self) -> Result<PgListener, Trouble> {
         let (options, mark) = self.sessions.greeting();
-        let Some(mark) = mark else { return Err(Trouble::Lent) };
+        let Some(mark) = mark else { return Err(Trouble::Pooled) };
         let connecting = async {
             let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(self.patience);
             let pool = pool
@@ -178,12 +178,12 @@ impl Feed {
         match self.clock.timeout(self.patience, connecting).await {
             Some(Ok((listener, true))) => Ok(listener),
             Some(Ok((_, false))) => {
-                self.sessions.learn_lent();
-                Err(Trouble::Lent)
+                self.sessions.learn_pooled();
+                Err(Trouble::Pooled)
             }
             Some(Err(e)) if errors::is_unknown_parameter(&e) => {
-                self.sessions.learn_lent();
-                Err(Trouble::Lent)
+                self.sessions.learn_pooled();
+                Err(Trouble::Pooled)
             }
             Some(Err(e)) => Err(Trouble::Broken(errors::connecting(e).message().to_owned())),
             None => Err(Trouble::Broken(format!("no connection for wake-ups within {:?}", self.patience))),
@@ -200,22 +200,22 @@ impl Feed {
             if let Err(trouble) = self.listen(listener, wanted, &mut channel).await {
                 return Left::Trouble(trouble);
             }
-            let heard = tokio::select! {
+            let outcome = tokio::select! {
                 biased;
-                message = listener.try_recv() => self.hear(message),
-                order = self.orders.recv() => match order {
-                    Some(order) => {
-                        wanted.add(order);
+                message = listener.try_recv() => self.receive(message),
+                request = self.requests.recv() => match request {
+                    Some(request) => {
+                        wanted.add(request);
                         Ok(())
                     }
                     None => return Left::Ended,
                 },
                 () = self.clock.sleep_until(heartbeat) => {
                     heartbeat = self.clock.now() + HEARTBEAT;
-                    self.beat(listener, wanted).await
+                    self.heartbeat(listener, wanted).await
                 }
             };
-            if let Err(trouble) = heard {
+            if let Err(trouble) = outcome {
                 return Left::Trouble(trouble);
             }
         }
@@ -237,7 +237,7 @@ impl Feed {
             self.bounded(listener.unlisten_all()).await?;
             self.bounded(listener.listen(&payload::channel(table))).await?;
             *channel = Some(table);
-            self.heard.set(Some(table));
+            self.listened.set(Some(table));
             // Notifications that were sent before this were not received.
             self.hubs.wake_all();
         }
@@ -257,7 +257,7 @@ impl Feed {
         table.ok_or_else(|| Trouble::Broken("the table of locks is gone".to_owned()))
     }
 
-    fn hear(&self, message: sqlx::Result<Option<PgNotification>>) -> Result<(), Trouble> {
+    fn receive(&self, message: sqlx::Result<Option<PgNotification>>) -> Result<(), Trouble> {
         match message {
             Ok(Some(message)) => {
                 if let Some(owner) = payload::revoked(message.payload()) {
@@ -274,7 +274,7 @@ impl Feed {
 
     /// Checks that the connection still works, and that the table is still the same. Without this check, claims would
     /// wait for ever on a broken connection, or for a table that was created anew.
-    async fn beat(&self, listener: &mut PgListener, wanted: &mut Wanted) -> Result<(), Trouble> {
+    async fn heartbeat(&self, listener: &mut PgListener, wanted: &mut Wanted) -> Result<(), Trouble> {
         if !self.hubs.are_empty() {
             wanted.table = Some(self.table(listener).await?);
         }
@@ -292,14 +292,14 @@ impl Feed {
         }
     }
 
-    /// Waits before the next connection, and accepts orders meanwhile. Returns `false` if the client was dropped.
-    async fn rest(&mut self, pause: Duration, wanted: &mut Wanted) -> bool {
+    /// Waits before the next connection, and accepts requests meanwhile. Returns `false` if the client was dropped.
+    async fn wait_before_retry(&mut self, pause: Duration, wanted: &mut Wanted) -> bool {
         let until = self.clock.now() + pause / 2 + self.random.up_to(pause / 2);
         loop {
             tokio::select! {
                 biased;
-                order = self.orders.recv() => match order {
-                    Some(order) => wanted.add(order),
+                request = self.requests.recv() => match request {
+                    Some(request) => wanted.add(request),
                     None => return false,
                 },
                 () = self.clock.sleep_until(until) => return true,

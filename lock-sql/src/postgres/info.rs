@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 
-use crate::sweep::IDLE;
+use crate::sweep::IDLE_BEFORE_DELETE;
 
 /// Describes what the server at this address guarantees. Releases are pushed, unless a pooler is found in between.
 pub(super) fn info(server: String) -> Info {
@@ -14,7 +14,7 @@ pub(super) fn info(server: String) -> Info {
         server,
         identity: None,
         fencing: Fencing::WhileDataIsKept {
-            clock_step: IDLE,
+            clock_step: IDLE_BEFORE_DELETE,
             kept: "each grant is on the server's disk before it counts, unless the server runs with fsync=off; after a \
                    loss of data, for example by the promotion of a standby that lags behind, tokens rise unless the \
                    server's clock is behind the last one"

@@ -2,13 +2,13 @@
 
 mod check;
 mod dialect;
-mod elsewhere;
 mod errors;
 mod feed;
 mod fence;
 #[doc(hidden)]
 pub mod floor;
 mod info;
+mod other_tables;
 mod payload;
 mod schema;
 mod session;

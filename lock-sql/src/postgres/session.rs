@@ -17,7 +17,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
 
 use super::schema::{self, Found};
 use super::statements::now;
-use super::{elsewhere, errors};
+use super::{errors, other_tables};
 use crate::profile::Profile;
 use crate::server::{Opened, TableName};
 
@@ -36,12 +36,12 @@ pub(crate) struct Sessions {
     greeting: Arc<str>,
     /// Whether a pooler was found in between. If so, connections are opened without settings that the pooler may not
     /// understand.
-    lent: AtomicBool,
+    pooled: AtomicBool,
     profile: Profile,
     /// Whether the table of locks was created on one of the connections.
     created: AtomicBool,
     /// Whether a session was asked where the user's own search path leads.
-    followed: AtomicBool,
+    path_checked: AtomicBool,
 }
 
 /// The options that the user gave, without our additions. Never shown: they hold a password.
@@ -57,29 +57,29 @@ impl std::fmt::Debug for Plain {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) connection: PgConnection,
-    pub(crate) tenure: Tenure,
+    pub(crate) kind: SessionKind,
 }
 
 /// Which client a session of the server belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tenure {
+pub(crate) enum SessionKind {
     /// To us, while the connection lasts.
     Own,
     /// It is lent for one transaction.
-    Lent,
+    Pooled,
 }
 
-impl Tenure {
+impl SessionKind {
     /// Returns the statements that must precede a statement, because the session doesn't have their settings by itself.
     pub(crate) fn preface(self) -> &'static str {
         match self {
-            Tenure::Own => "",
-            Tenure::Lent => PINNED,
+            SessionKind::Own => "",
+            SessionKind::Pooled => PINNED,
         }
     }
 }
 
-/// What our statements rely on, set for the transaction that begins with it. A lent session has the settings that
+/// What our statements rely on, set for the transaction that begins with it. A pooled session has the settings that
 /// another client left there.
 ///
 /// - A grant counts when it is on the disk, here and at the synchronous standbys. If a crash could take a grant back,
@@ -136,10 +136,10 @@ impl Sessions {
             greeting: format!("{PINNED}{}", GREETING.replace("{table}", &table.quoted('"'))).into(),
             named,
             table,
-            lent: AtomicBool::new(false),
+            pooled: AtomicBool::new(false),
             profile,
             created: AtomicBool::new(false),
-            followed: AtomicBool::new(false),
+            path_checked: AtomicBool::new(false),
         }
     }
 
@@ -154,23 +154,23 @@ impl Sessions {
     }
 
     /// Whether a pooler lends us sessions.
-    pub(crate) fn are_lent(&self) -> bool {
-        self.lent.load(Ordering::Acquire)
+    pub(crate) fn are_pooled(&self) -> bool {
+        self.pooled.load(Ordering::Acquire)
     }
 
     /// Records that a pooler lends us sessions.
-    pub(crate) fn learn_lent(&self) {
-        self.lent.store(true, Ordering::Release);
+    pub(crate) fn learn_pooled(&self) {
+        self.pooled.store(true, Ordering::Release);
         // It forwards no notifications.
         self.profile.change(|info| info.wakes = Wakes::Polled);
     }
 
     pub(crate) async fn open(&self) -> Result<Opened<Session>> {
-        let follows = !self.followed.load(Ordering::Acquire);
-        let (options, mark) = if follows { self.greeting_without_path() } else { self.greeting() };
+        let checks_path = !self.path_checked.load(Ordering::Acquire);
+        let (options, mark) = if checks_path { self.greeting_without_path() } else { self.greeting() };
         let mut connection = match options.connect().await {
             Err(e) if mark.is_some() && errors::is_unknown_parameter(&e) => {
-                self.learn_lent();
+                self.learn_pooled();
                 self.options.0.connect().await
             }
             outcome => outcome,
@@ -180,24 +180,24 @@ impl Sessions {
         greeted.must_serve()?;
         self.profile.learn_server(greeted.server.as_deref());
         self.prepare_table(&mut connection, &greeted.table).await?;
-        let tenure = greeted.tenure(mark.as_deref());
-        if tenure == Tenure::Lent {
-            self.learn_lent();
+        let kind = greeted.kind(mark.as_deref());
+        if kind == SessionKind::Pooled {
+            self.learn_pooled();
         }
-        if follows {
-            self.follow(&mut connection, tenure).await?;
+        if checks_path {
+            self.check_path(&mut connection, kind).await?;
         }
-        Ok(Opened { connection: Session { connection, tenure }, now: greeted.now })
+        Ok(Opened { connection: Session { connection, kind }, now: greeted.now })
     }
 
     /// Asks where the user's own search path leads, and then sets our own path for the session.
-    async fn follow(&self, connection: &mut PgConnection, tenure: Tenure) -> Result<()> {
-        elsewhere::must_be_where_the_path_led(connection, &self.named).await?;
-        if tenure == Tenure::Own {
+    async fn check_path(&self, connection: &mut PgConnection, kind: SessionKind) -> Result<()> {
+        other_tables::must_match_search_path(connection, &self.named).await?;
+        if kind == SessionKind::Own {
             let pin = sqlx::raw_sql(AssertSqlSafe(format!("SET {} = {}", PATH.0, PATH.1)));
             connection.execute(pin).await.map_err(errors::connecting)?;
         }
-        self.followed.store(true, Ordering::Release);
+        self.path_checked.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -213,7 +213,7 @@ impl Sessions {
         if schema::is_ours(&self.table, found)? {
             return Ok(());
         }
-        elsewhere::must_be_no_second(connection, &self.named).await?;
+        other_tables::refuse_second_table(connection, &self.named).await?;
         let create = sqlx::raw_sql(AssertSqlSafe(format!("{PINNED}{}", schema::create(&self.table))));
         let Err(e) = connection.execute(create).await else {
             self.created.store(true, Ordering::Release);
@@ -249,7 +249,7 @@ impl Sessions {
     }
 
     fn greeting_without_path(&self) -> (PgConnectOptions, Option<String>) {
-        if self.are_lent() {
+        if self.are_pooled() {
             return (self.options.0.clone(), None);
         }
         let mark = Owner::mint(&self.random).to_string();
@@ -295,10 +295,10 @@ impl Greeted {
         Ok(())
     }
 
-    fn tenure(&self, mark: Option<&str>) -> Tenure {
+    fn kind(&self, mark: Option<&str>) -> SessionKind {
         match mark.is_some() && self.mark.as_deref() == mark {
-            true => Tenure::Own,
-            false => Tenure::Lent,
+            true => SessionKind::Own,
+            false => SessionKind::Pooled,
         }
     }
 }

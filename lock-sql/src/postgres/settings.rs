@@ -9,7 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use super::schema;
 use super::table::PostgresTable;
 use crate::driver::SqlDriver;
-use crate::server::{Certificates, Parameters, Spellings};
+use crate::server::{Certificates, ParameterNames, Parameters};
 
 /// A PostgreSQL server, and how to reach it.
 ///
@@ -33,7 +33,7 @@ const DRIVERS: [&str; 7] = ["host", "hostaddr", "port", "dbname", "user", "appli
 const MODES: [&str; 2] = ["sslmode", "ssl-mode"];
 
 /// Files with certificates, under our names, libpq's and sqlx'.
-const FILES: Spellings = Spellings {
+const FILES: ParameterNames = ParameterNames {
     ca: &["ca", "sslrootcert", "ssl-root-cert", "ssl-ca"],
     cert: &["cert", "sslcert", "ssl-cert"],
     key: &["key", "sslkey", "ssl-key"],

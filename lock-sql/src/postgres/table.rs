@@ -21,7 +21,7 @@ use super::{check, errors, schema, statements};
 use crate::profile::Profile;
 use crate::row::{self, Row};
 use crate::server::{Answer, Moment, Pool, Purpose, TableName, left, micros};
-use crate::sweep::{IDLE, ROWS, Sweep, Swept};
+use crate::sweep::{IDLE_BEFORE_DELETE, ROWS, Sweep, Swept};
 use crate::table::{Course, Key, Listener, Table};
 
 /// The table of locks on one server.
@@ -55,10 +55,10 @@ pub(super) struct Marks {
 
 impl Marks {
     /// Writes the mark, unless there is one. Returns the number of the table.
-    pub(super) async fn leave(&self, call: &Call, key: &Key) -> Result<i64> {
+    pub(super) async fn write(&self, call: &Call, key: &Key) -> Result<i64> {
         let (key, text) = (key.clone(), self.statements.mark.clone());
         let mark = move |_| Statement::new(&text).bytes(&key).number(micros(MARK));
-        let answer = self.pool.ask(call, Purpose::Enter, mark).await?;
+        let answer = self.pool.ask(call, Purpose::Acquire, mark).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
         row.try_get(1).map_err(errors::reading)
     }
@@ -92,17 +92,17 @@ impl PostgresTable {
     }
 
     /// Whether notifications of releases are received from this server.
-    pub(super) async fn hears(&self, call: &Call) -> Result<bool> {
-        if self.sessions.are_lent() {
+    pub(super) async fn receives_notifications(&self, call: &Call) -> Result<bool> {
+        if self.sessions.are_pooled() {
             return Ok(false);
         }
         // A mark for a name without a row. It returns the number of the table.
-        let table = self.marks().leave(call, &Key::default()).await?;
-        self.hear(call, Some(table)).await
+        let table = self.marks().write(call, &Key::default()).await?;
+        self.ensure_listening(call, Some(table)).await
     }
 
-    async fn hear(&self, call: &Call, table: Option<i64>) -> Result<bool> {
-        match self.wakes.hear(call, table).await {
+    async fn ensure_listening(&self, call: &Call, table: Option<i64>) -> Result<bool> {
+        match self.wakes.ensure_listening(call, table).await {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(false),
             Err(e) => Err(e),
@@ -132,7 +132,7 @@ impl PostgresTable {
             let take = Statement::new(&text).bytes(&key).bytes(&owner).number(ttl).number(moment.deadline);
             take.bytes(label.as_str().as_bytes())
         };
-        let answer = self.pool.ask(call, Purpose::Enter, take).await?;
+        let answer = self.pool.ask(call, Purpose::Acquire, take).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
         Taken::read(row, &request.owner).map_err(errors::reading)
     }
@@ -140,8 +140,9 @@ impl PostgresTable {
     fn sweep(&self, call: Call, from: Vec<u8>) -> impl Future<Output = Result<Swept>> + Send + use<> {
         let (pool, text) = (self.pool.clone(), self.statements.sweep.clone());
         async move {
-            let sweep = move |_| Statement::new(&text).bytes(&from).number(ROWS).number(micros(IDLE));
-            let answer = pool.ask(&call, Purpose::Enter, sweep).await?;
+            let sweep =
+                move |_| Statement::new(&text).bytes(&from).number(ROWS).number(micros(IDLE_BEFORE_DELETE));
+            let answer = pool.ask(&call, Purpose::Acquire, sweep).await?;
             let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
             let read = || Ok(Swept { rows: row.try_get(1)?, last: row.try_get(2)? });
             read().map_err(errors::reading)
@@ -192,7 +193,7 @@ impl Table for PostgresTable {
     }
 
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
-        let answer = self.ask(call, Purpose::Keep, &self.statements.look, key, |look| look).await?;
+        let answer = self.ask(call, Purpose::Maintain, &self.statements.look, key, |look| look).await?;
         let row = answer.rows.first().ok_or(sqlx::Error::RowNotFound).map_err(errors::reading)?;
         read(row).map_err(errors::reading)
     }
@@ -220,14 +221,14 @@ impl Table for PostgresTable {
     async fn renew(&self, call: &Call, key: &Key, owner: &Owner, ttl: Duration) -> Result<Option<Duration>> {
         let (owner, ttl) = (*owner.as_bytes(), micros(ttl));
         let renew = move |renew: Statement| renew.bytes(&owner).number(ttl);
-        let answer = self.ask(call, Purpose::Keep, &self.statements.renew, key, renew).await?;
-        answer.rows.first().map_or(Ok(None), rest)
+        let answer = self.ask(call, Purpose::Maintain, &self.statements.renew, key, renew).await?;
+        answer.rows.first().map_or(Ok(None), read_left)
     }
 
     async fn release(&self, call: &Call, key: &Key, request: &Request) -> Result<Release> {
         let owner = *request.owner.as_bytes();
         let release = move |release: Statement| release.bytes(&owner);
-        let answer = self.ask(call, Purpose::Keep, &self.statements.release, key, release).await?;
+        let answer = self.ask(call, Purpose::Maintain, &self.statements.release, key, release).await?;
         self.sweep.after_a_release(call.clock(), |call, from| self.sweep(call, from));
         let Some(row) = answer.rows.first() else { return Ok(Release::NotHeld) };
         let read = || Ok((row.try_get(1)?, row.try_get(2)?));
@@ -251,19 +252,19 @@ impl Table for PostgresTable {
                 When::Now => revoke,
             }
         };
-        let answer = self.ask(call, Purpose::Keep, text, &self.key(name), revoke).await?;
+        let answer = self.ask(call, Purpose::Maintain, text, &self.key(name), revoke).await?;
         let Some(row) = answer.rows.first() else { return Ok(Revoked::NotHeld) };
-        Ok(rest(row)?.map_or(Revoked::Free, Revoked::FreeIn))
+        Ok(read_left(row)?.map_or(Revoked::Free, Revoked::FreeIn))
     }
 
     async fn listen(&self, call: &Call, key: &Key, name: &Name) -> Result<Option<Box<dyn Listener>>> {
-        if self.sessions.are_lent() {
+        if self.sessions.are_pooled() {
             return Ok(None);
         }
         let listening = self.wakes.listen(name);
         let (marks, marked) = (self.marks(), call.clock().now());
         let table = marks.leave(call, key).await?;
-        if !self.hear(call, Some(table)).await? {
+        if !self.ensure_listening(call, Some(table)).await? {
             return Ok(None);
         }
         Ok(Some(Box::new(Waiter {
@@ -276,15 +277,15 @@ impl Table for PostgresTable {
     }
 
     async fn watch(&self, call: &Call, owner: &Owner) -> Result<Option<Box<dyn Listener>>> {
-        if self.sessions.are_lent() {
+        if self.sessions.are_pooled() {
             return Ok(None);
         }
         let watching = self.wakes.watch(owner);
         // No statement is sent on a connection that a renewal may need. The grant has told the number of the table,
         // which may have been created anew since another lock was taken.
         let table = self.number.load(Ordering::Acquire);
-        let hears = self.hear(call, (table != 0).then_some(table)).await?;
-        Ok(hears.then(|| Box::new(Holder(watching)) as Box<dyn Listener>))
+        let is_listening = self.ensure_listening(call, (table != 0).then_some(table)).await?;
+        Ok(is_listening.then(|| Box::new(Holder(watching)) as Box<dyn Listener>))
     }
 
     async fn check(&self, call: &Call) -> Result<Vec<Finding>> {
@@ -320,7 +321,7 @@ fn read(row: &PgRow) -> sqlx::Result<Option<Row>> {
 }
 
 /// Reads what is left of a lease that ends at the time in the second column.
-fn rest(row: &PgRow) -> Result<Option<Duration>> {
+fn read_left(row: &PgRow) -> Result<Option<Duration>> {
     let read = || Ok((row.try_get::<i64, _>(0)?, row.try_get::<i64, _>(1)?));
     let (now, expires) = read().map_err(errors::reading)?;
     Ok(left(expires.saturating_sub(now)))

@@ -8,7 +8,7 @@ use lock_core::driver::Call;
 use lock_core::{Clock, Context, Effect, Error, Instant, Name, Owner, Prefix, Result, Subscription};
 use tokio::sync::{mpsc, oneshot};
 
-use super::feed::{Feed, Heard, Hubs, Order, Trouble};
+use super::feed::{Feed, Hubs, ListenRequest, ListenedTable, Trouble};
 use super::session::Sessions;
 use super::table::Marks;
 use crate::table::{Key, Listener};
@@ -17,18 +17,18 @@ use crate::table::{Key, Listener};
 #[derive(Debug)]
 pub(super) struct Wakes {
     hubs: Hubs,
-    heard: Heard,
-    orders: mpsc::UnboundedSender<Order>,
+    listened: ListenedTable,
+    requests: mpsc::UnboundedSender<ListenRequest>,
     /// The feed, until the first listen starts it.
     feed: Mutex<Option<Feed>>,
 }
 
 impl Wakes {
     pub(super) fn new(sessions: Arc<Sessions>, prefix: Prefix, context: Context) -> Wakes {
-        let (hubs, heard) = (Hubs::default(), Heard::default());
-        let (orders, received) = mpsc::unbounded_channel();
-        let feed = Feed::new(sessions, prefix, context, hubs.clone(), heard.clone(), received);
-        Wakes { hubs, heard, orders, feed: Mutex::new(Some(feed)) }
+        let (hubs, listened) = (Hubs::default(), ListenedTable::default());
+        let (requests, received) = mpsc::unbounded_channel();
+        let feed = Feed::new(sessions, prefix, context, hubs.clone(), listened.clone(), received);
+        Wakes { hubs, listened, requests, feed: Mutex::new(Some(feed)) }
     }
 
     /// Listens from now on to the releases of `name`, as far as they are received.
@@ -45,13 +45,13 @@ impl Wakes {
     /// those in the table of locks.
     ///
     /// `Unsupported` if there is a pooler in between, because none would be received through it.
-    pub(super) async fn hear(&self, call: &Call, table: Option<i64>) -> Result<()> {
-        if table.map_or(self.heard.is_any(), |table| self.heard.is(table)) {
+    pub(super) async fn ensure_listening(&self, call: &Call, table: Option<i64>) -> Result<()> {
+        if table.map_or(self.listened.is_any(), |table| self.listened.is(table)) {
             return Ok(());
         }
-        match call.clock().timeout(call.left(), self.order(table)).await {
+        match call.clock().timeout(call.left(), self.request(table)).await {
             Some(Ok(())) => Ok(()),
-            Some(Err(Trouble::Lent)) => Err(Error::unsupported(LENT)),
+            Some(Err(Trouble::Pooled)) => Err(Error::unsupported(POOLED)),
             Some(Err(Trouble::Broken(how))) => Err(Error::unavailable(Effect::NotApplied, how)),
             None => Err(Error::unavailable(
                 Effect::NotApplied,
@@ -60,19 +60,19 @@ impl Wakes {
         }
     }
 
-    async fn order(&self, table: Option<i64>) -> Result<(), Trouble> {
+    async fn request(&self, table: Option<i64>) -> Result<(), Trouble> {
         if let Some(feed) = self.feed.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tokio::spawn(feed.run());
         }
         let (reply, answer) = oneshot::channel();
         let ended = |_| Trouble::Broken("the feed of wake-ups has ended".to_owned());
-        self.orders.send(Order { table, reply }).map_err(|_| ended(()))?;
+        self.requests.send(ListenRequest { table, reply }).map_err(|_| ended(()))?;
         answer.await.map_err(|_| ended(()))?
     }
 }
 
-pub(super) const LENT: &str = "a pooler lends the server's sessions for each transaction: no notification of a release \
-    comes through it, so waiters look again and again";
+pub(super) const POOLED: &str = "a pooler lends the server's sessions for each transaction: no notification of a \
+    release comes through it, so waiters look again and again";
 
 /// A holding claim's subscription to revokes. It ends when it is dropped.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Listener for Waiter {
         self.listening.woken().await;
     }
 
-    async fn go_on(&self, call: &Call) {
+    async fn refresh_mark(&self, call: &Call) {
         if !self.is_due(call.clock()) {
             return;
         }
@@ -117,7 +117,7 @@ impl Listener for Waiter {
         if let Ok(table) = self.marks.leave(call, &self.key).await {
             *self.marked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
             // The table may have been created anew since. If this fails, the waiter finds the release by looking, too.
-            let _: Result<()> = self.wakes.hear(call, Some(table)).await;
+            let _: Result<()> = self.wakes.ensure_listening(call, Some(table)).await;
         }
     }
 }

@@ -56,7 +56,7 @@ impl<D: Dialect> Link<D> {
             let moment = Moment { deadline: self.server.deadline(call) };
             match D::run(&mut self.connection, make(moment)).await {
                 Ok(answer) => {
-                    self.hear(call.clock(), answer.now);
+                    self.record_answer(call.clock(), answer.now);
                     return Ran::Answered(answer);
                 }
                 Err(error) => match D::trouble(error) {
@@ -72,7 +72,7 @@ impl<D: Dialect> Link<D> {
     }
 
     /// Records that an answer has just arrived, and the server's time if the answer contained it.
-    fn hear(&mut self, clock: &Clock, now: Option<i64>) {
+    fn record_answer(&mut self, clock: &Clock, now: Option<i64>) {
         self.answered = clock.now();
         if let Some(now) = now {
             self.server.hear(now, self.answered);

@@ -32,7 +32,7 @@ pub(crate) struct Certificates {
 
 /// The parameter names that a URL may use for these files, including the driver's own names. Under any of these names,
 /// roots are used to verify the server.
-pub(crate) struct Spellings {
+pub(crate) struct ParameterNames {
     pub(crate) ca: &'static [&'static str],
     pub(crate) cert: &'static [&'static str],
     pub(crate) key: &'static [&'static str],
@@ -77,7 +77,7 @@ impl Parameters {
 
 impl Certificates {
     /// Takes the file names out of a URL; `None` if it has none of them.
-    pub(crate) fn take(url: &mut Location, known_as: &Spellings) -> Result<Option<Certificates>> {
+    pub(crate) fn take(url: &mut Location, known_as: &ParameterNames) -> Result<Option<Certificates>> {
         let ca = take_file(url, known_as.ca, "CERTIFICATE")?;
         let cert = take_file(url, known_as.cert, "CERTIFICATE")?;
         let key = take_file(url, known_as.key, "PRIVATE KEY")?;

@@ -28,16 +28,16 @@ struct Shared<D: Dialect> {
     /// One permit for each connection that may exist.
     all: Arc<Semaphore>,
     /// One permit fewer, so that calls that inspect or take locks can't keep out calls that renew and release.
-    entering: Arc<Semaphore>,
+    acquiring: Arc<Semaphore>,
 }
 
 /// What a statement is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To see the holder of a lock, or to take the lock.
-    Enter,
-    /// To renew or release a lock. Calls for [`Purpose::Enter`] always leave one connection for it.
-    Keep,
+    Acquire,
+    /// To renew or release a lock. Calls for [`Purpose::Acquire`] always leave one connection for it.
+    Maintain,
 }
 
 /// The right to use a connection.
@@ -45,7 +45,7 @@ type Permit = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 /// A connection on which the server has not answered for this long is replaced. Something between client and server may
 /// have dropped it, and a call on it would then lose all of its patience.
-const SILENCE: Duration = Duration::from_secs(30);
+const MAX_IDLE: Duration = Duration::from_secs(30);
 
 impl<D: Dialect> Clone for Pool<D> {
     fn clone(&self) -> Pool<D> {
@@ -62,7 +62,7 @@ impl<D: Dialect> Pool<D> {
             patience,
             idle: Mutex::default(),
             all: Arc::new(Semaphore::new(most)),
-            entering: Arc::new(Semaphore::new(most - 1)),
+            acquiring: Arc::new(Semaphore::new(most - 1)),
         }))
     }
 
@@ -136,22 +136,22 @@ impl<D: Dialect> Pool<D> {
     /// Takes a permit if one is free, without waiting.
     fn free_permit(&self, purpose: Purpose) -> Option<Permit> {
         let of = |semaphore: &Arc<Semaphore>| semaphore.clone().try_acquire_owned().ok();
-        let entering = match purpose {
-            Purpose::Enter => Some(of(&self.0.entering)?),
-            Purpose::Keep => None,
+        let acquiring = match purpose {
+            Purpose::Acquire => Some(of(&self.0.acquiring)?),
+            Purpose::Maintain => None,
         };
-        Some((of(&self.0.all)?, entering))
+        Some((of(&self.0.all)?, acquiring))
     }
 
     async fn permit(&self, purpose: Purpose) -> Permit {
         let of = async |semaphore: &Arc<Semaphore>| {
             semaphore.clone().acquire_owned().await.expect("the semaphores are never closed")
         };
-        let entering = match purpose {
-            Purpose::Enter => Some(of(&self.0.entering).await),
-            Purpose::Keep => None,
+        let acquiring = match purpose {
+            Purpose::Acquire => Some(of(&self.0.acquiring).await),
+            Purpose::Maintain => None,
         };
-        (of(&self.0.all).await, entering)
+        (of(&self.0.all).await, acquiring)
     }
 
     /// Opens a connection. If that takes longer than the call may, later calls use the connection.
@@ -174,7 +174,7 @@ impl<D: Dialect> Pool<D> {
     fn usable(&self, clock: &Clock) -> Option<Link<D>> {
         let mut idle = self.0.idle();
         let now = clock.now();
-        idle.retain(|link| now.since(link.answered) < SILENCE);
+        idle.retain(|link| now.since(link.answered) < MAX_IDLE);
         idle.pop()
     }
 }

@@ -129,22 +129,22 @@ fn ms(millis: u64) -> Duration {
 }
 
 #[tokio::test]
-async fn who_keeps_a_lock_finds_a_connection_whoever_comes_in() {
+async fn one_connection_is_kept_for_renewals() {
     let (server, pool) = pool(2);
     let told = Arc::new(Notify::new());
     server.does([Step::When(told.clone())]);
-    let (own, entering) = (server.clone(), pool.clone());
-    let first = tokio::spawn(async move { ask(&own, &entering, Purpose::Enter, PATIENCE * 4).await });
+    let (own, acquiring) = (server.clone(), pool.clone());
+    let first = tokio::spawn(async move { ask(&own, &acquiring, Purpose::Acquire, PATIENCE * 4).await });
     while server.asked() == 0 {
         tokio::task::yield_now().await;
     }
-    let error = ask(&server, &pool, Purpose::Enter, ms(50)).await.unwrap_err();
+    let error = ask(&server, &pool, Purpose::Acquire, ms(50)).await.unwrap_err();
     assert_eq!(
         error.kind(),
         ErrorKind::Unavailable { effect: Effect::NotApplied },
         "nothing was asked: {error:?}"
     );
-    ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap();
+    ask(&server, &pool, Purpose::Maintain, PATIENCE).await.unwrap();
     told.notify_one();
     first.await.unwrap().unwrap();
 }
@@ -154,19 +154,19 @@ async fn what_broke_one_connection_clears_the_others_and_a_refusal_none() {
     let (server, pool) = pool(4);
     server.does([Step::Slow(ms(50)), Step::Slow(ms(50))]);
     let (one, other) = tokio::join!(
-        ask(&server, &pool, Purpose::Keep, PATIENCE),
-        ask(&server, &pool, Purpose::Keep, PATIENCE)
+        ask(&server, &pool, Purpose::Maintain, PATIENCE),
+        ask(&server, &pool, Purpose::Maintain, PATIENCE)
     );
     assert!(one.is_ok() && other.is_ok());
     assert_eq!(server.opened(), 2);
     server.does([Step::Refused]);
-    ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap_err();
-    ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap();
+    ask(&server, &pool, Purpose::Maintain, PATIENCE).await.unwrap_err();
+    ask(&server, &pool, Purpose::Maintain, PATIENCE).await.unwrap();
     assert_eq!(server.opened(), 2);
     server.does([Step::Broken]);
-    let error = ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap_err();
+    let error = ask(&server, &pool, Purpose::Maintain, PATIENCE).await.unwrap_err();
     assert!(error.may_have_taken_effect());
-    ask(&server, &pool, Purpose::Keep, PATIENCE).await.unwrap();
+    ask(&server, &pool, Purpose::Maintain, PATIENCE).await.unwrap();
     assert_eq!(server.opened(), 3);
 }
 
@@ -174,10 +174,10 @@ async fn what_broke_one_connection_clears_the_others_and_a_refusal_none() {
 async fn what_the_server_undid_is_asked_again_until_the_call_is_over() {
     let (server, pool) = pool(2);
     server.does([Step::Undone, Step::Undone, Step::Undone]);
-    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    ask(&server, &pool, Purpose::Acquire, PATIENCE).await.unwrap();
     assert_eq!(server.asked(), 4);
     server.does((0..).map(|_| Step::Undone).take(1_000_000));
-    let error = ask(&server, &pool, Purpose::Enter, ms(20)).await.unwrap_err();
+    let error = ask(&server, &pool, Purpose::Acquire, ms(20)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
 }
 
@@ -188,14 +188,14 @@ async fn a_connection_that_takes_longer_than_a_call_is_there_for_the_next() {
     *server.0.opening.lock().unwrap() = Some(told.clone());
     // A call that was over before it began to connect doesn't count.
     while server.0.opening.lock().unwrap().is_some() {
-        let error = ask(&server, &pool, Purpose::Enter, ms(20)).await.unwrap_err();
+        let error = ask(&server, &pool, Purpose::Acquire, ms(20)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::NotApplied }, "{error:?}");
     }
     told.notify_one();
     while server.opened() == 0 {
         server.0.clock.sleep(ms(5)).await;
     }
-    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    ask(&server, &pool, Purpose::Acquire, PATIENCE).await.unwrap();
     assert_eq!(server.opened(), 1);
 }
 
@@ -208,7 +208,7 @@ async fn no_deadline_lies_beyond_the_end_of_the_patience() {
         let began = server.0.clock.now();
         let call = Call::begin(&server.0.clock, PATIENCE);
         let end = micros(call.ends().since_origin()) + AHEAD;
-        pool.ask(&call, Purpose::Enter, |moment: Moment| moment.deadline).await.unwrap();
+        pool.ask(&call, Purpose::Acquire, |moment: Moment| moment.deadline).await.unwrap();
         let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
         // Rounded up to a microsecond on either side.
         assert!(deadline <= end + 2, "{} us beyond the end", deadline - end);
@@ -226,32 +226,32 @@ async fn no_deadline_lies_beyond_the_end_of_the_patience() {
 async fn an_old_estimate_makes_a_deadline_earlier() {
     let (server, pool) = pool(2);
     server.0.tells_time.store(false, Ordering::SeqCst);
-    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    ask(&server, &pool, Purpose::Acquire, PATIENCE).await.unwrap();
     for old in [ms(300), ms(600)] {
         server.0.clock.sleep(ms(300)).await;
         let call = Call::begin(&server.0.clock, PATIENCE);
         let end = micros(call.ends().since_origin()) + AHEAD;
-        pool.ask(&call, Purpose::Enter, |moment: Moment| moment.deadline).await.unwrap();
+        pool.ask(&call, Purpose::Acquire, |moment: Moment| moment.deadline).await.unwrap();
         let deadline = *server.0.deadlines.lock().unwrap().last().unwrap();
         assert!(end - deadline >= micros((old + PATIENCE) / 100), "{} us before the end", end - deadline);
     }
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_answers_ends_in_time_and_its_connection_comes_back() {
+async fn a_call_without_an_answer_ends_in_time_and_its_connection_is_reused() {
     let (server, pool) = pool(2);
-    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    ask(&server, &pool, Purpose::Acquire, PATIENCE).await.unwrap();
     let (told, before) = (Arc::new(Notify::new()), server.asked());
     server.does([Step::When(told.clone())]);
     let mut outcome = Ok(());
     // A call that was over before it sent its statement doesn't count.
     while server.asked() == before {
-        outcome = ask(&server, &pool, Purpose::Enter, ms(30)).await;
+        outcome = ask(&server, &pool, Purpose::Acquire, ms(30)).await;
     }
     let error = outcome.unwrap_err();
     assert!(error.may_have_taken_effect(), "{error:?}");
     told.notify_one();
     // The next call waits for the answer that the first caller no longer waits for.
-    ask(&server, &pool, Purpose::Enter, PATIENCE).await.unwrap();
+    ask(&server, &pool, Purpose::Acquire, PATIENCE).await.unwrap();
     assert_eq!(server.opened(), 1);
 }

@@ -7,7 +7,7 @@ use sqlx::Row as _;
 use super::errors;
 use super::file::File;
 use super::filesystem::FileSystem;
-use super::lane::Late;
+use super::serial_connection::Late;
 use super::settings::{BootId, Trust};
 use super::table::SqliteTable;
 use super::{schema, time};
@@ -19,7 +19,7 @@ const TOUCH: &str = "UPDATE main.onelock_locks SET token = token WHERE name = x'
 
 /// Checks the file. Returns one finding per question. It is an `Err` only if the file can't be opened at all.
 pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Finding>> {
-    let about = table.looks.ask(call, Late::Welcome, |_| sqlx::query(ABOUT)).await?;
+    let about = table.looks.ask(call, Late::Allowed, |_| sqlx::query(ABOUT)).await?;
     let row = about.rows.first().ok_or_else(|| errors::asking(sqlx::Error::RowNotFound))?;
     let (version, mode): (String, String) =
         (row.try_get(0).map_err(errors::asking)?, row.try_get(1).map_err(errors::asking)?);
@@ -34,7 +34,7 @@ pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Findin
                 Finding::new("journal", Level::Warning, format!("the journal mode was changed to {mode:?}"))
             }
         },
-        Finding::new("clock", Level::Good, time::PROMISE),
+        Finding::new("clock", Level::Good, time::CLOCK_DESCRIPTION),
         boot_id(table.boot),
         waiters(table),
     ])
@@ -42,8 +42,8 @@ pub(crate) async fn check(table: &SqliteTable, call: &Call) -> Result<Vec<Findin
 
 /// The version was checked when the connection was opened, but a trigger may have been added since.
 async fn schema(table: &SqliteTable, call: &Call) -> Finding {
-    let triggers = table.looks.ask(call, Late::Welcome, |_| sqlx::query(schema::TRIGGERS)).await;
-    match triggers.and_then(|found| schema::must_be_none(&found.rows)) {
+    let triggers = table.looks.ask(call, Late::Allowed, |_| sqlx::query(schema::TRIGGERS)).await;
+    match triggers.and_then(|found| schema::refuse_triggers(&found.rows)) {
         Ok(()) => {
             let good = format!("the table onelock_locks has version {}", schema::VERSION);
             Finding::new("schema", Level::Good, good)
@@ -55,7 +55,7 @@ async fn schema(table: &SqliteTable, call: &Call) -> Finding {
 
 fn boot_id(trust: BootId) -> Finding {
     match (time::must_be_the_machines(), trust) {
-        (Ok(()), _) => Finding::new("boot id", Level::Good, time::BOOT),
+        (Ok(()), _) => Finding::new("boot id", Level::Good, time::BOOT_ID_ORIGIN),
         (Err(_), BootId::OfTheContainer) => Finding::new(
             "boot id",
             Level::Warning,

@@ -7,7 +7,7 @@ use sqlx::Error as SqlxError;
 /// Converts an error of connecting: no lock was touched.
 pub(crate) fn connecting(error: SqlxError) -> Error {
     match code(&error) {
-        Some(code) => said(code, error, Effect::NotApplied),
+        Some(code) => classify_code(code, error, Effect::NotApplied),
         None if matches!(error, SqlxError::Configuration(_)) => {
             Error::invalid(error.to_string()).with_source(error)
         }
@@ -50,7 +50,7 @@ impl From<Error> for Obstacle {
 /// Converts the error of a running statement.
 pub(crate) fn asking(error: SqlxError) -> Error {
     match code(&error) {
-        Some(code) => said(code, error, Effect::Unknown),
+        Some(code) => classify_code(code, error, Effect::Unknown),
         None => {
             let message = format!("the connection to the file broke: {error}");
             Error::unavailable(Effect::Unknown, message).with_source(error)
@@ -106,7 +106,7 @@ fn primary(code: i32) -> i32 {
     code & 0xFF
 }
 
-fn said(code: i32, error: SqlxError, otherwise: Effect) -> Error {
+fn classify_code(code: i32, error: SqlxError, otherwise: Effect) -> Error {
     let not_now = |why: &str| Error::unavailable(Effect::NotApplied, format!("{why}: {error}"));
     let never = |why: &str| Error::rejected(format!("{why}: {error}"));
     let error_of = match primary(code) {

@@ -6,8 +6,8 @@ use lock_core::Info;
 use lock_core::driver::{Fair, Fencing, Lease, Wakes};
 
 use super::file::File;
-use super::time::PROMISE;
-use crate::sweep::IDLE;
+use super::time::CLOCK_DESCRIPTION;
+use crate::sweep::IDLE_BEFORE_DELETE;
 
 pub(super) fn info(file: &File) -> Info {
     Info {
@@ -15,7 +15,7 @@ pub(super) fn info(file: &File) -> Info {
         server: file.path().display().to_string(),
         identity: None,
         fencing: Fencing::WhileDataIsKept {
-            clock_step: IDLE,
+            clock_step: IDLE_BEFORE_DELETE,
             kept: "each grant is on the disk before it counts; after the file was lost or restored, tokens rise \
                    unless the wall clock is behind the last one"
                 .to_owned(),
@@ -25,7 +25,7 @@ pub(super) fn info(file: &File) -> Info {
         wakes: Wakes::Polled,
         min_ttl: Duration::from_millis(50),
         max_ttl: Duration::from_secs(365 * 24 * 3600),
-        clock: PROMISE,
+        clock: CLOCK_DESCRIPTION,
         data_loss: "if the file or its -wal is deleted or replaced, every lock is free; holders are told at their next \
                     renewal"
             .to_owned(),

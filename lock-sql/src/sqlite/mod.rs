@@ -1,19 +1,19 @@
 //! SQLite: a table of locks in a file on a local disk, shared by the processes of one machine.
 
 mod check;
+mod connections;
 mod errors;
 mod fence;
 mod file;
 mod filesystem;
 mod identity;
 mod info;
-mod lane;
 mod log;
 #[cfg(target_os = "linux")]
 mod mounts;
 mod schema;
+mod serial_connection;
 mod settings;
-mod siblings;
 mod sweep;
 mod table;
 mod time;

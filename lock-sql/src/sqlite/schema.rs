@@ -42,11 +42,11 @@ pub(crate) async fn prepare(connection: &mut SqliteConnection) -> Result<(), Obs
         Some(created) => must_be_ours(&created)?,
         None => return Err(Error::rejected("the table onelock_locks was created, but is not there").into()),
     }
-    Ok(must_be_none(&connection.fetch_all(TRIGGERS).await?)?)
+    Ok(refuse_triggers(&connection.fetch_all(TRIGGERS).await?)?)
 }
 
 /// `Rejected` if these rows name a trigger.
-pub(crate) fn must_be_none(triggers: &[SqliteRow]) -> Result<()> {
+pub(crate) fn refuse_triggers(triggers: &[SqliteRow]) -> Result<()> {
     let Some(first) = triggers.first() else { return Ok(()) };
     let name: String = first.try_get(0).map_err(errors::asking)?;
     Err(Error::rejected(format!(

@@ -5,10 +5,10 @@ use lock_core::driver::Call;
 use sqlx::Row as _;
 
 use super::errors;
-use super::lane::Late;
+use super::serial_connection::Late;
 use super::table::SqliteTable;
 use super::time::Now;
-use crate::sweep::{IDLE, ROWS, Swept};
+use crate::sweep::{IDLE_BEFORE_DELETE, ROWS, Swept};
 
 const FIND: &str = "SELECT max(name), count(*), sum(token < ?2) FROM
   (SELECT name, token FROM main.onelock_locks WHERE name > ?1 ORDER BY name LIMIT ?3)";
@@ -24,10 +24,10 @@ pub(super) fn sweep(
 ) -> impl Future<Output = Result<Swept>> + Send + use<> {
     let (looks, writes, boot) = (table.looks.clone(), table.writes.clone(), table.time.boot().to_vec());
     async move {
-        let idle = i64::try_from(IDLE.as_micros()).unwrap_or(i64::MAX);
+        let idle = i64::try_from(IDLE_BEFORE_DELETE.as_micros()).unwrap_or(i64::MAX);
         let begin = from.clone();
         let find = move |now: Now| sqlx::query(FIND).bind(begin.clone()).bind(now.wall - idle).bind(ROWS);
-        let found = looks.ask(&call, Late::Welcome, find).await?;
+        let found = looks.ask(&call, Late::Allowed, find).await?;
         let Some(row) = found.rows.first() else { return Ok(Swept { rows: 0, last: None }) };
         let read = || Ok((row.try_get::<Option<Vec<u8>>, _>(0)?, row.try_get::<i64, _>(1)?, row.try_get(2)?));
         let (last, rows, old): (_, _, Option<i64>) = read().map_err(errors::asking)?;

@@ -11,7 +11,7 @@ use sqlx::sqlite::SqliteRow;
 
 use super::file::File;
 use super::info::info;
-use super::lane::{Answer, Lane, Late, Route};
+use super::serial_connection::{Answer, Late, Route, SerialConnection};
 use super::settings::{BootId, Sqlite, Trust};
 use super::time::{self, Time, nanoseconds};
 use super::wakes::Wakes;
@@ -25,8 +25,8 @@ use crate::table::{Course, Key, Listener, Table};
 #[derive(Debug)]
 pub(crate) struct SqliteTable {
     /// The connection for looks, so that they don't wait behind writes.
-    pub(super) looks: Lane,
-    pub(super) writes: Lane,
+    pub(super) looks: SerialConnection,
+    pub(super) writes: SerialConnection,
     pub(super) time: Time,
     pub(super) file: File,
     pub(super) trust: Trust,
@@ -89,7 +89,7 @@ impl SqliteTable {
         let time = Time::of_this_machine(boot)?;
         let profile = Arc::new(Profile::new(info(&file), "onelock_locks", &prefix));
         let route = Arc::new(Route { options, file: file.clone(), time, profile: profile.clone() });
-        let (looks, writes) = (Lane::new(route.clone()), Lane::new(route));
+        let (looks, writes) = (SerialConnection::new(route.clone()), SerialConnection::new(route));
         let call = Call::begin(&context.clock, context.patience);
         writes.open(&call).await?;
         looks.open(&call).await?;
@@ -138,7 +138,7 @@ impl Table for SqliteTable {
     async fn look(&self, call: &Call, key: &Key) -> Result<Option<Row>> {
         let (key, boot) = (key.clone(), self.time.boot());
         let Answer { rows, now } =
-            self.looks.ask(call, Late::Welcome, move |_| sqlx::query(LOOK).bind(key.to_vec())).await?;
+            self.looks.ask(call, Late::Allowed, move |_| sqlx::query(LOOK).bind(key.to_vec())).await?;
         let row = rows.first().map(|row| read(row, boot, now)).transpose();
         row.map_err(errors::asking)
     }
@@ -176,7 +176,7 @@ impl Table for SqliteTable {
         let (key, owner, boot) = (key.clone(), *request.owner.as_bytes(), self.time.boot());
         let answer = self
             .writes
-            .ask(call, Late::Welcome, move |now| {
+            .ask(call, Late::Allowed, move |now| {
                 let release = sqlx::query(RELEASE).bind(key.to_vec()).bind(owner.to_vec());
                 release.bind(boot.to_vec()).bind(now.shared)
             })

@@ -15,14 +15,14 @@ use lock_core::{Hub, Name, Prefix, Subscription};
 
 use crate::table::Listener;
 
-type Of = (PathBuf, String);
+type FileAndPrefix = (PathBuf, String);
 
-static SHARED: LazyLock<Mutex<HashMap<Of, Weak<Wakes>>>> = LazyLock::new(Mutex::default);
+static SHARED: LazyLock<Mutex<HashMap<FileAndPrefix, Weak<Wakes>>>> = LazyLock::new(Mutex::default);
 
 /// The claims in this process that listen, for one file and prefix.
 #[derive(Debug)]
 pub(crate) struct Wakes {
-    of: Of,
+    of: FileAndPrefix,
     hub: Hub,
     /// The file of marks. If it could not be opened, nothing is known of other processes.
     marks: io::Result<Marks>,
@@ -42,7 +42,7 @@ impl Wakes {
 
     pub(crate) fn listen(self: &Arc<Self>, name: &Name) -> Waiter {
         if let Ok(marks) = &self.marks {
-            marks.enter();
+            marks.add_listener();
         }
         Waiter { listening: self.hub.listen(name), wakes: self.clone() }
     }
@@ -83,7 +83,7 @@ impl Listener for Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         if let Ok(marks) = &self.wakes.marks {
-            marks.leave();
+            marks.remove_listener();
         }
     }
 }
@@ -112,7 +112,7 @@ impl Marks {
         Ok(Marks { mark: Mutex::new(Mark { file: open(path)?, listeners: 0 }), probe: open(path)? })
     }
 
-    fn enter(&self) {
+    fn add_listener(&self) {
         let mut mark = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
         mark.listeners += 1;
         // Only a check whether there are marks can be in the way, for a microsecond.
@@ -124,7 +124,7 @@ impl Marks {
         }
     }
 
-    fn leave(&self) {
+    fn remove_listener(&self) {
         let mut mark = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
         mark.listeners -= 1;
         if mark.listeners == 0 {

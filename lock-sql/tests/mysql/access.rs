@@ -112,7 +112,7 @@ pub(crate) fn a_table_and_a_database_of_the_users_choice(on: On) {
     });
 }
 
-pub(crate) fn a_password_that_nobody_is_told(on: On) {
+pub(crate) fn a_password_is_never_shown(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let name = format!("pw_{}", server.database());

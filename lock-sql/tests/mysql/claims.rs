@@ -63,7 +63,7 @@ pub(crate) fn an_attempt_that_waited_past_its_deadline_takes_nothing(on: On) {
     });
 }
 
-pub(crate) fn a_new_name_that_waited_past_its_deadline_is_nobodys(on: On) {
+pub(crate) fn a_new_name_that_waited_past_its_deadline_is_not_held(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;

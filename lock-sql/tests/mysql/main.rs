@@ -29,13 +29,13 @@ rules! {
         a_table_of_another_version_owner_or_engine_is_left_alone,
         a_missing_right_is_named,
         a_table_and_a_database_of_the_users_choice,
-        a_password_that_nobody_is_told,
+        a_password_is_never_shown,
         a_database_that_is_missing_is_named,
     }
     claims {
         a_free_name_is_one_statement_and_a_held_one_is_looked_at,
         an_attempt_that_waited_past_its_deadline_takes_nothing,
-        a_new_name_that_waited_past_its_deadline_is_nobodys,
+        a_new_name_that_waited_past_its_deadline_is_not_held,
         an_attempt_again_has_what_the_row_has_left,
         a_look_waits_for_no_transaction,
         a_renewal_never_shortens_and_revives_nothing,
@@ -56,7 +56,7 @@ rules! {
     rows {
         a_lock_is_one_row_under_its_prefix_and_name,
         names_are_bytes,
-        rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay,
+        rows_unused_for_a_day_are_deleted_and_others_stay,
     }
     sessions {
         whatever_the_servers_defaults_are,

@@ -43,7 +43,7 @@ pub(crate) fn names_are_bytes(on: On) {
     });
 }
 
-pub(crate) fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay(on: On) {
+pub(crate) fn rows_unused_for_a_day_are_deleted_and_others_stay(on: On) {
     run(async {
         let server = Server::shared(on).await;
         let client = server.client().await;

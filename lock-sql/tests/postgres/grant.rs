@@ -55,7 +55,7 @@ pub(crate) fn an_attempt_that_waited_for_a_row_within_its_patience_takes_it() ->
 
 /// If the attempt didn't know this, a waiter would sleep until a wake-up or the next look, whatever has become of the
 /// lock.
-pub(crate) fn an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long() -> Outcome {
+pub(crate) fn an_attempt_that_lost_a_race_knows_the_holder_and_its_lease() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;

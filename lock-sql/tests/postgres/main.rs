@@ -46,7 +46,7 @@ rules! {
     grant {
         an_attempt_that_waited_for_a_row_past_its_patience_takes_nothing,
         an_attempt_that_waited_for_a_row_within_its_patience_takes_it,
-        an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long,
+        an_attempt_that_lost_a_race_knows_the_holder_and_its_lease,
         a_busy_look_writes_nothing_and_waits_for_no_row,
         an_attempt_again_has_the_same_token_and_what_the_row_has_left,
         renewals_never_shorten_and_bring_nothing_back,
@@ -58,8 +58,8 @@ rules! {
     opening {
         the_table_is_created_where_it_was_named_and_only_once,
         a_table_that_comes_up_during_the_first_question_is_ours,
-        a_table_of_another_version_or_of_somebody_else_is_left_alone,
-        who_may_not_create_the_table_is_told_who_may,
+        a_table_of_another_version_or_owner_is_left_alone,
+        a_user_that_may_not_create_the_table_is_told_what_to_do,
         a_missing_right_is_named,
         row_level_security_that_rejects_a_grant_is_told_of,
         a_schema_that_is_missing_is_named,
@@ -90,7 +90,7 @@ rules! {
         the_users_pool_may_be_full,
     }
     standbys {
-        who_only_reads_the_log_is_no_standby,
+        a_log_reader_is_no_standby,
     }
     #[cfg(feature = "tls")]
     tls {
@@ -106,12 +106,12 @@ rules! {
         a_standby_takes_no_locks,
     }
     wakes {
-        a_release_and_a_break_wake_who_listens,
-        nobody_is_notified_who_does_not_wait,
+        a_release_and_a_revoke_wake_listeners,
+        a_release_without_waiters_sends_no_notification,
         a_mark_is_kept_up_and_never_shortened,
         a_table_is_heard_by_whatever_name,
-        a_feed_that_broke_is_restored_and_everybody_looks,
-        who_leaves_takes_the_connections_along,
+        a_broken_feed_is_restored_and_all_claims_look,
+        a_dropped_client_closes_its_connections,
         a_table_that_was_made_anew_is_heard,
         a_table_that_was_made_anew_is_looked_for,
         a_waiter_hears_in_a_table_that_was_made_anew,

@@ -70,7 +70,7 @@ async fn futures(clients: &[lock_core::Client]) -> Vec<String> {
     done
 }
 
-pub(crate) fn a_table_of_another_version_or_of_somebody_else_is_left_alone() -> Outcome {
+pub(crate) fn a_table_of_another_version_or_owner_is_left_alone() -> Outcome {
     run(async {
         for (comment, said) in [
             ("'onelock schema 2'", "newer"),
@@ -96,7 +96,7 @@ pub(crate) fn a_table_of_another_version_or_of_somebody_else_is_left_alone() -> 
     })
 }
 
-pub(crate) fn who_may_not_create_the_table_is_told_who_may() -> Outcome {
+pub(crate) fn a_user_that_may_not_create_the_table_is_told_what_to_do() -> Outcome {
     run(async {
         let site = Site::new();
         site.execute("CREATE ROLE role_of_TABLE_ LOGIN; REVOKE CREATE ON SCHEMA public FROM public").await;

@@ -54,7 +54,7 @@ async fn replicas(client: &Client) -> Finding {
     findings.into_iter().find(|finding| finding.subject == "replicas").unwrap()
 }
 
-pub(crate) fn who_only_reads_the_log_is_no_standby() -> Outcome {
+pub(crate) fn a_log_reader_is_no_standby() -> Outcome {
     run(async {
         let server = start(&["wal_level=logical", "max_wal_senders=5", "max_replication_slots=5"]);
         let site = Site::on(server.url());

@@ -33,7 +33,7 @@ async fn connections(site: &Site) -> i64 {
     site.number(all).await
 }
 
-pub(crate) fn a_release_and_a_break_wake_who_listens() -> Outcome {
+pub(crate) fn a_release_and_a_revoke_wake_listeners() -> Outcome {
     run(async {
         let site = Site::new();
         let (ours, theirs) = (site.client().await, site.client().await);
@@ -69,7 +69,7 @@ pub(crate) fn a_release_and_a_break_wake_who_listens() -> Outcome {
     })
 }
 
-pub(crate) fn nobody_is_notified_who_does_not_wait() -> Outcome {
+pub(crate) fn a_release_without_waiters_sends_no_notification() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -144,7 +144,7 @@ pub(crate) fn a_table_is_heard_by_whatever_name() -> Outcome {
     })
 }
 
-pub(crate) fn a_feed_that_broke_is_restored_and_everybody_looks() -> Outcome {
+pub(crate) fn a_broken_feed_is_restored_and_all_claims_look() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;
@@ -179,7 +179,7 @@ pub(crate) fn a_feed_that_broke_is_restored_and_everybody_looks() -> Outcome {
     })
 }
 
-pub(crate) fn who_leaves_takes_the_connections_along() -> Outcome {
+pub(crate) fn a_dropped_client_closes_its_connections() -> Outcome {
     run(async {
         let site = Site::new();
         let client = site.client().await;

@@ -75,7 +75,7 @@ rules! {
         what_is_no_file_is_refused_and_keeps_no_client_waiting,
     }
     rows {
-        rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay,
+        rows_unused_for_a_day_are_deleted_and_others_stay,
         a_lock_is_one_row_under_its_prefix_and_name,
         a_database_that_is_there_already_keeps_what_is_its_own,
         names_are_bytes,
@@ -83,7 +83,7 @@ rules! {
     statements {
         an_attempt_that_is_done_after_its_patience_takes_nothing,
         a_renewal_that_is_done_after_its_patience_renews_nothing,
-        an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long,
+        an_attempt_that_lost_a_race_knows_the_holder_and_its_lease,
         a_held_look_needs_no_right_to_write_and_a_write_is_refused_in_time,
         a_write_is_refused_while_there_is_time_to_hear_of_it,
         a_write_waits_for_another_process_while_it_has_time,

@@ -21,7 +21,7 @@ fn insert(names: &str, boot: &str, expires: &str) -> String {
     )
 }
 
-pub(crate) fn rows_of_locks_that_nobody_had_for_a_day_go_and_the_others_stay() {
+pub(crate) fn rows_unused_for_a_day_are_deleted_and_others_stay() {
     run(async {
         let file = File::new();
         let client = file.client().await;

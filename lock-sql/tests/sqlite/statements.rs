@@ -73,7 +73,7 @@ pub(crate) fn a_renewal_that_is_done_after_its_patience_renews_nothing() {
 
 /// If the attempt didn't know this, a waiter would sleep until a wake-up or the next look, whatever has become of the
 /// lock.
-pub(crate) fn an_attempt_that_lost_a_race_knows_to_whom_and_for_how_long() {
+pub(crate) fn an_attempt_that_lost_a_race_knows_the_holder_and_its_lease() {
     run(async {
         let file = File::new();
         let client = file.client().await;

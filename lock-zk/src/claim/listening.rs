@@ -4,7 +4,7 @@ use lock_core::driver::Call;
 use lock_core::{Effect, Error};
 use zookeeper_client::{Error as ZkError, OneshotWatcher};
 
-use super::{Trouble, ZkClaim};
+use super::{CallError, ZkClaim};
 use crate::errors;
 use crate::kind::Kind;
 use crate::link::{Failure, Link};
@@ -38,12 +38,12 @@ impl ZkClaim {
         // Not a watch on its existence, which would also be set on a node that has gone.
         match link.ask(call, link.client.get_and_watch_data(&path)).await {
             Ok((_, stat, watcher)) => match Kind::of(ahead, &stat) {
-                Kind::Ticket => Ok(self.is_watched(path, link, session, watcher)),
+                Kind::Ticket => Ok(self.register_watch(path, link, session, watcher)),
                 Kind::Other => {
-                    self.place.passes_over(ahead);
+                    self.place.pass_over(ahead);
                     Ok(Ahead::Gone)
                 }
-                Kind::Stray => Err(Failure::Stray(path)),
+                Kind::Persistent => Err(Failure::Persistent(path)),
             },
             Err(Failure::Refused(ZkError::NoNode)) => Ok(Ahead::Gone),
             Err(Failure::Refused(ZkError::NoAuth)) => Ok(Ahead::Hidden),
@@ -55,22 +55,28 @@ impl ZkClaim {
     async fn watch_all(&mut self, link: &Link, session: &Session, call: &Call) -> Result<Ahead, Failure> {
         let path = self.place.directory.path().to_owned();
         match link.ask(call, link.client.list_and_watch_children(&path)).await {
-            Ok((_, watcher)) => Ok(self.is_watched(path, link, session, watcher)),
+            Ok((_, watcher)) => Ok(self.register_watch(path, link, session, watcher)),
             Err(Failure::Refused(ZkError::NoNode)) => Ok(Ahead::Gone),
             Err(failure) => Err(failure),
         }
     }
 
     /// Lets the session's task wait for the watch.
-    fn is_watched(&mut self, path: String, link: &Link, session: &Session, watcher: OneshotWatcher) -> Ahead {
+    fn register_watch(
+        &mut self,
+        path: String,
+        link: &Link,
+        session: &Session,
+        watcher: OneshotWatcher,
+    ) -> Ahead {
         let (watch, watching) = watches::watch(path, link.number, watcher, self.wakes.clone());
         session.watch(watch);
         self.watching = Some(watching);
         Ahead::Watched
     }
 
-    pub(super) async fn begin_to_listen(&mut self, call: &Call) -> Result<(), Trouble> {
-        let session = self.sit_down(call).await?;
+    pub(super) async fn begin_to_listen(&mut self, call: &Call) -> Result<(), CallError> {
+        let session = self.join_session(call).await?;
         loop {
             let link = self.link(&session, call).await?;
             let outcome = match self.place.ahead().map(str::to_owned) {
@@ -90,9 +96,9 @@ impl ZkClaim {
                 }
                 Err(Failure::Broken) => session.cut(link.number),
                 Err(Failure::Refused(e)) => return Err(errors::refused(e).into()),
-                Err(Failure::Stray(path)) => return Err(errors::stray(&path).into()),
+                Err(Failure::Persistent(path)) => return Err(errors::persistent_node(&path).into()),
                 Err(Failure::Late) => {
-                    self.is_late(&link, &session, call).await;
+                    self.handle_late(&link, &session, call).await;
                     return Err(call.out_of_time(Effect::NotApplied).into());
                 }
             }

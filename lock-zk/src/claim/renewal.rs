@@ -9,28 +9,32 @@ use lock_core::Effect;
 use lock_core::driver::{Call, LossReason, Renewal};
 use zookeeper_client::Error as ZkError;
 
-use super::{Held, Trouble, ZkClaim};
+use super::{CallError, Held, ZkClaim};
 use crate::deadlines::Deadlines;
 use crate::errors;
 use crate::layout;
 use crate::link::{Failure, Link};
-use crate::session::{Session, State};
+use crate::session::{Session, SessionState};
 use crate::watches::{self, Watching};
 
 impl ZkClaim {
     /// Reads the node if it isn't watched, and relies on the session's heartbeats.
-    pub(super) async fn renew_within(&mut self, session: &Session, call: &Call) -> Result<Renewal, Trouble> {
+    pub(super) async fn renew_within(
+        &mut self,
+        session: &Session,
+        call: &Call,
+    ) -> Result<Renewal, CallError> {
         loop {
-            if let Some(cause) = self.is_lost(session, call).await? {
+            if let Some(cause) = self.loss_reason(session, call).await? {
                 if cause == LossReason::Revoked {
                     self.held = Some(Held::Revoked);
                     // The session removes the node at the deadline, in case the holder's work has not ended by then.
-                    self.place.path().into_iter().for_each(|path| session.condemn(path));
+                    self.place.path().into_iter().for_each(|path| session.remove_at_deadline(path));
                 }
                 return Ok(Renewal::Lost(cause));
             }
             let certain = self.certain(session, call).await;
-            if session.state() != State::Alive {
+            if session.state() != SessionState::Alive {
                 return Ok(Renewal::Lost(LossReason::Session));
             }
             // Something has happened to the node before the proof came.
@@ -44,7 +48,7 @@ impl ZkClaim {
     }
 
     /// Returns why the lock is lost, if it is, as far as this connection's server has reported.
-    async fn is_lost(&mut self, session: &Session, call: &Call) -> Result<Option<LossReason>, Trouble> {
+    async fn loss_reason(&mut self, session: &Session, call: &Call) -> Result<Option<LossReason>, CallError> {
         loop {
             let link = self.link(session, call).await?;
             let path = self.place.path();
@@ -56,9 +60,9 @@ impl ZkClaim {
                 Ok(cause) => return Ok(cause),
                 Err(Failure::Broken) => session.cut(link.number),
                 Err(Failure::Refused(e)) => return Err(errors::refused(e).into()),
-                Err(Failure::Stray(path)) => return Err(errors::stray(&path).into()),
+                Err(Failure::Persistent(path)) => return Err(errors::persistent_node(&path).into()),
                 Err(Failure::Late) => {
-                    self.is_late(&link, session, call).await;
+                    self.handle_late(&link, session, call).await;
                     return Err(call.out_of_time(Effect::NotApplied).into());
                 }
             }
@@ -104,7 +108,7 @@ impl ZkClaim {
             let (proven, deadlines) = (session.proven(), session.deadlines());
             let ends = deadlines.ends();
             let is_enough = Some(ends) > self.told || ends.since(call.clock().now()) > session.timeout() / 2;
-            if is_enough || session.state() != State::Alive {
+            if is_enough || session.state() != SessionState::Alive {
                 return deadlines;
             }
             session.wanted.notify_one();

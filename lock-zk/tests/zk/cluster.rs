@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
 use lock_conformance::assert_in_time;
-use lock_conformance::proxy::{Fault, Proxy, Way};
+use lock_conformance::proxy::{Direction, Fault, Proxy};
 use lock_conformance::servers::{Ensemble, Network, Owned, Settings};
 use lock_core::driver::{Queueing, Release};
 use lock_core::{Client, Effect, ErrorKind, Guard};
@@ -219,14 +219,15 @@ pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(
         granted(&mut first).await;
         first.release().await.unwrap();
         for _ in 0..4 {
-            let held = proxy.count(Fault::Held(Way::ToServer));
-            proxy.hold_open_ones(Way::ToServer);
+            let held = proxy.count(Fault::Held(Direction::ToServer));
+            proxy.hold_open_ones(Direction::ToServer);
             let mut late = claim_with(&client, "a", LONG, Queueing::Queued, PATIENCE / 3);
             let error = late.attempt().await.expect_err("no answer came");
             assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
-            until("it is on its way", TTL, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
+            until("it is on its way", TTL, || async { proxy.count(Fault::Held(Direction::ToServer)) > held })
+                .await;
             assert_eq!(late.release().await.unwrap(), Release::NotHeld);
-            proxy.deliver_late(Way::ToServer).await;
+            proxy.deliver_late(Direction::ToServer).await;
             let end = Instant::now() + Duration::from_millis(800);
             while Instant::now() < end {
                 raw.sync("/").await.unwrap();

@@ -17,7 +17,7 @@ const CURATORS: &str = "_c_6d1a2f0c-7a3e-4a57-9c2f-0b1e2d3c4f5a-lock-";
 const KAZOOS: &str = "6d1a2f0c7a3e4a579c2f0b1e2d3c4f5a__lock__";
 
 /// Takes a place as another client does by its recipe. Returns the node's name.
-async fn stand(raw: &zookeeper_client::Client, prefix: &str, data: &[u8]) -> String {
+async fn create_node(raw: &zookeeper_client::Client, prefix: &str, data: &[u8]) -> String {
     raw.create("/a", &[], &CreateMode::Container.with_acls(Acls::anyone_all())).await.ok();
     let node = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let (_, sequence) = raw.create(&format!("/a/{prefix}"), data, &node).await.unwrap();
@@ -36,11 +36,11 @@ async fn revoke(client: &Client, holder: OwnerBytes, when: When) -> Result<Revok
 async fn respected_and_shown(prefix: &str) {
     let server = Server::start();
     let (client, raw) = (server.client().await, server.raw().await);
-    let first = stand(&raw, prefix, b"10.0.0.7").await;
+    let first = create_node(&raw, prefix, b"10.0.0.7").await;
     assert!(!busy(&mut claim(&client, "a", TTL, Queueing::No)).await.queued);
     let mut waiter = claim(&client, "a", LONG, Queueing::Queued);
     assert!(busy(&mut waiter).await.queued);
-    let behind = stand(&raw, prefix, b"10.0.0.7").await;
+    let behind = create_node(&raw, prefix, b"10.0.0.7").await;
     let Inspection { holder, waiters } = inspect(&client).await;
     let Entry { owner, label, token, .. } = holder.unwrap();
     assert_eq!((owner.as_bytes(), label), (first.as_bytes(), None));
@@ -71,7 +71,7 @@ pub(crate) fn a_node_that_is_not_ours_to_read_is_waited_for() -> Result<(), Stri
     run(async {
         let server = Server::start();
         let (client, raw) = (server.client().await, server.raw().await);
-        let first = stand(&raw, CURATORS, b"10.0.0.7").await;
+        let first = create_node(&raw, CURATORS, b"10.0.0.7").await;
         let path = format!("/a/{first}");
         raw.auth("digest", b"curator:its own").await.unwrap();
         let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
@@ -96,7 +96,7 @@ pub(crate) fn a_foreign_holder_is_only_broken_now() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, raw) = (server.client().await, server.raw().await);
-        let node = stand(&raw, CURATORS, b"10.0.0.7").await;
+        let node = create_node(&raw, CURATORS, b"10.0.0.7").await;
         let holder = inspect(&client).await.holder.unwrap().owner;
         let error = revoke(&client, holder.clone(), When::HoldersDeadline).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
@@ -108,7 +108,7 @@ pub(crate) fn a_foreign_holder_is_only_broken_now() -> Result<(), String> {
 }
 
 /// The bytes are those that Curator's `Revoker` writes.
-pub(crate) fn who_is_asked_to_give_up_does() -> Result<(), String> {
+pub(crate) fn a_holder_that_is_asked_to_give_up_is_told() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (client, raw) = (server.client().await, server.raw().await);

@@ -40,7 +40,7 @@ rules! {
         kazoos_nodes_are_respected_and_shown,
         a_node_that_is_not_ours_to_read_is_waited_for,
         a_foreign_holder_is_only_broken_now,
-        who_is_asked_to_give_up_does,
+        a_holder_that_is_asked_to_give_up_is_told,
         a_revoked_node_goes_at_its_holders_deadline,
     }
     layout {
@@ -56,7 +56,7 @@ rules! {
         a_node_whose_making_was_not_answered_is_found_by_its_owner,
         a_late_attempt_makes_no_node,
         a_release_is_sent_on_the_resumed_session,
-        who_only_looks_leaves_nothing,
+        a_claim_that_does_not_wait_leaves_nothing,
         a_waiter_whose_node_was_removed_queues_again,
         a_claim_that_was_cut_short_leaves_its_node_to_the_session,
         an_attempt_that_was_cut_short_leaves_its_node_to_the_session,
@@ -74,7 +74,7 @@ rules! {
         a_session_that_is_not_certain_any_more_takes_no_claims,
         a_renewal_asks_for_the_node,
         an_outage_is_not_the_servers_word,
-        who_waits_looks_again_on_the_next_connection,
+        a_waiter_looks_again_on_the_next_connection,
         what_keeps_a_session_may_be_gone,
         a_connection_that_is_slow_costs_no_lock,
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_conformance::proxy::{Cut, Fault, Proxy, Way};
+use lock_conformance::proxy::{Cut, Direction, Fault, Proxy};
 use lock_core::driver::{Queueing, Release, Renewal};
 use lock_core::{Client, Effect, ErrorKind};
 use lock_zk::zookeeper_client::{Acls, CreateMode};
@@ -31,7 +31,7 @@ pub(crate) fn a_node_whose_making_was_not_answered_is_found_by_its_owner() -> Re
         let server = Server::start();
         let (proxy, client) = through(&server, LONG).await;
         let raw = server.raw().await;
-        proxy.hold_open_ones(Way::ToClient);
+        proxy.hold_open_ones(Direction::ToClient);
         let mut holder = claim(&client, "a", LONG, Queueing::Queued);
         let attempt = tokio::spawn(async move {
             let grant = granted(&mut holder).await;
@@ -39,7 +39,7 @@ pub(crate) fn a_node_whose_making_was_not_answered_is_found_by_its_owner() -> Re
         });
         until("the node is made", LONG, || async { !children(&raw, "/a").await.is_empty() }).await;
         // The answer is lost with the connection.
-        until("it is answered", LONG, || async { proxy.count(Fault::Held(Way::ToClient)) > 0 }).await;
+        until("it is answered", LONG, || async { proxy.count(Fault::Held(Direction::ToClient)) > 0 }).await;
         proxy.cut(Cut::Reset);
         let (mut holder, grant) = attempt.await.unwrap();
         let nodes = children(&raw, "/a").await;
@@ -60,19 +60,20 @@ pub(crate) fn a_late_attempt_makes_no_node() -> Result<(), String> {
             let (proxy, client) = through(&server, LONG).await;
             let patience = Duration::from_millis(600);
             let mut late = claim_with(&client, "a", LONG, waits, patience);
-            let held = proxy.count(Fault::Held(Way::ToServer));
+            let held = proxy.count(Fault::Held(Direction::ToServer));
             match waits {
-                Queueing::Queued => proxy.hold_open_ones(Way::ToServer),
+                Queueing::Queued => proxy.hold_open_ones(Direction::ToServer),
                 // The look is answered, and the creation hangs.
-                Queueing::No => proxy.hold_open_ones_after(Way::ToServer, 1),
+                Queueing::No => proxy.hold_open_ones_after(Direction::ToServer, 1),
             }
             let asked = Instant::now();
             let error = late.attempt().await.expect_err("no answer came");
             assert_eq!(error.kind(), ErrorKind::Unavailable { effect: Effect::Unknown }, "{error:?}");
             assert_in_time!(asked.elapsed() < patience + Duration::from_millis(100), "{:?}", asked.elapsed());
-            until("it is on its way", TTL, || async { proxy.count(Fault::Held(Way::ToServer)) > held }).await;
+            until("it is on its way", TTL, || async { proxy.count(Fault::Held(Direction::ToServer)) > held })
+                .await;
             assert_eq!(late.release().await.unwrap(), Release::NotHeld);
-            proxy.deliver_late(Way::ToServer).await;
+            proxy.deliver_late(Direction::ToServer).await;
             let end = Instant::now() + Duration::from_secs(1);
             while Instant::now() < end {
                 assert!(children(&raw, "/a").await.is_empty(), "the attempt made a node after its release");
@@ -104,7 +105,7 @@ pub(crate) fn a_release_is_sent_on_the_resumed_session() -> Result<(), String> {
     })
 }
 
-pub(crate) fn who_only_looks_leaves_nothing() -> Result<(), String> {
+pub(crate) fn a_claim_that_does_not_wait_leaves_nothing() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let (a, b, raw) = (server.client().await, server.client().await, server.raw().await);
@@ -177,7 +178,7 @@ pub(crate) fn an_attempt_that_was_cut_short_leaves_its_node_to_the_session() -> 
         let raw = server.raw().await;
         let mut kept = claim(&client, "b", LONG, Queueing::Queued);
         granted(&mut kept).await;
-        proxy.hold_open_ones(Way::ToClient);
+        proxy.hold_open_ones(Direction::ToClient);
         let mut cut = claim(&client, "a", LONG, Queueing::Queued);
         let attempt = tokio::spawn(async move { cut.attempt().await.map(drop) });
         until("the node is made", LONG, || async { !children(&raw, "/a").await.is_empty() }).await;
@@ -195,7 +196,7 @@ pub(crate) fn an_attempt_that_was_dropped_on_its_way_is_undone_by_its_release() 
         let raw = server.raw().await;
         let mut kept = claim(&client, "b", LONG, Queueing::Queued);
         granted(&mut kept).await;
-        proxy.hold_open_ones(Way::ToClient);
+        proxy.hold_open_ones(Direction::ToClient);
         let mut dropped = claim(&client, "a", LONG, Queueing::Queued);
         tokio::select! {
             attempt = dropped.attempt() => panic!("it has no answer: {attempt:?}"),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_conformance::proxy::{Cut, Fault, Proxy, Way};
+use lock_conformance::proxy::{Cut, Direction, Fault, Proxy};
 use lock_core::driver::{Attempt, Queueing, Release, Renewal};
 use lock_core::{Ending, ErrorKind, LossReason};
 
@@ -132,7 +132,7 @@ pub(crate) fn a_session_that_is_not_certain_any_more_takes_no_claims() -> Result
         granted(&mut first).await;
         assert!(busy(&mut waiter).await.queued);
         let session = holders_session(&raw, "/a").await;
-        proxy.hold(Way::ToClient);
+        proxy.hold(Direction::ToClient);
         let dead = Instant::now();
         until("the server ends the session", TTL * 3, || async { children(&raw, "/a").await.is_empty() })
             .await;
@@ -140,7 +140,7 @@ pub(crate) fn a_session_that_is_not_certain_any_more_takes_no_claims() -> Result
         // The session has ended, but the client does not know that: its node may still exist.
         let error = holder.release().await.expect_err("only the server can say that it ended");
         assert!(error.may_have_taken_effect(), "{error:?}");
-        proxy.discard(Way::ToClient);
+        proxy.discard(Direction::ToClient);
         assert_eq!(holder.renew(TTL).await.unwrap(), Renewal::Lost(LossReason::Session));
         assert_eq!(holder.release().await.unwrap(), Release::NotHeld);
         // The waiter waits in another session, and not behind a node that is gone.
@@ -182,7 +182,7 @@ pub(crate) fn an_outage_is_not_the_servers_word() -> Result<(), String> {
 }
 
 /// The server does not report what was watched on the old connection.
-pub(crate) fn who_waits_looks_again_on_the_next_connection() -> Result<(), String> {
+pub(crate) fn a_waiter_looks_again_on_the_next_connection() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let proxy = Proxy::start(&server.0.address()).await.unwrap();
@@ -215,7 +215,7 @@ pub(crate) fn a_renewal_asks_for_the_node() -> Result<(), String> {
         granted(&mut holder).await;
         assert!(matches!(holder.renew(LONG).await.unwrap(), Renewal::Held { .. }));
         let node = children(&raw, "/a").await.remove(0);
-        proxy.delay(Way::ToClient, Duration::from_millis(50));
+        proxy.delay(Direction::ToClient, Duration::from_millis(50));
         raw.delete(&format!("/a/{node}"), None).await.unwrap();
         let last = Instant::now() + LONG;
         let cause = loop {
@@ -271,7 +271,7 @@ pub(crate) fn a_connection_that_is_slow_costs_no_lock() -> Result<(), String> {
         let guard = client.lock("a").ttl(ttl).build().unwrap().acquire().await.unwrap();
         let certain = guard.renew(ttl).await.unwrap();
         assert_in_time!(certain > ttl / 2, "{certain:?} is certain at the beginning");
-        proxy.delay(Way::ToClient, ttl * 13 / 50);
+        proxy.delay(Direction::ToClient, ttl * 13 / 50);
         let (guard, answered) = (Arc::new(guard), Arc::new(AtomicUsize::new(0)));
         for n in 0..6 {
             let mut other = claim(&client, "a", ttl, Queueing::No);

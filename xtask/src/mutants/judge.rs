@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::bounded::{self, End};
-use super::said::{executable, failed_tests, passed_tests, tail, violation, without_json};
+use super::output::{executable, failed_tests, passed_tests, tail, violation, without_json};
 use super::scratch::Scratch;
 
 /// A test program, or the simulation.

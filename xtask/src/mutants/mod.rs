@@ -5,7 +5,7 @@ mod bounded;
 mod changes;
 mod judge;
 mod mutant;
-mod said;
+mod output;
 mod scratch;
 mod table;
 mod trial;

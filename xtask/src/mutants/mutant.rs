@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_expected_one_is_asked_first_and_who_cannot_see_it_is_not() {
+    fn the_expected_judge_is_asked_first_and_one_that_cannot_see_the_bug_is_not() {
         let probes: Vec<_> = Mutant::parse("01-x", PATCH).unwrap().probes().collect();
         assert_eq!(probes[0].to_string(), "redis suite, contract::x");
         assert!(probes[1..].iter().all(|probe| probe.case.is_none()));

@@ -14,7 +14,7 @@ const DOCUMENT: &str = "docs/planted-bugs.md";
 const HEAD: &str = "| planted bug | in | breaks | caught by |\n|---|---|---|---|\n";
 
 /// The last cell of a bug that no judge noticed, and of one that could not be tried.
-const NOBODY: &str = "**no judge**";
+const MISSED: &str = "**no judge**";
 const NOT_TRIED: &str = "**not tried**";
 
 /// A step of `cargo xtask ci`: checks that every planted bug applies, and is in the table as caught.
@@ -33,7 +33,7 @@ pub(crate) fn check() -> Result<(), String> {
                 "{DOCUMENT} and the head of {0} differ; run `cargo xtask mutants --write {0}`",
                 mutant.name
             )),
-            Some(row) if [NOBODY, NOT_TRIED].iter().any(|open| row.contains(open)) => wrong.push(format!(
+            Some(row) if [MISSED, NOT_TRIED].iter().any(|open| row.contains(open)) => wrong.push(format!(
                 "{DOCUMENT} says that no judge notices {}: write the case that is missing",
                 mutant.name
             )),
@@ -66,7 +66,7 @@ pub(crate) fn write(outcomes: &[(Mutant, Verdict)]) -> Result<(), String> {
 fn row(mutant: &Mutant, verdict: &Verdict) -> String {
     let by = match verdict {
         Verdict::Caught(catch) => format!("{}: {}", catch.judge, catch.what),
-        Verdict::Missed(_) => NOBODY.to_owned(),
+        Verdict::Missed(_) => MISSED.to_owned(),
         Verdict::Failed(_) => NOT_TRIED.to_owned(),
     };
     // A judge's text about a case has to stay in one cell.

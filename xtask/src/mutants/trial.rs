@@ -36,7 +36,7 @@ pub(crate) struct Trial {
     scratch: Scratch,
     /// The judges and cases that passed while nothing was planted. Without this check, a case that always fails, or
     /// doesn't exist, would look like one that notices.
-    sober: BTreeSet<Probe>,
+    passed_unplanted: BTreeSet<Probe>,
     /// The judges and cases that did not pass then, and why. Their answers about a planted bug don't count.
     unfit: BTreeMap<Probe, String>,
 }
@@ -44,14 +44,15 @@ pub(crate) struct Trial {
 impl Trial {
     /// Makes the copy, and runs all judges and cases that are expected to notice a bug while nothing is planted.
     pub(crate) fn prepare(mutants: &[Mutant]) -> Result<Trial, String> {
-        let mut trial = Trial { scratch: Scratch::make()?, sober: BTreeSet::new(), unfit: BTreeMap::new() };
+        let mut trial =
+            Trial { scratch: Scratch::make()?, passed_unplanted: BTreeSet::new(), unfit: BTreeMap::new() };
         let expected: BTreeSet<Probe> = mutants.iter().map(|mutant| mutant.expected.clone()).collect();
         println!("Running {} judges and cases while nothing is planted.", expected.len());
         let began = Instant::now();
         for judge in ALL.iter().filter(|judge| expected.iter().any(|probe| probe.judge == *judge)) {
             let program = judge.build(&trial.scratch)?;
             for probe in expected.iter().filter(|probe| probe.judge == judge) {
-                if let Err(why) = trial.check_sober(probe, &program) {
+                if let Err(why) = trial.run_unplanted(probe, &program) {
                     println!("{why}");
                     trial.unfit.insert(probe.clone(), why);
                 }
@@ -60,7 +61,7 @@ impl Trial {
         println!(
             "Built and run in {:.0} s; {} of them pass and can judge.\n",
             began.elapsed().as_secs_f64(),
-            trial.sober.len()
+            trial.passed_unplanted.len()
         );
         Ok(trial)
     }
@@ -79,7 +80,7 @@ impl Trial {
             Err(why) => return Verdict::Failed(why),
         };
         let took = began.elapsed();
-        match self.is_sober(&probe) {
+        match self.passes_unplanted(&probe) {
             Ok(()) => Verdict::Caught(Catch { judge: probe.judge.name, what, took }),
             Err(why) => Verdict::Failed(why),
         }
@@ -133,18 +134,18 @@ impl Trial {
     }
 
     /// Checks that a judge which has noticed a bug passes now that the bug is removed.
-    fn is_sober(&mut self, probe: &Probe) -> Result<(), String> {
-        if self.sober.contains(probe) {
+    fn passes_unplanted(&mut self, probe: &Probe) -> Result<(), String> {
+        if self.passed_unplanted.contains(probe) {
             return Ok(());
         }
         let program = probe.judge.build(&self.scratch)?;
-        self.check_sober(probe, &program)
+        self.run_unplanted(probe, &program)
     }
 
-    fn check_sober(&mut self, probe: &Probe, program: &Path) -> Result<(), String> {
+    fn run_unplanted(&mut self, probe: &Probe, program: &Path) -> Result<(), String> {
         let why = match probe.ask(&self.scratch, program) {
             Ok(Finding::Well(_)) => {
-                self.sober.insert(probe.clone());
+                self.passed_unplanted.insert(probe.clone());
                 return Ok(());
             }
             Ok(Finding::Broken(what)) => format!("reports a violation: {what}"),

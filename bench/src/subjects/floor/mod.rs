@@ -21,7 +21,7 @@ pub(super) async fn connect(url: &str) -> Outcome<Box<dyn Subject>> {
         Backend::Redis => Box::new(redis::Floor::connect(url).await?),
         Backend::Redlock => Box::new(redlock::Floor::connect(url, redlock::Rounds::Two).await?),
         Backend::Sqlite => Box::new(sqlite::Floor::connect(url).await?),
-        Backend::Postgres => Box::new(postgres::Floor::connect(url, postgres::Notifies::WhoWaits).await?),
+        Backend::Postgres => Box::new(postgres::Floor::connect(url, postgres::Notifies::IfWaiters).await?),
         Backend::MySql => Box::new(mysql::Floor::connect(url).await?),
         Backend::Mongo => Box::new(mongo::Floor::connect(url).await?),
         Backend::Etcd => Box::new(etcd::Floor::connect(url).await?),

@@ -20,7 +20,7 @@ use crate::subjects::{Side, Subject, TTL, Worker};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::subjects) enum Notifies {
     /// If a client waits for it, as the library does.
-    WhoWaits,
+    IfWaiters,
     Never,
     Always,
 }
@@ -67,7 +67,7 @@ fn told(release: &str, notifies: Notifies) -> Outcome<String> {
         return Err("the library's release has changed, and the floor can't adapt it".into());
     }
     Ok(match notifies {
-        Notifies::WhoWaits => release.to_owned(),
+        Notifies::IfWaiters => release.to_owned(),
         Notifies::Never => release.replace(IF_WANTED, "CASE WHEN false THEN pg_notify"),
         Notifies::Always => release.replace(IF_WANTED, "CASE WHEN true THEN pg_notify"),
     })

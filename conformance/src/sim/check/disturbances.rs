@@ -13,7 +13,7 @@ use crate::sim::{LONGEST_TTL, MACHINES, MOST_SERVERS};
 type Until = u64;
 
 #[derive(Debug, Default)]
-pub(super) struct Weather {
+pub(super) struct Disturbances {
     rules: Option<Rules>,
     /// By client and server: messages between them came late, or not at all.
     links: BTreeMap<(usize, usize), Until>,
@@ -31,7 +31,7 @@ pub(super) struct Weather {
     restored: u64,
 }
 
-impl Weather {
+impl Disturbances {
     pub(super) fn opens(&mut self, rules: Rules) {
         self.rules = Some(rules);
     }
@@ -154,6 +154,6 @@ impl Weather {
 }
 
 /// Returns whether something that was disturbed until `until` was undisturbed from `from` on.
-pub(super) fn in_order(until: Until, from: u64) -> bool {
+pub(super) fn undisturbed(until: Until, from: u64) -> bool {
     until == 0 || until < from
 }

@@ -1,9 +1,9 @@
 //! I3 and I4: no guard says that it is held after another call was granted the lock, and each holder is told of its
 //! loss before that.
 
+use super::disturbances::undisturbed;
 use super::losses::TOLD_LATE;
 use super::terms::at_most;
-use super::weather::in_order;
 use super::{Call, Checker, Invariant};
 use crate::sim::LONGEST_TTL;
 use crate::sim::log::CallId;
@@ -20,17 +20,17 @@ impl Checker {
         for open in self.locks[self.calls[call].lock].open.clone() {
             // In most cases the new call comes after the other one. But its grant may arrive late, after the next
             // grant.
-            let is_heir = self.calls[call].token > self.calls[open].token;
-            let (stale, heir) = if is_heir { (open, call) } else { (call, open) };
-            self.calls[stale].succeeded_by.get_or_insert(heir);
-            self.is_granted_before_told(stale, heir);
+            let is_successor = self.calls[call].token > self.calls[open].token;
+            let (stale, successor) = if is_successor { (open, call) } else { (call, open) };
+            self.calls[stale].succeeded_by.get_or_insert(successor);
+            self.is_granted_before_told(stale, successor);
         }
     }
 
     /// Reports a holder that was not told. A process that stands still can't be told; its guard must show the loss at
     /// the next look, which `holds_alone` checks.
     fn is_granted_before_told(&mut self, untold: CallId, call: CallId) {
-        let stands = self.at <= self.weather.stop(self.calls[untold].client);
+        let stands = self.at <= self.disturbances.stop(self.calls[untold].client);
         if !stands {
             let why = format!("call {untold} was not told before call {call} was granted the lock");
             self.broken_in_time(Invariant::LossInTime, [untold, call], why);
@@ -47,7 +47,7 @@ impl Checker {
     /// has no successor.
     pub(super) fn has_it_again(&mut self, call: CallId) {
         let Some(known) = self.calls.get(call) else { return };
-        if known.succeeded_by.is_some_and(|heir| !self.locks[known.lock].open.contains(&heir)) {
+        if known.succeeded_by.is_some_and(|successor| !self.locks[known.lock].open.contains(&successor)) {
             self.calls[call].succeeded_by = None;
         }
     }
@@ -93,7 +93,7 @@ impl Checker {
     fn is_shortened(&self, call: CallId) -> bool {
         let Some(Shortened { token, at, until }) = self.calls[call].shortened else { return false };
         let Call { token: own, client, granted, .. } = self.calls[call];
-        let hears = in_order(self.weather.without_any(client), at + 1);
+        let hears = undisturbed(self.disturbances.without_any(client), at + 1);
         let renewed = match (self.renews_every(call), granted) {
             (Some(pause), Some(granted)) if hears => at.max(granted) + pause + 2 * IN_TIME,
             _ => until,

@@ -3,8 +3,8 @@
 
 use lock_core::LossReason;
 
+use super::disturbances::undisturbed;
 use super::terms::{at_least, at_most};
-use super::weather::in_order;
 use super::{Call, Checker, Invariant};
 use crate::sim::LONGEST_TTL;
 use crate::sim::history::FamilyName;
@@ -26,7 +26,7 @@ impl Checker {
         for call in open {
             let Call { client, certain_until: Some(until), .. } = self.calls[call] else { continue };
             // A machine that stood still is told when it goes on.
-            if at > until.max(self.weather.stop(client)) + TOLD_LATE {
+            if at > until.max(self.disturbances.stop(client)) + TOLD_LATE {
                 self.calls[call].certain_until = None;
                 let why = format!(
                     "call {call} was certain until {until} us, and was not told that it lost the lock"
@@ -76,21 +76,21 @@ impl Checker {
     /// succeeded.
     pub(super) fn may_be_lost(&self, call: CallId) -> bool {
         let since = self.at.saturating_sub(at_most(micros(LONGEST_TTL)));
-        self.calls[call].shortened.is_some() || !self.was_in_order(call, since)
+        self.calls[call].shortened.is_some() || !self.was_undisturbed(call, since)
     }
 
     /// Returns whether this call's lock may have been revoked. A revoke is logged before the revoking caller has looked
     /// at the lock.
     pub(super) fn may_be_revoked(&self, call: CallId) -> bool {
         let Call { lock, asked, .. } = self.calls[call];
-        !in_order(self.locks[lock].revoked, asked.saturating_sub(2 * micros(LONGEST_TTL)))
+        !undisturbed(self.locks[lock].revoked, asked.saturating_sub(2 * micros(LONGEST_TTL)))
     }
 
     fn has_no_sessions(&self) -> bool {
-        self.weather.rules().is_some_and(|rules| rules.family != FamilyName::Queue)
+        self.disturbances.rules().is_some_and(|rules| rules.family != FamilyName::Queue)
     }
 
     pub(super) fn has_sessions(&self) -> bool {
-        self.weather.rules().is_some_and(|rules| rules.family == FamilyName::Queue)
+        self.disturbances.rules().is_some_and(|rules| rules.family == FamilyName::Queue)
     }
 }

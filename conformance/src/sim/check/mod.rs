@@ -1,9 +1,10 @@
 //! The checker: reads the log of a history and reports which promises were broken, and how often each could have been.
 //!
 //! Each file checks one promise or two: [`tokens`] (I1, I2), [`exclusion`] (I3, I4), [`losses`] (I4), [`waiting`] (I5,
-//! I9), [`remains`] (I6), [`refusals`] (I7), [`order`] (I8), [`releases`] (I10) and [`terms`]. [`weather`] tracks
+//! I9), [`remains`] (I6), [`refusals`] (I7), [`order`] (I8), [`releases`] (I10) and [`terms`]. [`disturbances`] tracks
 //! faults and messages that were lost, late or doubled. This file has what is known of calls and locks.
 
+mod disturbances;
 mod exclusion;
 mod losses;
 mod order;
@@ -14,19 +15,18 @@ mod terms;
 mod tokens;
 mod violation;
 mod waiting;
-mod weather;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lock_core::LossReason;
 
+use disturbances::Disturbances;
 use exclusion::Shortened;
 use order::Line;
 use releases::Found;
 use terms::at_least;
 pub(super) use terms::at_most;
 use waiting::Waiting;
-use weather::Weather;
 
 pub use violation::{Invariant, Violation};
 
@@ -70,7 +70,7 @@ struct Checker {
     locks: [Lock; NAMES.len()],
     /// Clients whose process was killed. What they seem to say after that is ignored.
     killed: BTreeSet<usize>,
-    weather: Weather,
+    disturbances: Disturbances,
     index: usize,
     at: u64,
     verdict: Verdict,
@@ -147,8 +147,10 @@ impl Checker {
             return;
         }
         match *what {
-            What::Opens(rules) => self.weather.opens(rules),
-            What::Missed { client, server, fate } => self.weather.misses(self.at, (client, server), fate),
+            What::Opens(rules) => self.disturbances.opens(rules),
+            What::Missed { client, server, fate } => {
+                self.disturbances.misses(self.at, (client, server), fate);
+            }
             What::Parts { lock, ref calls } => self.parts_are(lock, calls),
             What::Places { lock, ref calls } => self.places_are(lock, calls),
             What::Remains { lock, ref calls } => self.remains(lock, calls),
@@ -250,7 +252,7 @@ impl Checker {
     }
 
     fn begins(&mut self, fault: Fault) {
-        self.weather.begins(self.at, fault);
+        self.disturbances.begins(self.at, fault);
         if let Kind::Death(client) = fault.kind {
             self.killed.insert(client);
             let calls = &self.calls;

@@ -36,7 +36,7 @@ impl Checker {
     fn loses_its_place(&mut self, lock: LockId, call: CallId) {
         let asks = self.locks[lock].asking.contains(&call) && self.still_waits(call, self.at);
         let since = self.at.saturating_sub(micros(LONGEST_TTL));
-        if asks && !self.may_be_revoked(call) && self.was_in_order(call, since) {
+        if asks && !self.may_be_revoked(call) && self.was_undisturbed(call, since) {
             let why = format!("call {call} waits, and its place is gone");
             self.broken(Invariant::Order, vec![call], why);
         }

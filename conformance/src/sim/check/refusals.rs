@@ -1,6 +1,6 @@
 //! I7: no call is refused because of a holder that doesn't exist.
 
-use super::weather::in_order;
+use super::disturbances::undisturbed;
 use super::{Call, Checker, Invariant, Lock, at_most};
 use crate::sim::LONGEST_TTL;
 use crate::sim::log::{CallId, LockId, Why};
@@ -73,16 +73,16 @@ impl Checker {
         let from = asked.saturating_sub(micros(LONGEST_TTL));
         // One silent server of several delays each refusal by as long as a patient client waits for a node.
         let trouble = match self.at - asked < FOR_A_SILENT_NODE {
-            true => self.weather.without_any(client),
-            false => self.weather.without_a_majority(client),
+            true => self.disturbances.without_any(client),
+            false => self.disturbances.without_a_majority(client),
         };
         // A second copy of an earlier try's request takes votes from the next try, even if the earlier try was released
         // before.
         let several = self.is_of_several();
-        let trouble = if several { trouble.max(self.weather.twice(client)) } else { trouble };
+        let trouble = if several { trouble.max(self.disturbances.twice(client)) } else { trouble };
         let looks_in_trouble =
-            several && !in_order(self.weather.without_any(client), self.at.saturating_sub(LOOK));
-        if !in_order(trouble, from) || looks_in_trouble {
+            several && !undisturbed(self.disturbances.without_any(client), self.at.saturating_sub(LOOK));
+        if !undisturbed(trouble, from) || looks_in_trouble {
             return;
         }
         match self.turn_has_just_come(call) || self.is_refused_by_a_clock(call) {
@@ -105,7 +105,7 @@ impl Checker {
     /// was revoked. The server does so until its clock, which was set back, has caught up.
     fn is_refused_by_a_clock(&self, call: CallId) -> bool {
         let Call { client, lock, .. } = self.calls[call];
-        let set_back = self.weather.set_back();
+        let set_back = self.disturbances.set_back();
         let Lock { asking, revoked, .. } = &self.locks[lock];
         let is_over = self.at > revoked + at_most(set_back) + micros(LONGEST_TTL);
         let is_of_it = |other: &CallId| *other <= call && self.calls[*other].client == client;
@@ -117,11 +117,11 @@ impl Checker {
     /// released that try, and then received a second copy of its request.
     fn stood_behind_itself(&self, call: CallId) -> bool {
         let Call { client, asked, .. } = self.calls[call];
-        self.is_of_several() && !in_order(self.weather.twice(client), asked)
+        self.is_of_several() && !undisturbed(self.disturbances.twice(client), asked)
     }
 
     fn is_of_several(&self) -> bool {
-        self.weather.rules().is_some_and(|rules| rules.servers > 1)
+        self.disturbances.rules().is_some_and(|rules| rules.servers > 1)
     }
 
     /// Returns whether another call of its process was before it until its wait ended, or until the look with which its
@@ -135,10 +135,10 @@ impl Checker {
         }
         let Some(turn) = lock.turns.get(&client).copied() else { return false };
         let lease = micros(LONGEST_TTL);
-        match in_order(self.weather.without_any(client), turn.saturating_sub(lease)) {
+        match undisturbed(self.disturbances.without_any(client), turn.saturating_sub(lease)) {
             true => turn >= asked && self.at - turn < FIRST_ANSWER + LOOK,
             // A process that stood still settles nothing meanwhile.
-            false => self.at - turn.max(self.weather.stop(client)) < FIRST_ANSWER + LOOK + lease,
+            false => self.at - turn.max(self.disturbances.stop(client)) < FIRST_ANSWER + LOOK + lease,
         }
     }
 

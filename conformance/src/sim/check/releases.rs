@@ -36,7 +36,7 @@ impl Checker {
 
     /// Returns whether a server was given an older state of its data since this hold was let go.
     fn was_restored_since(&self, call: CallId) -> bool {
-        self.calls[call].let_go.is_some_and(|(at, _)| self.weather.restored() >= at.max(1))
+        self.calls[call].let_go.is_some_and(|(at, _)| self.disturbances.restored() >= at.max(1))
     }
 
     /// Checks a release that was answered with `Expired`: the hold was over, or nothing more could be known of it.
@@ -56,8 +56,8 @@ impl Checker {
         };
         // If a release arrives twice, the first answer that is received counts, and that may be the one to the second
         // copy.
-        let once = self.weather.twice(self.calls[call].client) < at;
-        match once && self.was_in_order(call, since) {
+        let once = self.disturbances.twice(self.calls[call].client) < at;
+        match once && self.was_undisturbed(call, since) {
             true => {
                 let why = format!("said to have expired, and {why}");
                 self.broken(Invariant::HonestRelease, vec![call], why);

@@ -1,6 +1,6 @@
 //! I6: nothing is left of callers that are done.
 
-use super::weather::in_order;
+use super::disturbances::undisturbed;
 use super::{Checker, Invariant};
 use crate::sim::NAMES;
 use crate::sim::log::{CallId, LockId};
@@ -10,8 +10,8 @@ impl Checker {
     /// twice or late within a lease: it may have taken a lock since, for one lease. And of several servers, the last
     /// one may not have been reached yet.
     pub(super) fn leaves_nothing(&mut self, client: usize) {
-        let since = self.at.saturating_sub(self.weather.longest_lease());
-        let late = self.weather.without_any(client).max(self.weather.twice(client));
+        let since = self.at.saturating_sub(self.disturbances.longest_lease());
+        let late = self.disturbances.without_any(client).max(self.disturbances.twice(client));
         for lock in 0..NAMES.len() {
             self.could(Invariant::NoOrphan);
             let has = &self.locks[lock];
@@ -22,7 +22,7 @@ impl Checker {
                 self.calls.get(**call).is_some_and(|known| known.client == client && known.terms.is_some())
             };
             let Some(call) = there.copied().filter(|call| own(&call)).min() else { continue };
-            match in_order(late, since) {
+            match undisturbed(late, since) {
                 true => {
                     let why = format!("client {client} has shut down, and the server has call {call}");
                     self.broken(Invariant::NoOrphan, vec![call], why);

@@ -1,7 +1,7 @@
 //! I5 and I9: a waiter has the lock soon after nothing prevents it, and is woken when the lock is released.
 
+use super::disturbances::undisturbed;
 use super::terms::at_most;
-use super::weather::in_order;
 use super::{Checker, Invariant};
 use crate::sim::log::{CallId, LockId, WakesBy};
 
@@ -95,9 +95,10 @@ impl Checker {
     }
 
     fn grant_due_to(&self, call: CallId, lock: LockId) -> u64 {
-        let mut from = self.calls[call].asked.max(self.weather.anything()).max(self.locks[lock].waiting.live);
-        if self.weather.news_of_anyone() > 0 {
-            from = from.max(self.weather.news_of_anyone() + SAFETY);
+        let mut from =
+            self.calls[call].asked.max(self.disturbances.anything()).max(self.locks[lock].waiting.live);
+        if self.disturbances.news_of_anyone() > 0 {
+            from = from.max(self.disturbances.news_of_anyone() + SAFETY);
         }
         from + self.served_within()
     }
@@ -106,7 +107,7 @@ impl Checker {
     /// the lock must be asked for once more.
     fn served_within(&self) -> u64 {
         let looks = if self.pushes_alone() { SAFETY } else { 0 };
-        self.weather.longest_lease() + RETRY + looks
+        self.disturbances.longest_lease() + RETRY + looks
     }
 
     // ---- I9 ---------------------------------------------------------------------------------------------------------
@@ -137,14 +138,14 @@ impl Checker {
     /// Returns whether a call that was given the lock then receives the answer. If a request arrives twice, only one
     /// answer is received.
     fn asked_for_it(&self, call: CallId, since: u64) -> bool {
-        self.weather.twice(self.calls[call].client) < since
+        self.disturbances.twice(self.calls[call].client) < since
     }
 
     /// As `hears_from`, but later if clocks were set back and an earlier attempt of this call may have been revoked:
     /// the server then refuses each attempt that is no later than that one by the server's clock.
     fn heard_from(&self, call: CallId) -> u64 {
         let from = self.hears_from(call);
-        let set_back = self.weather.set_back();
+        let set_back = self.disturbances.set_back();
         match set_back > 0 && self.may_be_revoked(call) {
             true => from + at_most(set_back),
             false => from,
@@ -154,7 +155,8 @@ impl Checker {
     /// Returns from when on this call is notified at once.
     fn hears_from(&self, call: CallId) -> u64 {
         let known = &self.calls[call];
-        let (trouble, news) = (self.weather.without_any(known.client), self.weather.news(known.client));
+        let (trouble, news) =
+            (self.disturbances.without_any(known.client), self.disturbances.news(known.client));
         let recovered = if trouble == 0 { 0 } else { trouble + RETRY };
         let looked = if news == 0 { 0 } else { news + SAFETY };
         let ended = self.locks[known.lock].ended.get(&known.client).copied().unwrap_or(0);
@@ -162,7 +164,7 @@ impl Checker {
     }
 
     fn woken_within(&self) -> u64 {
-        let several = self.weather.rules().is_some_and(|rules| rules.servers > 1);
+        let several = self.disturbances.rules().is_some_and(|rules| rules.servers > 1);
         if several { WOKEN + SPLIT } else { WOKEN }
     }
 
@@ -172,11 +174,11 @@ impl Checker {
     }
 
     fn pushes_alone(&self) -> bool {
-        self.weather.rules().is_some_and(|rules| rules.wakes == WakesBy::PushesAlone)
+        self.disturbances.rules().is_some_and(|rules| rules.wakes == WakesBy::PushesAlone)
     }
 
     /// Returns whether this call's client was undisturbed from this time on.
-    pub(super) fn was_in_order(&self, call: CallId, from: u64) -> bool {
-        in_order(self.weather.without_any(self.calls[call].client), from)
+    pub(super) fn was_undisturbed(&self, call: CallId, from: u64) -> bool {
+        undisturbed(self.disturbances.without_any(self.calls[call].client), from)
     }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::dice::Dice;
-use super::families::{Deed, Family, Holder, Part};
+use super::families::{Family, Holder, Part, RequestKind};
 use super::faults::{Guard, Loss};
 use super::log::CallId;
 use super::{CLIENTS, MOST_SERVERS, NAMES};
@@ -53,7 +53,7 @@ impl Server for Majority {
     fn handle(&mut self, now: ServerTime, _from: ClientId, request: Request) -> Handled<Majority> {
         let Request { at, what } = request;
         let (answer, tells) = self.nodes[at].handle(now, what);
-        let pushes = if tells { everybody().map(|client| (client, Told)).collect() } else { Vec::new() };
+        let pushes = if tells { all_clients().map(|client| (client, Told)).collect() } else { Vec::new() };
         Handled { answer, pushes }
     }
 
@@ -81,7 +81,7 @@ impl Server for Majority {
 }
 
 /// Returns all clients: every release is pushed to each of them.
-fn everybody() -> impl Iterator<Item = ClientId> {
+fn all_clients() -> impl Iterator<Item = ClientId> {
     (1..=2 * CLIENTS as u64).map(ClientId)
 }
 
@@ -107,23 +107,25 @@ impl Family for Majority {
         request.at
     }
 
-    fn deed(request: &Request) -> Deed {
+    fn request_kind(request: &Request) -> RequestKind {
         match &request.what {
             Question::Grant { ask, .. } | Question::Refill { ask, .. } => {
                 match (lock(&ask.keys.lock), call(&ask.value)) {
                     (Some(lock), Some(call)) => {
-                        Deed::Attempt { lock, owner: owner(call), call, session: None }
+                        RequestKind::Attempt { lock, owner: owner(call), call, session: None }
                     }
-                    _ => Deed::Nothing,
+                    _ => RequestKind::Nothing,
                 }
             }
             Question::Release { ask, .. } => match (lock(&ask.keys.lock), call(&ask.value)) {
-                (Some(lock), Some(call)) => Deed::Release { lock, owner: owner(call) },
-                _ => Deed::Nothing,
+                (Some(lock), Some(call)) => RequestKind::Release { lock, owner: owner(call) },
+                _ => RequestKind::Nothing,
             },
-            Question::Renew { .. } => Deed::Proof,
-            Question::Look { ask } => lock(&ask.keys.lock).map_or(Deed::Nothing, |lock| Deed::Look { lock }),
-            Question::Time | Question::Raise { .. } => Deed::Nothing,
+            Question::Renew { .. } => RequestKind::Proof,
+            Question::Look { ask } => {
+                lock(&ask.keys.lock).map_or(RequestKind::Nothing, |lock| RequestKind::Look { lock })
+            }
+            Question::Time | Question::Raise { .. } => RequestKind::Nothing,
         }
     }
 

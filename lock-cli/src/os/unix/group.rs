@@ -57,7 +57,7 @@ impl Group {
             // Looks at the leader without reaping it.
             match self.look(WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT)? {
                 None => {
-                    self.orphans.bury_dead(self.id);
+                    self.orphans.reap_dead(self.id);
                     self.orphans.change().await;
                 }
                 Some(state) if !state.stopped() => return Ok(Change::Ended),

@@ -88,10 +88,10 @@ impl Process {
         while let Some(channel) = &mut self.channel {
             let report = tokio::select! {
                 biased;
-                // First: when the watcher is dead, what is buried here may be what ends it all below.
+                // First: when the watcher is dead, what is reaped here may be what ends it all below.
                 report = channel.receive() => report?,
                 () = self.orphans.change() => {
-                    self.orphans.bury_dead(Pid::from_child(&self.watcher));
+                    self.orphans.reap_dead(Pid::from_child(&self.watcher));
                     continue;
                 }
             };
@@ -149,7 +149,7 @@ impl Process {
 
     /// After [`Event::Ended`] or [`Event::Killed`]: takes the terminal back, waits for the watcher's end, and returns
     /// how the command ended.
-    pub(crate) fn bury(&mut self) -> io::Result<Exit> {
+    pub(crate) fn reap(&mut self) -> io::Result<Exit> {
         self.take_terminal();
         self.channel = None;
         self.wake_watcher();
@@ -202,7 +202,7 @@ impl Drop for Process {
     /// Ends the command in any case: it must not outlive the lock.
     fn drop(&mut self) {
         if self.channel.is_some() {
-            let _: io::Result<Exit> = self.bury();
+            let _: io::Result<Exit> = self.reap();
         }
     }
 }

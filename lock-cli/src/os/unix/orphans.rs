@@ -48,16 +48,16 @@ mod imp {
 
         /// Reaps the children that have ended (waitpid(2)), except `own`, the child that we started: its end is still
         /// to be read.
-        pub(in super::super) fn bury_dead(&self, own: Pid) {
+        pub(in super::super) fn reap_dead(&self, own: Pid) {
             loop {
-                let buried = match next_dead() {
-                    Next::Is(pid) if pid != own => bury(pid),
+                let reaped = match next_dead() {
+                    Next::Is(pid) if pid != own => reap(pid),
                     Next::Nameless => {
-                        children().into_iter().filter(|&child| child != own && bury(child)).count() > 0
+                        children().into_iter().filter(|&child| child != own && reap(child)).count() > 0
                     }
                     Next::Is(_) | Next::None => false,
                 };
-                if !buried {
+                if !reaped {
                     return;
                 }
             }
@@ -95,7 +95,7 @@ mod imp {
         process::waitid(who, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | options)
     }
 
-    fn bury(child: Pid) -> bool {
+    fn reap(child: Pid) -> bool {
         matches!(dead(WaitId::Pid(child), WaitIdOptions::empty()), Ok(Some(_)))
     }
 
@@ -205,7 +205,7 @@ mod imp {
             _ = self.0.recv().await;
         }
 
-        pub(in super::super) fn bury_dead(&self, _own: Pid) {}
+        pub(in super::super) fn reap_dead(&self, _own: Pid) {}
 
         pub(in super::super) fn kill(&self) -> usize {
             0

@@ -15,7 +15,7 @@ use super::waits::{hold, next_finds_it_unchanged};
 const A_MOMENT: Duration = Duration::from_millis(700);
 
 pub(crate) const CASES: &[OnServer] = &[
-    ("a lock that nobody holds is not broken", free),
+    ("a lock without a holder is not broken", free),
     ("break wants to hear --yes, and names the holder", unsure),
     ("a broken lock terminates the command at once and is free when that has ended", broken),
     ("a broken lock is another's only when the command has ended", lingering),
@@ -28,8 +28,8 @@ fn break_lock(server: &Owned, args: &[&str]) -> Effect {
 }
 
 fn free(server: &Owned) {
-    let done = break_lock(server, &["nobodys", "--yes"]);
-    assert_eq!((done.status, done.stdout.as_str()), (1, "\"nobodys\" is free: no client held it\n"));
+    let done = break_lock(server, &["unheld", "--yes"]);
+    assert_eq!((done.status, done.stdout.as_str()), (1, "\"unheld\" is free: no client held it\n"));
 }
 
 fn unsure(server: &Owned) {

@@ -22,8 +22,8 @@ pub(crate) const CASES: &[OnServer] = &[
     ),
     ("a daemon is found whatever its name", daemon_with_half_a_letter),
     ("a daemon beside a child that a real-time signal killed is ended", daemon_beside_a_realtime_death),
-    ("orphans that end are buried", buried),
-    ("orphans that a real-time signal killed are buried", buried_realtime_death),
+    ("orphans that end are reaped", reaped),
+    ("orphans that a real-time signal killed are reaped", reaped_realtime_death),
 ];
 
 /// The start of a script. It leaves behind a process in a session of its own, which SIGTERM doesn't end and which keeps
@@ -129,7 +129,7 @@ fn daemon_beside_a_realtime_death(server: &Owned) {
     assert_in_time!(done.took < SOON, "{done:?}");
 }
 
-fn buried(server: &Owned) {
+fn reaped(server: &Owned) {
     let folder = tempfile::tempdir().unwrap();
     let counted = folder.path().join("counted").display().to_string();
     // The watcher's children are the command and two orphans, until the orphans have ended and are reaped.
@@ -138,16 +138,16 @@ fn buried(server: &Owned) {
     let script = format!(
         "({orphan} {orphan}); [ {children} = 3 ] || exit 5; >{counted}; until [ {children} = 1 ]; do sleep 0.02; done"
     );
-    run(server.url(), "buried", &[], &script).finish().expect(0, &[]);
+    run(server.url(), "reaped", &[], &script).finish().expect(0, &[]);
 }
 
-fn buried_realtime_death(server: &Owned) {
+fn reaped_realtime_death(server: &Owned) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("number").display().to_string();
     let orphan = format!("(setsid sh -c 'echo $$ >{file}; kill -34 $$' &)");
-    let buried = format!("[ -s {file} ] && [ ! -e /proc/$(cat {file}) ]");
-    let script = format!("{orphan}; until {buried}; do sleep 0.02; done");
-    let done = run(server.url(), "buried-realtime", &[], &script).finish();
+    let reaped = format!("[ -s {file} ] && [ ! -e /proc/$(cat {file}) ]");
+    let script = format!("{orphan}; until {reaped}; do sleep 0.02; done");
+    let done = run(server.url(), "reaped-realtime", &[], &script).finish();
     done.expect(0, &[]);
     assert_in_time!(done.took < SOON, "{done:?}");
 }

@@ -13,13 +13,13 @@ use super::{Case, OnServer, WherePossible, redis};
 
 pub(crate) const CASES: &[Case] = &[
     ("completions and the manual page are printed", installation),
-    ("a server that is not there ends every look with 69", nobody),
+    ("a server that is not there ends every look with 69", no_server),
     ("the schema is printed from the URL, whether a server is there or not", schemas),
     ("init asks for --yes before it looks for the server", init),
 ];
 
 pub(crate) const ON_SERVER: &[OnServer] = &[
-    ("status says who holds, and ends with 0 held and 1 free", status),
+    ("status names the holder, and ends with 0 held and 1 free", status),
     ("status as JSON", status_json),
     ("info says what the server guarantees", info),
     ("check says what is good and bad", check),
@@ -29,7 +29,7 @@ pub(crate) const ON_SERVER: &[OnServer] = &[
 ];
 
 /// Cases on a server that knows the waiters.
-pub(crate) const ON_ETCD: &[WherePossible] = &[("status says who waits, in their order", waiters)];
+pub(crate) const ON_ETCD: &[WherePossible] = &[("status names the waiters, in their order", waiters)];
 
 fn on(server: &Owned, args: &[&str]) -> Effect {
     lock(args).env("LOCK_URL", server.url()).finish()
@@ -174,7 +174,7 @@ fn installation() {
     assert!(!page.stdout.contains("__watch"), "inner calls are not for users");
 }
 
-fn nobody() {
+fn no_server() {
     // A reserved port on which no server runs.
     for call in
         [&["status", "n"] as &[&str], &["info"], &["check"], &["init", "--yes"], &["break", "n", "--yes"]]

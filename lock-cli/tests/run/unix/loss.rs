@@ -31,7 +31,7 @@ fn taken(server: &Owned) {
     let holder = hold_unwilling(server, "taken");
     redis::cmd("SET").arg("taken").arg("theirs").arg("PX").arg(60_000).exec(&mut connection(server)).unwrap();
     is_killed_at_once(&holder);
-    holder.finish().expect(74, &["\"taken\" was lost", "somebody else holds it", "killed"]);
+    holder.finish().expect(74, &["\"taken\" was lost", "another owner holds it", "killed"]);
     let value: String = redis::cmd("GET").arg("taken").query(&mut connection(server)).unwrap();
     assert_eq!(value, "theirs");
 }

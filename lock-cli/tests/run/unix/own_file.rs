@@ -85,7 +85,7 @@ fn unusable() {
 }
 
 /// A script that reads a number, waits, and writes it back plus one. Only the lock protects the number.
-const COUNT: &str = "n=$(cat \"$COUNTER\"); sleep 0.01; echo $((n + 1)) >\"$COUNTER\"";
+const COUNT_SCRIPT: &str = "n=$(cat \"$COUNTER\"); sleep 0.01; echo $((n + 1)) >\"$COUNTER\"";
 
 fn storm() {
     const EACH: usize = 5;
@@ -96,7 +96,7 @@ fn storm() {
     thread::scope(|scope| {
         let take_turns = || {
             for _ in 0..EACH {
-                let call = run_there(home.path(), &[], COUNT).env("COUNTER", counter_path);
+                let call = run_there(home.path(), &[], COUNT_SCRIPT).env("COUNTER", counter_path);
                 call.finish().expect(0, &[]);
             }
         };

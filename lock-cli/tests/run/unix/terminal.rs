@@ -21,7 +21,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("Ctrl-Z stops the command and the program, and fg continues both", stopped),
     ("a command that was stopped for longer than its lease is killed", stopped_too_long),
     ("a command that is killed leaves the terminal as it was", modes),
-    ("who waits sees who holds", waiting),
+    ("a waiter sees the holder", waiting),
 ];
 
 /// A shell at a terminal of its own.

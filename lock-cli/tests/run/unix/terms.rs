@@ -11,7 +11,7 @@ use super::call::{Running, eventually, lock, run};
 use super::waits::{connection, hold};
 
 pub(crate) const CASES: &[OnServer] = &[
-    ("-E is the status when somebody else holds", conflict),
+    ("-E is the status when another client holds the lock", conflict),
     ("--max-hold ends the command in time", max_hold),
     ("--max-hold of less than the grace leaves the command its time", short_max_hold),
     ("--min-hold keeps the lock when the command has ended", min_hold),

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use super::{Ask, Held, WATCHED_AFTER, lasting};
+use super::{Ask, Held, WATCHED_AFTER, lease_for_certain};
 use crate::backoff;
 use crate::claim::{Life, believed, certain, lost_because};
 use crate::clock::Instant;
@@ -87,7 +87,9 @@ impl Life {
         self.shared.process.only().await;
         let asked = self.now();
         let ttl = match ask {
-            Ask::Keep(ttl) => held.end.map_or(ttl, |end| ttl.min(lasting(end.since(asked)))).max(LOOK),
+            Ask::Keep(ttl) => {
+                held.end.map_or(ttl, |end| ttl.min(lease_for_certain(end.since(asked)))).max(LOOK)
+            }
             Ask::Look => LOOK,
         };
         // Set before the call, because its answer may be lost.
@@ -99,7 +101,7 @@ impl Life {
                 outcome = &mut call => outcome,
                 () = self.shared.clock.sleep_until(held.until) => {
                     // Tell it now, and not only when the server answers.
-                    held.lose(held.at_end(), &mut self.account);
+                    held.lose(held.at_end(), &mut self.reporter);
                     call.await
                 }
             }
@@ -122,7 +124,7 @@ impl Life {
                 Ok(held.until.since(self.now()))
             }
             Ok(Renewal::Lost(cause)) => {
-                held.lose(cause, &mut self.account);
+                held.lose(cause, &mut self.reporter);
                 Err(self.at("renew", lost_because(cause)))
             }
             Err(e) => {
@@ -155,7 +157,7 @@ impl Life {
     /// was not done yet.
     pub(super) fn is_lost(&mut self, held: &Held) -> Option<LossReason> {
         if self.now() >= held.until {
-            held.lose(held.at_end(), &mut self.account);
+            held.lose(held.at_end(), &mut self.reporter);
         }
         held.state.borrow().lost
     }

@@ -66,21 +66,21 @@ impl Queues {
     }
 
     /// Gives the first place, with its token, to another owner.
-    pub(super) fn replace_first(&mut self, key: &Key, heir: Place) {
+    pub(super) fn replace_first(&mut self, key: &Key, successor: Place) {
         if let Some(first) = self.0.get_mut(key).and_then(VecDeque::front_mut) {
-            *first = Place { revision: first.revision, ..heir };
+            *first = Place { revision: first.revision, ..successor };
         }
     }
 
     /// Returns the owner whose place stands for this one since a revoke, and the serial of the attempt that had got the
     /// lock.
-    pub(super) fn heir(&self, (owner, key): &Claimed) -> Option<(Owner, u64)> {
+    pub(super) fn successor(&self, (owner, key): &Claimed) -> Option<(Owner, u64)> {
         let first = self.first(key)?;
         (first.stands_for == Some(*owner)).then_some((first.owner, first.serial))
     }
 
     /// Ends the right of this owner to release the place that stands for it since a revoke.
-    pub(super) fn disinherit(&mut self, (owner, key): &Claimed) {
+    pub(super) fn forbid_release(&mut self, (owner, key): &Claimed) {
         if let Some(first) = self.0.get_mut(key).and_then(VecDeque::front_mut)
             && first.stands_for == Some(*owner)
         {

@@ -10,10 +10,10 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Boot;
 use crate::sqlite::mounts::Mount;
 
-pub(super) const PROMISE: &str = "the kernel's clock since boot, which continues during suspend and can't be set; a \
-    reboot ends every lease";
+pub(super) const CLOCK_DESCRIPTION: &str = "the kernel's clock since boot, which continues during suspend and can't be \
+    set; a reboot ends every lease";
 
-pub(super) const BOOT: &str = "the kernel's";
+pub(super) const BOOT_ID_ORIGIN: &str = "the kernel's";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 

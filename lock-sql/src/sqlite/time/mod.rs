@@ -17,10 +17,10 @@ use linux as machine;
 use wall as machine;
 
 /// The clock that ends a lease, and what follows if it is set.
-pub(crate) const PROMISE: &str = machine::PROMISE;
+pub(crate) const CLOCK_DESCRIPTION: &str = machine::CLOCK_DESCRIPTION;
 
 /// Where the boot id comes from.
-pub(crate) const BOOT: &str = machine::BOOT;
+pub(crate) const BOOT_ID_ORIGIN: &str = machine::BOOT_ID_ORIGIN;
 
 /// Checks that the boot id that this process reads is the machine's. `Unsupported` if it is not.
 pub(crate) fn must_be_the_machines() -> Result<()> {

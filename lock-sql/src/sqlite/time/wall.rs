@@ -6,11 +6,11 @@ use lock_core::Result;
 use super::{Boot, since_1970, whole};
 
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has a better clock"))]
-pub(super) const PROMISE: &str = "the machine's wall clock: set forward, it ends leases early, and two clients may \
-    hold a lock; set back, it lengthens leases";
+pub(super) const CLOCK_DESCRIPTION: &str = "the machine's wall clock: set forward, it ends leases early, and two clients \
+    may hold a lock; set back, it lengthens leases";
 
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has an id for each boot"))]
-pub(super) const BOOT: &str = "one for all boots: leases end by the wall clock";
+pub(super) const BOOT_ID_ORIGIN: &str = "one for all boots: leases end by the wall clock";
 
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has an id for each boot"))]
 pub(super) fn must_be_the_machines() -> Result<()> {

@@ -13,13 +13,13 @@ use lock_core::{Effect, Error, Result};
 use tokio::sync::OwnedMutexGuard;
 
 use super::file::File;
-use super::lane::Slot;
+use super::serial_connection::Slot;
 
-static OPEN: LazyLock<Mutex<HashMap<PathBuf, Siblings>>> = LazyLock::new(Mutex::default);
+static OPEN: LazyLock<Mutex<HashMap<PathBuf, Connections>>> = LazyLock::new(Mutex::default);
 
 /// The connections to one file.
 #[derive(Default)]
-struct Siblings {
+struct Connections {
     slots: Vec<Weak<Slot>>,
     opening: Arc<tokio::sync::Mutex<()>>,
 }
@@ -28,11 +28,11 @@ struct Siblings {
 pub(crate) type Turn = OwnedMutexGuard<()>;
 
 /// Registers the slot of a connection to `file`.
-pub(crate) fn enter(file: &File, slot: &Arc<Slot>) {
+pub(crate) fn register(file: &File, slot: &Arc<Slot>) {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    open.retain(|_, siblings| {
-        siblings.slots.retain(|slot| slot.strong_count() > 0);
-        !siblings.slots.is_empty()
+    open.retain(|_, connections| {
+        connections.slots.retain(|slot| slot.strong_count() > 0);
+        !connections.slots.is_empty()
     });
     open.entry(file.path().to_owned()).or_default().slots.push(Arc::downgrade(slot));
 }
@@ -66,5 +66,9 @@ pub(crate) async fn close_stale(file: &File) {
 
 fn of(file: &File) -> Vec<Arc<Slot>> {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    open.get(file.path()).into_iter().flat_map(|siblings| &siblings.slots).filter_map(Weak::upgrade).collect()
+    open.get(file.path())
+        .into_iter()
+        .flat_map(|connections| &connections.slots)
+        .filter_map(Weak::upgrade)
+        .collect()
 }

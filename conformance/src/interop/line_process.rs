@@ -11,21 +11,21 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::servers::Process;
 
 /// How many of the last lines on its stderr are kept.
-const COMPLAINTS: usize = 12;
+const STDERR_LINES_KEPT: usize = 12;
 
 /// A process that prints lines, and is sent some. Dropping it kills the process.
 #[derive(Debug)]
-pub(super) struct Speaker {
+pub(super) struct LineProcess {
     process: Process,
     input: Option<ChildStdin>,
     said: UnboundedReceiver<String>,
     /// A line that it has printed and that no caller has taken yet.
     heard: Option<String>,
-    complaints: Arc<Mutex<Vec<String>>>,
+    stderr_lines: Arc<Mutex<Vec<String>>>,
 }
 
-impl Speaker {
-    pub(super) fn spawn(command: &mut Command) -> io::Result<Speaker> {
+impl LineProcess {
+    pub(super) fn spawn(command: &mut Command) -> io::Result<LineProcess> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Process::spawn(command)?;
         let child = process.child();
@@ -35,17 +35,17 @@ impl Speaker {
         let (lines, said) = unbounded_channel();
         // The threads end with the pipes, or when the receiver is dropped.
         thread::spawn(move || lines_of(output).try_for_each(|line| lines.send(line)));
-        let complaints = Arc::new(Mutex::new(Vec::new()));
-        let kept = complaints.clone();
+        let stderr_lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = stderr_lines.clone();
         thread::spawn(move || {
             for line in lines_of(errors) {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 kept.push(line);
-                let surplus = kept.len().saturating_sub(COMPLAINTS);
+                let surplus = kept.len().saturating_sub(STDERR_LINES_KEPT);
                 kept.drain(..surplus);
             }
         });
-        Ok(Speaker { process, input, said, heard: None, complaints })
+        Ok(LineProcess { process, input, said, heard: None, stderr_lines })
     }
 
     pub(super) fn process(&self) -> &Process {
@@ -59,7 +59,7 @@ impl Speaker {
     }
 
     /// Returns whether it has printed a line that was not taken yet.
-    pub(super) fn has_spoken(&mut self) -> bool {
+    pub(super) fn has_line(&mut self) -> bool {
         if self.heard.is_none() {
             self.heard = self.said.try_recv().ok();
         }
@@ -73,15 +73,15 @@ impl Speaker {
         }
         match tokio::time::timeout(limit, self.said.recv()).await {
             Ok(Some(line)) => Ok(line),
-            Ok(None) => Err(format!("it has ended{}", self.complaints())),
-            Err(_) => Err(format!("it says nothing for {limit:?}{}", self.complaints())),
+            Ok(None) => Err(format!("it has ended{}", self.stderr_lines())),
+            Err(_) => Err(format!("it says nothing for {limit:?}{}", self.stderr_lines())),
         }
     }
 
     /// Returns the last lines on its stderr, behind a colon.
-    pub(super) fn complaints(&self) -> String {
-        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        if complaints.is_empty() { String::new() } else { format!(": {}", complaints.join(" | ")) }
+    pub(super) fn stderr_lines(&self) -> String {
+        let stderr_lines = self.stderr_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if stderr_lines.is_empty() { String::new() } else { format!(": {}", stderr_lines.join(" | ")) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A lane: one SQLite connection, on which calls run one at a time.
+//! One SQLite connection, on which calls run one at a time.
 //!
 //! sqlx gives each connection a thread, and a statement whose future is dropped continues there. So calls are detached,
 //! and a connection on which a call got no answer is not used again.
@@ -22,7 +22,7 @@ use super::errors::{self, Obstacle};
 use super::file::{self, File};
 use super::identity::Identity;
 use super::time::{Now, Time, nanoseconds};
-use super::{log, schema, siblings};
+use super::{connections, log, schema};
 use crate::profile::Profile;
 
 /// A statement with its values.
@@ -46,7 +46,7 @@ impl Route {
             .journal_mode(SqliteJournalMode::Wal)
             .locking_mode(SqliteLockingMode::Normal)
             .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(ONE_TRY)
+            .busy_timeout(BUSY_TIMEOUT)
     }
 }
 
@@ -59,7 +59,7 @@ impl fmt::Debug for Route {
 
 /// One connection, opened when it is needed.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane {
+pub(crate) struct SerialConnection {
     route: Arc<Route>,
     link: Arc<Slot>,
 }
@@ -73,7 +73,7 @@ pub(crate) enum Late {
     /// It may not: it is undone.
     Undone,
     /// It may, because it does no harm then.
-    Welcome,
+    Allowed,
 }
 
 /// The answer to a statement, and the moment that the statement contained.
@@ -83,20 +83,20 @@ pub(crate) struct Answer {
     pub(crate) now: Now,
 }
 
-impl Lane {
-    pub(crate) fn new(route: Arc<Route>) -> Lane {
+impl SerialConnection {
+    pub(crate) fn new(route: Arc<Route>) -> SerialConnection {
         let link = Arc::default();
-        siblings::enter(&route.file, &link);
-        Lane { route, link }
+        connections::register(&route.file, &link);
+        SerialConnection { route, link }
     }
 
     /// Opens the connection of a client that is being opened. Its errors are not converted to passing ones, because the
     /// user has to create what is missing.
     pub(crate) async fn open(&self, call: &Call) -> Result<()> {
-        let (lane, own) = (self.clone(), call.clone());
+        let (this, own) = (self.clone(), call.clone());
         detached(call.clock(), call.left(), async move {
-            let mut slot = lane.link.lock().await;
-            *slot = Some(Link::open(&lane.route, &own).await?);
+            let mut slot = this.link.lock().await;
+            *slot = Some(Link::open(&this.route, &own).await?);
             Ok(())
         })
         .await
@@ -109,19 +109,19 @@ impl Lane {
         late: Late,
         make: impl Fn(Now) -> Statement + Send + 'static,
     ) -> Result<Answer> {
-        let (lane, own) = (self.clone(), call.clone());
+        let (this, own) = (self.clone(), call.clone());
         detached(call.clock(), call.left(), async move {
-            let mut slot = lane.link.lock().await;
+            let mut slot = this.link.lock().await;
             let mut link = match slot.take() {
-                Some(link) if link.leads_to(&lane.route.file) => link,
+                Some(link) if link.leads_to(&this.route.file) => link,
                 stale => {
                     if let Some(stale) = stale {
                         stale.close().await;
                     }
-                    Link::open(&lane.route, &own).await.map_err(file::for_now)?
+                    Link::open(&this.route, &own).await.map_err(file::for_now)?
                 }
             };
-            let answer = link.ask(&lane.route, &own, late, make).await;
+            let answer = link.ask(&this.route, &own, late, make).await;
             match answer.as_ref().map_or_else(|failure| failure.spares_connection, |_| true) {
                 true => *slot = Some(link),
                 false => link.close().await,
@@ -157,9 +157,9 @@ impl Link {
     /// Opens a connection, and repeats that until the file that SQLite has opened is the one at the path. A file that
     /// is created by this is opened a second time: before it existed, it could not be known which file it would be.
     async fn open(route: &Route, call: &Call) -> Result<Link> {
-        let _turn = siblings::turn(&route.file, call).await?;
+        let _turn = connections::turn(&route.file, call).await?;
         loop {
-            siblings::close_stale(&route.file).await;
+            connections::close_stale(&route.file).await;
             route.file.must_have_one_path()?;
             let before = route.file.seen();
             let connection = connect(&route.options(), route, call).await?;
@@ -169,7 +169,7 @@ impl Link {
                 return Ok(link);
             }
             link.close().await;
-            if call.left() <= ROOM {
+            if call.left() <= MIN_TIME_FOR_RETRY {
                 return Err(Error::unavailable(
                     Effect::NotApplied,
                     format!("{} was made or replaced while it was opened", route.file.path().display()),
@@ -229,7 +229,7 @@ impl Link {
             }
             let limit = match late {
                 Late::Undone => now.shared.saturating_add(nanoseconds(left)),
-                Late::Welcome => i64::MAX,
+                Late::Allowed => i64::MAX,
             };
             self.deadline.store(limit, Ordering::Release);
             // Reads the answer to its end: a statement that writes takes effect after its last row, and only then is
@@ -237,7 +237,7 @@ impl Link {
             // it.)
             match make(now).fetch_all(&mut self.connection).await {
                 Ok(rows) => return Ok(Answer { rows, now }),
-                Err(e) if errors::is_busy(&e) && call.left() > ROOM => {}
+                Err(e) if errors::is_busy(&e) && call.left() > MIN_TIME_FOR_RETRY => {}
                 Err(e) => return Err(e.into()),
             }
         }
@@ -246,11 +246,11 @@ impl Link {
 
 /// How long SQLite waits by itself for other processes. The pauses between its tries grow to 100 ms, which on a busy
 /// file is too few tries for a call of 100 ms. So it tries often for a short while, and the statement is then repeated.
-const ONE_TRY: Duration = Duration::from_millis(8);
+const BUSY_TIMEOUT: Duration = Duration::from_millis(8);
 
 /// How much time a call must have left for another try: for the try itself, and as much again to receive its result. If
 /// a try is cut short at its last moment, it is not known whether it did nothing.
-const ROOM: Duration = Duration::from_millis(16);
+const MIN_TIME_FOR_RETRY: Duration = Duration::from_millis(16);
 
 /// Opens a connection and sets the file up. Processes that come at the same time are in each other's way while the
 /// first one sets the file up, and SQLite doesn't wait then; so this waits and tries again.
@@ -258,7 +258,7 @@ async fn connect(options: &SqliteConnectOptions, route: &Route, call: &Call) -> 
     loop {
         match set_up(options, &route.file).await {
             Ok(connection) => return Ok(connection),
-            Err(obstacle) if obstacle.is_busy() && call.left() > ROOM => {
+            Err(obstacle) if obstacle.is_busy() && call.left() > MIN_TIME_FOR_RETRY => {
                 call.clock().sleep(BETWEEN_TRIES).await;
             }
             Err(Obstacle::Sqlite(e)) if errors::is_cant_open(&e) => {

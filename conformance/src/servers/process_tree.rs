@@ -11,24 +11,24 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::kin::{self, State};
+use super::child_processes::{self, State};
 use super::process::{Ended, Process};
-use super::product::Farewell;
+use super::product::StopSignal;
 
 /// How long signals may take to have an effect.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// A server's process and its children. Dropping it kills all of them.
 #[derive(Debug)]
-pub(super) struct Family {
+pub(super) struct ProcessTree {
     parent: Process,
     /// The children that were stopped.
     paused: Mutex<Vec<Pid>>,
 }
 
-impl Family {
-    pub(super) fn spawn(command: &mut Command) -> io::Result<Family> {
-        Ok(Family { parent: Process::spawn(command)?, paused: Mutex::default() })
+impl ProcessTree {
+    pub(super) fn spawn(command: &mut Command) -> io::Result<ProcessTree> {
+        Ok(ProcessTree { parent: Process::spawn(command)?, paused: Mutex::default() })
     }
 
     /// Returns the id of the server's process.
@@ -44,10 +44,10 @@ impl Family {
     }
 
     /// Asks the server to end, and waits for that for at most `limit`.
-    pub(super) fn stop(&self, by: Farewell, limit: Duration) -> io::Result<Ended> {
+    pub(super) fn stop(&self, by: StopSignal, limit: Duration) -> io::Result<Ended> {
         let signal = match by {
-            Farewell::Terminate => Signal::TERM,
-            Farewell::Interrupt => Signal::INT,
+            StopSignal::Terminate => Signal::TERM,
+            StopSignal::Interrupt => Signal::INT,
         };
         self.parent.ask_to_end(signal, limit)
     }
@@ -57,7 +57,7 @@ impl Family {
         let mut paused = self.paused();
         self.parent.pause()?;
         // From here on no child is forked, and no child that ends is reaped, so their ids stay valid.
-        *paused = kin::children(self.parent.pid())?;
+        *paused = child_processes::children(self.parent.pid())?;
         for child in &*paused {
             signal(*child, Signal::STOP)?;
         }
@@ -80,7 +80,7 @@ impl Family {
     /// Kills the children while the server is stopped. Otherwise it could react to their end, or start others.
     fn kill_children(&self) -> io::Result<()> {
         self.parent.pause()?;
-        let children = kin::children(self.parent.pid())?;
+        let children = child_processes::children(self.parent.pid())?;
         for child in &children {
             signal(*child, Signal::KILL)?;
         }
@@ -92,7 +92,7 @@ impl Family {
     }
 }
 
-impl Drop for Family {
+impl Drop for ProcessTree {
     fn drop(&mut self) {
         // Nothing can be done about an error. The parent's own drop kills it.
         let _ = self.kill();
@@ -111,7 +111,7 @@ fn signal(to: Pid, signal: Signal) -> io::Result<()> {
 fn settle(processes: &[Pid], such: impl Fn(State) -> bool) -> io::Result<()> {
     let start = Instant::now();
     for process in processes {
-        while !such(kin::state(*process)?) {
+        while !such(child_processes::state(*process)?) {
             if start.elapsed() > LIMIT {
                 let process = process.as_raw_nonzero();
                 return Err(io::Error::other(format!("process {process} ignores a signal")));

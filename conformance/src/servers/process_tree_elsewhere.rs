@@ -5,14 +5,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::process::{Ended, Process};
-use super::product::Farewell;
+use super::product::StopSignal;
 
 /// A server's process, which cannot exist here.
 #[derive(Debug)]
-pub(super) enum Family {}
+pub(super) enum ProcessTree {}
 
-impl Family {
-    pub(super) fn spawn(command: &mut Command) -> io::Result<Family> {
+impl ProcessTree {
+    pub(super) fn spawn(command: &mut Command) -> io::Result<ProcessTree> {
         match Process::spawn(command)? {}
     }
 
@@ -24,7 +24,7 @@ impl Family {
         match *self {}
     }
 
-    pub(super) fn stop(&self, _: Farewell, _: Duration) -> io::Result<Ended> {
+    pub(super) fn stop(&self, _: StopSignal, _: Duration) -> io::Result<Ended> {
         match *self {}
     }
 

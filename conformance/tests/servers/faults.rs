@@ -168,7 +168,7 @@ pub(crate) fn own_clock(on: &'static dyn Subject) -> Result<(), Stop> {
     Ok(())
 }
 
-pub(crate) fn cannot_be_hurt(on: &'static dyn Subject) -> Result<(), Stop> {
+pub(crate) fn cannot_be_stopped(on: &'static dyn Subject) -> Result<(), Stop> {
     let server = on.start()?;
     let url = on.with_password(server.url())?;
     let mut child = subjects::start("given", on, Some(&url))?;

@@ -19,7 +19,7 @@ struct Ends {
 /// What is known of the lease of each name. Between the earliest and the latest possible end, the answer to a step is
 /// open.
 #[derive(Debug)]
-pub(super) struct Twilight {
+pub(super) struct LeaseEnds {
     /// No step begins with less time left than this.
     margin: Duration,
     /// Ends that are further away than this are not waited for.
@@ -31,11 +31,11 @@ pub(super) struct Twilight {
     longest: [Duration; NAMES],
 }
 
-impl Twilight {
-    pub(super) fn new(short: Duration) -> Twilight {
+impl LeaseEnds {
+    pub(super) fn new(short: Duration) -> LeaseEnds {
         let (margin, soon) = (short / 4, short * 2);
         let (ends, frees, longest) = ([None; NAMES], [None; NAMES], [Duration::ZERO; NAMES]);
-        Twilight { margin, soon, ends, frees, longest }
+        LeaseEnds { margin, soon, ends, frees, longest }
     }
 
     /// Waits while the lease of this name may be about to end.
@@ -106,7 +106,7 @@ impl Twilight {
                     let free = began + *left / 2;
                     self.frees[name] = Some(self.frees[name].map_or(free, |before| before.min(free)));
                 }
-                said if shows_nothing_condemned(said) => self.frees[name] = None,
+                said if no_revoked_lock_waits(said) => self.frees[name] = None,
                 _ => {}
             }
         }
@@ -115,7 +115,7 @@ impl Twilight {
 
 /// Whether no lock that was revoked waits for its holder's deadline. A release alone does not say so, because a waiter
 /// behind that lock releases a place too.
-fn shows_nothing_condemned(said: &Said) -> bool {
+fn no_revoked_lock_waits(said: &Said) -> bool {
     match said {
         Said::Granted { .. } | Said::Revoked(Revoked::Free) => true,
         Said::Shown { holder, .. } => {
@@ -142,24 +142,24 @@ mod tests {
     const LEFT: Duration = Duration::from_secs(2);
 
     /// Returns what is known of a lock that was revoked at this moment and is free when its holder's deadline is over.
-    fn condemned(began: Instant) -> Twilight {
-        let mut twilight = Twilight::new(LEFT);
+    fn revoked(began: Instant) -> LeaseEnds {
+        let mut lease_ends = LeaseEnds::new(LEFT);
         let said = Said::Revoked(Revoked::FreeIn(LEFT));
-        twilight.heard_of_a_session(0, [&said, &said], began);
-        twilight
+        lease_ends.heard_of_a_session(0, [&said, &said], began);
+        lease_ends
     }
 
     #[test]
     fn a_waiters_release_frees_nothing_that_was_revoked() {
         let began = Instant::now();
-        let mut twilight = condemned(began);
+        let mut lease_ends = revoked(began);
         let released = Said::Released { others: None, elsewhere: false };
         let shown = Shown { label: Some(REVOKER.into()), has_last_token: None, left: None };
         let shown = Said::Shown { holder: Some(shown), waiters: None };
         for said in [released, shown, Said::NotHeld] {
-            twilight.heard_of_a_session(0, [&said, &said], began);
-            assert!(!twilight.may_be_freed(0, began + LEFT / 3), "{said:?}");
-            assert!(twilight.may_be_freed(0, began + LEFT / 2), "{said:?}");
+            lease_ends.heard_of_a_session(0, [&said, &said], began);
+            assert!(!lease_ends.may_be_freed(0, began + LEFT / 3), "{said:?}");
+            assert!(lease_ends.may_be_freed(0, began + LEFT / 2), "{said:?}");
         }
     }
 
@@ -169,9 +169,9 @@ mod tests {
         let free = Said::Shown { holder: None, waiters: None };
         for said in [granted, free, Said::Revoked(Revoked::Free)] {
             let began = Instant::now();
-            let mut twilight = condemned(began);
-            twilight.heard_of_a_session(0, [&said, &said], began);
-            assert!(!twilight.may_be_freed(0, began + LEFT), "{said:?}");
+            let mut lease_ends = revoked(began);
+            lease_ends.heard_of_a_session(0, [&said, &said], began);
+            assert!(!lease_ends.may_be_freed(0, began + LEFT), "{said:?}");
         }
     }
 }

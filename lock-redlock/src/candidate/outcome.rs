@@ -17,14 +17,14 @@ const LONGEST_SPLIT: Duration = Duration::from_millis(250);
 impl<N: Node> Candidate<N> {
     /// Returns what a failed try means.
     pub(super) fn judge(&mut self, failure: Failure, took: Duration) -> Result<Attempt> {
-        let Failure { yes, no, sits_out, troubles, leaves, stood_back, .. } = failure;
+        let Failure { yes, no, sits_out, troubles, leaves, deferred, .. } = failure;
         let majority = self.quorum.majority();
         if no.iter().any(|held| held.left.is_none()) {
             return Err(Error::rejected(
                 "the key has no expiry, so no lock client has written it; take another name or prefix, or delete the key",
             ));
         }
-        if !stood_back && (yes + no.len() < majority || no.is_empty()) {
+        if !deferred && (yes + no.len() < majority || no.is_empty()) {
             let done = if leaves { Effect::Unknown } else { Effect::NotApplied };
             if !sits_out.is_empty() && yes + no.len() + sits_out.len() >= majority {
                 return Err(self.quarantined(&sits_out, majority - yes.min(majority - 1), done));
@@ -44,7 +44,7 @@ impl<N: Node> Candidate<N> {
             // can't be asked. The answers do not tell which. A candidate that tries again at once meets the same others
             // again.
             None => {
-                self.is_split(if stood_back { no.into_iter().next() } else { None });
+                self.is_split(if deferred { no.into_iter().next() } else { None });
                 let pause = took.saturating_mul(1 << self.splits.min(8)).min(LONGEST_SPLIT);
                 Busy { queued: leaves, free_in: Some(pause), holder: None }
             }
@@ -53,7 +53,7 @@ impl<N: Node> Candidate<N> {
 
     /// Records that a candidate has a majority.
     pub(super) fn is_decided(&mut self) {
-        (self.splits, self.order, self.stood_behind) = (0, Order::AllAtOnce, None);
+        (self.splits, self.order, self.deferred_to) = (0, Order::AllAtOnce, None);
     }
 
     /// Records that no candidate has a majority. From now on only the candidate that has the first node goes on:
@@ -63,8 +63,8 @@ impl<N: Node> Candidate<N> {
     fn is_split(&mut self, first: Option<Held>) {
         self.splits += 1;
         let first = first.map(|held| held.value);
-        let stays = first.is_some() && first == self.stood_behind;
-        (self.order, self.stood_behind) =
+        let stays = first.is_some() && first == self.deferred_to;
+        (self.order, self.deferred_to) =
             if stays { (Order::AllAtOnce, None) } else { (Order::FirstAlone, first) };
     }
 
@@ -134,10 +134,10 @@ fn free_in(no: &[Held], needed: usize) -> Option<Duration> {
 /// Returns why the lock is lost. A node that reports a revoke decides, as does a majority that reports another owner.
 /// Otherwise it is gone: a single node may have another candidate's try, or a release may be on its way.
 pub(super) fn cause(lost: &[Kept], majority: usize) -> LossReason {
-    let said = |what| lost.iter().filter(|kept| **kept == what).count();
-    if said(Kept::Revoked) > 0 {
+    let count = |what| lost.iter().filter(|kept| **kept == what).count();
+    if count(Kept::Revoked) > 0 {
         LossReason::Revoked
-    } else if said(Kept::Taken) >= majority {
+    } else if count(Kept::Taken) >= majority {
         LossReason::Taken
     } else {
         LossReason::Gone

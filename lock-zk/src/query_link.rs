@@ -13,7 +13,7 @@ use crate::session::not_opened;
 
 /// The connection for calls without a claim.
 #[derive(Debug)]
-pub(crate) struct Eye {
+pub(crate) struct QueryLink {
     site: Site,
     current: Mutex<Arc<Link>>,
     /// Locked by the call that connects: one at a time.
@@ -21,12 +21,12 @@ pub(crate) struct Eye {
 }
 
 /// A timeout that is longer than any server grants, so that the server grants its longest. The session holds no locks.
-pub(crate) const FOR_EVER: Duration = Duration::from_millis(i32::MAX as u64);
+pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
 
-impl Eye {
-    pub(crate) fn new(site: Site, link: Link) -> Eye {
+impl QueryLink {
+    pub(crate) fn new(site: Site, link: Link) -> QueryLink {
         let (current, connecting) = (Mutex::new(Arc::new(link)), tokio::sync::Mutex::default());
-        Eye { site, current, connecting }
+        QueryLink { site, current, connecting }
     }
 
     /// Returns the outcome of a request on `link`; `None` if the link is broken. The caller then sends the request
@@ -40,9 +40,9 @@ impl Eye {
         match outcome {
             Ok(out) => return Ok(Some(out)),
             Err(Failure::Refused(e)) => return Err(errors::refused(e)),
-            Err(Failure::Stray(path)) => return Err(errors::stray(&path)),
+            Err(Failure::Persistent(path)) => return Err(errors::persistent_node(&path)),
             Err(Failure::Broken) => link.end().await,
-            Err(Failure::Late) if !link.was_heard_since(call.began()) => link.end().await,
+            Err(Failure::Late) if !link.has_answered_since(call.began()) => link.end().await,
             Err(Failure::Late) => {}
         }
         if call.is_over() { Err(call.out_of_time(Effect::Unknown)) } else { Ok(None) }
@@ -58,7 +58,7 @@ impl Eye {
         if let Some(link) = self.alive() {
             return Ok(link);
         }
-        let opened = Link::open(&self.site, 1, FOR_EVER, None, call).await;
+        let opened = Link::open(&self.site, 1, LONGEST_TIMEOUT, None, call).await;
         let link = Arc::new(opened.map_err(|why| not_opened(why, call))?);
         let old = std::mem::replace(&mut *self.current(), link.clone());
         // Its client would reconnect by itself.

@@ -17,10 +17,10 @@ use crate::link::Link;
 
 /// A claim's session. Each request borrows it. A request that hangs gives it back when its task ends.
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
+pub(crate) struct ClaimSession {
     session: Arc<Mutex<Option<Numbered>>>,
     /// Requests in a row that were not answered.
-    silent: u32,
+    unanswered: u32,
 }
 
 /// A session, and the link that it belongs to.
@@ -32,37 +32,42 @@ struct Numbered {
 
 /// How long a request stays in a session that no longer answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum KeepsOrder {
     /// It has to arrive after the claim's earlier requests: it stays until two requests in a row had no answer.
-    Kept,
+    Yes,
     /// Only its time matters: after one request without an answer, it takes a new session.
-    Free,
+    No,
 }
 
 /// The session while one request borrows it.
 #[derive(Debug)]
 pub(crate) struct Borrowed(OwnedMutexGuard<Option<Numbered>>);
 
-impl Lane {
+impl ClaimSession {
     /// Waits until the request that has the session is done, and borrows it. After `wait`, takes a new session. A
     /// request that hangs in the old session stays there; its deadline bounds it.
-    pub(crate) async fn borrow(&mut self, clock: &Clock, order: Order, wait: Duration) -> Borrowed {
-        let patient = match order {
-            Order::Kept => 2,
-            Order::Free => 1,
+    pub(crate) async fn borrow(
+        &mut self,
+        clock: &Clock,
+        keeps_order: KeepsOrder,
+        wait: Duration,
+    ) -> Borrowed {
+        let tolerated = match keeps_order {
+            KeepsOrder::Yes => 2,
+            KeepsOrder::No => 1,
         };
-        if self.silent < patient
+        if self.unanswered < tolerated
             && let Some(session) = clock.timeout(wait, self.session.clone().lock_owned()).await
         {
             return Borrowed(session);
         }
-        *self = Lane::default();
+        *self = ClaimSession::default();
         Borrowed(self.session.clone().lock_owned().await)
     }
 
     /// Records whether the last request was answered.
-    pub(crate) fn was_answered(&mut self, answered: bool) {
-        self.silent = if answered { 0 } else { self.silent + 1 };
+    pub(crate) fn record_answered(&mut self, answered: bool) {
+        self.unanswered = if answered { 0 } else { self.unanswered + 1 };
     }
 }
 

@@ -27,25 +27,25 @@ const OTHERS: &str = concat!(
 );
 
 /// Returns the question for all other tables.
-pub(super) fn all(table: &TableName) -> String {
+pub(super) fn all_question(table: &TableName) -> String {
     format!("{} ORDER BY 1)", OTHERS.replace("{table}", &table.quoted('"')))
 }
 
 /// Returns the question for other tables with the same name in other schemas.
-fn namesakes(table: &TableName) -> String {
+fn same_name_question(table: &TableName) -> String {
     let others = OTHERS.replace("{table}", &table.quoted('"'));
     format!("{PINNED}{others} AND c.relname = '{}' ORDER BY 1)", table.table())
 }
 
 /// Returns the question for the table with this number, if it is another than ours.
-fn numbered(table: &TableName, number: i64) -> String {
+fn oid_question(table: &TableName, number: i64) -> String {
     let others = OTHERS.replace("{table}", &table.quoted('"'));
     format!("{PINNED}{others} AND c.oid::bigint = {number})")
 }
 
 /// Returns the question where the user's own search path leads. That is the default path of a session whose greeting
 /// has set none, for the user's own role: most paths contain a schema with the role's name.
-fn lead(table: &TableName) -> String {
+fn path_question(table: &TableName) -> String {
     let found = format!("pg_catalog.to_regclass('\"{}\"')", table.table());
     format!(
         "SET LOCAL role TO DEFAULT; SET LOCAL search_path TO DEFAULT; SELECT {found}::pg_catalog.oid::pg_catalog.int8"
@@ -58,12 +58,12 @@ pub(super) fn read(row: &PgRow) -> sqlx::Result<Vec<String>> {
 }
 
 /// Refuses to create a table beside another of its name, unless its schema was named.
-pub(super) async fn must_be_no_second(connection: &mut PgConnection, named: &TableName) -> Result<()> {
+pub(super) async fn refuse_second_table(connection: &mut PgConnection, named: &TableName) -> Result<()> {
     if named.schema().is_some() {
         return Ok(());
     }
     let table = schema::located(named);
-    let others = ask(connection, namesakes(&table)).await?;
+    let others = ask(connection, same_name_question(&table)).await?;
     match others.is_empty() {
         true => Ok(()),
         false => Err(Error::rejected(format!(
@@ -77,18 +77,15 @@ pub(super) async fn must_be_no_second(connection: &mut PgConnection, named: &Tab
 
 /// Refuses to use the table in `public` if this user's own search path leads to another one, unless the schema was
 /// named. Processes of an earlier release hold their locks in that other table.
-pub(super) async fn must_be_where_the_path_led(
-    connection: &mut PgConnection,
-    named: &TableName,
-) -> Result<()> {
+pub(super) async fn must_match_search_path(connection: &mut PgConnection, named: &TableName) -> Result<()> {
     if named.schema().is_some() {
         return Ok(());
     }
     let table = schema::located(named);
-    let row = connection.fetch_one(sqlx::raw_sql(AssertSqlSafe(lead(&table)))).await;
+    let row = connection.fetch_one(sqlx::raw_sql(AssertSqlSafe(path_question(&table)))).await;
     let found: Option<i64> = row.and_then(|row| row.try_get(0)).map_err(errors::connecting)?;
     let Some(number) = found else { return Ok(()) };
-    let others = ask(connection, numbered(&table, number)).await?;
+    let others = ask(connection, oid_question(&table, number)).await?;
     match others.is_empty() {
         true => Ok(()),
         false => Err(Error::rejected(format!(

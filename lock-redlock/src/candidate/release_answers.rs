@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 /// restarted with an older state of its data. Its yes to the second release could then complete a majority that no
 /// longer existed at the first release. Therefore each node's first answer counts.
 #[derive(Debug, Default)]
-pub(super) struct Parting {
+pub(super) struct ReleaseAnswers {
     /// Whether each node had the lock when it was first asked to release it.
     had_it: BTreeMap<usize, bool>,
 }
 
-impl Parting {
-    pub(super) fn hears(&mut self, at: usize, had_it: bool) {
+impl ReleaseAnswers {
+    pub(super) fn record(&mut self, at: usize, had_it: bool) {
         self.had_it.entry(at).or_insert(had_it);
     }
 
-    pub(super) fn has_heard(&self, at: usize) -> bool {
+    pub(super) fn has_answered(&self, at: usize) -> bool {
         self.had_it.contains_key(&at)
     }
 

@@ -12,14 +12,14 @@ use crate::subjects::Kind;
 use crate::workloads::orders::{Order, Reply};
 
 /// Another process of a subject. It ends when this is dropped.
-pub(super) struct Other {
+pub(super) struct OtherProcess {
     orders: ChildStdin,
     replies: Lines<BufReader<ChildStdout>>,
     _process: Child,
 }
 
-impl Other {
-    pub(super) async fn start(kind: Kind, url: &str, name: &str) -> Outcome<Other> {
+impl OtherProcess {
+    pub(super) async fn start(kind: Kind, url: &str, name: &str) -> Outcome<OtherProcess> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg("hand-over-side")
             // As many as this process has.
@@ -32,7 +32,7 @@ impl Other {
             return Err("the other process has no pipes".into());
         };
         let replies = BufReader::new(replies).lines();
-        let mut other = Other { orders, replies, _process: process };
+        let mut other = OtherProcess { orders, replies, _process: process };
         // Not in its arguments: other users can see those, and the URL may hold a password.
         other.say(&format!("{}\n{name}\n{url}\n", kind.as_str())).await?;
         match other.reply().await? {

@@ -22,8 +22,8 @@ impl State {
 
 /// Returns the children of a process.
 pub(super) fn children(of: Pid) -> io::Result<Vec<Pid>> {
-    let kin = all()?.into_iter().filter(|process| process.parent == of.as_raw_nonzero().get());
-    Ok(kin.filter_map(|process| Pid::from_raw(process.id)).collect())
+    let child_processes = all()?.into_iter().filter(|process| process.parent == of.as_raw_nonzero().get());
+    Ok(child_processes.filter_map(|process| Pid::from_raw(process.id)).collect())
 }
 
 /// Returns the state of a process; dead if there is none.

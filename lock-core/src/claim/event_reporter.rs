@@ -15,7 +15,7 @@ use crate::owner::Owner;
 use crate::token::FencingToken;
 
 /// The record of what was reported of one claim. When dropped, it reports what is missing.
-pub(super) struct Account {
+pub(super) struct EventReporter {
     shared: Arc<Shared>,
     name: Name,
     owner: Owner,
@@ -38,9 +38,9 @@ enum Stage {
     Closed,
 }
 
-impl Account {
-    pub(super) fn new(shared: Arc<Shared>, name: Name, owner: Owner, began: Instant) -> Account {
-        Account { shared, name, owner, began, stage: Stage::NotAsked }
+impl EventReporter {
+    pub(super) fn new(shared: Arc<Shared>, name: Name, owner: Owner, began: Instant) -> EventReporter {
+        EventReporter { shared, name, owner, began, stage: Stage::NotAsked }
     }
 
     pub(super) fn asked(&mut self) {
@@ -86,7 +86,7 @@ impl Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for EventReporter {
     fn drop(&mut self) {
         if self.shared.process.is_another() {
             return; // in a fork: the claim lives on in the parent process

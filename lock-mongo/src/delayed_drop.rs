@@ -13,44 +13,44 @@ use mongodb::Client;
 use tokio::runtime::Handle;
 
 /// How long the last handle is kept. A runtime that still runs after this time is not about to end with the client.
-const MOMENT: Duration = Duration::from_millis(100);
+const DELAY: Duration = Duration::from_millis(100);
 
-/// Keeps the last handle of a `mongodb::Client` for [`MOMENT`] when it is dropped itself.
+/// Keeps the last handle of a `mongodb::Client` for [`DELAY`] when it is dropped itself.
 #[derive(Debug)]
-pub(crate) struct Farewell {
+pub(crate) struct DelayedDrop {
     client: Client,
     clock: Clock,
     runtime: Handle,
 }
 
-impl Farewell {
+impl DelayedDrop {
     /// For a client that was created on the current runtime.
-    pub(crate) fn of(client: Client, clock: Clock) -> Farewell {
-        Farewell { client, clock, runtime: Handle::current() }
+    pub(crate) fn of(client: Client, clock: Clock) -> DelayedDrop {
+        DelayedDrop { client, clock, runtime: Handle::current() }
     }
 }
 
-impl Drop for Farewell {
+impl Drop for DelayedDrop {
     fn drop(&mut self) {
-        let (last, clock) = (Last(Some(self.client.clone())), self.clock.clone());
-        // If the runtime has ended already, the task is dropped at once, and `Last` leaks the handle.
+        let (last, clock) = (LastHandle(Some(self.client.clone())), self.clock.clone());
+        // If the runtime has ended already, the task is dropped at once, and `LastHandle` leaks the handle.
         self.runtime.spawn(async move {
-            clock.sleep(MOMENT).await;
-            last.go();
+            clock.sleep(DELAY).await;
+            last.drop_handle();
         });
     }
 }
 
-/// A handle that is leaked, unless [`Last::go`] drops it.
-struct Last(Option<Client>);
+/// A handle that is leaked, unless [`LastHandle::drop_handle`] drops it.
+struct LastHandle(Option<Client>);
 
-impl Last {
-    fn go(mut self) {
+impl LastHandle {
+    fn drop_handle(mut self) {
         self.0.take();
     }
 }
 
-impl Drop for Last {
+impl Drop for LastHandle {
     fn drop(&mut self) {
         if let Some(client) = self.0.take() {
             std::mem::forget(client);
