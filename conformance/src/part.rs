@@ -39,7 +39,7 @@ pub(crate) enum Part {
     /// Holds and works until the lock is lost, and then calls everything that comes too late.
     Late,
     /// Waits for a lock that another client holds, and says so. Then holds it until it is killed.
-    Queueing,
+    Waits,
     /// Forks while it holds, with a runtime whose threads the child does not have.
     Forks,
     /// Forks while it holds, inside a runtime that the child continues with.
@@ -49,7 +49,7 @@ pub(crate) enum Part {
 impl Part {
     const ALL: [(&'static str, Part); 4] = [
         ("late", Part::Late),
-        ("waits", Part::Queueing),
+        ("waits", Part::Waits),
         ("forks", Part::Forks),
         ("forks-inside", Part::ForksInside),
     ];
@@ -83,7 +83,7 @@ impl Order {
     pub(crate) fn play(&self, harness: &impl Harness) -> Verdict {
         match self.part {
             Part::Late => crate::runner::block_on(stopped::late(self, harness)),
-            Part::Queueing => crate::runner::block_on(stopped::waits(self, harness)),
+            Part::Waits => crate::runner::block_on(stopped::waits(self, harness)),
             Part::Forks => forked::forks(self, harness),
             Part::ForksInside => forked::forks_inside(self, harness),
         }

@@ -100,10 +100,10 @@ impl Memory {
         let key: Key = name.into();
         match &self.server {
             Family::Lease(host) => {
-                matches!(host.order(lease::Request::Expire { key }), lease::Answer::Effect)
+                matches!(host.order(lease::Request::Expire { key }), lease::Answer::Done)
             }
             Family::Queue(host) => {
-                matches!(host.order(queue::Request::Expire { key }), queue::Answer::Effect)
+                matches!(host.order(queue::Request::Expire { key }), queue::Answer::Done)
             }
         }
     }

@@ -309,7 +309,7 @@ impl Held {
                 Some(Standing::Holds(token)) if *token == self.token => asked = proof.asked,
                 Some(Standing::Revoked) => return Some(Renewal::Lost(LossReason::Revoked)),
                 // Another place than the one that was granted does not count.
-                Some(Standing::Holds(_) | Standing::Queueing) | None => {
+                Some(Standing::Holds(_) | Standing::Waits) | None => {
                     return Some(Renewal::Lost(LossReason::Gone));
                 }
             }

@@ -152,7 +152,7 @@ fn heartbeats_and_attempts_keep_a_session_and_closing_ends_it() {
     let standing = has(&mut server, NOW + TTL * 3 / 2, a);
     assert_eq!(standing.get(&owner(1)).copied(), lock_core::FencingToken::new(token).map(Standing::Holds));
     ask(&mut server, NOW + TTL * 2, attempt(2, a));
-    assert_eq!(has(&mut server, NOW + TTL * 2, a).get(&owner(2)), Some(&Standing::Queueing));
+    assert_eq!(has(&mut server, NOW + TTL * 2, a).get(&owner(2)), Some(&Standing::Waits));
     ask(&mut server, NOW + TTL * 2, Request::CloseSession { session: a });
     assert_eq!(server.kept(NOW + TTL * 2), 0);
     assert!(matches!(ask(&mut server, NOW + TTL * 2, Request::Heartbeat { session: a }), Answer::NoSession));
@@ -437,7 +437,7 @@ impl Model {
 fn seen(has: &BTreeMap<(Owner, lock_memory::server::Key), Standing>) -> BTreeMap<Owner, &'static str> {
     let word = |standing: &Standing| match standing {
         Standing::Holds(_) => "holds",
-        Standing::Queueing => "waits",
+        Standing::Waits => "waits",
         Standing::Revoked => "revoked",
     };
     has.iter().map(|((owner, _), standing)| (*owner, word(standing))).collect()

@@ -93,7 +93,7 @@ async fn dead_and_stopped_waiters_block_no_other_waiter(s: Setting) {
 
 /// Starts a process that has found the lock held, and waits.
 async fn waiting(s: &Setting, name: &lock_core::Name) -> PartProcess {
-    let order = Order { part: Part::Queueing, name: name.to_string(), ttl: TTL };
+    let order = Order { part: Part::Waits, name: name.to_string(), ttl: TTL };
     let mut part = order.start(&*s.harness).expect("this program starts once more");
     assert_eq!(part.says().await, "waits");
     part

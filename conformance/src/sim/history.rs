@@ -130,7 +130,7 @@ fn play_on<S: Family>(family: FamilyName, seed: u64, script: Script) -> History 
 /// How a history ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    Effect,
+    Done,
     /// A task waits for an event that will never happen.
     Stuck,
 }
@@ -238,7 +238,7 @@ impl<S: Family> Stage<S> {
         };
         tokio::select! {
             biased;
-            () = work => End::Effect,
+            () = work => End::Done,
             () = self.timeline.over() => End::Stuck,
         }
     }

@@ -64,7 +64,7 @@ impl Server for LeaseServer {
 
     fn handle(&mut self, now: ServerTime, from: ClientId, request: Request) -> Handled<Self> {
         match request {
-            Request::Time => Handled::quietly(Answer::Effect),
+            Request::Time => Handled::quietly(Answer::Done),
             Request::Attempt { key, owner, label, ttl, deadline } => {
                 let ends = now + ttl;
                 let attempt = Holder { owner, label, since: now, ends, deadline, stands_for: None };
@@ -75,11 +75,11 @@ impl Server for LeaseServer {
             Request::Listen { key, serial } => {
                 let listened = self.lock(key).listeners.entry(from).or_default();
                 *listened = serial.max(*listened);
-                Handled::quietly(Answer::Effect)
+                Handled::quietly(Answer::Done)
             }
             Request::Watch => {
                 self.watchers.insert(from);
-                Handled::quietly(Answer::Effect)
+                Handled::quietly(Answer::Done)
             }
             Request::Unlisten { key, serial } => {
                 if let Some(lock) = self.locks.get_mut(&key)
@@ -87,7 +87,7 @@ impl Server for LeaseServer {
                 {
                     lock.listeners.remove(&from);
                 }
-                Handled::quietly(Answer::Effect)
+                Handled::quietly(Answer::Done)
             }
             Request::Revoke { key, holder, by, label, when } => {
                 self.revoke(now, &key, &holder, (by, label), when)
@@ -247,7 +247,7 @@ impl LeaseServer {
         };
         lock.holder = None;
         self.writes += 1;
-        Handled { answer: Answer::Effect, pushes: lock.wake(key) }
+        Handled { answer: Answer::Done, pushes: lock.wake(key) }
     }
 
     fn inspect(&self, now: ServerTime, key: &str) -> Option<Entry> {

@@ -61,12 +61,12 @@ impl Server for QueueServer {
     fn handle(&mut self, now: ServerTime, from: ClientId, request: Request) -> Handled<Self> {
         let mut pushes = self.expire(now);
         let answer = match request {
-            Request::Time => Answer::Effect,
+            Request::Time => Answer::Done,
             Request::OpenSession { timeout } => self.open(now, from, timeout),
             Request::Heartbeat { session } => self.heartbeat(now, session),
             Request::CloseSession { session } => {
                 self.end_session(session, &mut pushes);
-                Answer::Effect
+                Answer::Done
             }
             Request::Attempt { key, owner, label, session, serial, waits } => {
                 let kept_by = Keeper::Session(session);
@@ -280,7 +280,7 @@ impl QueueServer {
             Some((_, Keeper::Session(session))) => self.end_session(session, pushes),
             Some((owner, Keeper::Time(_))) => _ = self.remove_successor(owner, key, pushes),
         }
-        Answer::Effect
+        Answer::Done
     }
 
     /// Removes the place that stands for a revoked holder.

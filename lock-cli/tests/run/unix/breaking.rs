@@ -8,7 +8,7 @@ use lock_conformance::servers::Owned;
 use rustix::process::Signal;
 
 use super::OnServer;
-use super::call::{Effect, lock, run};
+use super::call::{Done, lock, run};
 use super::waits::{hold, next_finds_it_unchanged};
 
 /// Within this time a waiter begins to wait, and a holder learns of changes to its lock.
@@ -23,7 +23,7 @@ pub(crate) const CASES: &[OnServer] = &[
     ("a lock broken now is free at once, and its command killed", now),
 ];
 
-fn break_lock(server: &Owned, args: &[&str]) -> Effect {
+fn break_lock(server: &Owned, args: &[&str]) -> Done {
     lock(["break"].iter().chain(args)).env("LOCK_URL", server.url()).finish()
 }
 

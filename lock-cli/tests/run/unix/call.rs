@@ -99,7 +99,7 @@ impl Call {
     }
 
     /// Runs the call to its end.
-    pub(crate) fn finish(self) -> Effect {
+    pub(crate) fn finish(self) -> Done {
         self.start().finish()
     }
 }
@@ -114,7 +114,7 @@ pub(crate) struct Running {
 
 /// A call that has ended, together with every process that it started.
 #[derive(Debug)]
-pub(crate) struct Effect {
+pub(crate) struct Done {
     /// The exit status; -n if signal n ended the program itself.
     pub(crate) status: i32,
     pub(crate) stdout: String,
@@ -177,13 +177,13 @@ impl Running {
     }
 
     /// Waits for the end of the program and of every process that has its stdout or stderr open.
-    pub(crate) fn finish(mut self) -> Effect {
+    pub(crate) fn finish(mut self) -> Done {
         let began = Instant::now();
         eventually("the program ends", || self.child.try_wait().unwrap().is_some());
         let status = self.child.wait().unwrap();
         let (stdout, stderr) = (rest(&self.stdout), rest(&self.stderr));
         let status = status.code().unwrap_or_else(|| -status.signal().unwrap());
-        Effect { status, stdout, stderr, took: began.elapsed(), lasted: self.lasts() }
+        Done { status, stdout, stderr, took: began.elapsed(), lasted: self.lasts() }
     }
 }
 
@@ -195,7 +195,7 @@ impl Drop for Running {
     }
 }
 
-impl Effect {
+impl Done {
     /// Checks that the call ended with this status, and that stderr contains all of these texts.
     #[track_caller]
     pub(crate) fn expect(&self, status: i32, says: &[&str]) {

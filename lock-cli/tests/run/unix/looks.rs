@@ -7,7 +7,7 @@ use lock_conformance::servers::{Absence, Etcd, Owned, Settings};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::call::{Effect, eventually, lock, run};
+use super::call::{Done, eventually, lock, run};
 use super::waits::{connection, hold};
 use super::{Case, OnServer, WherePossible, redis};
 
@@ -31,11 +31,11 @@ pub(crate) const ON_SERVER: &[OnServer] = &[
 /// Cases on a server that knows the waiters.
 pub(crate) const ON_ETCD: &[WherePossible] = &[("status names the waiters, in their order", waiters)];
 
-fn on(server: &Owned, args: &[&str]) -> Effect {
+fn on(server: &Owned, args: &[&str]) -> Done {
     lock(args).env("LOCK_URL", server.url()).finish()
 }
 
-fn json(done: &Effect) -> Vec<Value> {
+fn json(done: &Done) -> Vec<Value> {
     done.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -90,7 +90,7 @@ pub enum Request {
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The request was done; there is nothing else to tell.
-    Effect,
+    Done,
     /// The owner holds the lock.
     Granted {
         /// The token of the grant.

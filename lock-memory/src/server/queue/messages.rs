@@ -92,7 +92,7 @@ pub enum Request {
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The request was done; there is nothing else to tell.
-    Effect,
+    Done,
     /// A session was opened.
     Opened(SessionId),
     /// The session is kept. This is everything that it has, and what was revoked from it.
@@ -127,7 +127,7 @@ pub enum Standing {
     /// It holds the lock, with this token.
     Holds(FencingToken),
     /// It has a place behind another one.
-    Queueing,
+    Waits,
     /// It held the lock, which was revoked.
     Revoked,
 }

@@ -44,7 +44,7 @@ impl Queues {
     pub(super) fn standing(&self, (owner, key): &Claimed) -> Option<Standing> {
         let queue = self.0.get(key)?;
         let at = queue.iter().position(|place| place.owner == *owner)?;
-        Some(if at == 0 { Standing::Holds(token(queue[at].revision)) } else { Standing::Queueing })
+        Some(if at == 0 { Standing::Holds(token(queue[at].revision)) } else { Standing::Waits })
     }
 
     /// Returns the standing of an owner that has a place already, and notes the serial of its new attempt.
