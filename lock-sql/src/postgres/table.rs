@@ -263,7 +263,7 @@ impl Table for PostgresTable {
         }
         let listening = self.wakes.listen(name);
         let (marks, marked) = (self.marks(), call.clock().now());
-        let table = marks.leave(call, key).await?;
+        let table = marks.write(call, key).await?;
         if !self.ensure_listening(call, Some(table)).await? {
             return Ok(None);
         }

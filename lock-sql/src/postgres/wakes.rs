@@ -114,7 +114,7 @@ impl Listener for Waiter {
         }
         let asked = call.clock().now();
         // Without a mark, the waiter finds the release by looking.
-        if let Ok(table) = self.marks.leave(call, &self.key).await {
+        if let Ok(table) = self.marks.write(call, &self.key).await {
             *self.marked.lock().unwrap_or_else(PoisonError::into_inner) = asked;
             // The table may have been created anew since. If this fails, the waiter finds the release by looking, too.
             let _: Result<()> = self.wakes.ensure_listening(call, Some(table)).await;
