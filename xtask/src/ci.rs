@@ -24,7 +24,7 @@ pub(crate) fn run() -> ExitCode {
     steps.step("every backend is tested and offered", || backends(&packages));
     steps.step("the documents name what exists", documents::check);
     steps.step("a test pins everything that users meet", pins::check);
-    steps.step("the planted bugs apply and are listed", mutants::check);
+    steps.step("the planted bugs apply, and their cases exist", mutants::check);
     let everything = ["--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     steps.step("clippy", || command(&mut cargo("clippy", &everything)));
     // It is in a workspace of its own, because it is built before the rest.

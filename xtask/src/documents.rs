@@ -9,8 +9,6 @@ use crate::workspace::root;
 
 /// Documents that list cases and promise nothing.
 const LISTS: [&str; 2] = ["bug-classes.md", "pinned.md"];
-/// A document that a program writes. It uses the names that each judge has for its cases.
-const VERDICTS: &str = "planted-bugs.md";
 
 /// Checks all documents. `Err` lists names of what doesn't exist, and the cases that no promise and no rule names.
 pub(crate) fn check() -> Result<(), String> {
@@ -22,9 +20,7 @@ pub(crate) fn check() -> Result<(), String> {
         let text = read(&path)?;
         let shown = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
         for name in code(&text).filter(|name| topics.iter().any(|topic| is_in(topic, name))) {
-            if shown.ends_with(VERDICTS) {
-                break;
-            } else if !cases.contains(name) {
+            if !cases.contains(name) {
                 wrong.push(format!("{shown} names {name}, which is no case"));
             } else if !LISTS.iter().any(|list| shown.ends_with(list)) {
                 named.insert(name.to_owned());
@@ -87,7 +83,7 @@ fn is_missing_test(name: &str) -> bool {
 }
 
 /// Returns whether `redis/grant::name` is a test that some package has in `tests/redis/grant.rs`, or
-/// `lock-core/src/url::name` a test in that file.
+/// `lock-core/src/location::name` a test in that file.
 pub(crate) fn is_test(name: &str) -> bool {
     let Some((place, test)) = name.split_once("::").filter(|(place, _)| place.contains('/')) else {
         return false;
@@ -156,7 +152,10 @@ mod tests {
         let name = "redis/grant::the_script_refuses_an_attempt_after_its_deadline";
         assert!(!is_missing_test(name) && is_missing_test("redis/grant::x") && is_missing_test("redis/x::y"));
         assert!(!is_missing_test("lease::x") && !is_missing_test("docs/x.md"));
-        assert!(is_test("lock-core/src/url::durations_have_a_unit") && !is_test("lock-core/src/url::parse"));
+        assert!(
+            is_test("lock-core/src/location::durations_have_a_unit")
+                && !is_test("lock-core/src/location::parse")
+        );
         // A function in a file of tests is a test only if it is in the list.
         assert!(!is_test("redis/server::run") && !is_test("redis/server::granted"));
     }

@@ -25,7 +25,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
-use mutants::{Choice, Record};
+use mutants::Choice;
 use setup::Consent;
 use test::Extent;
 
@@ -43,10 +43,9 @@ Commands:
   servers [--yes]
                  Install the servers that are missing, build the drivers, and do nothing else.
   ci             Check formatting, lints, documentation and every feature by itself.
-  mutants [--write] [NAME…]
+  mutants [NAME…]
                  Plant every bug of conformance/mutants, or those whose names contain NAME, in a
-                 copy, and see whether the simulation and the suite notice. --write puts the
-                 results into docs/planted-bugs.md.
+                 copy, and see whether the simulation and the suite notice.
   mutants --changed [--since REVISION]
                  Only the bugs that the changes concern: on a branch the changes since it left
                  main, on main those since the last commit.";
@@ -58,7 +57,7 @@ enum Task {
     Nightly(Extent, Consent),
     Servers(Consent),
     Ci,
-    Mutants(Choice, Record),
+    Mutants(Choice),
     Usage,
 }
 
@@ -69,7 +68,7 @@ fn main() -> ExitCode {
         Ok(Task::Nightly(extent, consent)) => nightly::run(extent, consent),
         Ok(Task::Servers(consent)) => setup::run(consent),
         Ok(Task::Ci) => ci::run(),
-        Ok(Task::Mutants(choice, record)) => mutants::run(&choice, record),
+        Ok(Task::Mutants(choice)) => mutants::run(&choice),
         Ok(Task::Usage) => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -108,10 +107,6 @@ fn parse_test<'a>(flags: &[&'a str]) -> Result<(Extent, Consent), &'a str> {
 }
 
 fn parse_mutants<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
-    let (record, arguments) = match arguments {
-        ["--write", rest @ ..] => (Record::Written, rest),
-        all => (Record::Shown, all),
-    };
     let choice = match arguments {
         [] => Choice::All,
         ["--changed"] => Choice::Changed(None),
@@ -122,12 +117,12 @@ fn parse_mutants<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
             None => Choice::Named(names.iter().map(|name| (*name).to_owned()).collect()),
         },
     };
-    Ok(Task::Mutants(choice, record))
+    Ok(Task::Mutants(choice))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, Consent, Extent, Record, Task, parse};
+    use super::{Choice, Consent, Extent, Task, parse};
 
     #[test]
     fn commands_are_read() {
@@ -144,18 +139,17 @@ mod tests {
     #[test]
     fn planted_bugs_are_chosen() {
         let chosen = |arguments: &[&str]| match parse(&[&["mutants"], arguments].concat()) {
-            Ok(Task::Mutants(choice, record)) => (choice, record),
+            Ok(Task::Mutants(choice)) => choice,
             other => panic!("{other:?}"),
         };
         let named = |names: &[&str]| Choice::Named(names.iter().map(|name| (*name).to_owned()).collect());
-        assert_eq!(chosen(&[]), (Choice::All, Record::Shown));
-        assert_eq!(chosen(&["--write"]), (Choice::All, Record::Written));
-        assert_eq!(chosen(&["--write", "01", "02"]), (named(&["01", "02"]), Record::Written));
-        assert_eq!(chosen(&["--changed"]), (Choice::Changed(None), Record::Shown));
+        assert_eq!(chosen(&[]), Choice::All);
+        assert_eq!(chosen(&["lock-redis/", "queue"]), named(&["lock-redis/", "queue"]));
+        assert_eq!(chosen(&["--changed"]), Choice::Changed(None));
         let since = Choice::Changed(Some("v1".to_owned()));
-        assert_eq!(chosen(&["--changed", "--since", "v1"]), (since, Record::Shown));
+        assert_eq!(chosen(&["--changed", "--since", "v1"]), since);
         assert_eq!(parse(&["mutants", "--changed", "--since"]), Err("--since"));
-        assert_eq!(parse(&["mutants", "01", "--all"]), Err("--all"));
+        assert_eq!(parse(&["mutants", "queue", "--all"]), Err("--all"));
     }
 
     #[test]

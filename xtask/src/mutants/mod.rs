@@ -28,18 +28,9 @@ pub(crate) enum Choice {
     Named(Vec<String>),
 }
 
-/// What happens to the verdicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
-    /// They are printed.
-    Shown,
-    /// They are printed, and written to the table.
-    Written,
-}
-
 /// `cargo xtask mutants`
-pub(crate) fn run(choice: &Choice, record: Record) -> ExitCode {
-    match tried(choice, record) {
+pub(crate) fn run(choice: &Choice) -> ExitCode {
+    match tried(choice) {
         Ok(tally) => {
             println!("\n{tally}");
             if tally.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -51,7 +42,7 @@ pub(crate) fn run(choice: &Choice, record: Record) -> ExitCode {
     }
 }
 
-fn tried(choice: &Choice, record: Record) -> Result<Tally, String> {
+fn tried(choice: &Choice) -> Result<Tally, String> {
     let mutants = chosen(choice, mutant::all()?)?;
     let mut outcomes = Vec::new();
     if !mutants.is_empty() {
@@ -62,9 +53,7 @@ fn tried(choice: &Choice, record: Record) -> Result<Tally, String> {
             outcomes.push((mutant, verdict));
         }
         println!("\n{}", table::of(&outcomes));
-    }
-    if record == Record::Written {
-        table::write(&outcomes)?;
+        println!("The table is kept in {}.", table::keep(&outcomes)?.display());
     }
     Ok(Tally::of(&outcomes))
 }
@@ -145,8 +134,11 @@ mod tests {
         };
         assert!(tally(0, &[]).is_well());
         assert!(!tally(1, &[]).is_well());
-        assert!(!tally(0, &["01-x"]).is_well());
+        assert!(!tally(0, &["lock-redis/x"]).is_well());
         assert_eq!(tally(0, &[]).to_string(), "3 caught, 0 missed");
-        assert_eq!(tally(1, &["01-x"]).to_string(), "3 caught, 1 missed, 1 could not be tried: 01-x");
+        assert_eq!(
+            tally(1, &["lock-redis/x"]).to_string(),
+            "3 caught, 1 missed, 1 could not be tried: lock-redis/x"
+        );
     }
 }

@@ -13,7 +13,7 @@ pub(crate) const FOLDER: &str = "conformance/mutants";
 /// A planted bug.
 #[derive(Debug)]
 pub(crate) struct Mutant {
-    /// The name of its file, without `.patch`.
+    /// The path of its file in the folder of the patches, without `.patch`: `lock-redis/no-token`.
     pub(crate) name: String,
     /// One sentence that says what the bug is.
     pub(crate) planted: String,
@@ -47,19 +47,28 @@ pub(crate) enum Symptom {
 /// Reads every planted bug, in the order of their names.
 pub(crate) fn all() -> Result<Vec<Mutant>, String> {
     let folder = root().join(FOLDER);
-    let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut patches: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|extension| extension == "patch")).collect();
+    let mut patches = Vec::new();
+    for of_package in paths_in(&folder)? {
+        patches.extend(paths_in(&of_package)?.into_iter().filter(|path| is_patch(path)));
+    }
     patches.sort();
-    patches
-        .iter()
-        .map(|path| {
-            let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-            let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            Mutant::parse(&name, &text).map_err(|why| format!("{FOLDER}/{name}.patch: {why}"))
-        })
-        .collect()
+    patches.iter().map(|path| read(&folder, path)).collect()
+}
+
+fn paths_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+}
+
+fn is_patch(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "patch")
+}
+
+fn read(folder: &Path, path: &Path) -> Result<Mutant, String> {
+    let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let name = path.strip_prefix(folder).unwrap_or(path).with_extension("");
+    let name = name.to_string_lossy().replace('\\', "/");
+    Mutant::parse(&name, &text).map_err(|why| format!("{FOLDER}/{name}.patch: {why}"))
 }
 
 impl Mutant {
@@ -121,11 +130,28 @@ impl Probe {
         self.judge.ask(scratch, program, self.case.as_deref())
     }
 
+    /// Returns whether the case is written where the judge's cases are; true if none is named.
+    pub(crate) fn is_written(&self) -> bool {
+        let Some(case) = &self.case else { return true };
+        let name = case.rsplit("::").next().unwrap_or(case);
+        let folder = self.judge.source.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let files = [sources(&root().join(folder)), sources(&root().join(format!("{folder}.rs")))].concat();
+        files.iter().any(|file| fs::read_to_string(file).is_ok_and(|text| text.contains(name)))
+    }
+
     /// Returns where the judge's cases are written: the beginning of a path.
     pub(crate) fn source(&self) -> String {
         let topic =
             self.case.as_deref().and_then(|case| case.split_once("::")).map_or("", |(topic, _)| topic);
         format!("{}{topic}", self.judge.source)
+    }
+}
+
+/// Returns this file, or all files of this folder and of those in it.
+fn sources(path: &Path) -> Vec<PathBuf> {
+    match fs::read_dir(path) {
+        Ok(entries) => entries.flatten().flat_map(|entry| sources(&entry.path())).collect(),
+        Err(_) => vec![path.to_owned()],
     }
 }
 
@@ -145,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_head_is_read() {
-        let mutant = Mutant::parse("01-x", PATCH).unwrap();
+        let mutant = Mutant::parse("lock-redis/x", PATCH).unwrap();
         assert_eq!((mutant.planted.as_str(), mutant.breaks.as_str()), ("a bug", "B9"));
         assert_eq!(mutant.expected.to_string(), "redis suite, contract::x");
         assert_eq!(mutant.expected.source(), "conformance/src/cases/contract");
@@ -155,18 +181,18 @@ mod tests {
 
     #[test]
     fn what_a_head_lacks_is_named() {
-        let why = |text: &str| Mutant::parse("01-x", text).unwrap_err();
+        let why = |text: &str| Mutant::parse("lock-redis/x", text).unwrap_err();
         assert!(why(&PATCH.replace("Breaks", "Brakes")).contains("Breaks:"));
         assert!(why(&PATCH.replace("redis suite", "rides suite")).contains("redis suite"));
         assert!(why(&PATCH.replace("+++ b/", "+++ ")).contains("+++ b/"));
         assert!(why(&format!("Symptom: pain\n{PATCH}")).contains("hang"));
-        let sometimes = Mutant::parse("01-x", &format!("Symptom: sometimes\n{PATCH}")).unwrap();
+        let sometimes = Mutant::parse("lock-redis/x", &format!("Symptom: sometimes\n{PATCH}")).unwrap();
         assert_eq!(sometimes.symptom, Symptom::Sometimes);
     }
 
     #[test]
     fn the_expected_judge_is_asked_first_and_one_that_cannot_see_the_bug_is_not() {
-        let probes: Vec<_> = Mutant::parse("01-x", PATCH).unwrap().probes().collect();
+        let probes: Vec<_> = Mutant::parse("lock-redis/x", PATCH).unwrap().probes().collect();
         assert_eq!(probes[0].to_string(), "redis suite, contract::x");
         assert!(probes[1..].iter().all(|probe| probe.case.is_none()));
         assert!(probes.iter().any(|probe| probe.judge.name == "redis suite" && probe.case.is_none()));
