@@ -37,7 +37,7 @@ async fn random_steps_have_the_models_answers(s: Setting) {
                 }
                 match model::compare(&s, seed + n as u64, STEPS).await {
                     Ok(also) => {
-                        happened.lock().expect("no code panics while it holds this mutex").extend(also)
+                        happened.lock().expect("no code panics while it holds this mutex").extend(also);
                     }
                     Err(disagreement) => panic!("{disagreement}{SEED}={} shows it again", seed + n as u64),
                 }

@@ -99,7 +99,7 @@ impl Life {
             }
             Ok(Attempt::Busy(_)) => {}
             Err(e) if e.may_have_taken_effect() => {
-                self.leaves(OnServer::InFlightUntil(asked + self.patience))
+                self.leaves(OnServer::InFlightUntil(asked + self.patience));
             }
             // A server may refuse the second half of what it has begun.
             Err(e) if e.kind() == ErrorKind::Rejected => self.leaves(OnServer::Something),
