@@ -58,7 +58,7 @@ occurrences! {
     /// A client's process was killed while it waited for a lock.
     KilledAsking, "processes killed while they asked";
     /// The server was stopped while a client held a lock.
-    ServerStopped, "servers stopped while somebody held";
+    ServerStopped, "servers stopped while a lock was held";
     /// The server's clock was set forward while a client held a lock.
     SetForward, "server clocks set forward meanwhile";
     /// The server's clock was set back while a client held a lock.
