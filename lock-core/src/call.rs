@@ -61,11 +61,11 @@ impl Call {
     }
 
     /// Returns the error which says that the time is over, and what may have been done.
-    pub fn out_of_time(&self, done: Effect) -> Error {
-        unanswered(done, self.patience)
+    pub fn out_of_time(&self, effect: Effect) -> Error {
+        unanswered(effect, self.patience)
     }
 }
 
-pub(crate) fn unanswered(done: Effect, patience: Duration) -> Error {
-    Error::unavailable(done, format!("the server did not answer within {patience:?}"))
+pub(crate) fn unanswered(effect: Effect, patience: Duration) -> Error {
+    Error::unavailable(effect, format!("the server did not answer within {patience:?}"))
 }

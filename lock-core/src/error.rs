@@ -73,8 +73,8 @@ impl Error {
     }
 
     /// Makes an error of the kind `Unavailable`: the server did not answer, or answered that it can't at the moment.
-    pub fn unavailable(done: Effect, message: impl Into<String>) -> Error {
-        Error::new(ErrorKind::Unavailable { effect: done }, message)
+    pub fn unavailable(effect: Effect, message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Unavailable { effect }, message)
     }
 
     /// Makes an error of the kind `Rejected`: the server refused.

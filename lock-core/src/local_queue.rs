@@ -9,15 +9,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::{Clock, Instant};
 use crate::driver::Entry;
-use crate::lock::FIRST_ANSWER;
 use crate::name::Name;
 
+/// However short a wait is, and however late a turn comes, the server has this long for its first answer.
+pub(crate) const FIRST_ANSWER: Duration = Duration::from_millis(100);
 /// How often a client hands a name over to its own tasks in a row while others wait elsewhere.
 const MOST_IN_A_ROW: u32 = 8;
 /// For how long it does so at most.
 const LONGEST_ROW: Duration = Duration::from_millis(50);
 /// The client then lets as many turns of others pass. Each of them ends in a wake-up; if none comes for this long,
-/// there are no more. A pause of this length also ends a row by itself.
+/// there are no more. A pause of this length also ends a streak by itself.
 pub(crate) const PASS_PAUSE: Duration = Duration::from_millis(5);
 
 /// The gates of one client.
@@ -30,7 +31,7 @@ pub(crate) struct LocalQueues {
 #[derive(Debug, Default)]
 struct Names {
     queues: HashMap<Name, Arc<LocalQueue>>,
-    /// Gates without waiters whose row still counts, the oldest first.
+    /// Queues without waiters whose streak still counts, the oldest first.
     kept: VecDeque<(Instant, Name)>,
 }
 
@@ -44,8 +45,6 @@ struct LocalQueue {
 struct State {
     /// What was last seen of the lock, and when. A lock that a task of this client holds counts as seen now.
     seen: Option<(Instant, Seen)>,
-    /// Whether the present contender saw it.
-    seen_in_front: bool,
     /// When the present contender got its turn.
     turn_came: Option<Instant>,
     held_here: bool,
@@ -111,13 +110,14 @@ impl LocalQueues {
             Some((at, seen)) if *at >= since => seen.clone(),
             // Seen earlier than `since`. It counts while the contender that saw it is still in front, or while the next
             // contender has not had the time for an answer of its own.
-            Some((_, Seen::Held(_))) if state.seen_in_front || self.has_just_come(&state) => Seen::HeldBefore,
+            Some((at, Seen::Held(_))) if self.counts_in_front(&state, *at) => Seen::HeldBefore,
             _ => Seen::Nothing,
         }
     }
 
-    fn has_just_come(&self, state: &State) -> bool {
-        state.turn_came.is_some_and(|at| self.clock.now().since(at) < FIRST_ANSWER)
+    /// Returns whether the present contender saw this itself, or had no time yet to see anything.
+    fn counts_in_front(&self, state: &State, seen: Instant) -> bool {
+        state.turn_came.is_some_and(|came| seen >= came || self.clock.now().since(came) < FIRST_ANSWER)
     }
 
     fn queue(&self, name: &Name) -> Arc<LocalQueue> {
@@ -158,7 +158,7 @@ impl LocalQueue {
 }
 
 impl Streak {
-    /// Returns whether the row still matters to the next caller.
+    /// Returns whether the streak still matters to the next caller.
     fn counts(&self, now: Instant) -> bool {
         self.others_wait && self.released.is_some_and(|at| now.since(at) < PASS_PAUSE)
     }
@@ -212,7 +212,7 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// Returns how many turns of others this client lets pass: as many as its own tasks had in a row while others
-    /// waited. Then begins a new row.
+    /// waited. Then begins a new streak.
     pub(crate) fn turns_owed(&self) -> u32 {
         let now = self.now();
         let mut state = self.queue().state();
@@ -229,14 +229,13 @@ impl Turn {
         state.streak.granted(now);
     }
 
-    /// Records that another client has the lock. That ends the row, and the other client may want the lock again.
+    /// Records that another client has the lock. That ends the streak, and the other client may want the lock again.
     ///
     /// The answer describes some moment after the attempt was sent (`asked`). A caller that came later than that must
     /// not rely on it.
     pub(crate) fn busy(&self, asked: Instant, holder: Option<&Entry>) {
         let mut state = self.queue().state();
         state.seen = Some((asked, Seen::Held(holder.cloned().map(Box::new))));
-        state.seen_in_front = true;
         state.streak = Streak { others_wait: true, ..Streak::default() };
     }
 
@@ -267,7 +266,6 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let now = self.now();
         let mut state = self.queue().state();
-        state.seen_in_front = false;
         if std::mem::take(&mut state.held_here) {
             state.seen = Some((now, Seen::Held(None)));
         }
@@ -283,7 +281,7 @@ mod tests {
     use super::*;
     use crate::clock::{Time, Timer};
 
-    /// A clock that stands still unless the test moves it: how long a test takes does not matter to the gates.
+    /// A clock that stands still unless the test moves it: how long a test takes does not matter to the queues.
     #[derive(Clone, Debug, Default)]
     struct ManualClock(Arc<AtomicU64>);
 
@@ -342,7 +340,7 @@ mod tests {
         assert_eq!(queues.names().queues.len(), 0);
     }
 
-    /// Whether another client was seen to hold the lock before the row.
+    /// Whether another client was seen to hold the lock before the streak.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Before {
         Busy,

@@ -17,7 +17,7 @@ use crate::driver::{Info, Inspection, Mode, Queueing, Revocation, Revoked, When}
 use crate::error::{Effect, Error, Result};
 use crate::guard::{Ending, Guard, Hold};
 use crate::home::{Home, runtime_ended};
-use crate::local_queue::Seen;
+use crate::local_queue::{FIRST_ANSWER, Seen};
 use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
 use crate::reentrant::{Place, Reentrant};
@@ -26,8 +26,6 @@ pub use builder::LockBuilder;
 
 /// How long a lock is kept without a renewal, unless its terms say otherwise.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
-/// However short a wait is, the server has this long for its first answer.
-pub(crate) const FIRST_ANSWER: Duration = Duration::from_millis(100);
 /// How long a caller whose wait has run out asks the server for the holder, where no attempt has shown it.
 const HOLDER_LOOK: Duration = Duration::from_millis(50);
 

@@ -39,7 +39,8 @@ Commands:
                  asking. --quick runs the tests of memory, SQLite and Redis only.
   nightly [--quick] [--yes]
                  Run all of that in its full size, and hundreds of thousands of histories of the
-                 simulation: an hour or more. Write the result and the date to docs/nightly.md.
+                 simulation: hours, or 20 minutes with --quick, on two processors. Write the result
+                 and the date to docs/nightly.md.
   servers [--yes]
                  Install the servers that are missing, build the drivers, and do nothing else.
   ci             Check formatting, lints, documentation and every feature by itself.

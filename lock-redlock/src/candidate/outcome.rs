@@ -82,7 +82,7 @@ impl<N: Node> Candidate<N> {
         })
     }
 
-    fn quarantined(&self, sits_out: &[(usize, Duration)], needed: usize, done: Effect) -> Error {
+    fn quarantined(&self, sits_out: &[(usize, Duration)], needed: usize, effect: Effect) -> Error {
         let mut left: Vec<Duration> = sits_out.iter().map(|(_, left)| *left).collect();
         left.sort_unstable();
         let retry_in = left.get(needed.saturating_sub(1)).or(left.last()).copied().unwrap_or_default();
@@ -93,7 +93,7 @@ impl<N: Node> Candidate<N> {
             })
             .collect();
         Error::unavailable(
-            done,
+            effect,
             format!(
                 "too few of the {} nodes have a vote: {} may have forgotten locks, and vote again when none of those can \
                  be held any more ({}). If no client holds a lock, `lock init` gives them their votes at once",
@@ -106,7 +106,7 @@ impl<N: Node> Candidate<N> {
     }
 
     /// Returns the error for too few answers.
-    pub(super) fn trouble(&self, troubles: &[(usize, Error)], done: Effect) -> Error {
+    pub(super) fn trouble(&self, troubles: &[(usize, Error)], effect: Effect) -> Error {
         let nodes: Vec<String> = troubles
             .iter()
             .map(|(at, e)| format!("{}: {}", self.quorum.nodes()[*at].address(), e.message()))
@@ -120,7 +120,7 @@ impl<N: Node> Candidate<N> {
         if refusals > self.quorum.nodes().len() - self.quorum.majority() {
             return Error::rejected(message);
         }
-        Error::unavailable(done, message)
+        Error::unavailable(effect, message)
     }
 }
 

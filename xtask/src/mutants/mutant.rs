@@ -136,7 +136,7 @@ impl Probe {
         let name = case.rsplit("::").next().unwrap_or(case);
         let folder = self.judge.source.rsplit_once('/').map_or("", |(folder, _)| folder);
         let files = [sources(&root().join(folder)), sources(&root().join(format!("{folder}.rs")))].concat();
-        files.iter().any(|file| fs::read_to_string(file).is_ok_and(|text| text.contains(name)))
+        files.iter().any(|file| fs::read_to_string(file).is_ok_and(|text| has_word(&text, name)))
     }
 
     /// Returns where the judge's cases are written: the beginning of a path.
@@ -145,6 +145,13 @@ impl Probe {
             self.case.as_deref().and_then(|case| case.split_once("::")).map_or("", |(topic, _)| topic);
         format!("{}{topic}", self.judge.source)
     }
+}
+
+/// Returns whether a text has this name, and not only as a part of another one.
+fn has_word(text: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name)
+        .any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part))
 }
 
 /// Returns this file, or all files of this folder and of those in it.
@@ -177,6 +184,16 @@ mod tests {
         assert_eq!(mutant.expected.source(), "conformance/src/cases/contract");
         assert_eq!(mutant.files, ["lock-redis/src/claim.rs"]);
         assert_eq!(mutant.symptom, Symptom::Failure);
+    }
+
+    #[test]
+    fn a_case_that_is_not_written_is_noticed() {
+        let written = |case| {
+            Mutant::parse("lock-redis/x", &PATCH.replace("contract::x", case)).unwrap().expected.is_written()
+        };
+        assert!(written("contract::release_never_touches_anothers"));
+        assert!(!written("contract::release_never_touches"), "a part of another name");
+        assert!(!written("contract::release_never_touches_anothers_lock"));
     }
 
     #[test]

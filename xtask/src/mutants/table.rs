@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::mutant::{self, Mutant};
 use super::trial::Verdict;
 use crate::git::git;
-use crate::workspace::root;
+use crate::workspace::{root, target};
 
 const HEAD: &str = "| planted bug | in | breaks | caught by |\n|---|---|---|---|\n";
 
@@ -34,7 +34,7 @@ pub(crate) fn of(outcomes: &[(Mutant, Verdict)]) -> String {
 
 /// Keeps the table of these trials, and returns its path.
 pub(crate) fn keep(outcomes: &[(Mutant, Verdict)]) -> Result<PathBuf, String> {
-    let path = root().join("target/planted-bugs.md");
+    let path = target().join("planted-bugs.md");
     fs::write(&path, of(outcomes)).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(path)
 }
