@@ -46,6 +46,42 @@ fn a_lease_that_was_ended_early_excuses_an_overlap_until_the_next_renewal() {
     assert_eq!(violations(vec![], 6, 100), 2);
 }
 
+#[test]
+fn a_renewal_that_was_lost_just_before_the_end_excuses_an_overlap_as_one_after_it() {
+    let first = [vec![(1, asked(0, 0)), (2, granted(0, 7)), (3, asked(1, 1))]].concat();
+    let violations = |fate, lost_at, at| {
+        let missed = vec![(lost_at, What::Missed { client: 0, server: 0, fate })];
+        let end = vec![(300, shortened(0, 7, 800)), (at, granted(1, 8)), (at, held(0))];
+        check(&crate::logs::at([first.clone(), missed, end].concat())).violations.len()
+    };
+    assert_eq!(violations(Fate::Lost, 200, 520), 0);
+    assert_eq!(violations(Fate::Lost, 200, 801), 2, "the lease would be over");
+    assert_eq!(violations(Fate::Lost, 90, 520), 2, "its client had given it up, and asked again");
+    assert_eq!(violations(Fate::NewsLost, 200, 520), 2, "no renewal was lost");
+}
+
+/// Of three servers, two had voted for call 0, and were made to end that before the third voted for it.
+#[test]
+fn a_majority_of_votes_that_had_ended_excuses_a_grant_with_a_higher_token_on_several_servers() {
+    let violations = |servers, shortened_at, at: u64| {
+        let mut log = vec![
+            (0, opens(FamilyName::Redlock, servers, WakesBy::PushesAndLooks)),
+            (1, asked(0, 0)),
+            (2, asked(1, 1)),
+            (9, granted(1, 7)),
+            (shortened_at, shortened(0, u64::MAX, 607)),
+            (20, granted(0, 8)),
+            (at, held(1)),
+        ];
+        log.sort_by_key(|(at, _)| *at);
+        check(&crate::logs::at(log)).violations.len()
+    };
+    assert_eq!(violations(3, 6, 21), 0);
+    assert_eq!(violations(3, 6, 240), 1, "the renewal of call 0 has shown the end");
+    assert_eq!(violations(3, 25, 30), 1, "its votes were ended after its grant");
+    assert_eq!(violations(1, 6, 21), 2, "one server has one order");
+}
+
 /// A proof that is younger than a third of the ttl counts as a renewal, too. It may be from before the lease was ended.
 #[test]
 fn a_session_is_asked_again_a_ninth_of_the_ttl_later() {

@@ -20,6 +20,8 @@ pub(super) struct Disturbances {
     servers: [Until; MOST_SERVERS],
     /// By client: it stood still.
     stops: [Until; MACHINES],
+    /// By client: until when a message other than one that is sent once was late, or when it was lost.
+    unanswered: [Until; MACHINES],
     /// By client: when it last missed a message that is sent once.
     news: [Until; MACHINES],
     /// By client: when the second copy of a doubled message last arrived.
@@ -69,12 +71,12 @@ impl Disturbances {
 
     pub(super) fn misses(&mut self, at: u64, (client, server): (usize, usize), fate: Fate) {
         match fate {
-            Fate::Lost => self.is_missed((client, server), at),
+            Fate::Lost => self.is_unanswered((client, server), at),
             Fate::NewsLost => {
                 self.is_missed((client, server), at);
                 self.news[client] = self.news[client].max(at);
             }
-            Fate::Late { until } | Fate::NoVote { until } => self.is_missed((client, server), until),
+            Fate::Late { until } | Fate::NoVote { until } => self.is_unanswered((client, server), until),
             Fate::Twice { until } => self.twice[client] = self.twice[client].max(until),
         }
         let until = match fate {
@@ -86,6 +88,11 @@ impl Disturbances {
 
     fn is_touched(&mut self, server: usize, until: Until) {
         self.servers[server] = self.servers[server].max(until);
+    }
+
+    fn is_unanswered(&mut self, link: (usize, usize), until: Until) {
+        self.is_missed(link, until);
+        self.unanswered[link.0] = self.unanswered[link.0].max(until);
     }
 
     fn is_missed(&mut self, link: (usize, usize), until: Until) {
@@ -118,6 +125,10 @@ impl Disturbances {
 
     pub(super) fn stop(&self, client: usize) -> Until {
         self.stops[client]
+    }
+
+    pub(super) fn unanswered(&self, client: usize) -> Until {
+        self.unanswered[client]
     }
 
     pub(super) fn news(&self, client: usize) -> Until {

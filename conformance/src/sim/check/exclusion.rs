@@ -79,26 +79,42 @@ impl Checker {
         }
     }
 
-    /// Reports a violation; or an excuse, if the server was made to end the grant of the first of these calls early.
+    /// Reports a violation; or an excuse, if a server was made to end early what one of these calls relies on.
     fn broken_in_time(&mut self, invariant: Invariant, calls: [CallId; 2], message: String) {
-        match self.is_shortened(calls[0]) {
+        let [stale, successor] = calls;
+        match self.is_shortened(stale) || self.rests_on_ended_votes(successor) {
             true => self.excused(invariant),
             false => self.broken(invariant, calls.to_vec(), message),
         }
     }
 
     /// Returns whether a call may still rely on a grant that the server has ended. It may until its next renewal, whose
-    /// answer shows the end. If that renewal is not answered normally, or there is none, it may until the lease would
-    /// have ended.
+    /// answer shows the end. If that renewal or the one before it is not answered normally, or there is none, it may
+    /// until the lease would have ended.
     fn is_shortened(&self, call: CallId) -> bool {
         let Some(Shortened { token, at, until }) = self.calls[call].shortened else { return false };
         let Call { token: own, client, granted, .. } = self.calls[call];
-        let hears = undisturbed(self.disturbances.without_any(client), at + 1);
+        let hears = |pause| {
+            // A renewal that was sent a third of the ttl before that may still wait for its answer.
+            undisturbed(self.disturbances.without_any(client), at + 1)
+                && undisturbed(self.disturbances.unanswered(client), (at + 1).saturating_sub(pause))
+        };
         let renewed = match (self.renews_every(call), granted) {
-            (Some(pause), Some(granted)) if hears => at.max(granted) + pause + 2 * IN_TIME,
+            (Some(pause), Some(granted)) if hears(pause) => at.max(granted) + pause + 2 * IN_TIME,
             _ => until,
         };
         own <= token && self.at <= until.min(renewed)
+    }
+
+    /// Returns whether a call was granted the lock by votes of several servers, some of which had been ended before the
+    /// last was given, and may still rely on them. Its token may be higher than that of the holder that the servers
+    /// have.
+    fn rests_on_ended_votes(&self, call: CallId) -> bool {
+        let Call { shortened: Some(Shortened { at, .. }), granted: Some(granted), .. } = self.calls[call] else {
+            return false;
+        };
+        let several = self.disturbances.rules().is_some_and(|rules| rules.servers > 1);
+        several && at <= granted && self.is_shortened(call)
     }
 
     /// Returns the longest time until a holder's next renewal; none if the holder doesn't renew by itself. A session's
