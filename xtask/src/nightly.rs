@@ -22,10 +22,11 @@ const SEEDS_A_MINUTE: u64 = 1_000_000;
 /// `cargo xtask nightly`
 pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let code = code();
     let mut steps = Steps::default();
     let tests = test::tested(extent, Size::Full, consent, &mut steps);
     let simulated = HISTORIES.map(|(family, histories)| simulate(family, histories, seed(began), &mut steps));
-    let document = document(began, extent, &tests, &sizes(), &simulated, &steps);
+    let document = document(began, &code, extent, &tests, &sizes(), &simulated, &steps);
     let document = without_root(&document, &root().to_string_lossy());
     steps.step(DOCUMENT, || fs::write(root().join(DOCUMENT), document).map_err(|e| e.to_string()));
     steps.finish()
@@ -72,6 +73,7 @@ fn sizes_in(text: &str) -> Vec<String> {
 
 fn document(
     began: Duration,
+    code: &str,
     extent: Extent,
     tests: &Option<String>,
     sizes: &BTreeSet<String>,
@@ -95,7 +97,7 @@ fn document(
          ## Sizes\n\n```text\n{sizes}```\n\n\
          ## Simulation\n\n```text\n{}```\n",
         date(days(began)),
-        code(),
+        code,
         machine(),
         steps.outcome(),
         simulated.join("\n"),
@@ -174,6 +176,7 @@ mod tests {
         let day = Duration::from_secs(20_780 * 24 * 3600);
         let said = document(
             day,
+            "a986d5d",
             Extent::Quick,
             &Some("Everything was run.".to_owned()),
             &sizes,
@@ -183,6 +186,7 @@ mod tests {
         for part in [
             "SQLite and Redis",
             "2026-11-23",
+            "a986d5d",
             "Failed: tests",
             "Everything was run.",
             "1000 rounds",
