@@ -41,6 +41,9 @@ Commands:
                  Run all of that in its full size, and hundreds of thousands of histories of the
                  simulation: hours, or 20 minutes with --quick, on two processors. Write the result
                  and the date to docs/nightly.md.
+  nightly --again NAME… [--yes]
+                 Only the test programs whose names contain NAME, such as \"lock-zk: conformance\". Add
+                 the result to docs/nightly.md.
   servers [--yes]
                  Install the servers that are missing, build the drivers, and do nothing else.
   ci             Check formatting, lints, documentation and every feature by itself.
@@ -65,8 +68,8 @@ enum Task {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match parse(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
-        Ok(Task::Test(extent, consent)) => test::run(extent, consent),
-        Ok(Task::Nightly(extent, consent)) => nightly::run(extent, consent),
+        Ok(Task::Test(extent, consent)) => test::run(&extent, consent),
+        Ok(Task::Nightly(extent, consent)) => nightly::run(&extent, consent),
         Ok(Task::Servers(consent)) => setup::run(consent),
         Ok(Task::Ci) => ci::run(),
         Ok(Task::Mutants(choice)) => mutants::run(&choice),
@@ -88,6 +91,7 @@ fn parse<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
         ["test", flags @ ..] => parse_test(flags).map(|(extent, consent)| Task::Test(extent, consent)),
         ["servers"] => Ok(Task::Servers(Consent::Asked)),
         ["servers", "--yes"] => Ok(Task::Servers(Consent::Given)),
+        ["nightly", "--again", names @ ..] => parse_again(names),
         ["nightly", flags @ ..] => parse_test(flags).map(|(extent, consent)| Task::Nightly(extent, consent)),
         ["ci"] => Ok(Task::Ci),
         ["mutants", arguments @ ..] => parse_mutants(arguments),
@@ -105,6 +109,21 @@ fn parse_test<'a>(flags: &[&'a str]) -> Result<(Extent, Consent), &'a str> {
         }
     }
     Ok((extent, consent))
+}
+
+/// Reads the names of the programs that a nightly run repeats.
+fn parse_again<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
+    let (flags, names): (Vec<_>, Vec<_>) = arguments.iter().copied().partition(|name| name.starts_with('-'));
+    if names.is_empty() {
+        return Err("--again");
+    }
+    let (extent, consent) = parse_test(&flags)?;
+    match extent {
+        Extent::Everything => {
+            Ok(Task::Nightly(Extent::Programs(names.into_iter().map(str::to_owned).collect()), consent))
+        }
+        _ => Err("--quick"),
+    }
 }
 
 fn parse_mutants<'a>(arguments: &[&'a str]) -> Result<Task, &'a str> {
@@ -133,6 +152,14 @@ mod tests {
         assert_eq!(parse(&["servers", "--yes"]), Ok(Task::Servers(Consent::Given)));
         assert_eq!(parse(&["nightly", "--yes"]), Ok(Task::Nightly(Extent::Everything, Consent::Given)));
         assert_eq!(parse(&["nightly", "--quick"]), Ok(Task::Nightly(Extent::Quick, Consent::Asked)));
+        let again = Extent::Programs(vec!["lock-zk: conformance".to_owned()]);
+        let consent = Consent::Given;
+        assert_eq!(
+            parse(&["nightly", "--again", "lock-zk: conformance", "--yes"]),
+            Ok(Task::Nightly(again, consent))
+        );
+        assert_eq!(parse(&["nightly", "--again", "--yes"]), Err("--again"));
+        assert_eq!(parse(&["nightly", "--again", "zk", "--quick"]), Err("--quick"));
         assert_eq!(parse(&["ci"]), Ok(Task::Ci));
         assert_eq!(parse(&[]), Ok(Task::Usage));
     }

@@ -1,6 +1,7 @@
 //! `cargo xtask nightly`: runs everything in its full size, and writes the result with its date to a document.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
@@ -20,16 +21,76 @@ const HISTORIES: [(&str, u64); 3] = [("lease", 100_000), ("queue", 100_000), ("r
 const SEEDS_A_MINUTE: u64 = 1_000_000;
 
 /// `cargo xtask nightly`
-pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
+pub(crate) fn run(extent: &Extent, consent: Consent) -> ExitCode {
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let code = code();
     let mut steps = Steps::default();
     let tests = test::tested(extent, Size::Full, consent, &mut steps);
-    let simulated = HISTORIES.map(|(family, histories)| simulate(family, histories, seed(began), &mut steps));
-    let document = document(began, &code, extent, &tests, &sizes(), &simulated, &steps);
-    let document = without_root(&document, &root().to_string_lossy());
-    steps.step(DOCUMENT, || fs::write(root().join(DOCUMENT), document).map_err(|e| e.to_string()));
+    let simulated = match extent {
+        Extent::Programs(_) => Vec::new(),
+        Extent::Everything | Extent::Quick => HISTORIES
+            .map(|(family, histories)| simulate(family, histories, seed(began), &mut steps))
+            .to_vec(),
+    };
+    let which = which(extent);
+    let report = Report { began, code, which, tests, sizes: sizes(), simulated, outcome: steps.outcome() };
+    let text = without_root(&report.to_string(), &root().to_string_lossy());
+    let text = match extent {
+        Extent::Programs(_) => format!("{}\n{text}", fs::read_to_string(root().join(DOCUMENT)).unwrap_or_default()),
+        Extent::Everything | Extent::Quick => format!("{INTRODUCTION}{text}"),
+    };
+    steps.step(DOCUMENT, || fs::write(root().join(DOCUMENT), text).map_err(|e| e.to_string()));
     steps.finish()
+}
+
+const INTRODUCTION: &str = "\
+# The last nightly run
+
+Written by `cargo xtask nightly`: tests in their full size (`LOCK_TEST_FULL=1`), and histories of the simulation on
+seeds that no run before has played. What was run again after that stands at the end.
+
+";
+
+/// What a run did, and what came of it.
+struct Report {
+    began: Duration,
+    code: String,
+    which: String,
+    /// The servers, what was not run, and times; none if the tests could not be built.
+    tests: Option<String>,
+    sizes: BTreeSet<String>,
+    /// The output of the simulation for each family.
+    simulated: Vec<String>,
+    outcome: String,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { code, which, sizes, simulated, outcome, .. } = self;
+        let tests = self.tests.as_deref().unwrap_or("The tests could not be built.");
+        let sizes: String = sizes.iter().map(|size| format!("{size}\n")).collect();
+        writeln!(
+            f,
+            "## Tests\n\n- Programs: {which}\n- Date: {}\n- Code: {code}\n- Machine: {}\n- Outcome: {outcome}\n\n\
+             ```text\n{tests}\n```\n\n\
+             Sizes:\n\n```text\n{sizes}```",
+            date(days(self.began)),
+            machine(),
+        )?;
+        match simulated.is_empty() {
+            true => Ok(()),
+            false => writeln!(f, "\n## Simulation\n\n```text\n{}```", simulated.join("\n")),
+        }
+    }
+}
+
+fn which(extent: &Extent) -> String {
+    match extent {
+        Extent::Everything => "all".to_owned(),
+        Extent::Quick => "those of the core, the program, memory, SQLite and Redis (`--quick`); the others were not run"
+            .to_owned(),
+        Extent::Programs(names) => format!("only those named {}, run again", names.join(", ")),
+    }
 }
 
 /// Plays the histories of one family and returns what the simulation prints.
@@ -69,39 +130,6 @@ fn sizes_in(text: &str) -> Vec<String> {
         Some(said.rsplit_once(" ... ").map_or(said, |(_, said)| said).trim().to_owned())
     };
     text.lines().filter_map(size).collect()
-}
-
-fn document(
-    began: Duration,
-    code: &str,
-    extent: Extent,
-    tests: &Option<String>,
-    sizes: &BTreeSet<String>,
-    simulated: &[String],
-    steps: &Steps,
-) -> String {
-    let which = match extent {
-        Extent::Everything => "all tests",
-        Extent::Quick => {
-            "those of the core, the program, memory, SQLite and Redis (`--quick`); the others were not run"
-        }
-    };
-    let tests = tests.as_deref().unwrap_or("The tests could not be built.");
-    let sizes: String = sizes.iter().map(|size| format!("{size}\n")).collect();
-    format!(
-        "# The last nightly run\n\n\
-         Written by `cargo xtask nightly`: tests in their full size (`{FULL}=1`), and histories of the simulation on\n\
-         seeds that no run before has played.\n\n\
-         - Tests: {which}\n- Date: {}\n- Code: {}\n- Machine: {}\n- Outcome: {}\n\n\
-         ## Tests\n\n```text\n{tests}\n```\n\n\
-         ## Sizes\n\n```text\n{sizes}```\n\n\
-         ## Simulation\n\n```text\n{}```\n",
-        date(days(began)),
-        code,
-        machine(),
-        steps.outcome(),
-        simulated.join("\n"),
-    )
 }
 
 /// Removes the path of the checkout, which readers of the document don't need.
@@ -170,19 +198,16 @@ mod tests {
 
     #[test]
     fn the_document_says_how_it_went() {
-        let mut steps = Steps::default();
-        steps.step("tests", || Err("two at a time".to_owned()));
-        let sizes = BTreeSet::from(["redis 7: 1000 rounds of 1000 contenders".to_owned()]);
-        let day = Duration::from_secs(20_780 * 24 * 3600);
-        let said = document(
-            day,
-            "a986d5d",
-            Extent::Quick,
-            &Some("Everything was run.".to_owned()),
-            &sizes,
-            &["$ sim\n".to_owned()],
-            &steps,
-        );
+        let report = Report {
+            began: Duration::from_secs(20_780 * 24 * 3600),
+            code: "a986d5d".to_owned(),
+            which: which(&Extent::Quick),
+            tests: Some("Everything was run.".to_owned()),
+            sizes: BTreeSet::from(["redis 7: 1000 rounds of 1000 contenders".to_owned()]),
+            simulated: vec!["$ sim\n".to_owned()],
+            outcome: "Failed: tests: two at a time.".to_owned(),
+        };
+        let said = report.to_string();
         for part in [
             "SQLite and Redis",
             "2026-11-23",
@@ -194,5 +219,7 @@ mod tests {
         ] {
             assert!(said.contains(part), "{part} in {said}");
         }
+        let again = Report { which: which(&Extent::Programs(vec!["lock-zk: zk".to_owned()])), simulated: vec![], ..report };
+        assert!(again.to_string().contains("lock-zk: zk, run again") && !again.to_string().contains("Simulation"));
     }
 }

@@ -17,11 +17,13 @@ use crate::targets::{self, Lane, Target};
 use crate::workspace::{cargo, programs};
 
 /// How much is tested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Everything,
     /// The core, and the backends that need no server or an easily available one: memory, SQLite and Redis.
     Quick,
+    /// The test programs whose names contain one of these.
+    Programs(Vec<String>),
 }
 
 /// How much the cases with sizes do.
@@ -43,9 +45,9 @@ const EXAMPLES: &str = "the documentation's examples";
 
 impl Extent {
     /// Returns cargo's arguments that select what to build.
-    fn selection(self) -> Vec<&'static str> {
+    fn selection(&self) -> Vec<&'static str> {
         match self {
-            Extent::Everything => EVERYTHING.to_vec(),
+            Extent::Everything | Extent::Programs(_) => EVERYTHING.to_vec(),
             Extent::Quick => {
                 let packages = ["lock-core", "lock-memory", "lock-redis", "lock-sql", "lock-cli"];
                 // Of lock-sql's tests, those of SQLite.
@@ -58,16 +60,24 @@ impl Extent {
         }
     }
 
-    fn plan(self, consent: Consent) -> Plan {
+    /// Returns whether this test program is run.
+    fn has(&self, program: &str) -> bool {
         match self {
-            Extent::Everything => Plan::everything(consent),
+            Extent::Everything | Extent::Quick => true,
+            Extent::Programs(names) => names.iter().any(|name| program.contains(name)),
+        }
+    }
+
+    fn plan(&self, consent: Consent) -> Plan {
+        match self {
+            Extent::Everything | Extent::Programs(_) => Plan::everything(consent),
             Extent::Quick => Plan::of(&[&REDIS], consent),
         }
     }
 }
 
 /// `cargo xtask test`
-pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
+pub(crate) fn run(extent: &Extent, consent: Consent) -> ExitCode {
     let mut steps = Steps::default();
     tested(extent, Size::Usual, consent, &mut steps);
     steps.finish()
@@ -75,7 +85,7 @@ pub(crate) fn run(extent: Extent, consent: Consent) -> ExitCode {
 
 /// Builds and runs the tests as steps. Returns a text with the servers that they ran on and the times, unless the build
 /// failed.
-pub(crate) fn tested(extent: Extent, size: Size, consent: Consent, steps: &mut Steps) -> Option<String> {
+pub(crate) fn tested(extent: &Extent, size: Size, consent: Consent, steps: &mut Steps) -> Option<String> {
     let began = Instant::now();
     let plan = extent.plan(consent);
     let (mut built, mut missing, mut setup) = (Vec::new(), Vec::new(), Duration::ZERO);
@@ -84,8 +94,9 @@ pub(crate) fn tested(extent: Extent, size: Size, consent: Consent, steps: &mut S
         let carrying_out = scope.spawn(move || (plan.carry_out(), began.elapsed()));
         steps.step("build", || {
             built = build(extent)?;
+            built.retain(|target| extent.has(&target.name));
             match built.is_empty() {
-                true => Err("cargo named no test program".to_owned()),
+                true => Err("there is no such test program".to_owned()),
                 false => Ok(()),
             }
         });
@@ -118,7 +129,7 @@ pub(crate) fn tested(extent: Extent, size: Size, consent: Consent, steps: &mut S
 }
 
 /// Builds every test program, and the program `lock`, which tests start.
-fn build(extent: Extent) -> Result<Vec<Target>, String> {
+fn build(extent: &Extent) -> Result<Vec<Target>, String> {
     let mut build = cargo("test", &extent.selection());
     build.args(["--no-run", "--message-format=json-render-diagnostics"]).stdout(Stdio::piped());
     let output = build.spawn().and_then(Child::wait_with_output).map_err(|e| format!("cargo: {e}"))?;
@@ -128,7 +139,7 @@ fn build(extent: Extent) -> Result<Vec<Target>, String> {
     }
 }
 
-fn tests(extent: Extent, size: Size, built: Vec<Target>) -> Result<Vec<Ran>, String> {
+fn tests(extent: &Extent, size: Size, built: Vec<Target>) -> Result<Vec<Ran>, String> {
     // The files of the last run. If there are none, that is no error.
     let _ = fs::remove_file(notes());
     let _ = fs::remove_dir_all(output());
@@ -142,7 +153,7 @@ fn tests(extent: Extent, size: Size, built: Vec<Target>) -> Result<Vec<Ran>, Str
             Work { name: target.name, command, lane: target.lane }
         })
         .collect();
-    if extent == Extent::Everything {
+    if *extent == Extent::Everything {
         let mut examples = cargo("test", &EVERYTHING);
         examples.args(["--doc", "--no-fail-fast"]);
         work.push(Work { name: EXAMPLES.to_owned(), command: examples, lane: Lane::Computes });
