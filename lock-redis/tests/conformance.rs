@@ -1,15 +1,12 @@
 //! Runs the conformance suite on Redis and Valkey.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{self, Product, Server};
+use lock_conformance::servers::{self, Product, RedisAdmin, Server};
 use lock_conformance::{Backend, Counters, Need, Verdict};
 use lock_core::{Client, Name, Options, Result};
-use redis::AsyncConnectionConfig;
-use redis::aio::MultiplexedConnection;
 
 fn main() -> Verdict {
     lock_conformance::run_on_server(Redis)
@@ -46,7 +43,8 @@ impl Backend for Redis {
 
     async fn forget(&self, url: &str, name: &Name) {
         let mut forget = redis::cmd("DEL");
-        let forgot: u64 = forget.arg(name.as_str()).query_async(&mut admin(url).await).await.expect("DEL");
+        let forgot: u64 =
+            forget.arg(name.as_str()).query_async(RedisAdmin::of(url).await.connection()).await.expect("DEL");
         assert_eq!(forgot, 1, "{name} was held");
     }
 
@@ -65,72 +63,33 @@ impl Backend for Redis {
 
     /// Counts the keys that are not tokens, and the channels.
     async fn residue(&self, url: &str) -> u64 {
-        let mut admin = admin(url).await;
-        let mut locks = BTreeSet::new();
-        let mut cursor = 0_u64;
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("COUNT").arg(1000);
-            let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(&mut admin).await.expect("SCAN");
-            locks.extend(keys.into_iter().filter(|key| !key.ends_with(b":lock~t")));
-            cursor = next;
-            if cursor == 0 {
-                break;
-            }
-        }
-        let channels: Vec<Vec<u8>> =
-            redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut admin).await.expect("PUBSUB");
-        (locks.len() + channels.len()) as u64
+        let mut admin = RedisAdmin::of(url).await;
+        admin.keys_without(&[TOKEN]).await.len() as u64 + admin.channel_count().await
     }
 
     async fn kept(&self, url: &str) -> u64 {
-        let mut admin = admin(url).await;
-        let keys: u64 = redis::cmd("DBSIZE").query_async(&mut admin).await.expect("DBSIZE");
-        let channels: Vec<Vec<u8>> =
-            redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut admin).await.expect("PUBSUB");
-        keys + channels.len() as u64
+        let mut admin = RedisAdmin::of(url).await;
+        admin.key_count().await + admin.channel_count().await
     }
 
-    /// Brings the end of every key nearer by `by`; a key without expiry stays as it is. Works in steps, because the
-    /// server answers no client while a script runs.
     async fn age(&self, url: &str, by: Duration) {
-        const AGE: &str = "local found = redis.call('SCAN', ARGV[2], 'COUNT', '1000') \
-             for _, key in ipairs(found[2]) do \
-             local left = redis.call('PTTL', key) \
-             if left >= 0 then redis.call('PEXPIRE', key, left - ARGV[1]) end end \
-             return found[1]";
-        let (mut admin, by) = (admin(url).await, by.as_millis().to_string());
-        let mut cursor = "0".to_owned();
-        loop {
-            let mut age = redis::cmd("EVAL");
-            age.arg(AGE).arg(0).arg(&by).arg(&cursor);
-            cursor = age.query_async(&mut admin).await.expect("EVAL");
-            if cursor == "0" {
-                return;
-            }
-        }
+        RedisAdmin::of(url).await.age(by).await;
     }
 
     async fn interrupt(&self, url: &str) {
-        let mut admin = admin(url).await;
-        redis::cmd("SCRIPT").arg("FLUSH").exec_async(&mut admin).await.expect("SCRIPT FLUSH");
-        for kind in ["pubsub", "normal"] {
-            let mut kill = redis::cmd("CLIENT");
-            kill.arg("KILL").arg("TYPE").arg(kind).arg("SKIPME").arg("yes");
-            kill.exec_async(&mut admin).await.expect("CLIENT KILL");
-        }
+        RedisAdmin::of(url).await.interrupt().await;
     }
 }
 
-async fn admin(url: &str) -> MultiplexedConnection {
-    let client = redis::Client::open(url).expect("a URL that was used before");
-    // redis' own time limit is half a second, which a busy machine may need.
-    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
-    client.get_multiplexed_async_connection_with_config(&config).await.expect("up")
-}
+/// How the key of a token ends.
+const TOKEN: &str = ":lock~t";
 
 async fn info(url: &str) -> String {
-    redis::cmd("INFO").arg("everything").query_async(&mut admin(url).await).await.expect("INFO")
+    redis::cmd("INFO")
+        .arg("everything")
+        .query_async(RedisAdmin::of(url).await.connection())
+        .await
+        .expect("INFO")
 }
 
 /// Splits the URL of a server that is reached by plain TCP into the text before host and port, host and port, and the

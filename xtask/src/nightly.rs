@@ -28,15 +28,17 @@ pub(crate) fn run(extent: &Extent, consent: Consent) -> ExitCode {
     let tests = test::tested(extent, Size::Full, consent, &mut steps);
     let simulated = match extent {
         Extent::Programs(_) => Vec::new(),
-        Extent::Everything | Extent::Quick => HISTORIES
-            .map(|(family, histories)| simulate(family, histories, seed(began), &mut steps))
-            .to_vec(),
+        Extent::Everything | Extent::Quick => {
+            HISTORIES.map(|(family, histories)| simulate(family, histories, seed(began), &mut steps)).to_vec()
+        }
     };
     let which = which(extent);
     let report = Report { began, code, which, tests, sizes: sizes(), simulated, outcome: steps.outcome() };
     let text = without_root(&report.to_string(), &root().to_string_lossy());
     let text = match extent {
-        Extent::Programs(_) => format!("{}\n{text}", fs::read_to_string(root().join(DOCUMENT)).unwrap_or_default()),
+        Extent::Programs(_) => {
+            format!("{}\n{text}", fs::read_to_string(root().join(DOCUMENT)).unwrap_or_default())
+        }
         Extent::Everything | Extent::Quick => format!("{INTRODUCTION}{text}"),
     };
     steps.step(DOCUMENT, || fs::write(root().join(DOCUMENT), text).map_err(|e| e.to_string()));
@@ -87,8 +89,10 @@ impl fmt::Display for Report {
 fn which(extent: &Extent) -> String {
     match extent {
         Extent::Everything => "all".to_owned(),
-        Extent::Quick => "those of the core, the program, memory, SQLite and Redis (`--quick`); the others were not run"
-            .to_owned(),
+        Extent::Quick => {
+            "those of the core, the program, memory, SQLite and Redis (`--quick`); the others were not run"
+                .to_owned()
+        }
         Extent::Programs(names) => format!("only those named {}, run again", names.join(", ")),
     }
 }
@@ -219,7 +223,13 @@ mod tests {
         ] {
             assert!(said.contains(part), "{part} in {said}");
         }
-        let again = Report { which: which(&Extent::Programs(vec!["lock-zk: zk".to_owned()])), simulated: vec![], ..report };
-        assert!(again.to_string().contains("lock-zk: zk, run again") && !again.to_string().contains("Simulation"));
+        let again = Report {
+            which: which(&Extent::Programs(vec!["lock-zk: zk".to_owned()])),
+            simulated: vec![],
+            ..report
+        };
+        assert!(
+            again.to_string().contains("lock-zk: zk, run again") && !again.to_string().contains("Simulation")
+        );
     }
 }

@@ -95,7 +95,7 @@ pub use port::Port;
 pub use postgres::Postgres;
 pub use process::{Ended, Process};
 pub use product::{Place, Product, StopSignal};
-pub use redis::Redis;
+pub use redis::{Redis, RedisAdmin};
 use requirement::NoServer;
 pub use requirement::{Absence, Requirement};
 pub use zookeeper::{Ensemble, ZooKeeper};

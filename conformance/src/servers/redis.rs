@@ -1,5 +1,7 @@
 //! Redis, and Valkey, which has the same protocol and the same options.
 
+mod admin;
+
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,6 +12,8 @@ use super::executable::Executable;
 use super::image::Image;
 use super::owned::{Persistence, Settings};
 use super::product::{Place, Product};
+
+pub use admin::RedisAdmin;
 
 /// Redis or Valkey, one server.
 #[derive(Debug)]

@@ -2,18 +2,17 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lock_conformance::Counters;
-use lock_conformance::servers::{self, Absence, Owned, Settings};
+use lock_conformance::servers::{self, Absence, Owned, RedisAdmin, Settings};
 use lock_core::{Client, Clock, Context, Options, Prefix, Random, Result};
 use lock_redlock::{Redis, RedisNode, Redlock, VoteRegistry};
+use redis::Cmd;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd};
 
 /// The usual number of nodes.
 pub(crate) const FIVE: usize = 5;
@@ -169,79 +168,46 @@ impl Nodes {
         all
     }
 
-    /// Counts the keys that are neither tokens nor the nodes' own, and the channels.
+    /// Counts the keys that are not tokens, and the channels, on all nodes.
     pub(crate) async fn residue(&self) -> u64 {
         let mut residue = 0;
         for url in &self.urls {
-            let keys: BTreeSet<Vec<u8>> =
-                keys(url).await.into_iter().filter(|key| !key.ends_with(b":lock~t")).collect();
-            residue += keys.len() as u64 + channels(url).await;
+            let mut admin = RedisAdmin::of(url).await;
+            residue += admin.keys_without(&[TOKEN, MARKER, QUARANTINE]).await.len() as u64;
+            residue += admin.channel_count().await;
         }
         residue
     }
 
-    /// Returns what is kept on the node that keeps most.
+    /// Returns what is kept on the node that keeps most, without its marker and its quarantine.
     pub(crate) async fn kept(&self) -> u64 {
         let mut kept = 0;
         for url in &self.urls {
-            kept = kept.max(keys(url).await.len() as u64 + channels(url).await);
+            let mut admin = RedisAdmin::of(url).await;
+            let own = admin.keys_with(&[MARKER, QUARANTINE]).await.len() as u64;
+            kept = kept.max(admin.key_count().await - own + admin.channel_count().await);
         }
         kept
     }
 
-    /// Brings the end of every key nearer by `by`.
+    /// Brings the end of every key nearer by `by`, except for those of the guard.
     pub(crate) async fn age(&self, by: Duration) {
         for url in &self.urls {
-            let mut admin = admin(url).await;
-            for key in keys(url).await {
-                let mut left = redis::cmd("PTTL");
-                let left: i64 = left.arg(&key).query_async(&mut admin).await.expect("PTTL");
-                if left >= 0 {
-                    let mut age = redis::cmd("PEXPIRE");
-                    age.arg(&key)
-                        .arg(left - by.as_millis() as i64)
-                        .exec_async(&mut admin)
-                        .await
-                        .expect("PEXPIRE");
-                }
-            }
+            RedisAdmin::of(url).await.age(by).await;
         }
     }
 
     pub(crate) async fn interrupt(&self) {
         for url in &self.urls {
-            let mut admin = admin(url).await;
-            redis::cmd("SCRIPT").arg("FLUSH").exec_async(&mut admin).await.expect("SCRIPT FLUSH");
-            for kind in ["pubsub", "normal"] {
-                let mut kill = redis::cmd("CLIENT");
-                kill.arg("KILL").arg("TYPE").arg(kind).arg("SKIPME").arg("yes");
-                kill.exec_async(&mut admin).await.expect("CLIENT KILL");
-            }
+            RedisAdmin::of(url).await.interrupt().await;
         }
     }
 }
 
-/// Returns the keys of a node, without its marker and its quarantine.
-async fn keys(url: &str) -> BTreeSet<Vec<u8>> {
-    let mut admin = admin(url).await;
-    let (mut keys, mut cursor) = (BTreeSet::new(), 0_u64);
-    loop {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("COUNT").arg(1000);
-        let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(&mut admin).await.expect("SCAN");
-        keys.extend(found.into_iter().filter(|key| !key.ends_with(b":lock~m") && !key.ends_with(b":lock~q")));
-        cursor = next;
-        if cursor == 0 {
-            return keys;
-        }
-    }
-}
-
-async fn channels(url: &str) -> u64 {
-    let channels: Vec<Vec<u8>> =
-        redis::cmd("PUBSUB").arg("CHANNELS").query_async(&mut admin(url).await).await.expect("PUBSUB");
-    channels.len() as u64
-}
+/// How the keys of tokens, of a node's marker and of its quarantine end.
+const TOKEN: &str = ":lock~t";
+const MARKER: &str = ":lock~m";
+const QUARANTINE: &str = ":lock~q";
 
 /// Returns a node for the server at this URL. `registry` is shared with the other nodes.
 pub(crate) fn node_at(url: &str, registry: &Arc<VoteRegistry>, max_ttl: Duration) -> RedisNode {
@@ -251,10 +217,7 @@ pub(crate) fn node_at(url: &str, registry: &Arc<VoteRegistry>, max_ttl: Duration
 }
 
 pub(crate) async fn admin(url: &str) -> MultiplexedConnection {
-    let client = redis::Client::open(url).expect("a URL that was used before");
-    // redis' own time limit is half a second, which a busy machine may need.
-    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
-    client.get_multiplexed_async_connection_with_config(&config).await.expect("up")
+    RedisAdmin::of(url).await.connection().clone()
 }
 
 /// Returns the number after `label`, if the label is there.

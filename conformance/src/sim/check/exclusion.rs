@@ -110,7 +110,8 @@ impl Checker {
     /// last was given, and may still rely on them. Its token may be higher than that of the holder that the servers
     /// have.
     fn rests_on_ended_votes(&self, call: CallId) -> bool {
-        let Call { shortened: Some(Shortened { at, .. }), granted: Some(granted), .. } = self.calls[call] else {
+        let Call { shortened: Some(Shortened { at, .. }), granted: Some(granted), .. } = self.calls[call]
+        else {
             return false;
         };
         let several = self.disturbances.rules().is_some_and(|rules| rules.servers > 1);
