@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lock_core::driver::Lease;
-use lock_core::{Client, Ending, Guard};
+use lock_core::{Client, Ending, ErrorKind, Guard};
 use tokio::task::JoinSet;
 
 use super::case;
@@ -31,6 +31,7 @@ async fn names_that_are_used_once_leave_their_tokens_only(s: Setting) {
     let residue = s.harness.residue().await;
     // The first acquisition may leave more behind: a session, a channel.
     pass_through(&s, &client, &again, 0..ROUND).await;
+    waits_in_vain(&s, &client).await;
     let (before, tasks) = (s.harness.kept().await, tasks());
     pass_through(&s, &client, &run, 0..names).await;
     until("nothing but tokens is left", ms(5000), || async { s.harness.residue().await <= residue }).await;
@@ -50,6 +51,16 @@ async fn names_that_are_used_once_leave_their_tokens_only(s: Setting) {
     }
     // The removal of old records may end a little after the release that started it.
     until("old tokens are gone", ms(2000), || async { s.harness.kept().await <= before + 1 }).await;
+}
+
+/// Starts the task that hears of releases and revokes: on some servers each client has one, from its first waiter or its
+/// first hold of some length on.
+async fn waits_in_vain(s: &Setting, client: &Client) {
+    let name = s.name();
+    let guard = s.hold(&name).await;
+    let waiter = s.lock(client, &name).wait(ms(200)).build().expect("fine terms");
+    assert_eq!(waiter.acquire().await.expect_err("it is held").kind(), ErrorKind::Timeout);
+    released(guard).await;
 }
 
 /// While a thousand locks are held, a client sends as many requests as while one is held, except for how many locks fit
