@@ -42,8 +42,8 @@ Commands:
                  simulation: hours, or 20 minutes with --quick, on two processors. Write the result
                  and the date to docs/nightly.md.
   nightly --again NAME… [--yes]
-                 Only the test programs whose names contain NAME, such as \"lock-zk: conformance\". Add
-                 the result to docs/nightly.md.
+                 Only the test programs and the families whose names contain NAME, such as
+                 \"lock-zk: conformance\" or \"simulation: lease\". Add the result to docs/nightly.md.
   servers [--yes]
                  Install the servers that are missing, build the drivers, and do nothing else.
   ci             Check formatting, lints, documentation and every feature by itself.

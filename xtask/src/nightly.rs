@@ -25,13 +25,14 @@ pub(crate) fn run(extent: &Extent, consent: Consent) -> ExitCode {
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let code = code();
     let mut steps = Steps::default();
-    let tests = test::tested(extent, Size::Full, consent, &mut steps);
-    let simulated = match extent {
-        Extent::Programs(_) => Vec::new(),
-        Extent::Everything | Extent::Quick => {
-            HISTORIES.map(|(family, histories)| simulate(family, histories, seed(began), &mut steps)).to_vec()
-        }
+    let tests = match extent.has_programs() {
+        true => test::tested(extent, Size::Full, consent, &mut steps)
+            .unwrap_or_else(|| "The tests could not be built.".to_owned()),
+        false => "None were run again.".to_owned(),
     };
+    let played = HISTORIES.into_iter().filter(|(family, _)| extent.has(&format!("simulation: {family}")));
+    let simulated =
+        played.map(|(family, histories)| simulate(family, histories, seed(began), &mut steps)).collect();
     let which = which(extent);
     let report = Report { began, code, which, tests, sizes: sizes(), simulated, outcome: steps.outcome() };
     let text = without_root(&report.to_string(), &root().to_string_lossy());
@@ -58,8 +59,8 @@ struct Report {
     began: Duration,
     code: String,
     which: String,
-    /// The servers, what was not run, and times; none if the tests could not be built.
-    tests: Option<String>,
+    /// The servers, what was not run, and times.
+    tests: String,
     sizes: BTreeSet<String>,
     /// The output of the simulation for each family.
     simulated: Vec<String>,
@@ -68,8 +69,7 @@ struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { code, which, sizes, simulated, outcome, .. } = self;
-        let tests = self.tests.as_deref().unwrap_or("The tests could not be built.");
+        let Report { code, which, tests, sizes, simulated, outcome, .. } = self;
         let sizes: String = sizes.iter().map(|size| format!("{size}\n")).collect();
         writeln!(
             f,
@@ -206,7 +206,7 @@ mod tests {
             began: Duration::from_secs(20_780 * 24 * 3600),
             code: "a986d5d".to_owned(),
             which: which(&Extent::Quick),
-            tests: Some("Everything was run.".to_owned()),
+            tests: "Everything was run.".to_owned(),
             sizes: BTreeSet::from(["redis 7: 1000 rounds of 1000 contenders".to_owned()]),
             simulated: vec!["$ sim\n".to_owned()],
             outcome: "Failed: tests: two at a time.".to_owned(),

@@ -22,7 +22,8 @@ pub(crate) enum Extent {
     Everything,
     /// The core, and the backends that need no server or an easily available one: memory, SQLite and Redis.
     Quick,
-    /// The test programs whose names contain one of these.
+    /// The test programs, and the simulation's families, whose names contain one of these: `lock-zk: conformance`,
+    /// `simulation: lease`.
     Programs(Vec<String>),
 }
 
@@ -60,8 +61,16 @@ impl Extent {
         }
     }
 
-    /// Returns whether this test program is run.
-    fn has(&self, program: &str) -> bool {
+    /// Returns whether any test program may be run.
+    pub(crate) fn has_programs(&self) -> bool {
+        match self {
+            Extent::Everything | Extent::Quick => true,
+            Extent::Programs(names) => names.iter().any(|name| !name.starts_with("simulation: ")),
+        }
+    }
+
+    /// Returns whether this test program is run, or this family of the simulation.
+    pub(crate) fn has(&self, program: &str) -> bool {
         match self {
             Extent::Everything | Extent::Quick => true,
             Extent::Programs(names) => names.iter().any(|name| program.contains(name)),
