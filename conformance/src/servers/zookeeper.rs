@@ -70,8 +70,8 @@ impl Product for ZooKeeper {
 const CONFIGURATION: &str = "zoo.cfg";
 /// The part of its configuration that clients have to know.
 const TICK: &str = "tick=100ms";
-/// Empty containers are removed within a second or two, instead of a minute. A full run has 200,000 names, for which the
-/// server needs several hundred MB: it keeps all data in memory.
+/// Empty containers are removed within a second or two, instead of a minute. A full run has 200,000 names below the root,
+/// for each of which the server keeps figures: several hundred MB.
 const FLAGS: &str = "-Xms64m -Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto \
                      -Dznode.container.checkIntervalMs=1000 -Dznode.container.maxPerMinute=100000000";
 
