@@ -21,7 +21,7 @@ const LONGEST_ROW: Duration = Duration::from_millis(50);
 /// there are no more. A pause of this length also ends a streak by itself.
 pub(crate) const PASS_PAUSE: Duration = Duration::from_millis(5);
 
-/// The gates of one client.
+/// The local queues of one client.
 #[derive(Debug)]
 pub(crate) struct LocalQueues {
     clock: Clock,
@@ -188,7 +188,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut names = self.queues.names();
         let Some(queue) = self.queue.take() else { return };
-        // The map's reference and this one. No task can take one in between, because gates are handed out under the
+        // The map's reference and this one. No task can take one in between, because queues are handed out under the
         // map's lock.
         if Arc::strong_count(&queue) > 2 {
             return;

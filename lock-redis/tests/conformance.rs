@@ -73,7 +73,7 @@ impl Backend for Redis {
     }
 
     async fn age(&self, url: &str, by: Duration) {
-        RedisAdmin::of(url).await.age(by).await;
+        RedisAdmin::of(url).await.age(by, &[]).await;
     }
 
     async fn interrupt(&self, url: &str) {

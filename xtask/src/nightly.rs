@@ -25,20 +25,24 @@ pub(crate) fn run(extent: &Extent, consent: Consent) -> ExitCode {
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let code = code();
     let mut steps = Steps::default();
-    let tests = match extent.has_programs() {
-        true => test::tested(extent, Size::Full, consent, &mut steps)
-            .unwrap_or_else(|| "The tests could not be built.".to_owned()),
-        false => "None were run again.".to_owned(),
+    let (tests, sizes) = match extent.has_programs() {
+        true => {
+            let tests = test::tested(extent, Size::Full, consent, &mut steps);
+            (tests.unwrap_or_else(|| "The tests could not be built.".to_owned()), sizes())
+        }
+        // The output of the last run is still there.
+        false => ("None were run again.".to_owned(), BTreeSet::new()),
     };
     let played = HISTORIES.into_iter().filter(|(family, _)| extent.has(&format!("simulation: {family}")));
     let simulated =
         played.map(|(family, histories)| simulate(family, histories, seed(began), &mut steps)).collect();
     let which = which(extent);
-    let report = Report { began, code, which, tests, sizes: sizes(), simulated, outcome: steps.outcome() };
+    let report = Report { began, code, which, tests, sizes, simulated, outcome: steps.outcome() };
     let text = without_root(&report.to_string(), &root().to_string_lossy());
     let text = match extent {
         Extent::Programs(_) => {
-            format!("{}\n{text}", fs::read_to_string(root().join(DOCUMENT)).unwrap_or_default())
+            let before = fs::read_to_string(root().join(DOCUMENT)).unwrap_or_default();
+            format!("{before}\n# Run again\n\n{text}")
         }
         Extent::Everything | Extent::Quick => format!("{INTRODUCTION}{text}"),
     };

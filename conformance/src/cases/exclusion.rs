@@ -62,7 +62,8 @@ const CROWDED_ROUNDS: usize = 20;
 const CROWD: usize = 1000;
 
 async fn one_winner_of_many_in_the_same_moment(s: Setting) {
-    let rounds = s.size("rounds, 20 of 1000 contenders, the others of 100", CROWDED_ROUNDS, 1000);
+    let what = format!("rounds, {CROWDED_ROUNDS} of {CROWD} contenders, the others of {}", CROWD / 10);
+    let rounds = s.size(&what, CROWDED_ROUNDS, 1000);
     let began = Instant::now();
     let client = [s.client().await, s.client().await, s.client().await];
     let mut last = None;

@@ -28,7 +28,7 @@ use super::timeline::{Machine, Timeline};
 use super::wakes::LeaseHiding;
 use super::{CLIENTS, MACHINES, NAMES};
 
-/// How many callers each process has. Those that want the same lock queue at the process's local gate.
+/// How many callers each process has. Those that want the same lock queue at the process's local queue.
 const CALLERS: usize = 2;
 /// How many sections each caller runs.
 const SECTIONS: usize = 5;

@@ -78,7 +78,7 @@ fn a_majority_of_votes_that_had_ended_excuses_a_grant_with_a_higher_token_on_sev
     };
     assert_eq!(violations(3, 6, 21), 0);
     assert_eq!(violations(3, 6, 240), 1, "the renewal of call 0 has shown the end");
-    assert_eq!(violations(3, 25, 30), 1, "its votes were ended after its grant");
+    assert_eq!(violations(3, 25, 30), 2, "its votes were ended after its grant");
     assert_eq!(violations(1, 6, 21), 2, "one server has one order");
 }
 

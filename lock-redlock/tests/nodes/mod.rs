@@ -168,7 +168,7 @@ impl Nodes {
         all
     }
 
-    /// Counts the keys that are not tokens, and the channels, on all nodes.
+    /// Counts the keys that are neither tokens nor the nodes' own, and the channels, on all nodes.
     pub(crate) async fn residue(&self) -> u64 {
         let mut residue = 0;
         for url in &self.urls {
@@ -190,10 +190,10 @@ impl Nodes {
         kept
     }
 
-    /// Brings the end of every key nearer by `by`, except for those of the guard.
+    /// Brings the end of every key nearer by `by`, except for the nodes' own.
     pub(crate) async fn age(&self, by: Duration) {
         for url in &self.urls {
-            RedisAdmin::of(url).await.age(by).await;
+            RedisAdmin::of(url).await.age(by, &[MARKER, QUARANTINE]).await;
         }
     }
 

@@ -41,12 +41,12 @@ impl RedisAdmin {
 
     /// Returns the keys that end with one of these.
     pub async fn keys_with(&mut self, endings: &[&str]) -> BTreeSet<Vec<u8>> {
-        self.keys("ends", endings).await
+        self.keys("ends(key, 2)", endings).await
     }
 
     /// Returns the keys that end with none of these.
     pub async fn keys_without(&mut self, endings: &[&str]) -> BTreeSet<Vec<u8>> {
-        self.keys("not ends", endings).await
+        self.keys("not ends(key, 2)", endings).await
     }
 
     /// Returns how many channels have subscribers.
@@ -55,16 +55,19 @@ impl RedisAdmin {
         channels.len() as u64
     }
 
-    /// Brings the end of every key nearer by `by`; a key without expiry stays as it is.
-    pub async fn age(&mut self, by: Duration) {
-        const AGE: &str = "local found = redis.call('SCAN', ARGV[1], 'COUNT', '1000') \
+    /// Brings the end of every key nearer by `by`, except for keys that end with one of `kept`. A key without expiry stays
+    /// as it is.
+    pub async fn age(&mut self, by: Duration, kept: &[&str]) {
+        let script = format!(
+            "{ENDS} local found = redis.call('SCAN', ARGV[1], 'COUNT', '1000') \
              for _, key in ipairs(found[2]) do \
              local left = redis.call('PTTL', key) \
-             if left >= 0 then redis.call('PEXPIRE', key, left - ARGV[2]) end end \
-             return found[1]";
+             if left >= 0 and not ends(key, 3) then redis.call('PEXPIRE', key, left - ARGV[2]) end end \
+             return found[1]"
+        );
         let (by, mut cursor) = (by.as_millis().to_string(), "0".to_owned());
         loop {
-            cursor = self.ask(redis::cmd("EVAL").arg(AGE).arg(0).arg(&cursor).arg(&by)).await;
+            cursor = self.ask(redis::cmd("EVAL").arg(&script).arg(0).arg(&cursor).arg(&by).arg(kept)).await;
             if cursor == "0" {
                 return;
             }
@@ -84,11 +87,9 @@ impl RedisAdmin {
     /// works in steps, because it answers no client while a script runs.
     async fn keys(&mut self, wanted: &str, endings: &[&str]) -> BTreeSet<Vec<u8>> {
         let script = format!(
-            "local found = redis.call('SCAN', ARGV[1], 'COUNT', '1000') \
+            "{ENDS} local found = redis.call('SCAN', ARGV[1], 'COUNT', '1000') \
              local wanted = {{}} \
              for _, key in ipairs(found[2]) do \
-             local ends = false \
-             for n = 2, #ARGV do ends = ends or string.sub(key, -#ARGV[n]) == ARGV[n] end \
              if {wanted} then wanted[#wanted + 1] = key end end \
              return {{found[1], wanted}}"
         );
@@ -108,3 +109,8 @@ impl RedisAdmin {
         command.query_async(&mut self.0).await.unwrap_or_else(|e| panic!("{command:?}: {e}"))
     }
 }
+
+/// In Lua: whether a key ends with one of the arguments from the number `first` on.
+const ENDS: &str = "local function ends(key, first) \
+     for n = first, #ARGV do if string.sub(key, -#ARGV[n]) == ARGV[n] then return true end end \
+     return false end";
