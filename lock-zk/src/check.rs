@@ -107,7 +107,7 @@ async fn find_or_make(driver: &ZkDriver, link: &Link, call: &Call) -> Result<(),
 
 /// Tries the rights on a new node, which goes with the connection at the latest.
 async fn try_rights(driver: &ZkDriver, link: &Link, call: &Call) -> Result<Stat, Failure> {
-    let prefix = format!("{}/check-", driver.folder.path().trim_end_matches('/'));
+    let prefix = format!("{}/check-", driver.folder.path());
     let node = CreateMode::EphemeralSequential.with_acls(driver.folder.acls());
     let (stat, sequence) = link.ask(call, link.client.create(&prefix, &[], &node)).await?;
     let made = format!("{prefix}{sequence}");

@@ -25,7 +25,7 @@ impl Folder {
 
     /// The folder's path.
     pub(crate) fn path(&self) -> &str {
-        if self.chroot.is_empty() { "/" } else { &self.chroot }
+        &self.chroot
     }
 
     pub(crate) fn of(self: &Arc<Self>, name: &Name) -> Directory {
@@ -36,7 +36,7 @@ impl Folder {
     /// Creates the folder if it is missing. The folder stays.
     pub(crate) async fn make(&self, link: &Link, call: &Call) -> Result<(), Failure> {
         let ends = self.chroot.match_indices('/').skip(1).map(|(at, _)| at).chain([self.chroot.len()]);
-        for end in ends.filter(|end| *end > 0) {
+        for end in ends {
             let stays = CreateMode::Persistent.with_acls(self.acls);
             made(link.ask(call, link.client.create(&self.chroot[..end], &[], &stays)).await)?;
         }

@@ -7,10 +7,19 @@ use lock_core::{Label, Owner};
 use zookeeper_client::{Acls, CreateMode, CreateOptions};
 
 use crate::layout;
+use crate::settings::ZooKeeper;
 
-/// Returns the directory of a name, below the root.
+/// The folder that the directories are in.
+pub const FOLDER: &str = ZooKeeper::DEFAULT_FOLDER;
+
+/// Returns the directory of a name.
 pub fn directory(name: &str) -> String {
-    format!("/{}", layout::component(name))
+    format!("{FOLDER}/{}", layout::component(name))
+}
+
+/// Returns how the folder is created.
+pub fn folder_options() -> CreateOptions<'static> {
+    CreateMode::Persistent.with_acls(Acls::anyone_all())
 }
 
 /// Returns how a directory is created.

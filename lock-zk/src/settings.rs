@@ -21,7 +21,7 @@ use crate::tls::Tls;
 #[derive(Clone, Debug)]
 pub struct ZooKeeper {
     pub(crate) reach: Reach,
-    /// The folder of the locks; empty for the root.
+    /// The folder of the locks, never the root.
     pub(crate) chroot: String,
     pub(crate) prefix: Prefix,
     pub(crate) tick: Duration,
@@ -50,10 +50,17 @@ const PORT: u16 = 2181;
 const PARAMETERS: &str = "prefix, patience, tick, ca, cert, key";
 
 impl ZooKeeper {
+    /// The folder of the locks if the URL names none.
+    ///
+    /// Locks are never directly below the root: for each name there, ZooKeeper 3.6 and later keep figures for as long
+    /// as the server runs (`DataTree.updateWriteStat` in ZooKeeper's source).
+    pub const DEFAULT_FOLDER: &'static str = "/locks";
+
     /// Reads a URL: `zk://[user:password@]host[:port][,host[:port]…][/folder][?…]`, or `zks://…` for TLS with the
     /// feature `tls`.
     ///
-    /// User and password are those of ZooKeeper's scheme `digest`. Parameters: `prefix` (put before every name),
+    /// The folder is where the locks are, [`DEFAULT_FOLDER`](Self::DEFAULT_FOLDER) unless given; a client creates it if
+    /// it is missing. User and password are those of ZooKeeper's scheme `digest`. Parameters: `prefix` (put before every name),
     /// `patience` (how long one request may take, like `500ms`), `tick` (how long a ping within the ensemble takes at
     /// most, 2 s unless given: the servers' `tickTime`; the shortest ttl is four ticks), `ca` (a PEM file of the roots
     /// to trust, which turns TLS on), `cert` and `key` (PEM files of the client's certificate and its key).
@@ -206,10 +213,13 @@ fn server(host: &str) -> Result<String> {
 
 fn parse_chroot(path: &str) -> Result<String> {
     let path = unescape(path.trim_end_matches('/'))?;
+    if path.is_empty() {
+        return Ok(ZooKeeper::DEFAULT_FOLDER.to_owned());
+    }
     let is_fine = |part: &str| {
         !matches!(part, "" | "." | "..") && part.chars().all(|c| c == '%' || !layout::is_refused(c))
     };
-    if !path.is_empty() && !path.split('/').skip(1).all(is_fine) {
+    if !path.split('/').skip(1).all(is_fine) {
         return Err(Error::invalid("the URL's path can't be a folder of ZooKeeper"));
     }
     if path.len() > LONGEST_CHROOT {
@@ -253,8 +263,13 @@ mod tests {
         assert_eq!((zk.tick, zk.patience), (Duration::from_millis(500), Some(Duration::from_millis(250))));
         assert_eq!((zk.chroot.as_str(), zk.prefix.as_str()), ("/app/locks", "a"));
         let plain = ZooKeeper::from_url("zk://h").unwrap();
-        assert_eq!((plain.address().as_str(), plain.tick, plain.reach.has_login()), ("h:2181", TICK, false));
-        assert_eq!(ZooKeeper::from_url("zk://h/").unwrap().chroot, "");
+        assert_eq!(
+            (plain.address().as_str(), plain.tick, plain.reach.has_login()),
+            ("h:2181/locks", TICK, false)
+        );
+        for same in ["zk://h", "zk://h/", "zk://h//?tick=1s", "zk://h/locks", "zk://h/locks/"] {
+            assert_eq!(ZooKeeper::from_url(same).unwrap().chroot, "/locks", "{same}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@
 //! | `redlock://a,b,c`, `redlocks://` (with `tls`) | `redlock` | a majority of 3, 5, … independent Redis or Valkey |
 //! | `mysql://`, `mariadb://` | `mysql` | MySQL 8.0 or MariaDB 10.5, or later |
 //! | `postgres://`, `postgresql://` | `postgres` | PostgreSQL 12 or later |
-//! | `zk://a,b,c/chroot`, `zks://` (with `zk-tls`) | `zk` | a ZooKeeper ensemble, 3.5 or later |
+//! | `zk://a,b,c/folder`, `zks://` (with `zk-tls`) | `zk` | a ZooKeeper ensemble, 3.5 or later |
 //! | `sqlite:///path/locks.db`, `sqlite:locks.db` | `sqlite` | none: a file, for the processes of one machine |
 //!
 //! `docs/semantics.md` in the repository says what is promised, and under which assumptions. [`Client::info`] says it

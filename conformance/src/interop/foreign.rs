@@ -22,6 +22,9 @@ pub struct Foreign {
     client: Client,
 }
 
+/// The folder of our locks if the URL names none.
+const ZOOKEEPER_FOLDER: &str = "/locks";
+
 #[derive(Debug)]
 enum Client {
     Driver(Driver),
@@ -43,6 +46,7 @@ impl Foreign {
         };
         let before = match kind {
             Kind::EtcdGo | Kind::Etcdctl => String::new(),
+            Kind::Curator | Kind::Kazoo if path.is_empty() => format!("{ZOOKEEPER_FOLDER}/"),
             Kind::Curator | Kind::Kazoo => format!("{path}/"),
         };
         Ok(Foreign { kind, before, client })

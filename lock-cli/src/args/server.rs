@@ -19,7 +19,7 @@ pub(crate) struct Server {
     on_file: Option<PathBuf>,
 
     /// The server: redis://host, valkey://host, unix:///path/of/socket, redlock://a,b,c, postgres://user@host/database,
-    /// mysql://user@host/database, mariadb://…, mongodb://host/database, etcd://a,b,c, zk://a,b,c/chroot, or
+    /// mysql://user@host/database, mariadb://…, mongodb://host/database, etcd://a,b,c, zk://a,b,c/folder, or
     /// sqlite:///path/of/file
     ///
     /// With TLS: rediss://, valkeys://, redlocks://, etcds://, zks://; the other servers have a parameter for it. Other

@@ -15,7 +15,7 @@ pub(crate) fn what_we_make_is_ours_alone() -> Result<(), String> {
         let client = open(&server.url_with("deploy:s%40crt@", "/app")).await;
         let mut holder = claim(&client, "a", TTL, Queueing::No);
         granted(&mut holder).await;
-        let raw = server.raw().await;
+        let raw = server.raw_at_root().await;
         assert_eq!(raw.list_children("/app/a").await, Err(ZkError::NoAuth));
         assert_eq!(raw.delete("/app/a", None).await, Err(ZkError::NoAuth));
 
@@ -56,7 +56,7 @@ pub(crate) fn check_says_what_the_server_is() -> Result<(), String> {
         assert_eq!(subjects, ["reachable", "version", "encryption", "folder", "rights", "tick"]);
         assert!(findings.iter().all(|finding| finding.level == Level::Good), "{findings:?}");
         assert!(findings[5].message.contains("100ms"), "{findings:?}");
-        let raw = server.raw().await;
+        let raw = server.raw_at_root().await;
         assert_eq!(raw.list_children("/new/folder").await.unwrap(), Vec::<String>::new(), "nothing is left");
     })
 }

@@ -108,7 +108,7 @@ pub(crate) fn a_leader_that_stands_still_costs_no_exclusion() -> Result<(), Stri
                 .map(|(_, member)| member)
                 .collect();
             let followers = url(&followers);
-            let raw = common::raw(&ensemble.members()[(leads + 1) % 3].address()).await;
+            let raw = common::raw_in_locks(&ensemble.members()[(leads + 1) % 3].address()).await;
             let mut watched = Vec::new();
             for n in 0..16_u32 {
                 let client = open(&followers).await;
@@ -207,7 +207,7 @@ pub(crate) fn a_late_attempt_is_not_heard_by_another_server_either() -> Result<(
         let ensemble = ensemble().await?;
         let members: Vec<String> = ensemble.members().iter().map(Owned::address).collect();
         let proxy = Proxy::start_all(&members).await.unwrap();
-        let raw = common::raw(&members[0]).await;
+        let raw = common::raw_in_locks(&members[0]).await;
         let hosts: Vec<String> = proxy.addresses().iter().map(ToString::to_string).collect();
         let url = format!("zk://{}?tick={}ms", hosts.join(","), TICK.as_millis());
         let client = open(&url).await;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_zk::zookeeper_client::Client;
+use lock_zk::ZooKeeper;
+use lock_zk::zookeeper_client::{Acls, Client, CreateMode, Error};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -10,6 +11,16 @@ use tokio::net::TcpStream;
 pub(crate) async fn raw(host: &str) -> Client {
     let connector = Client::connector().with_session_timeout(Duration::from_secs(10)).with_fail_eagerly();
     connector.connect(host).await.expect("the server is up")
+}
+
+/// Opens a client of the `zookeeper-client` crate whose root is the folder that locks are in if the URL names none.
+pub(crate) async fn raw_in_locks(host: &str) -> Client {
+    let (client, folder) = (raw(host).await, ZooKeeper::DEFAULT_FOLDER);
+    match client.create(folder, &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
+        Ok(_) | Err(Error::NodeExists) => {}
+        Err(error) => panic!("{folder}: {error}"),
+    }
+    client.chroot(folder).expect("a path that is in order")
 }
 
 /// Returns what a server answers to a command of four letters.

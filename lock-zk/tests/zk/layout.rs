@@ -14,7 +14,7 @@ pub(crate) fn a_lock_is_curators_directory() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = open(&server.url_with("", "/app")).await;
-        let raw = server.raw().await;
+        let raw = server.raw_at_root().await;
         let mut holder = claim(&client, "invoices", TTL, Queueing::No);
         let grant = granted(&mut holder).await;
         let nodes = children(&raw, "/app/invoices").await;
@@ -140,7 +140,7 @@ pub(crate) fn an_overflown_counter_costs_no_exclusion() -> Result<(), String> {
         let raw = server.raw().await;
         raw.create("/a", &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
         drop(raw);
-        overflow::set_counter(&server, "/a", i32::MAX - 1);
+        overflow::set_counter(&server, "/locks/a", i32::MAX - 1);
         let (a, b) = (server.client().await, server.client().await);
         let mut waiting = Vec::new();
         for n in 0..6 {
@@ -173,7 +173,7 @@ pub(crate) fn the_folder_stays_and_the_directory_goes() -> Result<(), String> {
     run(async {
         let server = Server::start();
         let client = open(&server.url_with("", "/app/locks")).await;
-        let raw = server.raw().await;
+        let raw = server.raw_at_root().await;
         for _ in 0..2 {
             let mut holder = claim(&client, "a", TTL, Queueing::Queued);
             granted(&mut holder).await;
@@ -184,6 +184,23 @@ pub(crate) fn the_folder_stays_and_the_directory_goes() -> Result<(), String> {
             .await;
         }
         assert!(raw.check_stat("/app/locks").await.unwrap().is_some());
+    })
+}
+
+/// All ways to leave the folder out are the same folder, and no lock is below the root.
+pub(crate) fn locks_without_a_folder_are_in_locks() -> Result<(), String> {
+    run(async {
+        let server = Server::start();
+        let mut holder = claim(&server.client().await, "a", LONG, Queueing::No);
+        granted(&mut holder).await;
+        let raw = server.raw_at_root().await;
+        assert_eq!(children(&raw, "/locks/a").await.len(), 1);
+        for same in ["/", "/locks", "/locks/"] {
+            busy(&mut claim(&open(&server.url_with("", same)).await, "a", TTL, Queueing::No)).await;
+        }
+        let mut below: Vec<String> = raw.list_children("/").await.unwrap();
+        below.sort();
+        assert_eq!(below, ["locks", "zookeeper"]);
     })
 }
 

@@ -45,6 +45,7 @@ rules! {
     }
     layout {
         a_lock_is_curators_directory,
+        locks_without_a_folder_are_in_locks,
         names_are_escaped_into_one_component,
         what_the_counter_numbers_no_more_is_ordered_by_its_making,
         an_overflown_counter_costs_no_exclusion,

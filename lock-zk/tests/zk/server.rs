@@ -30,7 +30,13 @@ impl Server {
         open(self.0.url()).await
     }
 
+    /// Returns a client that is not this library's, in the folder of the locks.
     pub(crate) async fn raw(&self) -> zookeeper_client::Client {
+        common::raw_in_locks(&self.0.address()).await
+    }
+
+    /// Returns a client that is not this library's, which sees all paths.
+    pub(crate) async fn raw_at_root(&self) -> zookeeper_client::Client {
         common::raw(&self.0.address()).await
     }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lock_core::{Owner, Random};
 use lock_zk::floor;
 use tokio::sync::Mutex;
-use zookeeper_client::{Client, Error, OneshotWatcher};
+use zookeeper_client::{Client, CreateOptions, Error, OneshotWatcher};
 
 use super::raw::{Calls, Cycles, Holder, Pushes};
 use crate::Outcome;
@@ -56,7 +56,12 @@ struct Requests {
 
 impl Requests {
     async fn make_directory(&self) -> Outcome<()> {
-        match self.client.create(&self.directory, &[], &floor::directory_options()).await {
+        self.make(floor::FOLDER, &floor::folder_options()).await?;
+        self.make(&self.directory, &floor::directory_options()).await
+    }
+
+    async fn make(&self, path: &str, options: &CreateOptions<'static>) -> Outcome<()> {
+        match self.client.create(path, &[], options).await {
             Ok(_) | Err(Error::NodeExists) => Ok(()),
             Err(e) => Err(e.into()),
         }
