@@ -127,6 +127,11 @@ pub(super) trait Family: Server + Sized {
     /// Returns whether a revoke was done.
     fn has_revoked(answer: &Self::Answer) -> bool;
 
+    /// Returns which grant a release is of, if there are several servers, each of which grants for itself.
+    fn released_grant(_request: &Self::Request) -> Option<u64> {
+        None
+    }
+
     /// Returns whether one server of several has released what it had.
     fn has_released(_answer: &Self::Answer) -> bool {
         false

@@ -205,6 +205,15 @@ pub enum What {
         /// The holder right after it.
         after: Option<CallId>,
     },
+    /// One of several servers ended its part of a hold when the first release of it came there.
+    PartReleased {
+        /// The call that it belongs to.
+        call: CallId,
+        /// The try of the call that the server had granted. Only one try of a call becomes a hold.
+        grant: u64,
+        /// Which server.
+        server: usize,
+    },
     /// The release that is logged next gave back what a revoke had left in the place of the revoked holder.
     GivenBack {
         /// The revoked holder's call.
@@ -265,6 +274,7 @@ impl What {
             | What::Told { call, .. }
             | What::LetGo { call, .. }
             | What::GivenBack { call }
+            | What::PartReleased { call, .. }
             | What::Ended { call, .. }
             | What::Left { call }
             | What::Wrote { call, .. }

@@ -57,6 +57,8 @@ pub(super) struct State<S: Server> {
     parts: Vec<Vec<CallId>>,
     /// By lock: the calls that have a place in its queue.
     places: Vec<Vec<CallId>>,
+    /// The grants of which a release has come to one of several servers, and to which.
+    releases: BTreeSet<(u64, usize)>,
     pub(super) cuts: Cuts,
     pub(super) wakes: WakesBy,
     /// By call that has revoked a lock: the holder whose remaining lease it has.
@@ -90,6 +92,7 @@ impl<S: Family> World<S> {
             holders: vec![None; locks],
             parts: vec![Vec::new(); locks],
             places: vec![Vec::new(); locks],
+            releases: BTreeSet::new(),
             cuts: Cuts::default(),
             wakes,
             revoked_from: HashMap::new(),
@@ -122,8 +125,12 @@ impl<S: Family> World<S> {
         self.expire();
         let before = self.before(from, request_kind);
         let is_of_the_hold = self.state().server.is_of_the_hold(&self.now(), &request);
+        let released_grant = S::released_grant(&request);
         let Handled { answer, pushes } = self.state().server.handle(now, client_id(from), request);
         self.deliver(place, pushes);
+        if let Some(grant) = released_grant {
+            self.part_is_released(request_kind, (grant, place), &answer);
+        }
         let ends = is_of_the_hold && S::has_released(&answer);
         self.after(request_kind, before, &answer, ends);
         self.judge_cuts();
@@ -185,6 +192,22 @@ impl<S: Family> World<S> {
             }
             RequestKind::Close => self.locks().for_each(|lock| _ = self.look(lock)),
             RequestKind::Proof | RequestKind::Nothing => {}
+        }
+    }
+
+    /// A release has come to one of several servers. Of those for one grant, only the first is written down.
+    fn part_is_released(
+        &self,
+        request_kind: &RequestKind,
+        (grant, server): (u64, usize),
+        answer: &S::Answer,
+    ) {
+        let RequestKind::Release { owner, .. } = request_kind else { return };
+        let mut state = self.state();
+        let call = state.calls.get(owner).copied();
+        let is_first = state.releases.insert((grant, server));
+        if let Some(call) = call.filter(|_| is_first && S::has_released(answer)) {
+            self.log.write(What::PartReleased { call, grant, server });
         }
     }
 

@@ -183,6 +183,30 @@ fn a_release_of_what_a_clock_has_brought_back_is_excused() {
     catches_at(Invariant::HonestRelease, [begin(), step(1_000), released()].concat());
 }
 
+/// A server may lose its vote before the last server of the majority gives its own. No majority has the lock at one time
+/// then, and the release ends it on a majority all the same.
+#[test]
+fn a_release_that_a_majority_has_heard_is_honest() {
+    let begin = || {
+        let opens = opens(FamilyName::Redlock, 5, WakesBy::PushesAndLooks);
+        vec![(0, opens), (2_000, asked(0, 0)), (2_001, granted(0, 7))]
+    };
+    let parts = |parts: &[(u64, usize)]| -> Vec<(u64, What)> {
+        parts.iter().map(|&(grant, server)| (2_003, What::PartReleased { call: 0, grant, server })).collect()
+    };
+    let released = || vec![(2_005, What::Ended { call: 0, ending: Ending::Released })];
+    let go = || vec![(2_002, let_go(0))];
+    let heard = |heard| [begin(), go(), parts(heard), released()].concat();
+    let verdict = check(&at(heard(&[(1, 0), (1, 2), (1, 4)])));
+    assert_eq!((verdict.violations, verdict.excused[Invariant::HonestRelease as usize]), (vec![], 0));
+    // Two of five; the same server again; another try's parts; and what was released before the hold was let go.
+    catches_at(Invariant::HonestRelease, heard(&[(1, 0), (1, 2)]));
+    catches_at(Invariant::HonestRelease, heard(&[(1, 0), (1, 2), (1, 2)]));
+    catches_at(Invariant::HonestRelease, heard(&[(1, 0), (1, 2), (2, 4)]));
+    let before = [begin(), parts(&[(1, 0), (1, 2), (1, 4)]), vec![(2_004, let_go(0))], released()];
+    catches_at(Invariant::HonestRelease, before.concat());
+}
+
 #[test]
 fn a_fixed_lease_that_was_ended_early_is_believed_in_to_its_end() {
     let fixed = Terms { fixed: true, ..TERMS };

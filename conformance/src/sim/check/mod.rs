@@ -110,6 +110,8 @@ struct Call {
     /// If it was told of a loss: until when its work may go on, which is until its deadline.
     works_until: Option<u64>,
     released: bool,
+    /// By grant, of several servers: those that ended their part of it when the first release came there.
+    parts_released: BTreeMap<u64, BTreeSet<usize>>,
 }
 
 /// What is known of a lock.
@@ -207,6 +209,7 @@ impl Checker {
                 *shortened = Some(Shortened { token, at, until: until.max(before) });
             }
             What::Restored { call } => self.call(call).shortened = None,
+            What::PartReleased { call, grant, server } => self.part_released(call, grant, server),
             What::ReleaseArrived { of, before, after } => {
                 self.release_arrived(of, before, after);
                 self.is_held_long_enough(of, before, after);

@@ -19,19 +19,26 @@ impl Checker {
     pub(super) fn ended(&mut self, call: CallId, ending: Ending) {
         self.could(Invariant::HonestRelease);
         match ending {
+            Ending::Released if self.calls[call].released || self.a_majority_released(call) => {}
             // A node's first answer may have been lost. When the node is asked again, it releases what an older state
             // of its data, or a clock that was set back, has brought back meanwhile. No client can tell that from what
             // the node had all the time.
-            Ending::Released if !self.calls[call].released && self.was_restored_since(call) => {
+            Ending::Released if self.was_restored_since(call) => {
                 self.excused(Invariant::HonestRelease);
             }
-            Ending::Released if !self.calls[call].released => {
+            Ending::Released => {
                 let why = "said to be released, and the server did not have it any more".to_owned();
                 self.broken(Invariant::HonestRelease, vec![call], why);
             }
             Ending::Expired => self.is_over(call),
-            Ending::Released => {}
         }
+    }
+
+    /// Returns whether a majority of several servers each ended its part of this hold when the first release came there.
+    /// They need not have had it at one time: one may have lost its vote before another gave its own.
+    fn a_majority_released(&self, call: CallId) -> bool {
+        let servers = self.disturbances.rules().map_or(1, |rules| rules.servers);
+        self.calls[call].parts_released.values().any(|released| released.len() > servers / 2)
     }
 
     /// Returns whether a server was given an older state of its data since this hold was let go.
@@ -63,6 +70,14 @@ impl Checker {
                 self.broken(Invariant::HonestRelease, vec![call], why);
             }
             false => self.excused(Invariant::HonestRelease),
+        }
+    }
+
+    /// Before its guard is let go, a call releases only tries that became no hold.
+    pub(super) fn part_released(&mut self, call: CallId, grant: u64, server: usize) {
+        let known = self.call(call);
+        if known.let_go.is_some() {
+            known.parts_released.entry(grant).or_default().insert(server);
         }
     }
 

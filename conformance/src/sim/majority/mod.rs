@@ -162,10 +162,8 @@ impl Family for Majority {
         let nodes = self.nodes.iter().zip(now).enumerate();
         let part = |(place, (node, now)): (usize, (&NodeServer, &ServerTime))| {
             let (value, _, left) = node.holder(*now, key.as_bytes())?;
-            // Each try has its own value. What an earlier try gets late is no part of the hold.
-            let mut grant = DefaultHasher::new();
-            value.hash(&mut grant);
-            Some(Part { place, call: call(value)?, grant: grant.finish(), token: u64::MAX, left })
+            // What an earlier try gets late is no part of the hold.
+            Some(Part { place, call: call(value)?, grant: grant(value), token: u64::MAX, left })
         };
         nodes.filter_map(part).collect()
     }
@@ -192,6 +190,13 @@ impl Family for Majority {
 
     fn has_revoked(_answer: &Answer) -> bool {
         false
+    }
+
+    fn released_grant(request: &Request) -> Option<u64> {
+        match &request.what {
+            Question::Release { ask, .. } => Some(grant(&ask.value)),
+            _ => None,
+        }
     }
 
     fn has_released(answer: &Answer) -> bool {
@@ -221,6 +226,13 @@ impl Majority {
         }
         votes
     }
+}
+
+/// Returns what identifies the try that a node has granted: each try has its own value.
+fn grant(value: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Returns the lock that a key belongs to. There are no other keys.
