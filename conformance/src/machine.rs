@@ -73,9 +73,12 @@ pub(crate) fn watch() -> &'static Mutex<Seen> {
     static SEEN: OnceLock<Arc<Mutex<Seen>>> = OnceLock::new();
     SEEN.get_or_init(|| {
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let (timers, disk) = (seen.clone(), seen.clone());
+        let timers = seen.clone();
         thread::spawn(move || watch_time(&timers));
-        thread::spawn(move || watch_disk(&disk));
+        for file in files() {
+            let disk = seen.clone();
+            thread::spawn(move || watch_disk(&disk, file));
+        }
         seen
     })
 }
@@ -165,8 +168,7 @@ fn parse_stolen(stat: &str) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 10))
 }
 
-fn watch_disk(seen: &Mutex<Seen>) {
-    let Some(mut file) = file() else { return };
+fn watch_disk(seen: &Mutex<Seen>, mut file: File) {
     loop {
         thread::sleep(SELDOM);
         let asked = Instant::now();
@@ -177,16 +179,19 @@ fn watch_disk(seen: &Mutex<Seen>) {
     }
 }
 
-/// Opens a temporary file, on the disk that has the servers' folders.
+/// Opens temporary files where servers have their folders: where temporary files are, which may be in memory, and on
+/// the disk of this program, where the servers that run under chroot are.
 #[cfg(feature = "servers")]
-fn file() -> Option<File> {
-    tempfile::tempfile().ok()
+fn files() -> Vec<File> {
+    let program = std::env::current_exe().ok();
+    let beside = program.as_deref().and_then(std::path::Path::parent).map(tempfile::tempfile_in);
+    [Some(tempfile::tempfile()), beside].into_iter().flatten().flatten().collect()
 }
 
 /// No server that is started here writes anything, so there is no disk to check.
 #[cfg(not(feature = "servers"))]
-fn file() -> Option<File> {
-    None
+fn files() -> Vec<File> {
+    Vec::new()
 }
 
 #[cfg(test)]

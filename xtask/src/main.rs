@@ -16,6 +16,7 @@ mod interop;
 mod mutants;
 mod nightly;
 mod pins;
+mod scratch;
 mod setup;
 mod steps;
 mod summary;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::beside::{self, Ran, Times, Work};
 use crate::catalogue::{FULL, LOCK_BIN, MACHINE, RECORD, REDIS};
 use crate::excuses::Excuses;
+use crate::scratch::Scratch;
 use crate::setup::{Consent, Missing, Plan};
 use crate::steps::Steps;
 use crate::summary::Summary;
@@ -167,10 +168,15 @@ fn tests(extent: &Extent, size: Size, built: Vec<Target>) -> Result<Vec<Ran>, St
         examples.args(["--doc", "--no-fail-fast"]);
         work.push(Work { name: EXAMPLES.to_owned(), command: examples, lane: Lane::Computes });
     }
+    let scratch = match size {
+        Size::Usual => Scratch::in_memory(),
+        Size::Full => Scratch::on_disk(),
+    };
     // One of the examples is a backend that runs the suite. What is not run on it is not worth a note.
     for Work { name, command, .. } in &mut work {
         // A failed case says where and why by itself. A backtrace of sixty runtime frames would hide that.
         command.env("RUST_BACKTRACE", "0").env(LOCK_BIN, &lock).env(MACHINE, &machine);
+        scratch.lend(command);
         if name != EXAMPLES {
             command.env(RECORD, notes());
         }

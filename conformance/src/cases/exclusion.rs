@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::case;
 use crate::runner::Case;
 use crate::setting::{Setting, is_full_run, joined, ms};
-use crate::timing::{Answered, Returned, still_held};
+use crate::timing::{Answered, Returned, released, still_held};
 
 pub(crate) const CASES: &[Case] = &[
     case!(a_held_lock_is_not_given_to_another, [B15, B26]),
@@ -27,7 +27,7 @@ async fn a_held_lock_is_not_given_to_another(s: Setting) {
         s.is_kept(&guard, &name).await;
     }
     still_held(&guard);
-    assert_eq!(guard.release().await, lock_core::Ending::Released);
+    released(guard).await;
     assert!(s.is_free(&name).await);
 }
 
@@ -51,7 +51,7 @@ async fn a_guard_can_move_between_threads(s: Setting) {
         guard
     });
     let guard = tokio::task::spawn_blocking(move || joined(guard)).await.returned();
-    assert_eq!(guard.release().await, lock_core::Ending::Released);
+    released(guard).await;
 }
 
 /// On a slow server there are fewer rounds, but at least these.
@@ -88,7 +88,7 @@ async fn one_winner_of_many_in_the_same_moment(s: Setting) {
         let [winner] = <[_; 1]>::try_from(winners).expect("one winner, whose guard lives");
         assert!(last < Some(winner.token()), "{last:?}, then {}", winner.token());
         last = Some(winner.token());
-        assert_eq!(winner.release().await, lock_core::Ending::Released);
+        released(winner).await;
     }
 }
 

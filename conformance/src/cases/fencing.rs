@@ -7,7 +7,7 @@ use super::case;
 use crate::harness::{Data, OwnServer};
 use crate::runner::Case;
 use crate::setting::{Setting, lost_at_its_end, ms};
-use crate::timing::{Answered, until, within};
+use crate::timing::{Answered, released, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(tokens_rise_over_all_holders, [B13]),
@@ -98,7 +98,7 @@ async fn recovered(s: &Setting, server: &dyn OwnServer) {
     let client = server.open(Options::default()).answered().await;
     let lock = s.lock(&client, &s.name()).build().expect("fine terms");
     let guard = within("it grants again", server.recovers_in() + ms(3000), lock.acquire()).await;
-    assert_eq!(guard.expect("the server is up").release().await, lock_core::Ending::Released);
+    released(guard.expect("the server is up")).await;
 }
 
 /// A write with an older token is refused after one with a newer token.

@@ -353,3 +353,29 @@ async fn a_storm_of_killed_processes_damages_nothing(s: Setting) {
     assert!(entries.len() >= counted, "{entries:?} of {counted}");
     assert!(entries.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "counts and tokens rise: {entries:?}");
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+    use crate::failure::Failure;
+
+    #[test]
+    fn a_program_that_ended_too_soon_was_late_only_if_it_says_so_with_the_right_status() {
+        let failure = |status, said: &str| {
+            let finished =
+                Finished { ended: Ended::Status(status), stdout: Vec::new(), stderr: said.to_owned() };
+            Failure::of(&*catch_unwind(|| ended_too_soon("it ended", &finished)).expect_err("it panics"))
+        };
+        let (unanswered, unrenewed) =
+            ("the server did not answer within 333ms", "it could not be renewed in time");
+        assert!(matches!(failure(69, unanswered), Failure::Late(_)));
+        assert!(matches!(failure(74, unrenewed), Failure::Late(_)));
+        for (status, said) in
+            [(74, unanswered), (69, unrenewed), (1, unrenewed), (74, "it was broken"), (0, "")]
+        {
+            assert!(matches!(failure(status, said), Failure::Wrong(_)), "{status}: {said}");
+        }
+    }
+}
