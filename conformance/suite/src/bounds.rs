@@ -17,7 +17,6 @@ pub(crate) fn after_a_death(info: &Info, ttl: Duration) -> Duration {
 }
 
 /// Returns the same bound if the server was restarted in between and did not answer for `down`.
-#[cfg(feature = "servers")]
 pub(crate) fn after_a_death_and_a_restart(info: &Info, ttl: Duration, down: Duration) -> Duration {
     let found_again = Duration::from_secs(1);
     match info.lease {

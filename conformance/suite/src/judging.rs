@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, TooLate};
 use crate::machine::{self, Stall};
+use crate::record;
 use crate::turn::{self, Company};
 
 /// Whether a test can share the machine.
@@ -44,10 +45,9 @@ impl Again {
     pub(crate) fn note(&self, what: &str) {
         let (Again::Excused(why) | Again::Void(why)) = self;
         println!("asked again: {what}: {why}");
-        #[cfg(feature = "servers")]
         match self {
-            Again::Excused(why) => crate::servers::record::excused(what, why),
-            Again::Void(why) => crate::servers::record::void(what, why),
+            Again::Excused(why) => record::excused(what, why),
+            Again::Void(why) => record::void(what, why),
         }
     }
 }

@@ -178,15 +178,8 @@ fn watch_disk(seen: &Mutex<Seen>) {
 }
 
 /// Opens a temporary file, on the disk that has the servers' folders.
-#[cfg(feature = "servers")]
 fn file() -> Option<File> {
     tempfile::tempfile().ok()
-}
-
-/// No server that is started here writes anything, so there is no disk to check.
-#[cfg(not(feature = "servers"))]
-fn file() -> Option<File> {
-    None
 }
 
 #[cfg(test)]

@@ -8,14 +8,12 @@ mod stopped;
 
 use std::env;
 use std::io;
-use std::process::Command;
 use std::time::Duration;
 
 use lock_core::FencingToken;
 
-use crate::harness::Harness;
+use crate::harness::{ChildProcess, Harness, Processes};
 use crate::runner::Verdict;
-use crate::servers::{Holder, Process, catalogue};
 use crate::timing::Returned;
 
 /// The environment variable with the part, the lock's ttl in milliseconds, and its name.
@@ -61,12 +59,9 @@ impl Part {
 
 impl Order {
     /// Starts the process, on the server of this harness.
-    pub(crate) fn start(&self, harness: &dyn Harness) -> io::Result<PartProcess> {
-        let mut process = Command::new(env::current_exe()?);
-        // This process has noted the server already.
-        process.envs(harness.environment()).env_remove(catalogue::RECORD);
-        process.env(ORDER, format!("{} {} {}", self.part.as_str(), self.ttl.as_millis(), self.name));
-        Ok(PartProcess(Some(Holder::spawn(process)?)))
+    pub(crate) fn start(&self, processes: &dyn Processes) -> io::Result<PartProcess> {
+        let order = format!("{} {} {}", self.part.as_str(), self.ttl.as_millis(), self.name);
+        Ok(PartProcess(Some(processes.start((ORDER, order))?)))
     }
 
     /// Returns what this process was started for, if it was started with an order.
@@ -98,12 +93,12 @@ impl Order {
 
 /// The process. It is killed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct PartProcess(Option<Holder>);
+pub(crate) struct PartProcess(Option<Box<dyn ChildProcess>>);
 
 impl PartProcess {
     /// Returns the process, which a case stops, resumes and kills.
-    pub(crate) fn process(&self) -> &Process {
-        self.0.as_ref().expect(HERE).process()
+    pub(crate) fn process(&self) -> &dyn ChildProcess {
+        self.0.as_deref().expect(HERE)
     }
 
     /// Waits for a line that says that the process holds the lock, and returns the token.

@@ -2,19 +2,19 @@
 //!
 //! There are many test programs, and most of their output is not shown. Each of them appends its lines to one file.
 
+use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-use super::Source;
-use super::catalogue::RECORD;
+use crate::environment::RECORD;
 
-/// Records the server that cases ran on.
-pub(super) fn ran_on(version: &str, source: &Source) {
+/// Records the server that cases ran on, and where it comes from.
+pub fn ran_on(version: &str, source: &impl Display) {
     note("server", &format!("{version}, {source}"));
 }
 
 /// Records what is missing. What is not run for this reason then needs no line of its own.
-pub(super) fn absent(name: &str, why: &str) {
+pub fn absent(name: &str, why: &str) {
     note("absent", &format!("{name}: {why}"));
 }
 

@@ -9,7 +9,10 @@ use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::failure::{Failure, Panics};
 use crate::judging::{Again, Judge, Load};
-use crate::servers::{Absence, Owned, Product, Settings, record};
+use crate::record;
+use crate::runner::Verdict;
+pub use crate::runner::block_on;
+use crate::selection::Selection;
 
 /// `rules! { fn(); module { test, … } … }` makes `tests()`, which lists `("module::test", module::test)`. The type is
 /// that of all tests.
@@ -55,31 +58,39 @@ impl Outcome for Result<(), String> {
 /// The judge of all tests of this program.
 static JUDGE: Judge = Judge::new();
 
-/// Returns the tests for `libtest_mimic`, as [`judged`] does.
-///
-/// All are *not run* if this product is missing. If it is required, that is a failure.
-pub fn on<N, T, O: Outcome>(
-    product: &'static dyn Product,
-    tests: impl IntoIterator<Item = (N, T)>,
-) -> Vec<Trial>
-where
-    N: Into<String>,
-    T: Fn() -> O + Clone + Send + 'static,
-{
-    let name = product.listing().name;
-    let rules = format!("the rules of {name}");
-    match Owned::start(product, &Settings::default()) {
-        Ok(_) => judged(name, tests),
-        Err(Absence::NotRun(why)) => {
-            record::not_run(&rules, &why);
-            let not_run = |(test, _)| {
-                let why = why.clone();
-                Trial::ignorable_test(test, move || Ok(Completion::ignored_with(why)))
-            };
-            tests.into_iter().map(not_run).collect()
-        }
-        Err(Absence::Failure(why)) => vec![Trial::test(rules, || Err(Failed::from(why)))],
+/// Runs tests with the arguments of `cargo test`, so many at a time.
+pub fn run(tests: Vec<Trial>, at_once: usize) -> Verdict {
+    let selection = Selection::from_args();
+    let mut arguments = selection.arguments.clone();
+    arguments.test_threads = Some(at_once);
+    match libtest_mimic::run(&arguments, selection.of(tests)).has_failed() {
+        true => Verdict::Failed,
+        false => Verdict::Passed,
     }
+}
+
+/// Returns the tests for `libtest_mimic`, each of which is *not run* for this reason. `of` is what they test.
+pub fn not_run<N: Into<String>, T>(
+    of: &str,
+    why: &str,
+    tests: impl IntoIterator<Item = (N, T)>,
+) -> Vec<Trial> {
+    record::not_run(&rules_of(of), why);
+    let not_run = |(test, _)| {
+        let why = why.to_owned();
+        Trial::ignorable_test(test, move || Ok(Completion::ignored_with(why)))
+    };
+    tests.into_iter().map(not_run).collect()
+}
+
+/// Returns the only test of `of` where its tests could not be run although they were required: it fails for this
+/// reason.
+pub fn failed(of: &str, why: String) -> Vec<Trial> {
+    vec![Trial::test(rules_of(of), || Err(Failed::from(why)))]
+}
+
+fn rules_of(of: &str) -> String {
+    format!("the rules of {of}")
 }
 
 /// Returns the tests of `of` for `libtest_mimic`. A test that was too late beside others is run again alone.

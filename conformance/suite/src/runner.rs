@@ -1,18 +1,20 @@
 //! Selects the cases that a backend can run, runs them, and says which were not run.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::process::{ExitCode, Termination};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Failed, Trial};
-use lock_core::{Info, Options};
+use libtest_mimic::{Completion, Trial};
+use lock_core::Options;
 
+use crate::case::Case;
 use crate::cases;
 use crate::failure::{Failure, Panics};
-use crate::harness::{Harness, Need};
-use crate::judging::{Again, Judge, Load};
+use crate::harness::Harness;
+use crate::judging::{Again, Judge};
+use crate::part::Order;
+use crate::record;
 use crate::selection::Selection;
 use crate::setting::{Setting, is_full_run};
 
@@ -26,19 +28,6 @@ fn longest_case() -> Duration {
 const LIGHT_ONES: usize = 6;
 /// This many of the cases that have to be punctual run side by side.
 const MEDIUM_ONES: usize = 3;
-
-/// One case of the suite.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Case {
-    pub(crate) topic: &'static str,
-    pub(crate) name: &'static str,
-    /// The classes of real bugs (docs/bug-classes.md) that it guards against.
-    pub(crate) classes: &'static [&'static str],
-    pub(crate) needs: &'static [Need],
-    pub(crate) applies: fn(&Info) -> bool,
-    pub(crate) load: Load,
-    pub(crate) run: fn(Setting) -> Pin<Box<dyn Future<Output = ()> + Send>>,
-}
 
 /// What a test program's `main` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,36 +57,39 @@ impl Termination for Verdict {
 
 /// Runs the suite on `harness`, with the arguments of `cargo test`. A backend's `tests/conformance.rs` calls this.
 ///
-/// Fails if a case fails, and if none ran although none was filtered out.
+/// Fails if a case fails, if none ran although none was filtered out, and if the server under test ends.
 pub fn run(harness: impl Harness) -> Verdict {
-    #[cfg(all(unix, feature = "servers"))]
+    #[cfg(unix)]
     crate::signals::pass_on();
-    #[cfg(feature = "servers")]
-    if let Some(part) = crate::part::Order::from_env() {
+    if let Some(part) = Order::from_env() {
         return part.play(&harness);
     }
-    let selection = Selection::from_args();
-    let mut arguments = selection.arguments.clone();
     let harness: Arc<dyn Harness> = Arc::new(harness);
     let info = block_on(async { harness.open(Options::default()).await.map(|client| client.info()) });
     let info = match info {
         Ok(info) => info,
         Err(e) => {
             eprintln!("{}: the server under test can't be used: {e:?}", harness.name());
+            harness.server_ended().iter().for_each(|why| eprintln!("{}", server_ended(why)));
             return Verdict::Failed;
         }
     };
-    let setting = Setting { harness, info };
-    println!("\nconformance of {}", setting.harness.name());
+    run_on(&Setting { harness, info }, &Selection::from_args())
+}
 
+/// Runs the selected cases, and reports them.
+fn run_on(setting: &Setting, selection: &Selection) -> Verdict {
+    let name = setting.harness.name();
+    println!("\nconformance of {name}");
     let ran = Arc::new(Mutex::new(Vec::new()));
     let (mut trials, mut not_run) = (<[Vec<Trial>; 3]>::default(), Vec::new());
     for case in cases::all() {
-        match reason_not_to(case, &setting) {
+        match reason_not_to(case, setting) {
             Some(reason) => not_run.push((case, reason)),
-            None => trials[case.load as usize].push(trial(case, &setting, &ran)),
+            None => trials[case.load as usize].push(trial(case, setting, &ran)),
         }
     }
+    let mut arguments = selection.arguments.clone();
     let threads = arguments.test_threads.unwrap_or(LIGHT_ONES);
     let mut failed = false;
     for (trials, most) in trials.into_iter().zip([threads, MEDIUM_ONES, 1]) {
@@ -111,10 +103,15 @@ pub fn run(harness: impl Harness) -> Verdict {
     let ran = std::mem::take(&mut *ran.lock().expect("no case panics under this lock"));
     println!("the longest cases: {}", longest(&ran));
     for (case, reason) in &not_run {
-        note(&format!("{}: {}::{}", setting.harness.name(), case.topic, case.name), reason);
+        note(&what(case, setting), reason);
     }
-    println!("{}: {} cases ran, {} not run", setting.harness.name(), ran.len(), not_run.len());
+    println!("{name}: {} cases ran, {} not run", ran.len(), not_run.len());
     println!("cases per bug class: {}\n", per_class(&ran));
+    if let Some(why) = setting.harness.server_ended() {
+        println!("{name}: FAILED: {}\n", server_ended(&why));
+        record::failed(&name, &server_ended(&why));
+        failed = true;
+    }
     if failed || (ran.is_empty() && !selection.is_partial()) { Verdict::Failed } else { Verdict::Passed }
 }
 
@@ -126,8 +123,7 @@ pub fn not_run(backend: &str, why: &str) -> Verdict {
 
 fn note(what: &str, why: &str) {
     println!("not run: {what}: {why}");
-    #[cfg(feature = "servers")]
-    crate::servers::record::not_run(what, why);
+    record::not_run(what, why);
 }
 
 /// Reports that the suite could not be run on `backend` although that was required.
@@ -140,7 +136,7 @@ fn reason_not_to(case: &Case, setting: &Setting) -> Option<String> {
     if !(case.applies)(&setting.info) {
         return Some("it is about what this backend does not promise".into());
     }
-    case.needs.iter().find_map(|need| setting.harness.can(*need).err())
+    (case.begin)(setting.clone()).err().map(|missing| missing.to_string())
 }
 
 /// A case that ran, and how long it took.
@@ -148,25 +144,35 @@ type Played = (&'static Case, Duration);
 
 fn trial(case: &'static Case, setting: &Setting, ran: &Arc<Mutex<Vec<Played>>>) -> Trial {
     let (setting, ran) = (setting.clone(), ran.clone());
-    Trial::test(format!("{}::{}", case.topic, case.name), move || {
-        let began = Instant::now();
-        let again = |why: &Again| note_again(case, &setting, why);
-        let outcome = JUDGE.judge(case.load, || outcome_of(case, &setting), again);
-        ran.lock().expect("no case panics under this lock").push((case, began.elapsed()));
-        #[cfg(feature = "servers")]
-        if let Err(why) = &outcome {
-            let what = format!("{}: {}::{}", setting.harness.name(), case.topic, case.name);
-            crate::servers::record::failed(&what, why);
-        }
-        outcome.map_err(Failed::from)
+    let name = format!("{}::{}", case.topic, case.name);
+    Trial::ignorable_test(name, move || {
+        let completed = complete(case, &setting, &ran);
+        Ok(completed.inspect_err(|why| record::failed(&what(case, &setting), why))?)
     })
+}
+
+/// Runs a case until it is judged. After the server has ended, no case says anything about the backend.
+fn complete(case: &'static Case, setting: &Setting, ran: &Mutex<Vec<Played>>) -> Result<Completion, String> {
+    if let Some(why) = setting.harness.server_ended() {
+        return Ok(Completion::ignored_with(server_ended(&why)));
+    }
+    let began = Instant::now();
+    let again = |why: &Again| why.note(&what(case, setting));
+    let outcome = JUDGE.judge(case.load, || outcome_of(case, setting), again);
+    ran.lock().expect("no case panics under this lock").push((case, began.elapsed()));
+    outcome.map(|()| Completion::Completed)
 }
 
 /// The judge of all suites of this program.
 static JUDGE: Judge = Judge::new();
 
-fn note_again(case: &Case, setting: &Setting, why: &Again) {
-    why.note(&format!("{}: {}::{}", setting.harness.name(), case.topic, case.name));
+/// Returns what reports call this case.
+fn what(case: &Case, setting: &Setting) -> String {
+    format!("{}: {}::{}", setting.harness.name(), case.topic, case.name)
+}
+
+fn server_ended(why: &str) -> String {
+    format!("the server under test has ended: {why}")
 }
 
 /// Runs a case. The error says why it failed.
@@ -178,13 +184,17 @@ fn outcome_of(case: &'static Case, setting: &Setting) -> Result<(), Failure> {
         played
     };
     let (played, ended) = block_on_and_end(panics.threads(), played);
-    panics.judge(played.and(ended))
+    panics.judge(played.and(ended)).map_err(|failure| match setting.harness.server_ended() {
+        // It would be late, or void, each time that it is asked again.
+        Some(why) => Failure::Wrong(format!("{}; {failure}", server_ended(&why))),
+        None => failure,
+    })
 }
 
 /// Runs the body of a case. The error says why it failed.
 async fn play(case: &'static Case, setting: Setting) -> Result<(), Failure> {
     // In a task: the thread that calls `block_on` would see wake-ups in another order than users do.
-    let body = tokio::spawn((case.run)(setting));
+    let body = tokio::spawn((case.begin)(setting).map_err(|missing| Failure::Wrong(missing.to_string()))?);
     let limit = longest_case();
     match tokio::time::timeout(limit, body).await {
         Ok(Ok(())) => Ok(()),
@@ -213,7 +223,8 @@ fn per_class(ran: &[Played]) -> String {
     counts.join(", ")
 }
 
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// Runs a future on a runtime of its own, as each case has it.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     block_on_and_end("beside the cases", future).0
 }
 
@@ -237,7 +248,47 @@ fn block_on_and_end<T>(threads: &str, future: impl Future<Output = T>) -> (T, Re
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use async_trait::async_trait;
+    use lock_core::{Client, Result};
+    use lock_memory::Memory;
+
     use super::*;
+    use crate::cases;
+
+    /// A server that ends when it is first used, and says so.
+    #[derive(Debug, Default)]
+    struct Ends(AtomicBool);
+
+    #[async_trait]
+    impl Harness for Ends {
+        fn name(&self) -> String {
+            "a server that ends".to_owned()
+        }
+
+        async fn open(&self, _: Options) -> Result<Client> {
+            self.0.store(true, Ordering::SeqCst);
+            Err(lock_core::Error::rejected("it is gone"))
+        }
+
+        fn server_ended(&self) -> Option<String> {
+            self.0.load(Ordering::SeqCst).then(|| "killed by signal 9".to_owned())
+        }
+    }
+
+    #[test]
+    fn a_server_that_has_ended_is_said_once_and_no_further_case_runs() {
+        let info = block_on(async { Memory::new().client().await.expect("it is here").info() });
+        let setting = Setting { harness: Arc::new(Ends::default()), info };
+        let (ran, mut cases) = (Mutex::new(Vec::new()), cases::all());
+        let first = complete(cases.next().expect("there are cases"), &setting, &ran);
+        let Err(why) = first else { panic!("its server has gone") };
+        assert!(why.starts_with("the server under test has ended: killed by signal 9; "), "{why}");
+        let next = complete(cases.next().expect("there are cases"), &setting, &ran);
+        assert!(matches!(next, Ok(Completion::Ignored { reason: Some(why) }) if why.contains("signal 9")));
+        assert_eq!(ran.lock().expect("no case panics under this lock").len(), 1);
+    }
 
     #[test]
     fn what_keeps_a_thread_is_noticed_and_what_waits_is_not() {

@@ -10,8 +10,8 @@ use lock_core::driver::{Claim, Entry, Lease, Queueing};
 use lock_core::{Client, Guard, Info, Lock, LockBuilder, LossReason, Name, Options, Owner, Random};
 
 use crate::claims::{self, Terms};
+use crate::environment::FULL;
 use crate::harness::Harness;
-use crate::proxy::Proxy;
 use crate::timing::{Answered, assert_in_time, still_held, until, within};
 
 /// The setting of one case.
@@ -44,17 +44,6 @@ impl Setting {
 
     pub(crate) async fn client_with(&self, options: Options) -> Client {
         self.harness.open(options).answered().await
-    }
-
-    /// Starts a proxy between the case's own clients and the server.
-    pub(crate) async fn proxy(&self) -> Proxy {
-        Proxy::start_all(&self.harness.addresses()).await.expect("a port is free")
-    }
-
-    /// Opens a client behind that proxy.
-    pub(crate) async fn client_through(&self, proxy: &Proxy, options: Options) -> Client {
-        let client = self.harness.open_through(proxy.addresses(), options).await;
-        client.expect("the server under test is up, and the proxy works")
     }
 
     /// Returns the ttl that cases use: short, but long enough for this server.
@@ -142,8 +131,8 @@ async fn hold(lock: LockBuilder) -> Guard {
 }
 
 /// Whether cases do all that they can be sized for.
-pub(crate) fn is_full_run() -> bool {
-    std::env::var_os("LOCK_TEST_FULL").is_some_and(|full| !full.is_empty())
+pub fn is_full_run() -> bool {
+    std::env::var_os(FULL).is_some_and(|full| !full.is_empty())
 }
 
 /// Returns the result of a thread; panics with the thread's own panic.

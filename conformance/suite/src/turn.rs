@@ -7,6 +7,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use crate::environment::MACHINE;
+
 /// Whether other programs' cases may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
@@ -29,25 +31,15 @@ pub(crate) fn take(company: Company) -> Option<Turn> {
     Some(Turn { _room: room, _gate: (company == Company::None).then_some(gate) })
 }
 
-#[cfg(feature = "servers")]
 fn path() -> Option<PathBuf> {
-    std::env::var_os(crate::servers::catalogue::MACHINE).filter(|path| !path.is_empty()).map(PathBuf::from)
-}
-
-/// Without servers there are no turns: `cargo xtask test` builds this crate with servers.
-#[cfg(not(feature = "servers"))]
-fn path() -> Option<PathBuf> {
-    None
+    std::env::var_os(MACHINE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// A file that is locked.
 #[derive(Debug)]
-struct Locked(
-    #[cfg_attr(not(all(unix, feature = "servers")), expect(dead_code, reason = "no file is locked there"))]
-    File,
-);
+struct Locked(#[cfg_attr(not(unix), expect(dead_code, reason = "no file is locked there"))] File);
 
-#[cfg(all(unix, feature = "servers"))]
+#[cfg(unix)]
 impl Locked {
     /// Returns none if the file can't be locked. Then cases are judged as strictly, on a machine that other programs
     /// use too.
@@ -69,7 +61,7 @@ impl Locked {
     }
 }
 
-#[cfg(all(unix, feature = "servers"))]
+#[cfg(unix)]
 impl Drop for Locked {
     /// Unlocks the file also for a process that was forked meanwhile and has the same file open.
     fn drop(&mut self) {
@@ -78,14 +70,14 @@ impl Drop for Locked {
     }
 }
 
-#[cfg(not(all(unix, feature = "servers")))]
+#[cfg(not(unix))]
 impl Locked {
     fn new(_: &Path, _: Company) -> Option<Locked> {
         None
     }
 }
 
-#[cfg(all(test, unix, feature = "servers"))]
+#[cfg(all(test, unix))]
 mod tests {
     use std::sync::mpsc::{RecvTimeoutError, channel};
     use std::thread;

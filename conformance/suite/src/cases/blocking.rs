@@ -1,19 +1,20 @@
 //! The calls for threads without async.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{Ending, ErrorKind, LossReason, MultiLock, Options};
 
 use super::cancellation::takes_less_than_the_last_wait;
-use super::case;
-use crate::runner::Case;
+use crate::case::{Case, case};
+use crate::harness::Forget;
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, still_held, too_late, until};
 
 pub(crate) const CASES: &[Case] = &[
     case!(threads_without_async_hold_locks, [B19]),
     case!(a_dedicated_client_needs_no_runtime, [B19]),
-    case!(a_blocking_holder_is_told_of_its_loss, [B11]; needs [Forget]),
+    case!(a_blocking_holder_is_told_of_its_loss, [B11]),
 ];
 
 /// Runs `work` on a thread that is not part of any runtime.
@@ -78,14 +79,14 @@ async fn a_dedicated_client_needs_no_runtime(s: Setting) {
     assert!(s.is_free(&name).await, "the last handle has waited for the release");
 }
 
-async fn a_blocking_holder_is_told_of_its_loss(s: Setting) {
+async fn a_blocking_holder_is_told_of_its_loss(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client) = (s.name(), s.client().await);
     let lock = s.lock(&client, &name).build().expect("fine terms");
-    let (harness, limit) = (s.harness.clone(), s.ttl() * 2);
+    let limit = s.ttl() * 2;
     let runtime = tokio::runtime::Handle::current();
     on_a_plain_thread(move || {
         let lost = lock.blocking_run(|guard| {
-            runtime.block_on(harness.forget(&name));
+            runtime.block_on(admin.forget(&name));
             let Some(cause) = guard.blocking_lost(limit) else { too_late(limit, "the loss") };
             assert!(matches!(cause, LossReason::Gone | LossReason::Session), "{cause}");
             assert_eq!(guard.check().expect_err("the lock is lost").kind(), ErrorKind::Lost);

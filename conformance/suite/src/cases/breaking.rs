@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use lock_core::driver::{Lease, Revoked, Wakes, When};
 use lock_core::{Ending, ErrorKind, Guard, Lock, LossReason, Name, OwnerBytes};
 
-use super::case;
-use crate::runner::Case;
+use crate::case::{Case, case};
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 use lock_core::driver::Queueing;
 use lock_core::{Client, Ending, ErrorKind, Name, Options};
 
-use super::case;
-use crate::runner::Case;
+use crate::case::{Case, case};
+use crate::harness::Residue;
 use crate::setting::{Setting, joined, ms};
 use crate::timing::{
     Answered, Returned, assert_in_time, panic_on_purpose, released, still_held, until, within,
@@ -28,7 +29,7 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_guard_dropped_as_the_last_act_of_a_dedicated_program_releases, [B19]),
     case!(a_shut_down_client_leaves_nothing, [B18, B28]),
     case!(shutdown_does_not_take_a_lock_from_its_guard, [B18]),
-    case!(names_leave_no_residue, [B27, B28, B29]; needs [Residue]; load Heavy),
+    case!(names_leave_no_residue, [B27, B28, B29]; load Heavy),
 ];
 
 /// Waits until the lock is free, which it must be at once or soon: no client that went away may have it.
@@ -294,9 +295,9 @@ async fn shutdown_does_not_take_a_lock_from_its_guard(s: Setting) {
 }
 
 /// Names are released, dropped and cancelled, with two clients on each. Nothing but tokens may remain.
-async fn names_leave_no_residue(s: Setting) {
+async fn names_leave_no_residue(s: Setting, admin: Arc<dyn Residue>) {
     let clients = [s.client().await, s.client().await];
-    let before = s.harness.residue().await;
+    let before = admin.residue().await;
     let rounds = s.size("names of two clients", 1000, 10_000) / 100;
     for round in 0..rounds as u64 {
         let mut tasks = tokio::task::JoinSet::new();
@@ -317,5 +318,5 @@ async fn names_leave_no_residue(s: Setting) {
             outcome.returned();
         }
     }
-    until("everything is gone", ms(5000), || async { s.harness.residue().await <= before }).await;
+    until("everything is gone", ms(5000), || async { admin.residue().await <= before }).await;
 }

@@ -2,31 +2,31 @@
 //!
 //! `docs/semantics.md` says under *A clock that is set* what is lost then and what never is.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Fencing, Lease, Queueing};
 use lock_core::{Client, Clock, Effect, Ending, ErrorKind, Fence, Guard, Info, LossReason, Name, Options};
 
-use super::case;
 use crate::bounds;
+use crate::case::{Case, case};
 use crate::claims::granted;
-use crate::harness::{OwnServer, Step};
+use crate::harness::{IdleConnection, OwnServer, ServerClocks, Step, ThroughProxy};
 use crate::proxy::{Direction, Fault, Proxy};
-use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::suspendable::Suspendable;
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(set_forward_it_ends_leases_and_holders_are_told, [B11, B13, B32]; needs [ServerClock]),
-    case!(set_forward_it_frees_the_lock_for_a_waiter, [B4, B32]; needs [ServerClock]),
-    case!(set_back_it_costs_no_live_holder_the_lock, [B12, B32]; needs [ServerClock]),
-    case!(set_back_it_keeps_a_dead_holders_lock_for_so_much_longer, [B32]; needs [ServerClock]; if lock_has_a_lease),
-    case!(set_right_again_it_keeps_no_client_waiting, [B4, B32]; needs [ServerClock]; if lock_has_a_lease),
-    case!(tokens_rise_however_it_is_set, [B13]; needs [ServerClock]),
-    case!(set_while_an_attempt_is_under_way_it_costs_nothing, [B2]; needs [ServerClock, Proxy]),
-    case!(set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most, [B2]; needs [ServerClock, Proxy]),
-    case!(going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in, [B2]; needs [ServerClock, Proxy, IdleConnection]),
+    case!(set_forward_it_ends_leases_and_holders_are_told, [B11, B13, B32]),
+    case!(set_forward_it_frees_the_lock_for_a_waiter, [B4, B32]),
+    case!(set_back_it_costs_no_live_holder_the_lock, [B12, B32]),
+    case!(set_back_it_keeps_a_dead_holders_lock_for_so_much_longer, [B32]; if lock_has_a_lease),
+    case!(set_right_again_it_keeps_no_client_waiting, [B4, B32]; if lock_has_a_lease),
+    case!(tokens_rise_however_it_is_set, [B13]),
+    case!(set_while_an_attempt_is_under_way_it_costs_nothing, [B2]),
+    case!(set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most, [B2]),
+    case!(going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in, [B2]),
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -54,9 +54,9 @@ async fn is_free(s: &Setting, client: &Client, name: &Name) -> bool {
 
 /// Two clients may hold the lock now, and only the token protects the resource, until the first one's next renewal and
 /// no longer.
-async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting) {
+async fn set_forward_it_ends_leases_and_holders_are_told(s: Setting, clocks: Arc<dyn ServerClocks>) {
     let (name, resource) = (s.name(), Fence::new());
-    let mut server = s.harness.own_server_with_clock().await;
+    let mut server = clocks.start().await;
     let first = hold(&s, &*server, &name).await;
     resource.accept(first.token()).expect("it holds");
     server.step_clock(Step::Forward(HOUR));
@@ -88,9 +88,9 @@ async fn stays_held(s: &Setting, server: &dyn OwnServer, guard: &Guard) {
     }
 }
 
-async fn set_forward_it_frees_the_lock_for_a_waiter(s: Setting) {
+async fn set_forward_it_frees_the_lock_for_a_waiter(s: Setting, clocks: Arc<dyn ServerClocks>) {
     let name = s.name();
-    let mut server = s.harness.own_server_with_clock().await;
+    let mut server = clocks.start().await;
     let first = hold(&s, &*server, &name).await;
     let client = open(&*server).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
@@ -107,9 +107,9 @@ async fn set_forward_it_frees_the_lock_for_a_waiter(s: Setting) {
 
 /// When the clock is set right again later, it may end the lease, which would have ended without the change too. No
 /// client may count on the extra hour.
-async fn set_back_it_costs_no_live_holder_the_lock(s: Setting) {
+async fn set_back_it_costs_no_live_holder_the_lock(s: Setting, clocks: Arc<dyn ServerClocks>) {
     let name = s.name();
-    let mut server = s.harness.own_server_with_clock().await;
+    let mut server = clocks.start().await;
     let guard = hold(&s, &*server, &name).await;
     server.step_clock(Step::Back(HOUR));
     stays_held(&s, &*server, &guard).await;
@@ -147,9 +147,9 @@ fn was_set_during_the_lease(s: &Setting, began: Instant) {
     assert_in_time!(began.elapsed() < s.ttl(), "the clock was set {:?} after the grant", began.elapsed());
 }
 
-async fn set_back_it_keeps_a_dead_holders_lock_for_so_much_longer(s: Setting) {
+async fn set_back_it_keeps_a_dead_holders_lock_for_so_much_longer(s: Setting, clocks: Arc<dyn ServerClocks>) {
     let (name, back) = (s.name(), Duration::from_secs(2));
-    let mut server = s.harness.own_server_with_clock().await;
+    let mut server = clocks.start().await;
     let client = open(&*server).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let began = abandon(&s, &*server, &name).await;
@@ -163,9 +163,9 @@ async fn set_back_it_keeps_a_dead_holders_lock_for_so_much_longer(s: Setting) {
     released(guard.expect("the server is up")).await;
 }
 
-async fn set_right_again_it_keeps_no_client_waiting(s: Setting) {
+async fn set_right_again_it_keeps_no_client_waiting(s: Setting, clocks: Arc<dyn ServerClocks>) {
     let name = s.name();
-    let mut server = s.harness.own_server_with_clock().await;
+    let mut server = clocks.start().await;
     let client = open(&*server).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let began = abandon(&s, &*server, &name).await;
@@ -183,14 +183,14 @@ async fn set_right_again_it_keeps_no_client_waiting(s: Setting) {
 }
 
 /// The clock is set back as far as `Info` says, from a time that it has shown.
-async fn tokens_rise_however_it_is_set(s: Setting) {
+async fn tokens_rise_however_it_is_set(s: Setting, clocks: Arc<dyn ServerClocks>) {
     let most = match &s.info.fencing {
         Fencing::WhileDataIsKept { clock_step, .. }
         | Fencing::WhileAMajorityKeepsItsData { clock_step, .. } => *clock_step,
         _ => DAY,
     };
     let name = s.name();
-    let mut server = s.harness.own_server_with_clock().await;
+    let mut server = clocks.start().await;
     let client = open(&*server).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let mut last = None;
@@ -228,15 +228,20 @@ async fn through_by(
     server: &dyn OwnServer,
     patience: Duration,
 ) -> (Proxy, Client) {
-    let proxy = Proxy::start_all(&server.addresses()).await.expect("a port is free");
+    let net = server.through_proxy().expect("its harness can use a proxy");
+    let proxy = net.proxy().await;
     let options = Options::default().patience(patience).clock(clock);
-    let client = server.open_through(proxy.addresses(), options).answered().await;
+    let client = net.open_through(proxy.addresses(), options).answered().await;
     released(s.hold_by(&client, &s.name()).await).await;
     (proxy, client)
 }
 
-async fn set_while_an_attempt_is_under_way_it_costs_nothing(s: Setting) {
-    let mut server = s.harness.own_server_with_clock().await;
+async fn set_while_an_attempt_is_under_way_it_costs_nothing(
+    s: Setting,
+    clocks: Arc<dyn ServerClocks>,
+    _: Arc<dyn ThroughProxy>,
+) {
+    let mut server = clocks.start().await;
     let (proxy, client) = through(&s, &*server, Duration::from_secs(3)).await;
     for step in [Step::Forward(HOUR), Step::Back(HOUR)] {
         let name = s.name();
@@ -260,9 +265,13 @@ async fn set_while_an_attempt_is_under_way_it_costs_nothing(s: Setting) {
 }
 
 /// An attempt's deadline is in the server's time. If that is set back, the deadline comes later.
-async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
+async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(
+    s: Setting,
+    clocks: Arc<dyn ServerClocks>,
+    _: Arc<dyn ThroughProxy>,
+) {
     let (name, patience) = (s.name(), s.ttl() / 2);
-    let mut server = s.harness.own_server_with_clock().await;
+    let mut server = clocks.start().await;
     let (proxy, client) = through(&s, &*server, patience).await;
     proxy.hold_open_ones(Direction::ToServer);
     let lock = s.lock(&client, &name).build().expect("fine terms");
@@ -283,9 +292,14 @@ async fn set_back_it_lets_a_late_attempt_in_for_one_ttl_at_most(s: Setting) {
 
 /// An hour passes on the client's clock, and 1 % less on the server's clock, whose time the client has learned before.
 /// Even so, the deadline of the next attempt is no later than the end of its patience.
-async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(s: Setting) {
+async fn going_slower_than_ours_for_an_idle_hour_it_lets_no_late_attempt_in(
+    s: Setting,
+    clocks: Arc<dyn ServerClocks>,
+    _: Arc<dyn ThroughProxy>,
+    _: IdleConnection,
+) {
     let (name, patience, machine) = (s.name(), s.ttl() / 2, Suspendable::default());
-    let mut server = s.harness.own_server_with_clock().await;
+    let mut server = clocks.start().await;
     let looking = open(&*server).await;
     // On a name that was used before, the first request may be the one that grants the lock.
     assert!(is_free(&s, &looking, &name).await);

@@ -1,14 +1,15 @@
 //! The six calls of a claim, made directly: one case for each clause of `lock_core::driver`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Attempt, Claim, Fencing, Grant, Lease, Queueing, Release, Renewal, Wakes};
 use lock_core::{Client, ErrorKind, LossReason, Name};
 
-use super::case;
+use crate::case::{Case, case};
 use crate::claims::{busy, granted};
+use crate::harness::{Count, Forget};
 use crate::promised;
-use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, within};
 
@@ -17,14 +18,14 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_free_lock_is_granted_and_a_held_one_busy, [B15]),
     case!(granted_again_with_the_same_token_and_what_is_left, [B3]),
     case!(a_repeated_attempt_never_shortens, [B3, B12]),
-    case!(a_look_that_finds_it_held_writes_nothing, [B30]; needs [Counters]; load Heavy),
+    case!(a_look_that_finds_it_held_writes_nothing, [B30]; load Heavy),
     case!(what_is_left_of_a_lease_says_how_old_it_is, [B12]),
     case!(renew_never_shortens, [B12]),
-    case!(renew_never_creates, [B10]; needs [Forget]),
-    case!(renew_never_takes_over, [B9, B10]; needs [Forget]),
+    case!(renew_never_creates, [B10]),
+    case!(renew_never_takes_over, [B9, B10]),
     case!(renew_without_a_grant_is_lost, [B10]),
     case!(release_gives_up_once, [B3, B9]),
-    case!(release_never_touches_anothers, [B9]; needs [Forget]),
+    case!(release_never_touches_anothers, [B9]),
     case!(one_release_frees_what_two_attempts_took, [B3]),
     case!(a_release_resolves_changed_of_a_listening_claim, [B4]),
     case!(a_release_between_look_and_listen_is_seen_by_the_next_look, [B4]),
@@ -114,7 +115,7 @@ async fn stays_held(s: &Setting, name: &Name, short: Duration) {
     busy(&mut s.claim(&other, name, s.ttl(), Queueing::No)).await;
 }
 
-async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
+async fn a_look_that_finds_it_held_writes_nothing(s: Setting, admin: Arc<dyn Count>) {
     let (a, b) = (s.client().await, s.client().await);
     let name = s.name();
     let mut holder = s.claim(&a, &name, s.ttl() * 50, Queueing::No);
@@ -125,9 +126,9 @@ async fn a_look_that_finds_it_held_writes_nothing(s: Setting) {
     // look.
     let mut written = Vec::new();
     for _ in 0..21 {
-        let before = s.harness.counters().await.writes;
+        let before = admin.counters().await.writes;
         busy(&mut other).await;
-        written.push(s.harness.counters().await.writes - before);
+        written.push(admin.counters().await.writes - before);
     }
     written.sort_unstable();
     assert_eq!(written[written.len() / 2], 0, "half of the looks wrote: {written:?}");
@@ -176,11 +177,11 @@ async fn renew_never_shortens(s: Setting) {
     release(&mut claim).await;
 }
 
-async fn renew_never_creates(s: Setting) {
+async fn renew_never_creates(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client) = (s.name(), s.client().await);
     let mut claim = s.claim(&client, &name, s.ttl() * 5, Queueing::No);
     granted(&mut claim).await;
-    s.harness.forget(&name).await;
+    admin.forget(&name).await;
     let outcome = within("the loss is seen", s.ttl() * 10, async {
         loop {
             match renew(&mut claim, s.ttl() * 5).await {
@@ -196,11 +197,11 @@ async fn renew_never_creates(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-async fn renew_never_takes_over(s: Setting) {
+async fn renew_never_takes_over(s: Setting, admin: Arc<dyn Forget>) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
     let mut first = s.claim(&a, &name, s.ttl() * 5, Queueing::No);
     granted(&mut first).await;
-    s.harness.forget(&name).await;
+    admin.forget(&name).await;
     let mut second = s.claim(&b, &name, s.ttl() * 20, Queueing::No);
     granted(&mut second).await;
     within("the loss is seen", s.ttl() * 10, async {
@@ -229,11 +230,11 @@ async fn release_gives_up_once(s: Setting) {
     assert_eq!(release(&mut claim).await, Release::NotHeld);
 }
 
-async fn release_never_touches_anothers(s: Setting) {
+async fn release_never_touches_anothers(s: Setting, admin: Arc<dyn Forget>) {
     let (name, a, b) = (s.name(), s.client().await, s.client().await);
     let mut first = s.claim(&a, &name, s.ttl() * 5, Queueing::No);
     granted(&mut first).await;
-    s.harness.forget(&name).await;
+    admin.forget(&name).await;
     let mut second = s.claim(&b, &name, s.ttl() * 20, Queueing::No);
     granted(&mut second).await;
     for _ in 0..3 {

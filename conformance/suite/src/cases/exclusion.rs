@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use super::case;
-use crate::runner::Case;
+use crate::case::{Case, case};
 use crate::setting::{Setting, is_full_run, joined, ms};
 use crate::timing::{Answered, Returned, still_held};
 

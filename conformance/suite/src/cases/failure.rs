@@ -5,27 +5,26 @@ use std::time::{Duration, Instant};
 
 use lock_core::{Ending, ErrorKind, Lock, Options};
 
-use super::case;
 use super::fencing::outlives_the_data;
 use crate::bounds;
-use crate::harness::Data;
+use crate::case::{Case, case};
+use crate::harness::{Data, Durable, Interrupt, OwnServers, ThroughProxy};
 use crate::proxy::Proxy;
-use crate::runner::Case;
 use crate::setting::{Setting, lost_in_time, ms};
 use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, still_held, void, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_dead_server_is_an_error_and_no_contention, [B15]; needs [OwnServer]),
-    case!(a_server_that_does_not_answer_is_an_error_in_time, [B11, B15]; needs [OwnServer]),
-    case!(a_server_that_stands_still_for_longer_than_the_lease_harms_no_client, [B11, B20, B31]; needs [OwnServer]),
-    case!(cut_connections_and_flushed_caches_are_not_noticed, [B16, B31]; needs [Interrupt, Proxy]; load Heavy),
-    case!(waiters_and_holders_survive_restarts_with_data, [B16, B31]; needs [OwnServer, Durable]; load Medium),
-    case!(waiters_survive_restarts_without_data, [B31]; needs [OwnServer]; load Medium),
+    case!(a_dead_server_is_an_error_and_no_contention, [B15]),
+    case!(a_server_that_does_not_answer_is_an_error_in_time, [B11, B15]),
+    case!(a_server_that_stands_still_for_longer_than_the_lease_harms_no_client, [B11, B20, B31]),
+    case!(cut_connections_and_flushed_caches_are_not_noticed, [B16, B31]; load Heavy),
+    case!(waiters_and_holders_survive_restarts_with_data, [B16, B31]; load Medium),
+    case!(waiters_survive_restarts_without_data, [B31]; load Medium),
 ];
 
-async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
+async fn a_dead_server_is_an_error_and_no_contention(s: Setting, servers: Arc<dyn OwnServers>) {
     let name = s.name();
-    let mut server = s.harness.own_server().await;
+    let mut server = servers.start().await;
     let client = server.open(Options::default()).answered().await;
     released(s.hold_by(&client, &name).await).await;
     server.kill();
@@ -45,9 +44,9 @@ async fn a_dead_server_is_an_error_and_no_contention(s: Setting) {
     released(lock.acquire().await.expect("it is back")).await;
 }
 
-async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
+async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting, servers: Arc<dyn OwnServers>) {
     let (name, wait) = (s.name(), ms(200));
-    let mut server = s.harness.own_server().await;
+    let mut server = servers.start().await;
     let client = server.open(Options::default()).answered().await;
     let other = server.open(Options::default()).answered().await;
     server.pause();
@@ -72,9 +71,12 @@ async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting) {
 }
 
 /// The server does not answer and does not forget, and its clock goes on.
-async fn a_server_that_stands_still_for_longer_than_the_lease_harms_no_client(s: Setting) {
+async fn a_server_that_stands_still_for_longer_than_the_lease_harms_no_client(
+    s: Setting,
+    servers: Arc<dyn OwnServers>,
+) {
     let (name, free) = (s.name(), s.name());
-    let mut server = s.harness.own_server().await;
+    let mut server = servers.start().await;
     let holder = server.open(Options::default()).answered().await;
     let guard = Arc::new(s.hold_by(&holder, &name).await);
     let other = server.open(Options::default()).answered().await;
@@ -99,18 +101,22 @@ async fn a_server_that_stands_still_for_longer_than_the_lease_harms_no_client(s:
     asked.returned().expect("it answers again");
 }
 
-async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting) {
-    let (name, proxy) = (s.name(), s.proxy().await);
-    let client = s.client_through(&proxy, Options::default()).await;
+async fn cut_connections_and_flushed_caches_are_not_noticed(
+    s: Setting,
+    admin: Arc<dyn Interrupt>,
+    net: Arc<dyn ThroughProxy>,
+) {
+    let (name, proxy) = (s.name(), net.proxy().await);
+    let client = net.client(&proxy, Options::default()).await;
     let lock = client.lock(name.as_str()).ttl(Duration::from_secs(3)).build().expect("fine terms");
     for _ in 0..10 {
         let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
-        s.harness.interrupt().await;
+        admin.interrupt().await;
         still_held(&guard);
         guard.renew(Duration::from_secs(3)).await.ok(); // may be cut off: then the client repeats it
-        s.harness.interrupt().await;
+        admin.interrupt().await;
         assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
-        interrupt(&s, &proxy, &lock).await;
+        interrupt(&*admin, &proxy, &lock).await;
     }
     // If the cut affects the next request, it must not be a request of the next case.
     let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
@@ -118,9 +124,9 @@ async fn cut_connections_and_flushed_caches_are_not_noticed(s: Setting) {
 }
 
 /// Cuts the connections of an idle client. If none was cut, the case has shown nothing.
-async fn interrupt(s: &Setting, proxy: &Proxy, lock: &Lock) {
+async fn interrupt(admin: &dyn Interrupt, proxy: &Proxy, lock: &Lock) {
     let before = proxy.ended_by_servers();
-    s.harness.interrupt().await;
+    admin.interrupt().await;
     let asked = Instant::now();
     let cut = || std::future::ready(proxy.ended_by_servers() != before);
     // A client that reads the end of its connection closes it, perhaps before the server does. The server has time for
@@ -134,9 +140,13 @@ async fn interrupt(s: &Setting, proxy: &Proxy, lock: &Lock) {
     }
 }
 
-async fn waiters_and_holders_survive_restarts_with_data(s: Setting) {
+async fn waiters_and_holders_survive_restarts_with_data(
+    s: Setting,
+    servers: Arc<dyn OwnServers>,
+    _: Durable,
+) {
     let name = s.name();
-    let mut server = s.harness.own_server().await;
+    let mut server = servers.start().await;
     let holder = server.open(Options::default()).answered().await;
     // A database on a busy disk takes seconds to start again.
     let ttl = Duration::from_secs(12).min(holder.info().max_ttl);
@@ -163,9 +173,9 @@ async fn waiters_and_holders_survive_restarts_with_data(s: Setting) {
     drop(guard.expect("a restart is no reason to give up"));
 }
 
-async fn waiters_survive_restarts_without_data(s: Setting) {
+async fn waiters_survive_restarts_without_data(s: Setting, servers: Arc<dyn OwnServers>) {
     let name = s.name();
-    let mut server = s.harness.own_server().await;
+    let mut server = servers.start().await;
     let holder = server.open(Options::default()).answered().await;
     let guard = s.hold_by(&holder, &name).await;
     let other = server.open(Options::default()).answered().await;

@@ -1,21 +1,22 @@
 //! A token is never granted twice and never falls, under the assumption that `Info` names.
 
+use std::sync::Arc;
+
 use lock_core::driver::Fencing;
 use lock_core::{Fence, FencingToken, Info, Options};
 
-use super::case;
-use crate::harness::{Data, OwnServer};
-use crate::runner::Case;
+use crate::case::{Case, case};
+use crate::harness::{Data, Durable, Forget, OwnServer, OwnServers};
 use crate::setting::{Setting, lost_at_its_end, ms};
 use crate::timing::{Answered, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(tokens_rise_over_all_holders, [B13]),
     case!(tokens_rise_after_expiry, [B13]),
-    case!(tokens_rise_after_the_lock_was_forgotten, [B13]; needs [Forget]),
-    case!(tokens_rise_after_a_restart_with_data, [B13]; needs [OwnServer, Durable]),
-    case!(tokens_rise_after_the_data_was_lost, [B13]; needs [OwnServer]; if outlives_the_data),
-    case!(a_late_write_is_refused_by_the_resource, [B9, B13]; needs [Forget]),
+    case!(tokens_rise_after_the_lock_was_forgotten, [B13]),
+    case!(tokens_rise_after_a_restart_with_data, [B13]),
+    case!(tokens_rise_after_the_data_was_lost, [B13]; if outlives_the_data),
+    case!(a_late_write_is_refused_by_the_resource, [B9, B13]),
 ];
 
 /// Whether tokens rise even after all data was lost.
@@ -53,30 +54,30 @@ async fn tokens_rise_after_expiry(s: Setting) {
     assert!(guard.token() > first);
 }
 
-async fn tokens_rise_after_the_lock_was_forgotten(s: Setting) {
+async fn tokens_rise_after_the_lock_was_forgotten(s: Setting, admin: Arc<dyn Forget>) {
     let name = s.name();
     let mut last = token_of(&s, &name).await;
     for _ in 0..5 {
         let guard = s.hold(&name).await;
         assert!(guard.token() > last);
         last = guard.token();
-        s.harness.forget(&name).await;
+        admin.forget(&name).await;
         drop(guard);
     }
     assert!(token_of(&s, &name).await > last);
 }
 
-async fn tokens_rise_after_a_restart_with_data(s: Setting) {
-    tokens_rise_over(s, Data::Kept).await;
+async fn tokens_rise_after_a_restart_with_data(s: Setting, servers: Arc<dyn OwnServers>, _: Durable) {
+    tokens_rise_over(s, &*servers, Data::Kept).await;
 }
 
-async fn tokens_rise_after_the_data_was_lost(s: Setting) {
-    tokens_rise_over(s, Data::Lost).await;
+async fn tokens_rise_after_the_data_was_lost(s: Setting, servers: Arc<dyn OwnServers>) {
+    tokens_rise_over(s, &*servers, Data::Lost).await;
 }
 
-async fn tokens_rise_over(s: Setting, data: Data) {
+async fn tokens_rise_over(s: Setting, servers: &dyn OwnServers, data: Data) {
     let name = s.name();
-    let mut server = s.harness.own_server().await;
+    let mut server = servers.start().await;
     let mut last = None;
     for _ in 0..3 {
         // Many grants in a row drive the token ahead of a clock that only counts milliseconds.
@@ -102,13 +103,13 @@ async fn recovered(s: &Setting, server: &dyn OwnServer) {
 }
 
 /// A write with an older token is refused after one with a newer token.
-async fn a_late_write_is_refused_by_the_resource(s: Setting) {
+async fn a_late_write_is_refused_by_the_resource(s: Setting, admin: Arc<dyn Forget>) {
     let name = s.name();
     let resource = Fence::new();
     let first = s.hold(&name).await;
     resource.accept(first.token()).expect("the first");
     resource.accept(first.token()).expect("a holder may write more than once");
-    s.harness.forget(&name).await;
+    admin.forget(&name).await;
     let second = s.hold(&name).await;
     resource.accept(second.token()).expect("the successor");
     let stale = resource.accept(first.token()).expect_err("the predecessor's write comes late");

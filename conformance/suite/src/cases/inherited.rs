@@ -1,22 +1,23 @@
 //! What a child process inherits from its parent: nothing of a lock.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 use lock_core::Name;
 
-use super::case;
+use crate::case::{Case, case};
+use crate::harness::{Processes, ThroughProxy};
 use crate::part::{Order, Part, PartProcess};
-use crate::runner::Case;
 use crate::setting::{Setting, ms};
 use crate::timing::{Returned, assert_in_time, released};
 
 pub(crate) const CASES: &[Case] = &[
     // On other systems the files of a process can't be listed.
     #[cfg(target_os = "linux")]
-    case!(a_program_that_is_started_has_no_connection, [B33]; needs [Proxy]; load Heavy),
-    case!(a_fork_holds_nothing_and_releases_nothing, [B33]; needs [Process]),
-    case!(a_fork_that_goes_on_with_the_runtime_releases_nothing, [B33]; needs [Process]),
+    case!(a_program_that_is_started_has_no_connection, [B33]; load Heavy),
+    case!(a_fork_holds_nothing_and_releases_nothing, [B33]),
+    case!(a_fork_that_goes_on_with_the_runtime_releases_nothing, [B33]),
 ];
 
 /// Returns the sockets of a program that this process starts now.
@@ -37,7 +38,7 @@ fn sockets_here() -> BTreeSet<String> {
     links.map(|link| link.display().to_string()).filter(|link| link.starts_with("socket:")).collect()
 }
 
-async fn a_program_that_is_started_has_no_connection(s: Setting) {
+async fn a_program_that_is_started_has_no_connection(s: Setting, _: Arc<dyn ThroughProxy>) {
     // The process that started this test may have left it some sockets.
     let (before, here) = (sockets_of_a_child().await, sockets_here());
     let (name, waited) = (s.name(), s.name());
@@ -57,9 +58,9 @@ async fn a_program_that_is_started_has_no_connection(s: Setting) {
 }
 
 /// Starts a process that holds the lock and forks.
-async fn forking(s: &Setting, name: &Name, part: Part) -> PartProcess {
+async fn forking(s: &Setting, processes: &dyn Processes, name: &Name, part: Part) -> PartProcess {
     let order = Order { part, name: name.to_string(), ttl: s.ttl() * 2 };
-    let mut process = order.start(&*s.harness).expect("this program starts once more");
+    let mut process = order.start(processes).expect("this program starts once more");
     process.holds().await;
     process
 }
@@ -86,9 +87,9 @@ async fn parents_ending(s: &Setting, part: &mut PartProcess) -> String {
     said
 }
 
-async fn a_fork_holds_nothing_and_releases_nothing(s: Setting) {
+async fn a_fork_holds_nothing_and_releases_nothing(s: Setting, processes: Arc<dyn Processes>) {
     let name = s.name();
-    let mut part = forking(&s, &name, Part::Forks).await;
+    let mut part = forking(&s, &*processes, &name, Part::Forks).await;
     for expected in [
         "child, held: false, certain: 0ns",
         "child, lost: RuntimeEnded",
@@ -108,9 +109,9 @@ async fn a_fork_holds_nothing_and_releases_nothing(s: Setting) {
     the_parent_keeps_it(&s, &name, part).await;
 }
 
-async fn a_fork_that_goes_on_with_the_runtime_releases_nothing(s: Setting) {
+async fn a_fork_that_goes_on_with_the_runtime_releases_nothing(s: Setting, processes: Arc<dyn Processes>) {
     let name = s.name();
-    let mut part = forking(&s, &name, Part::ForksInside).await;
+    let mut part = forking(&s, &*processes, &name, Part::ForksInside).await;
     assert_eq!(part.says().await, "child has dropped it");
     the_parent_keeps_it(&s, &name, part).await;
 }

@@ -1,15 +1,16 @@
 //! The lease is kept while its holder lives, and its loss is told before any other client can hold the lock.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::{Ending, ErrorKind, Event, LossReason, Options};
 use tokio::sync::{mpsc, watch};
 
-use super::case;
 use super::work::Endless;
 use crate::bounds;
-use crate::runner::Case;
+use crate::case::{Case, case};
+use crate::harness::{Forget, OwnServers};
 use crate::setting::{Setting, joined, lost_at_its_end, lost_in_time, ms, renewed};
 use crate::suspendable::Suspendable;
 use crate::timing::{
@@ -24,12 +25,12 @@ pub(crate) const CASES: &[Case] = &[
     case!(max_hold_ends_it_whatever_is_renewed, [B24]),
     case!(min_hold_delays_the_release, [B34]),
     case!(validity_counts_from_before_the_attempt, [B12]),
-    case!(a_forgotten_lock_is_lost_at_the_next_renewal, [B10, B11]; needs [Forget]),
-    case!(protect_drops_the_work_when_the_lock_goes, [B11, B20]; needs [Forget]),
+    case!(a_forgotten_lock_is_lost_at_the_next_renewal, [B10, B11]),
+    case!(protect_drops_the_work_when_the_lock_goes, [B11, B20]),
     case!(run_acquires_protects_and_releases, [B18]),
-    case!(a_dead_server_means_lost_at_the_deadline, [B11, B12, B20]; needs [OwnServer]),
-    case!(a_release_that_a_dead_server_did_not_answer_goes_on, [B18]; needs [OwnServer]),
-    case!(at_risk_comes_before_lost, [B11]; needs [OwnServer]),
+    case!(a_dead_server_means_lost_at_the_deadline, [B11, B12, B20]),
+    case!(a_release_that_a_dead_server_did_not_answer_goes_on, [B18]),
+    case!(at_risk_comes_before_lost, [B11]),
     case!(a_stalled_executor_is_told_at_its_next_step, [B20]),
     case!(a_loss_that_a_stalled_executor_brings_is_told_once, [B11, B20]),
     case!(an_observer_that_panics_costs_no_lock, [B18]),
@@ -174,11 +175,11 @@ async fn validity_counts_from_before_the_attempt(s: Setting) {
     }
 }
 
-async fn a_forgotten_lock_is_lost_at_the_next_renewal(s: Setting) {
+async fn a_forgotten_lock_is_lost_at_the_next_renewal(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client, ttl) = (s.name(), s.client().await, ttl_of_renewals(&s));
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     let guard = lock.acquire().answered().await;
-    s.harness.forget(&name).await;
+    admin.forget(&name).await;
     let cause = within("the loss", bounds::next_renewal(ttl), guard.lost()).await;
     assert!(matches!(cause, LossReason::Gone | LossReason::Taken | LossReason::Session), "{cause}");
     assert!(!guard.is_held() && guard.valid_for().is_zero());
@@ -186,13 +187,13 @@ async fn a_forgotten_lock_is_lost_at_the_next_renewal(s: Setting) {
     assert_eq!(guard.release().await, Ending::Expired);
 }
 
-async fn protect_drops_the_work_when_the_lock_goes(s: Setting) {
+async fn protect_drops_the_work_when_the_lock_goes(s: Setting, admin: Arc<dyn Forget>) {
     let name = s.name();
     let guard = s.hold(&name).await;
     assert_eq!(guard.protect(async { 7 }).await.expect("it is held"), 7);
     let endless = Endless::default();
     let work = endless.work();
-    s.harness.forget(&name).await;
+    admin.forget(&name).await;
     let limit = bounds::next_renewal(s.ttl());
     let lost = within("the loss", limit, guard.protect(work)).await.expect_err("the lock is gone");
     assert_eq!((lost.kind(), endless.drops()), (ErrorKind::Lost, 1));
@@ -229,9 +230,9 @@ async fn run_acquires_protects_and_releases(s: Setting) {
         .await;
 }
 
-async fn a_dead_server_means_lost_at_the_deadline(s: Setting) {
+async fn a_dead_server_means_lost_at_the_deadline(s: Setting, servers: Arc<dyn OwnServers>) {
     let name = s.name();
-    let mut server = s.harness.own_server().await;
+    let mut server = servers.start().await;
     let client = server.open(Options::default()).answered().await;
     let guard = s.hold_by(&client, &name).await;
     tokio::time::sleep(s.ttl()).await;
@@ -253,8 +254,8 @@ async fn a_dead_server_means_lost_at_the_deadline(s: Setting) {
 
 /// The release continues in the background, whether its caller waits, has given up, or has only dropped the guard. The
 /// lease would have kept the name for much longer.
-async fn a_release_that_a_dead_server_did_not_answer_goes_on(s: Setting) {
-    let mut server = s.harness.own_server().await;
+async fn a_release_that_a_dead_server_did_not_answer_goes_on(s: Setting, servers: Arc<dyn OwnServers>) {
+    let mut server = servers.start().await;
     let (failing, mut failed) = watch::channel(HashSet::new());
     let options = Options::default().patience(ms(200)).observer(move |event| {
         if let Event::Trouble { name, operation: "release", .. } = event {
@@ -291,9 +292,9 @@ async fn a_release_that_a_dead_server_did_not_answer_goes_on(s: Setting) {
     let _: Ending = waits.await.returned();
 }
 
-async fn at_risk_comes_before_lost(s: Setting) {
+async fn at_risk_comes_before_lost(s: Setting, servers: Arc<dyn OwnServers>) {
     let name = s.name();
-    let mut server = s.harness.own_server().await;
+    let mut server = servers.start().await;
     let client = server.open(Options::default()).answered().await;
     let guard = s.hold_by(&client, &name).await;
     // Less than half of the ttl, but as much as possible.

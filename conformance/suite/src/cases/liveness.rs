@@ -1,33 +1,36 @@
 //! Every waiter gets the lock in time, whatever has happened to earlier holders and waiters.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::Options;
 
-use super::case;
-use super::processes::{Lease, REPEATS, TTL, dies_while_another_waits, is_not_renewed, start_on, started};
+use super::processes::{Lease, TTL, dies_while_another_waits, holding, is_not_renewed};
 use crate::bounds;
-use crate::harness::Data;
+use crate::case::{Case, case};
+use crate::harness::{Data, Durable, LockProgram, OwnServers, Processes};
 use crate::part::{Order, Part, PartProcess};
-use crate::runner::Case;
-use crate::servers::{Program, Wait};
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_killed_holder_frees_the_lock_though_the_server_restarts, [B5, B31]; needs [OwnServer, Durable, OwnProgram]; load Medium),
-    case!(a_killed_holder_in_another_time_zone_frees_the_lock_in_time, [B6, B7]; needs [Program]; load Medium),
-    case!(dead_and_stopped_waiters_block_no_other_waiter, [B5]; needs [Process]; load Medium),
+    case!(a_killed_holder_frees_the_lock_though_the_server_restarts, [B5, B31]; load Medium),
+    case!(a_killed_holder_in_another_time_zone_frees_the_lock_in_time, [B6, B7]; load Medium),
+    case!(dead_and_stopped_waiters_block_no_other_waiter, [B5]; load Medium),
 ];
 
 const LONG: Duration = Duration::from_secs(20);
 
-async fn a_killed_holder_frees_the_lock_though_the_server_restarts(s: Setting) {
+async fn a_killed_holder_frees_the_lock_though_the_server_restarts(
+    s: Setting,
+    servers: Arc<dyn OwnServers>,
+    program: Arc<dyn LockProgram>,
+    _: Durable,
+) {
     let name = s.name();
-    let mut server = s.harness.own_server().await;
-    let program = Program::find().expect("the case needs it");
-    let holder = start_on(&program, &server.url(), &name, Wait::No, REPEATS);
-    let holder = started(holder).await;
+    let mut server = servers.start().await;
+    let url = server.url().expect("its harness can run the program");
+    let holder = holding(&*program, &url, &name, None).await;
     let client = server.open(Options::default()).answered().await;
     let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
     if lock.try_acquire().answered().await.is_some() {
@@ -54,19 +57,21 @@ async fn a_killed_holder_frees_the_lock_though_the_server_restarts(s: Setting) {
 
 /// Clocks that are fourteen hours ahead of Greenwich time and eleven behind. No end of a lease is written in local
 /// time.
-async fn a_killed_holder_in_another_time_zone_frees_the_lock_in_time(s: Setting) {
-    let there = |zone| Program::find().expect("the case needs it").in_time_zone(zone);
-    let (ahead, behind) = (there("<+14>-14"), there("<-11>+11"));
-    tokio::join!(dies_while_another_waits(&s, &ahead), dies_while_another_waits(&s, &behind));
+async fn a_killed_holder_in_another_time_zone_frees_the_lock_in_time(
+    s: Setting,
+    program: Arc<dyn LockProgram>,
+) {
+    let there = |zone| dies_while_another_waits(&s, &*program, Some(zone));
+    tokio::join!(there("<+14>-14"), there("<-11>+11"));
 }
 
 /// Of the waiters in front, two are killed, one is stopped, and one has given up. The last one gets the lock.
-async fn dead_and_stopped_waiters_block_no_other_waiter(s: Setting) {
+async fn dead_and_stopped_waiters_block_no_other_waiter(s: Setting, processes: Arc<dyn Processes>) {
     let (name, client, last) = (s.name(), s.client().await, s.client().await);
     let guard = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
     let guard = guard.acquire().await.expect("no other client has it");
-    let killed = [waiting(&s, &name).await, waiting(&s, &name).await];
-    let mut stopped = waiting(&s, &name).await;
+    let killed = [waiting(&*processes, &name).await, waiting(&*processes, &name).await];
+    let mut stopped = waiting(&*processes, &name).await;
     let lock = last.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
     let given_up = lock.clone();
     let given_up = tokio::spawn(async move { given_up.acquire().await.map(drop) });
@@ -92,9 +97,9 @@ async fn dead_and_stopped_waiters_block_no_other_waiter(s: Setting) {
 }
 
 /// Starts a process that has found the lock held, and waits.
-async fn waiting(s: &Setting, name: &lock_core::Name) -> PartProcess {
+async fn waiting(processes: &dyn Processes, name: &lock_core::Name) -> PartProcess {
     let order = Order { part: Part::Waits, name: name.to_string(), ttl: TTL };
-    let mut part = order.start(&*s.harness).expect("this program starts once more");
+    let mut part = order.start(processes).expect("this program starts once more");
     assert_eq!(part.says().await, "waits");
     part
 }

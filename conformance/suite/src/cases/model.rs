@@ -6,9 +6,8 @@ use lock_core::Random;
 use lock_core::driver::{Fair, Lease, Wakes};
 use tokio::task::JoinSet;
 
-use super::case;
+use crate::case::{Case, case};
 use crate::model::{self, Happened};
-use crate::runner::Case;
 use crate::setting::Setting;
 
 pub(crate) const CASES: &[Case] =

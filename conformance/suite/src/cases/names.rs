@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use lock_core::{Client, DEFAULT_TTL, Ending, ErrorKind, Guard, LockBuilder, MAX_NAME, Name};
 use tokio::task::JoinSet;
 
-use super::case;
-use crate::runner::Case;
+use crate::case::{Case, case};
 use crate::setting::{Setting, is_full_run, lost_at_its_end, ms};
 use crate::timing::{Answered, released, still_held, until};
 

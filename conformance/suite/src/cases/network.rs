@@ -1,27 +1,28 @@
 //! Messages that are lost, late or doubled: the real client and the real server, with a proxy between them.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Lease, Wakes};
 use lock_core::{Client, Effect, Ending, ErrorKind, FencingToken, Lock, Name, Options, Random};
 
-use super::case;
+use crate::case::{Case, case};
+use crate::harness::{OneTrip, Replays, ThroughProxy};
 use crate::proxy::{Direction, Fault, Proxy};
-use crate::runner::Case;
 use crate::setting::{Setting, lost_at_its_end, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]; needs [Proxy, OneTrip]),
-    case!(an_attempt_that_arrives_after_its_release_takes_nothing, [B2]; needs [Proxy, OneTrip]),
-    case!(an_attempt_held_up_between_its_requests_takes_nothing, [B2]; needs [Proxy]),
-    case!(a_release_held_up_between_its_requests_wakes_the_waiter, [B4]; needs [Proxy]; if |info| info.wakes == Wakes::Pushed),
-    case!(a_renewal_whose_answer_is_lost_is_repeated_in_time, [B1, B11]; needs [Proxy]),
-    case!(a_release_whose_answer_is_lost_is_one, [B18]; needs [Proxy]),
-    case!(what_arrives_twice_counts_once, [B3, B9]; needs [Proxy, Replay]),
-    case!(a_slow_answer_counts_against_the_lease, [B12]; needs [Proxy]),
-    case!(a_network_that_trickles_costs_nothing_but_time, [B12]; needs [Proxy]),
-    case!(answers_belong_to_their_calls_whatever_was_cancelled, [B17]; needs [Proxy]),
+    case!(an_attempt_whose_answer_is_lost_is_undone, [B2, B15]),
+    case!(an_attempt_that_arrives_after_its_release_takes_nothing, [B2]),
+    case!(an_attempt_held_up_between_its_requests_takes_nothing, [B2]),
+    case!(a_release_held_up_between_its_requests_wakes_the_waiter, [B4]; if |info| info.wakes == Wakes::Pushed),
+    case!(a_renewal_whose_answer_is_lost_is_repeated_in_time, [B1, B11]),
+    case!(a_release_whose_answer_is_lost_is_one, [B18]),
+    case!(what_arrives_twice_counts_once, [B3, B9]),
+    case!(a_slow_answer_counts_against_the_lease, [B12]),
+    case!(a_network_that_trickles_costs_nothing_but_time, [B12]),
+    case!(answers_belong_to_their_calls_whatever_was_cancelled, [B17]),
 ];
 
 /// Longer than any case lasts: a lock that becomes free earlier was released.
@@ -33,8 +34,8 @@ fn patience(s: &Setting) -> Duration {
 }
 
 /// Opens a client with its own patience behind a proxy, and does everything with it that happens only at first use.
-async fn warm_client(s: &Setting, proxy: &Proxy) -> Client {
-    let client = s.client_through(proxy, Options::default().patience(patience(s))).await;
+async fn warm_client(s: &Setting, net: &dyn ThroughProxy, proxy: &Proxy) -> Client {
+    let client = net.client(proxy, Options::default().patience(patience(s))).await;
     let guard = s.hold_by(&client, &s.name()).await;
     guard.renew(s.ttl()).await.expect("it is held");
     released(guard).await;
@@ -45,8 +46,8 @@ async fn warm_client(s: &Setting, proxy: &Proxy) -> Client {
 }
 
 /// Makes the proxy lose the next answer.
-fn lose_an_answer(s: &Setting, proxy: &Proxy) {
-    match s.harness.multiplexes() {
+fn lose_an_answer(net: &dyn ThroughProxy, proxy: &Proxy) {
+    match net.multiplexes() {
         true => proxy.hold_open_ones(Direction::ToClient),
         false => proxy.swallow(Direction::ToClient, 1),
     }
@@ -56,13 +57,13 @@ fn long(client: &Client, name: &Name) -> Lock {
     client.lock(name.as_str()).ttl(LONG).build().expect("fine terms")
 }
 
-async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting) {
-    let (name, proxy, direct) = (s.name(), s.proxy().await, s.client().await);
-    let client = warm_client(&s, &proxy).await;
+async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting, net: Arc<dyn ThroughProxy>, _: OneTrip) {
+    let (name, proxy, direct) = (s.name(), net.proxy().await, s.client().await);
+    let client = warm_client(&s, &*net, &proxy).await;
     let (lock, seen) = (long(&client, &name), long(&direct, &name));
     // A name that was used before is granted by the first answer.
     released(s.hold_by(&direct, &name).await).await;
-    lose_an_answer(&s, &proxy);
+    lose_an_answer(&*net, &proxy);
     let asked = Instant::now();
     let attempt = tokio::spawn(async move { lock.try_acquire().await.map(|guard| guard.is_some()) });
     until("the server granted it", patience(&s), || async {
@@ -78,11 +79,15 @@ async fn an_attempt_whose_answer_is_lost_is_undone(s: Setting) {
     released(other).await;
 }
 
-async fn an_attempt_that_arrives_after_its_release_takes_nothing(s: Setting) {
-    let (proxy, direct) = (s.proxy().await, s.client().await);
+async fn an_attempt_that_arrives_after_its_release_takes_nothing(
+    s: Setting,
+    net: Arc<dyn ThroughProxy>,
+    _: OneTrip,
+) {
+    let (proxy, direct) = (net.proxy().await, s.client().await);
     for late in [ms(0), patience(&s) * 2] {
         let name = s.name();
-        let client = warm_client(&s, &proxy).await;
+        let client = warm_client(&s, &*net, &proxy).await;
         // Its connection hangs; the connections that it opens instead work.
         let held = proxy.count(Fault::Held(Direction::ToServer));
         proxy.hold_open_ones(Direction::ToServer);
@@ -111,11 +116,11 @@ const MANY: u64 = 6;
 
 /// The request that takes the lock need not be the first one of an attempt, which may be a look. So each request is
 /// held up in turn.
-async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
+async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting, net: Arc<dyn ThroughProxy>) {
     let direct = s.client().await;
     for sent in 1..=MANY {
-        let (name, proxy) = (s.name(), s.proxy().await);
-        let client = warm_client(&s, &proxy).await;
+        let (name, proxy) = (s.name(), net.proxy().await);
+        let client = warm_client(&s, &*net, &proxy).await;
         let held = || proxy.count(Fault::Held(Direction::ToServer)) > 0;
         proxy.hold_open_ones_after(Direction::ToServer, sent);
         let error = match long(&client, &name).try_acquire().await {
@@ -151,11 +156,11 @@ async fn an_attempt_held_up_between_its_requests_takes_nothing(s: Setting) {
 }
 
 /// A waiter that is notified before the lock is free would find it held and go back to sleep.
-async fn a_release_held_up_between_its_requests_wakes_the_waiter(s: Setting) {
+async fn a_release_held_up_between_its_requests_wakes_the_waiter(s: Setting, net: Arc<dyn ThroughProxy>) {
     let direct = s.client().await;
     for sent in 1..=MANY {
-        let (name, proxy) = (s.name(), s.proxy().await);
-        let client = warm_client(&s, &proxy).await;
+        let (name, proxy) = (s.name(), net.proxy().await);
+        let client = warm_client(&s, &*net, &proxy).await;
         let held = || proxy.count(Fault::Held(Direction::ToServer)) > 0;
         let guard = long(&client, &name).acquire().answered().await;
         let waiter = long(&direct, &name);
@@ -190,9 +195,9 @@ async fn a_release_held_up_between_its_requests_wakes_the_waiter(s: Setting) {
     panic!("a release of more than {MANY} requests");
 }
 
-async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting) {
-    let (name, proxy) = (s.name(), s.proxy().await);
-    let (client, ttl) = (s.client_through(&proxy, Options::default()).await, s.ttl() * 2);
+async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy) = (s.name(), net.proxy().await);
+    let (client, ttl) = (net.client(&proxy, Options::default()).await, s.ttl() * 2);
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     let guard = lock.acquire().answered().await;
     guard.renew(ttl).await.expect("it is held");
@@ -214,11 +219,11 @@ async fn a_renewal_whose_answer_is_lost_is_repeated_in_time(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-async fn a_release_whose_answer_is_lost_is_one(s: Setting) {
-    let (name, proxy) = (s.name(), s.proxy().await);
-    let client = warm_client(&s, &proxy).await;
+async fn a_release_whose_answer_is_lost_is_one(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy) = (s.name(), net.proxy().await);
+    let client = warm_client(&s, &*net, &proxy).await;
     let guard = long(&client, &name).acquire().answered().await;
-    lose_an_answer(&s, &proxy);
+    lose_an_answer(&*net, &proxy);
     let asked = Instant::now();
     let release = tokio::spawn(guard.release());
     let successor = s.client().await;
@@ -234,10 +239,10 @@ async fn a_release_whose_answer_is_lost_is_one(s: Setting) {
 }
 
 /// A client whose requests all arrive twice hands the lock to a client whose requests don't, again and again.
-async fn what_arrives_twice_counts_once(s: Setting) {
-    let (name, proxy, ttl) = (s.name(), s.proxy().await, Duration::from_secs(3));
+async fn what_arrives_twice_counts_once(s: Setting, net: Arc<dyn ThroughProxy>, _: Replays) {
+    let (name, proxy, ttl) = (s.name(), net.proxy().await, Duration::from_secs(3));
     proxy.double();
-    let (doubled, direct) = (s.client_through(&proxy, Options::default()).await, s.client().await);
+    let (doubled, direct) = (net.client(&proxy, Options::default()).await, s.client().await);
     let lock = |client: &Client| client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     let (doubled, direct) = (lock(&doubled), lock(&direct));
     let mut last = None;
@@ -252,7 +257,7 @@ async fn what_arrives_twice_counts_once(s: Setting) {
         let before = proxy.count(Fault::Doubled);
         // Where a chunk is not one request, the second copy may come first. Then the first one finds nothing.
         let ending = guard.release().await;
-        if !s.harness.multiplexes() {
+        if !net.multiplexes() {
             assert_eq!(ending, Ending::Released);
         }
         let next = within("one release frees it", ms(1000), next).await.returned().expect("the server is up");
@@ -266,11 +271,11 @@ async fn what_arrives_twice_counts_once(s: Setting) {
     until("each request was asked twice", ms(1000), || async { proxy.count(Fault::Doubled) >= 75 }).await;
 }
 
-async fn a_slow_answer_counts_against_the_lease(s: Setting) {
-    let (name, proxy) = (s.name(), s.proxy().await);
+async fn a_slow_answer_counts_against_the_lease(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy) = (s.name(), net.proxy().await);
     // An attempt may take two answers, one after the other.
     let (ttl, slow) = (s.ttl() * 3, s.ttl() / 2);
-    let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
+    let client = net.client(&proxy, Options::default().patience(ttl)).await;
     // Everything that happens only at first use is done here, so that each later call takes one answer.
     let guard = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().answered().await;
     guard.renew(ttl).await.expect("it is held");
@@ -292,11 +297,11 @@ async fn a_slow_answer_counts_against_the_lease(s: Setting) {
 }
 
 /// Requests and answers come byte by byte: first without a pause, then at a thousand bytes a second to the server.
-async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
-    let (name, proxy) = (s.name(), s.proxy().await);
+async fn a_network_that_trickles_costs_nothing_but_time(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy) = (s.name(), net.proxy().await);
     // A renewal may take as many steps as a message has bytes, and must be answered after a third of the ttl.
     let ttl = s.ttl() * 10;
-    let client = s.client_through(&proxy, Options::default().patience(ttl)).await;
+    let client = net.client(&proxy, Options::default().patience(ttl)).await;
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     for pause in [Duration::ZERO, ms(1)] {
         released(lock.acquire().answered().await).await;
@@ -317,9 +322,9 @@ async fn a_network_that_trickles_costs_nothing_but_time(s: Setting) {
 }
 
 /// One client asks about names that another client holds. Its calls are cancelled at arbitrary moments.
-async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting) {
-    let (proxy, direct) = (s.proxy().await, s.client().await);
-    let client = s.client_through(&proxy, Options::default()).await;
+async fn answers_belong_to_their_calls_whatever_was_cancelled(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (proxy, direct) = (net.proxy().await, s.client().await);
+    let client = net.client(&proxy, Options::default()).await;
     let mut held = Vec::new();
     for _ in 0..6 {
         let name = s.name();

@@ -8,22 +8,22 @@ use lock_core::driver::{Fair, Lease};
 use lock_core::{Client, Ending, ErrorKind, Guard, LossReason, Name, Options, Random};
 use tokio::task::JoinSet;
 
-use super::case;
 use crate::bounds;
+use crate::case::{Case, case};
+use crate::harness::ThroughProxy;
 use crate::proxy::{Cut, Direction, Fault, Proxy};
-use crate::runner::Case;
 use crate::setting::{Setting, lost_in_time, ms, renewed};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(loss_is_told_in_time_with_a_dead_network, [B11, B12, B20]; needs [Proxy]; load Medium),
-    case!(no_call_outlives_its_time_with_a_dead_network, [B11, B15]; needs [Proxy]; load Medium),
-    case!(a_half_open_connection_costs_no_lock, [B11, B31]; needs [Proxy]),
-    case!(an_outage_shorter_than_the_lease_costs_no_lock, [B11, B31]; needs [Proxy]),
-    case!(a_waiter_whose_connections_died_in_silence_looks_again, [B4, B31]; needs [Proxy]),
-    case!(a_waiter_that_lost_its_place_is_woken_in_the_next, [B4, B31]; needs [Proxy]; load Medium; if |info| info.fair != Fair::No),
-    case!(dead_waiters_in_front_cost_one_timeout_however_many, [B5, B30]; needs [Proxy]; load Heavy; if |info| info.fair != Fair::No),
-    case!(connections_cut_at_any_moment_leave_nothing, [B2, B18, B31, B34]; needs [Proxy]; load Medium),
+    case!(loss_is_told_in_time_with_a_dead_network, [B11, B12, B20]; load Medium),
+    case!(no_call_outlives_its_time_with_a_dead_network, [B11, B15]; load Medium),
+    case!(a_half_open_connection_costs_no_lock, [B11, B31]),
+    case!(an_outage_shorter_than_the_lease_costs_no_lock, [B11, B31]),
+    case!(a_waiter_whose_connections_died_in_silence_looks_again, [B4, B31]),
+    case!(a_waiter_that_lost_its_place_is_woken_in_the_next, [B4, B31]; load Medium; if |info| info.fair != Fair::No),
+    case!(dead_waiters_in_front_cost_one_timeout_however_many, [B5, B30]; load Heavy; if |info| info.fair != Fair::No),
+    case!(connections_cut_at_any_moment_leave_nothing, [B2, B18, B31, B34]; load Medium),
 ];
 
 const LONG: Duration = Duration::from_secs(20);
@@ -45,19 +45,23 @@ impl Dead {
 }
 
 /// Runs the case for each failure, side by side, each with its own proxy.
-async fn with_each<F: Future<Output = ()> + Send + 'static>(s: &Setting, case: fn(Setting, Dead) -> F) {
+async fn with_each<F: Future<Output = ()> + Send + 'static>(
+    s: &Setting,
+    net: &Arc<dyn ThroughProxy>,
+    case: fn(Setting, Arc<dyn ThroughProxy>, Dead) -> F,
+) {
     let mut cases = JoinSet::new();
     for dead in [Dead::Both, Dead::Only(Direction::ToServer), Dead::Only(Direction::ToClient)] {
-        cases.spawn(case(s.clone(), dead));
+        cases.spawn(case(s.clone(), net.clone(), dead));
     }
     cases.join_all().await;
 }
 
-async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
-    with_each(&s, |s, dead| async move {
-        let (name, proxy) = (s.name(), s.proxy().await);
+async fn loss_is_told_in_time_with_a_dead_network(s: Setting, net: Arc<dyn ThroughProxy>) {
+    with_each(&s, &net, |s, net, dead| async move {
+        let (name, proxy) = (s.name(), net.proxy().await);
         // A request may take far longer than the lease lasts. The loss must not wait for it.
-        let client = s.client_through(&proxy, Options::default().patience(s.ttl() * 3)).await;
+        let client = net.client(&proxy, Options::default().patience(s.ttl() * 3)).await;
         let guard = Arc::new(s.hold_by(&client, &name).await);
         let (held, direct) = (guard.clone(), s.client().await);
         let next = s.lock(&direct, &name).build().expect("fine terms");
@@ -82,7 +86,7 @@ async fn loss_is_told_in_time_with_a_dead_network(s: Setting) {
     .await;
 }
 
-async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
+async fn no_call_outlives_its_time_with_a_dead_network(s: Setting, net: Arc<dyn ThroughProxy>) {
     async fn ends<T>(what: &str, time: Duration, call: impl Future<Output = T>) -> T {
         let asked = Instant::now();
         let out = within(what, time * 10 + ms(3000), call).await;
@@ -93,11 +97,11 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
         );
         out
     }
-    with_each(&s, |s, dead| async move {
+    with_each(&s, &net, |s, net, dead| async move {
         let patience = ms(150);
-        let (name, proxy) = (s.name(), s.proxy().await);
+        let (name, proxy) = (s.name(), net.proxy().await);
         let options = || Options::default().patience(patience);
-        let client = s.client_through(&proxy, options()).await;
+        let client = net.client(&proxy, options()).await;
         let lock = s.lock(&client, &s.name()).wait(ms(200)).build().expect("fine terms");
         let ttl = s.ttl() * 2;
         let guard =
@@ -126,7 +130,7 @@ async fn no_call_outlives_its_time_with_a_dead_network(s: Setting) {
         }
         let left = guard.valid_for();
         assert_eq!(ends("release", left, guard.release()).await, Ending::Expired, "{dead:?}");
-        let opened = s.harness.open_through(proxy.addresses(), options());
+        let opened = net.open_through(proxy.addresses(), options());
         let opened = ends("open", patience, opened).await.map(drop).expect_err("the network is dead");
         assert!(opened.is_transient(), "{opened:?}");
     })
@@ -143,9 +147,9 @@ async fn stays_held(s: &Setting, guard: &Guard, ttl: Duration) {
     }
 }
 
-async fn a_half_open_connection_costs_no_lock(s: Setting) {
-    let (name, proxy, ttl) = (s.name(), s.proxy().await, s.ttl() * 2);
-    let client = s.client_through(&proxy, Options::default()).await;
+async fn a_half_open_connection_costs_no_lock(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy, ttl) = (s.name(), net.proxy().await, s.ttl() * 2);
+    let client = net.client(&proxy, Options::default()).await;
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     let guard = lock.acquire().answered().await;
     for _ in 0..2 {
@@ -156,9 +160,9 @@ async fn a_half_open_connection_costs_no_lock(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting) {
-    let (name, proxy, ttl) = (s.name(), s.proxy().await, s.ttl() * 2);
-    let client = s.client_through(&proxy, Options::default()).await;
+async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy, ttl) = (s.name(), net.proxy().await, s.ttl() * 2);
+    let client = net.client(&proxy, Options::default()).await;
     let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
     let guard = lock.acquire().answered().await;
     for _ in 0..2 {
@@ -181,9 +185,9 @@ async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting) {
     assert!(s.is_free(&name).await);
 }
 
-async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting) {
-    let (name, proxy) = (s.name(), s.proxy().await);
-    let client = s.client_through(&proxy, Options::default()).await;
+async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy) = (s.name(), net.proxy().await);
+    let client = net.client(&proxy, Options::default()).await;
     let guard = s.hold(&name).await;
     let lock = s.lock(&client, &name).build().expect("fine terms");
     let waiter = tokio::spawn(async move { lock.acquire().await });
@@ -195,21 +199,21 @@ async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting) {
     released(guard.expect("a dead connection is no reason to give up")).await;
 }
 
-async fn a_waiter_that_lost_its_place_is_woken_in_the_next(s: Setting) {
+async fn a_waiter_that_lost_its_place_is_woken_in_the_next(s: Setting, net: Arc<dyn ThroughProxy>) {
     let mut waits = JoinSet::new();
     for _ in 0..4 {
-        waits.spawn(waits_in_two_places(s.clone()));
+        waits.spawn(waits_in_two_places(s.clone(), net.clone()));
     }
     waits.join_all().await;
 }
 
 /// The waiter listens once, and must be woken in every place that it has after that.
-async fn waits_in_two_places(s: Setting) {
-    let (name, proxy, client) = (s.name(), s.proxy().await, s.client().await);
+async fn waits_in_two_places(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy, client) = (s.name(), net.proxy().await, s.client().await);
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
     let guard = lock.acquire().await.expect("no other client has it");
     let waiters = || async { lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len()) };
-    let waiting = s.client_through(&proxy, Options::default()).await;
+    let waiting = net.client(&proxy, Options::default()).await;
     let waiting = s.lock(&waiting, &name).build().expect("fine terms");
     let waiter = tokio::spawn(async move { waiting.acquire().await });
     until("it waits", LONG, || async { waiters().await == 1 }).await;
@@ -225,23 +229,23 @@ async fn waits_in_two_places(s: Setting) {
     released(next.expect("it continues to wait")).await;
 }
 
-async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting) {
+async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting, net: Arc<dyn ThroughProxy>) {
     let mut waits = JoinSet::new();
     for dead in [1, 10, 100] {
-        waits.spawn(waits_behind(s.clone(), dead));
+        waits.spawn(waits_behind(s.clone(), net.clone(), dead));
     }
     waits.join_all().await;
 }
 
 /// Each dead waiter has a session of its own. The sessions end side by side, and not one after the other.
-async fn waits_behind(s: Setting, dead: usize) {
-    let (name, proxy, client, last) = (s.name(), s.proxy().await, s.client().await, s.client().await);
+async fn waits_behind(s: Setting, net: Arc<dyn ThroughProxy>, dead: usize) {
+    let (name, proxy, client, last) = (s.name(), net.proxy().await, s.client().await, s.client().await);
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 10).build().expect("fine terms");
     let guard = lock.acquire().await.expect("no other client has it");
     let waiters = || async { lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len()) };
     let mut in_front = JoinSet::new();
     for _ in 0..dead {
-        let client = s.client_through(&proxy, Options::default()).await;
+        let client = net.client(&proxy, Options::default()).await;
         let lock = s.lock(&client, &name).build().expect("fine terms");
         in_front.spawn(async move { lock.acquire().await.map(drop) });
     }
@@ -260,17 +264,17 @@ async fn waits_behind(s: Setting, dead: usize) {
 }
 
 /// Runs two clients that take turns while their connections are cut all the time.
-async fn connections_cut_at_any_moment_leave_nothing(s: Setting) {
-    let (name, proxy) = (s.name(), Arc::new(s.proxy().await));
+async fn connections_cut_at_any_moment_leave_nothing(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy) = (s.name(), Arc::new(net.proxy().await));
     let entries = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     let asked = Instant::now();
-    let first = s.client_through(&proxy, Options::default()).await;
+    let first = net.client(&proxy, Options::default()).await;
     released(s.hold_by(&first, &s.name()).await).await;
     // If the connections were cut sooner than a lock can be acquired on a new one, there would be no network at all.
     let connecting = asked.elapsed();
     for _ in 0..2 {
-        let client = s.client_through(&proxy, Options::default()).await;
+        let client = net.client(&proxy, Options::default()).await;
         tasks.spawn(hold_again_and_again(s.clone(), client, name.clone(), entries.clone()));
     }
     let cutting = tokio::spawn(cut_again_and_again(proxy.clone(), ms(15) + connecting));

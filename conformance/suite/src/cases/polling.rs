@@ -1,22 +1,23 @@
 //! Waiting where the server sends no wake-ups: a client looks often enough, and not more often.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lock_core::driver::{Queueing, Wakes};
 use lock_core::{Ending, Info, Options};
 use tokio::task::JoinSet;
 
-use super::case;
 use crate::bounds;
+use crate::case::{Case, case};
 use crate::claims::granted;
-use crate::runner::Case;
+use crate::harness::{Count, Forget};
 use crate::setting::{Setting, ms};
 use crate::suspendable::Suspendable;
 use crate::timing::{Answered, Returned, assert_in_time, released, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_look_comes_within_an_eighth_of_the_wait, [B4, B30]; needs [Forget]; load Heavy; if is_polled),
-    case!(a_waiter_that_has_waited_long_asks_seldom, [B30]; needs [Counters]; load Heavy; if is_polled),
+    case!(a_look_comes_within_an_eighth_of_the_wait, [B4, B30]; load Heavy; if is_polled),
+    case!(a_waiter_that_has_waited_long_asks_seldom, [B30]; load Heavy; if is_polled),
 ];
 
 fn is_polled(info: &Info) -> bool {
@@ -26,11 +27,11 @@ fn is_polled(info: &Info) -> bool {
 const LONG: Duration = Duration::from_secs(30);
 
 /// Makes the lock free without notification. To a waiter that polls, a release by another process is the same.
-async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting) {
+async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting, admin: Arc<dyn Forget>) {
     let mut tasks = JoinSet::new();
     for wait in [50, 200, 700, 1500, 2000, 2200].map(ms) {
         for _ in 0..3 {
-            tasks.spawn(delay_after(s.clone(), wait));
+            tasks.spawn(delay_after(s.clone(), admin.clone(), wait));
         }
     }
     for (waited, delay) in tasks.join_all().await {
@@ -43,7 +44,7 @@ async fn a_look_comes_within_an_eighth_of_the_wait(s: Setting) {
 }
 
 /// Returns how long the waiter had waited when the lock became free, and how long it took from there until the grant.
-async fn delay_after(s: Setting, wait: Duration) -> (Duration, Duration) {
+async fn delay_after(s: Setting, admin: Arc<dyn Forget>, wait: Duration) -> (Duration, Duration) {
     let (name, holder, waiter) = (s.name(), s.client().await, s.client().await);
     let mut held = s.claim(&holder, &name, LONG, Queueing::No);
     granted(&mut held).await;
@@ -55,7 +56,7 @@ async fn delay_after(s: Setting, wait: Duration) -> (Duration, Duration) {
     });
     tokio::time::sleep(wait).await;
     assert!(!waiting.is_finished());
-    s.harness.forget(&name).await;
+    admin.forget(&name).await;
     let freed = Instant::now();
     let (granted, guard) = within("the next look", ms(1000), waiting).await.returned();
     released(guard).await;
@@ -63,7 +64,7 @@ async fn delay_after(s: Setting, wait: Duration) -> (Duration, Duration) {
 }
 
 /// Ten seconds of sleep count as ten seconds of waiting.
-async fn a_waiter_that_has_waited_long_asks_seldom(s: Setting) {
+async fn a_waiter_that_has_waited_long_asks_seldom(s: Setting, admin: Arc<dyn Count>) {
     const SECONDS: u32 = 3;
     let (name, machine) = (s.name(), Suspendable::default());
     let holder = s.client().await;
@@ -77,11 +78,11 @@ async fn a_waiter_that_has_waited_long_asks_seldom(s: Setting) {
     // A waiter looks at once after a suspend.
     tokio::time::sleep(ms(500)).await;
     // Reading the counter may itself be a request.
-    let counted = s.harness.counters().await.requests;
+    let counted = admin.counters().await.requests;
     let began = Instant::now();
-    let before = s.harness.counters().await.requests;
+    let before = admin.counters().await.requests;
     tokio::time::sleep(Duration::from_secs(SECONDS.into())).await;
-    let asked = s.harness.counters().await.requests - before - (before - counted);
+    let asked = admin.counters().await.requests - before - (before - counted);
     // On a busy machine both sleeps may take longer.
     let took = began.elapsed();
     assert!(!waiting.is_finished());

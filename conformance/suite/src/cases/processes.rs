@@ -1,52 +1,58 @@
 //! Whole processes that are killed and stopped. The holder is the program `lock`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lock_core::{Fence, FencingToken, Guard, Lock, Random, driver};
+use lock_core::{Fence, FencingToken, Guard, Lock, Name, Random, driver};
 
-use super::case;
 use crate::bounds;
+use crate::case::{Case, case};
+use crate::harness::{ChildProcess, Command, Ended, Finished, LockProgram, Processes, Wait};
 use crate::part::{Order, Part, PartProcess};
-use crate::runner::Case;
-use crate::servers::{Command, Ended, Finished, Holder, Program, Wait};
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(a_killed_holder_frees_the_lock_within_its_ttl, [B5, B20]; needs [Program]; load Medium),
-    case!(a_stopped_holder_loses_the_lock_and_says_so, [B9, B20]; needs [Program]),
-    case!(a_holder_stopped_for_longer_than_its_lease_is_told_first_thing, [B9, B11, B20]; needs [Process]),
-    case!(a_holder_stopped_for_half_its_lease_keeps_it, [B20]; needs [Process]),
-    case!(processes_hand_the_lock_over, [B4, B34]; needs [Program]; load Heavy),
-    case!(a_storm_of_killed_processes_damages_nothing, [B2, B5, B13, B34]; needs [Program]; load Heavy),
+    case!(a_killed_holder_frees_the_lock_within_its_ttl, [B5, B20]; load Medium),
+    case!(a_stopped_holder_loses_the_lock_and_says_so, [B9, B20]),
+    case!(a_holder_stopped_for_longer_than_its_lease_is_told_first_thing, [B9, B11, B20]),
+    case!(a_holder_stopped_for_half_its_lease_keeps_it, [B20]),
+    case!(processes_hand_the_lock_over, [B4, B34]; load Heavy),
+    case!(a_storm_of_killed_processes_damages_nothing, [B2, B5, B13, B34]; load Heavy),
 ];
 
 /// Long enough to start a process in, short enough to wait for.
 pub(super) const TTL: Duration = ms(1000);
 const LONG: Duration = Duration::from_secs(20);
 
-fn start(s: &Setting, name: &lock_core::Name, wait: Wait, script: &str) -> Holder {
-    let program = Program::find().expect("the case needs it");
-    start_on(&program, &s.harness.url(), name, wait, script)
+/// A process that runs the program `lock`.
+pub(super) type Holder = Box<dyn ChildProcess>;
+
+/// Starts a holder, which runs a script.
+fn start(program: &dyn LockProgram, name: &Name, wait: Wait, script: &str) -> Holder {
+    let run = &["sh", "-c", script];
+    let url = program.url();
+    let command = Command { on: &url, name: name.as_str(), ttl: TTL, wait, run, time_zone: None };
+    program.run(&command).expect("the program lock starts")
 }
 
-pub(super) fn start_on(
-    program: &Program,
+/// Starts a holder that does not wait for its lock. Its command shows by repeating its input that it has not been ended.
+pub(super) async fn holding(
+    program: &dyn LockProgram,
     url: &str,
-    name: &lock_core::Name,
-    wait: Wait,
-    script: &str,
+    name: &Name,
+    time_zone: Option<&str>,
 ) -> Holder {
-    let run = &["sh", "-c", script];
-    let command = Command { on: url, name: name.as_str(), ttl: TTL, wait, run };
-    program.run(&command).expect("the program lock starts")
+    let run = &["sh", "-c", REPEATS];
+    let command = Command { on: url, name: name.as_str(), ttl: TTL, wait: Wait::No, run, time_zone };
+    started(program.run(&command).expect("the program lock starts")).await
 }
 
 async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.returned()
 }
 
-pub(super) async fn started(holder: Holder) -> Holder {
+async fn started(holder: Holder) -> Holder {
     off_thread(move || {
         match holder.line(LONG) {
             Ok(line) => assert_eq!(line, "held"),
@@ -61,15 +67,18 @@ async fn finished(holder: Holder) -> Finished {
     off_thread(move || holder.finish(LONG).expect("it comes to its end")).await
 }
 
-async fn a_killed_holder_frees_the_lock_within_its_ttl(s: Setting) {
-    dies_while_another_waits(&s, &Program::find().expect("the case needs it")).await;
+async fn a_killed_holder_frees_the_lock_within_its_ttl(s: Setting, program: Arc<dyn LockProgram>) {
+    dies_while_another_waits(&s, &*program, None).await;
 }
 
 /// Kills the holder without notice. A client that has waited since before gets the lock when the lease ends.
-pub(super) async fn dies_while_another_waits(s: &Setting, program: &Program) {
+pub(super) async fn dies_while_another_waits(
+    s: &Setting,
+    program: &dyn LockProgram,
+    time_zone: Option<&str>,
+) {
     let (name, client) = (s.name(), s.client().await);
-    let holder = start_on(program, &s.harness.url(), &name, Wait::No, REPEATS);
-    let holder = started(holder).await;
+    let holder = holding(program, &program.url(), &name, time_zone).await;
     let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
     let (looking, seen) = (lock.clone(), lock.try_acquire().answered().await);
     let mut waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| (Instant::now(), guard)) });
@@ -89,7 +98,7 @@ pub(super) async fn is_not_renewed(holder: Holder) -> ! {
 }
 
 /// The command of a holder. By repeating its input it shows that it has not been ended.
-pub(super) const REPEATS: &str = "echo held; exec cat";
+const REPEATS: &str = "echo held; exec cat";
 
 /// A lease as it was shown before its holder's death. It must not end sooner.
 pub(super) struct Lease {
@@ -103,20 +112,20 @@ impl Lease {
     /// Kills the holder, which runs `REPEATS`. Returns its lease as it was shown right before, and when it was killed.
     pub(super) async fn of_killed(s: &Setting, holder: Holder, lock: &Lock) -> (Lease, Instant) {
         // From here on it releases nothing. It has not done so before, if its command still runs.
-        holder.process().pause().expect("it was running");
+        holder.pause().expect("it was running");
         let (said, holder) = off_thread(move || {
             let mut holder = holder;
-            (holder.answer_to("still", LONG), holder)
+            (holder.tell("still").and_then(|()| holder.line(LONG)), holder)
         })
         .await;
         if said.as_deref().ok() != Some("still") {
-            holder.process().resume().expect("it was stopped");
+            holder.resume().expect("it was stopped");
             is_not_renewed(holder).await;
         }
         let asked = Instant::now();
         let shown = lock.inspect().answered().await.holder;
         let killed = Instant::now();
-        holder.process().kill().expect("it was stopped");
+        holder.kill().expect("it was stopped");
         let token = shown.as_ref().and_then(|shown| shown.token);
         // A session does not tell how much time it has left.
         let told = shown.filter(|_| s.info.lease == driver::Lease::Lock);
@@ -136,13 +145,13 @@ impl Lease {
     }
 }
 
-async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting) {
+async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting, program: Arc<dyn LockProgram>) {
     let (name, client) = (s.name(), s.client().await);
-    let holder = started(start(&s, &name, Wait::No, "echo held; exec sleep 60")).await;
-    holder.process().pause().expect("it was running");
+    let holder = started(start(&*program, &name, Wait::No, "echo held; exec sleep 60")).await;
+    holder.pause().expect("it was running");
     let lock = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
     let guard = within("the lease ends", TTL * 3 + ms(1000), lock.acquire()).answered().await;
-    holder.process().resume().expect("it was stopped");
+    holder.resume().expect("it was stopped");
     let Finished { ended, stderr, .. } = finished(holder).await;
     assert_eq!(ended, Ended::Status(74), "{stderr}");
     assert!(stderr.contains("lost"), "{stderr}");
@@ -151,9 +160,9 @@ async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting) {
 }
 
 /// Starts a process that works under the lock with the library, without the program `lock` and its watcher.
-async fn working(s: &Setting, name: &lock_core::Name) -> (PartProcess, FencingToken) {
+async fn working(processes: &dyn Processes, name: &Name) -> (PartProcess, FencingToken) {
     let order = Order { part: Part::Late, name: name.to_string(), ttl: TTL };
-    let mut part = order.start(&*s.harness).expect("this program starts once more");
+    let mut part = order.start(processes).expect("this program starts once more");
     let token = part.holds().await;
     // It is renewed for some time, so that the stop may come at any phase.
     tokio::time::sleep(Random::system().up_to(TTL)).await;
@@ -172,10 +181,13 @@ async fn stop(part: &mut PartProcess) {
 /// What a holder prints that was told as soon as its lease had ended.
 const EXPIRED: &str = "Lost, held: false, worked late: false, Expired, renewed: false, Expired";
 
-async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(s: Setting) {
+async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(
+    s: Setting,
+    processes: Arc<dyn Processes>,
+) {
     for stopped in [TTL * 3 / 2, TTL * 3] {
         let (name, client, resource) = (s.name(), s.client().await, Fence::new());
-        let (mut part, token) = working(&s, &name).await;
+        let (mut part, token) = working(&*processes, &name).await;
         resource.accept(token).expect("the first");
         stop(&mut part).await;
         let since = Instant::now();
@@ -193,9 +205,9 @@ async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(s: Setti
     }
 }
 
-async fn a_holder_stopped_for_half_its_lease_keeps_it(s: Setting) {
+async fn a_holder_stopped_for_half_its_lease_keeps_it(s: Setting, processes: Arc<dyn Processes>) {
     let name = s.name();
-    let (mut part, _) = working(&s, &name).await;
+    let (mut part, _) = working(&*processes, &name).await;
     for _ in 0..3 {
         stop(&mut part).await;
         tokio::time::sleep(TTL / 2).await;
@@ -249,13 +261,13 @@ impl Counter {
     }
 }
 
-async fn processes_hand_the_lock_over(s: Setting) {
+async fn processes_hand_the_lock_over(s: Setting, program: Arc<dyn LockProgram>) {
     const PROCESSES: usize = 16;
     let name = s.name();
-    let (counter, program, url) =
-        (Counter::new(), Program::find().expect("the case needs it"), s.harness.url());
+    let (counter, url) = (Counter::new(), program.url());
     let run = ["sh", "-c", &counter.script("sleep 0.05")];
-    let command = Command { on: &url, name: name.as_str(), ttl: s.long(), wait: Wait::Forever, run: &run };
+    let (ttl, wait) = (s.long(), Wait::Forever);
+    let command = Command { on: &url, name: name.as_str(), ttl, wait, run: &run, time_zone: None };
     let holders = (0..PROCESSES).map(|_| program.run(&command).expect("the program lock starts"));
     // All are started before any of them is waited for.
     for holder in holders.collect::<Vec<_>>() {
@@ -293,28 +305,28 @@ impl Fate {
     async fn apply(self, mut holder: Holder) -> Holder {
         match self {
             Fate::Spared => {}
-            Fate::Killed => holder.process().kill().expect("it was started"),
+            Fate::Killed => holder.kill().expect("it was started"),
             Fate::Stopped => {
-                let stopped = holder.process().pause();
+                let stopped = holder.pause();
                 assert_in_time!(stopped.is_ok(), late by TTL / 2, "{stopped:?}: {:?}", finished(holder).await);
                 // The last renewal may be from right before the stop.
                 tokio::time::sleep(TTL * 5 / 2).await;
                 holder.tell("go on").expect("lock itself has not ended");
                 tokio::time::sleep(TTL / 2).await;
-                holder.process().resume().expect("it was stopped");
+                holder.resume().expect("it was stopped");
             }
         }
         holder
     }
 }
 
-async fn a_storm_of_killed_processes_damages_nothing(s: Setting) {
+async fn a_storm_of_killed_processes_damages_nothing(s: Setting, program: Arc<dyn LockProgram>) {
     const PROCESSES: usize = 15;
     let name = s.name();
     let counter = Counter::new();
     let mut running = tokio::task::JoinSet::new();
     for fate in (0..PROCESSES).map(Fate::of) {
-        let holder = start(&s, &name, Wait::Forever, &counter.script(fate.command_meanwhile()));
+        let holder = start(&*program, &name, Wait::Forever, &counter.script(fate.command_meanwhile()));
         running.spawn(async move {
             let holder = started(holder).await;
             let holder = fate.apply(holder).await;

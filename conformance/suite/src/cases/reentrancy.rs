@@ -1,23 +1,24 @@
 //! An explicit owner enters again what it holds; no other owner does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::driver::Lease;
 use lock_core::{Client, Ending, ErrorKind, Lock, LossReason, Name, Reentrant};
 use tokio::task::JoinSet;
 
-use super::case;
-use crate::runner::Case;
+use crate::case::{Case, case};
+use crate::harness::{Count, Forget};
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, released, still_held, until, within};
 
 pub(crate) const CASES: &[Case] = &[
     case!(an_owner_enters_again_and_leaves_as_often, [B26]),
-    case!(entering_again_sends_no_request, [B26]; needs [Counters]; load Heavy),
+    case!(entering_again_sends_no_request, [B26]; load Heavy),
     case!(another_owner_waits, [B26]),
     case!(a_partial_release_renews, [B26]; if |info| info.lease == Lease::Lock),
     case!(tasks_of_one_owner_enter_together, [B26]),
-    case!(a_lost_lock_is_not_entered_again, [B26, B10]; needs [Forget]),
+    case!(a_lost_lock_is_not_entered_again, [B26, B10]),
     case!(an_owner_that_leaves_at_any_time_leaves_nothing, [B26, B1]; load Heavy),
 ];
 
@@ -43,7 +44,7 @@ async fn an_owner_enters_again_and_leaves_as_often(s: Setting) {
     still_held(&again);
 }
 
-async fn entering_again_sends_no_request(s: Setting) {
+async fn entering_again_sends_no_request(s: Setting, admin: Arc<dyn Count>) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
     let lock = client.lock(name.as_str()).ttl(s.ttl() * 100).reentrant(&owner).build().expect("fine terms");
     let guard = lock.acquire().await.expect("the lock is free");
@@ -52,15 +53,15 @@ async fn entering_again_sends_no_request(s: Setting) {
     // Other requests of the client, for its session or to listen for a revoke, come in few of the rounds.
     for _ in 0..9 {
         // Reading the counter may itself be a request.
-        let counted = s.harness.counters().await.requests;
-        let before = s.harness.counters().await.requests;
+        let counted = admin.counters().await.requests;
+        let before = admin.counters().await.requests;
         let mut entries = JoinSet::new();
         for _ in 0..100 {
             let lock = lock.clone();
             entries.spawn(async move { lock.acquire().await.expect("the owner holds it") });
         }
         guards.extend(entries.join_all().await);
-        asked.push((s.harness.counters().await.requests - before).abs_diff(before - counted));
+        asked.push((admin.counters().await.requests - before).abs_diff(before - counted));
     }
     assert!(guards.iter().all(|other| other.token() == guard.token()));
     asked.sort_unstable();
@@ -136,13 +137,13 @@ async fn tasks_of_one_owner_enter_together(s: Setting) {
     until("free after the last of them", Duration::from_secs(5), free).await;
 }
 
-async fn a_lost_lock_is_not_entered_again(s: Setting) {
+async fn a_lost_lock_is_not_entered_again(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client, owner) = (s.name(), s.client().await, Reentrant::new());
     // A short ttl: the loss is told at the next renewal.
     let lock = s.lock(&client, &name).reentrant(&owner).build().expect("fine terms");
     let outer = lock.acquire().await.expect("the lock is free");
     let inner = lock.acquire().await.expect("the owner holds it");
-    s.harness.forget(&name).await;
+    admin.forget(&name).await;
     // All guards have the same loss.
     let cause = outer.lost().await;
     assert!(matches!(cause, LossReason::Gone | LossReason::Session), "{cause}");

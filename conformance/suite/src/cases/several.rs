@@ -8,9 +8,9 @@ use lock_core::driver::Lease;
 use lock_core::{Client, Ending, ErrorKind, Info, LossReason, MultiGuard, MultiLock, Name, Result};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::case;
 use super::work::Endless;
-use crate::runner::Case;
+use crate::case::{Case, case};
+use crate::harness::Forget;
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
 
@@ -21,9 +21,9 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_wait_for_all_ends_in_time_and_leaves_none, [B25]),
     case!(a_caller_that_gives_up_leaves_none, [B25, B2]),
     case!(opposite_orders_do_not_block_each_other, [B25]; load Heavy),
-    case!(the_loss_of_one_is_the_loss_of_all, [B25, B11]; needs [Forget]),
-    case!(run_drops_its_work_when_one_of_the_locks_goes, [B25, B11, B20]; needs [Forget]),
-    case!(one_that_is_lost_while_others_are_waited_for_is_taken_again, [B25, B11]; needs [Forget]),
+    case!(the_loss_of_one_is_the_loss_of_all, [B25, B11]),
+    case!(run_drops_its_work_when_one_of_the_locks_goes, [B25, B11, B20]),
+    case!(one_that_is_lost_while_others_are_waited_for_is_taken_again, [B25, B11]),
 ];
 
 fn multi<'a>(s: &Setting, client: &Client, names: impl IntoIterator<Item = &'a Name>) -> MultiLock {
@@ -192,10 +192,10 @@ async fn opposite_orders_do_not_block_each_other(s: Setting) {
     within("each task has its locks or an error", Duration::from_secs(40), all).await;
 }
 
-async fn the_loss_of_one_is_the_loss_of_all(s: Setting) {
+async fn the_loss_of_one_is_the_loss_of_all(s: Setting, admin: Arc<dyn Forget>) {
     let (names, client) = ([s.name(), s.name(), s.name()], s.client().await);
     let guard = multi(&s, &client, &names).acquire().await.expect("the lock is free");
-    s.harness.forget(&names[1]).await;
+    admin.forget(&names[1]).await;
     let limit = s.ttl() * 2;
     let (name, cause) = within("told", limit, guard.lost()).await;
     // Where locks belong to a session, the session may have ended with all of them.
@@ -212,17 +212,17 @@ async fn the_loss_of_one_is_the_loss_of_all(s: Setting) {
     all_are_free(&s, &names).await;
 }
 
-async fn run_drops_its_work_when_one_of_the_locks_goes(s: Setting) {
+async fn run_drops_its_work_when_one_of_the_locks_goes(s: Setting, admin: Arc<dyn Forget>) {
     let (names, client, endless) = ([s.name(), s.name()], s.client().await, Endless::default());
     let (several, work) = (multi(&s, &client, &names), endless.work());
     let running = tokio::spawn(async move { several.run(async move |_| work.await).await });
     endless.has_begun().await;
-    s.harness.forget(&names[1]).await;
+    admin.forget(&names[1]).await;
     endless.is_lost(&s, running).await;
     all_are_free(&s, &names).await;
 }
 
-async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting) {
+async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting, admin: Arc<dyn Forget>) {
     let ([first, last], client) = (in_order(&s), s.client().await);
     let holder_of_last = s.hold_long(&last).await;
     let waiting = waiting(&s, &client, [&last, &first]);
@@ -230,7 +230,7 @@ async fn one_that_is_lost_while_others_are_waited_for_is_taken_again(s: Setting)
     let taken = || async { holder.inspect().answered().await.holder.is_some() };
     until("it has the first", Duration::from_secs(5), taken).await;
     let token = holder.inspect().answered().await.holder.and_then(|holder| holder.token);
-    s.harness.forget(&first).await;
+    admin.forget(&first).await;
     let again = || async {
         let now = holder.inspect().answered().await.holder.and_then(|holder| holder.token);
         now.is_some() && now != token

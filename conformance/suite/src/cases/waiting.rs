@@ -12,10 +12,10 @@ use lock_core::{Client, Ending, ErrorKind};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::case;
 use crate::bounds;
+use crate::case::{Case, case};
 use crate::claims::granted;
-use crate::runner::Case;
+use crate::harness::Count;
 use crate::setting::{Setting, ms};
 use crate::timing::{Answered, Returned, assert_in_time, released, until, within};
 
@@ -27,8 +27,8 @@ pub(crate) const CASES: &[Case] = &[
     case!(a_waiter_goes_by_its_holders_ttl, [B5, B12]; if |info| info.lease == Lease::Lock),
     case!(no_wake_up_is_lost_over_many_hand_overs, [B4, B31]; load Heavy),
     case!(waiters_of_one_process_come_in_their_order, [B30]),
-    case!(a_thousand_waiting_tasks_cost_four_requests_a_hand_over, [B30]; needs [Counters]; load Heavy),
-    case!(a_hand_over_costs_the_same_however_many_wait, [B30]; needs [Counters]; load Heavy; if |info| info.fair != Fair::No),
+    case!(a_thousand_waiting_tasks_cost_four_requests_a_hand_over, [B30]; load Heavy),
+    case!(a_hand_over_costs_the_same_however_many_wait, [B30]; load Heavy; if |info| info.fair != Fair::No),
     case!(clients_come_in_the_order_in_which_they_asked, [B30]; if |info| info.fair != Fair::No),
     case!(two_processes_share_a_name_evenly, [B30]; load Heavy; if |info| info.wakes == Wakes::Pushed || info.fair != Fair::No),
 ];
@@ -186,7 +186,7 @@ async fn waiters_of_one_process_come_in_their_order(s: Setting) {
     assert_eq!(seen, (0..20).collect::<Vec<_>>());
 }
 
-async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting) {
+async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting, admin: Arc<dyn Count>) {
     const TASKS: u64 = 1000;
     let (name, client) = (s.name(), s.client().await);
     let guard = client
@@ -206,12 +206,12 @@ async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting) {
         });
     }
     tokio::time::sleep(ms(100)).await;
-    let before = s.harness.counters().await.requests;
+    let before = admin.counters().await.requests;
     drop(guard);
     while let Some(outcome) = tasks.join_next().await {
         outcome.returned();
     }
-    let each = (s.harness.counters().await.requests - before) as f64 / TASKS as f64;
+    let each = (admin.counters().await.requests - before) as f64 / TASKS as f64;
     println!("{}: {each} requests a hand-over", s.harness.name());
     // Besides the hand-overs, there are the holder's look for a revoke, and the requests to listen: once, not at each
     // hand-over.
@@ -220,16 +220,16 @@ async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting) {
 }
 
 /// Each waiter is in the server's queue, as processes are, and not in the client's.
-async fn a_hand_over_costs_the_same_however_many_wait(s: Setting) {
+async fn a_hand_over_costs_the_same_however_many_wait(s: Setting, admin: Arc<dyn Count>) {
     let (client, waiters) = (s.client().await, s.size("waiters in one queue", 128, 512));
-    let few = cost_of_a_hand_over(&s, &client, 8).await;
-    let many = cost_of_a_hand_over(&s, &client, waiters).await;
+    let few = cost_of_a_hand_over(&s, &*admin, &client, 8).await;
+    let many = cost_of_a_hand_over(&s, &*admin, &client, waiters).await;
     println!("{}: {few} requests a hand-over with 8 waiters, {many} with {waiters}", s.harness.name());
     assert!(many <= few * 1.5, "{many} requests a hand-over with {waiters} waiters, {few} with 8");
 }
 
 /// Returns the number of requests per hand-over, while this many waiters take their turns one after the other.
-async fn cost_of_a_hand_over(s: &Setting, client: &Client, waiters: usize) -> f64 {
+async fn cost_of_a_hand_over(s: &Setting, admin: &dyn Count, client: &Client, waiters: usize) -> f64 {
     let (name, queued) = (s.name(), Arc::new(AtomicUsize::new(0)));
     let claim = || s.claim(client, &name, s.ttl() * 20, Queueing::Queued);
     let mut holder = claim();
@@ -239,10 +239,10 @@ async fn cost_of_a_hand_over(s: &Setting, client: &Client, waiters: usize) -> f6
         turns.spawn(take_a_turn(claim(), queued.clone()));
     }
     until("all are in the queue", s.ttl() * 5, || async { queued.load(Ordering::SeqCst) == waiters }).await;
-    let before = s.harness.counters().await.requests;
+    let before = admin.counters().await.requests;
     assert!(matches!(holder.release().answered().await, Release::Released { .. }));
     turns.join_all().await;
-    (s.harness.counters().await.requests - before) as f64 / waiters as f64
+    (admin.counters().await.requests - before) as f64 / waiters as f64
 }
 
 async fn take_a_turn(mut claim: Box<dyn Claim>, queued: Arc<AtomicUsize>) {

@@ -7,15 +7,15 @@ use lock_core::{ErrorKind, Result};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::case;
 use crate::bounds;
-use crate::runner::Case;
+use crate::case::{Case, case};
+use crate::harness::Forget;
 use crate::setting::Setting;
 use crate::timing::{Returned, within};
 
 pub(crate) const CASES: &[Case] = &[
-    case!(run_drops_its_work_when_the_lock_goes, [B11, B20]; needs [Forget]),
-    case!(try_run_drops_its_work_when_the_lock_goes, [B11, B20]; needs [Forget]),
+    case!(run_drops_its_work_when_the_lock_goes, [B11, B20]),
+    case!(try_run_drops_its_work_when_the_lock_goes, [B11, B20]),
 ];
 
 /// What happens to work that never ends by itself.
@@ -59,17 +59,17 @@ impl Endless {
     }
 }
 
-async fn run_drops_its_work_when_the_lock_goes(s: Setting) {
+async fn run_drops_its_work_when_the_lock_goes(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client, endless) = (s.name(), s.client().await, Endless::default());
     let (lock, work) = (s.lock(&client, &name).build().expect("fine terms"), endless.work());
     let running = tokio::spawn(async move { lock.run(async move |_| work.await).await });
     endless.has_begun().await;
-    s.harness.forget(&name).await;
+    admin.forget(&name).await;
     endless.is_lost(&s, running).await;
     assert!(s.is_free(&name).await);
 }
 
-async fn try_run_drops_its_work_when_the_lock_goes(s: Setting) {
+async fn try_run_drops_its_work_when_the_lock_goes(s: Setting, admin: Arc<dyn Forget>) {
     let (name, client, endless) = (s.name(), s.client().await, Endless::default());
     let (lock, work) = (s.lock(&client, &name).build().expect("fine terms"), endless.work());
     let running = tokio::spawn(async move {
@@ -78,7 +78,7 @@ async fn try_run_drops_its_work_when_the_lock_goes(s: Setting) {
         Ok(())
     });
     endless.has_begun().await;
-    s.harness.forget(&name).await;
+    admin.forget(&name).await;
     endless.is_lost(&s, running).await;
     assert!(s.is_free(&name).await);
 }
