@@ -7,14 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{Client, Name, Options, Result};
+use lock_conformance::harness::{
+    Age, ClockedServer, Count, Durable, Forget, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
+    OwnServers, Processes, Replays, Residue, SHORTEST_TTL, ServerClocks, ThroughProxy,
+};
+use lock_conformance::{Ability, Data, Harness, Missing, Step, Verdict};
+use lock_core::{Client, Options, Result};
 
-use crate::harness::{self, Counters, Data, Harness, Need, OwnServer, Step};
-use crate::runner::{self, Verdict};
-use crate::servers::{self, Absence, Clock, Owned, Persistence, Product, Program, Server, Settings};
+use super::{Absence, Clock, Owned, Persistence, Product, Program, Server, Settings, ThisProgram, clock};
 
-/// A backend on a server, for [`run_on_server`]. The methods get the server's URL: that of the server that all cases
-/// share, or that of a server that belongs to one case.
+/// A backend on a server, for [`run_on_server`]. The methods get the server that all cases share, or the URL of any
+/// server: of that one, or of one that belongs to one case.
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Returns the product, which says how its server is found or started.
@@ -37,12 +40,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// See [`Harness::ttl`].
     fn ttl(&self) -> Duration {
-        harness::SHORTEST_TTL
-    }
-
-    /// See [`Harness::multiplexes`].
-    fn multiplexes(&self) -> bool {
-        false
+        SHORTEST_TTL
     }
 
     /// See [`Harness::proven_at_once`].
@@ -58,50 +56,67 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// The reason, if no proxy can stand in front of the server.
-    fn address(&self, url: &str) -> Result<String, String>;
+    fn address(&self, url: &str) -> Result<String, Missing>;
 
     /// Opens a client that connects to `address` instead of the server's own, and without TLS: the proxy has to see
     /// what it drops.
     async fn open_through(&self, url: &str, address: SocketAddr, options: Options) -> Result<Client>;
 
-    /// Checks whether the backend can do this with the server's data. Called for [`Need::Forget`], [`Need::Counters`],
-    /// [`Need::Residue`], [`Need::Age`], [`Need::Replay`], [`Need::OneTrip`], [`Need::IdleConnection`],
-    /// [`Need::Interrupt`] and [`Need::ServerClock`] only.
+    /// See [`ThroughProxy::multiplexes`].
+    fn multiplexes(&self) -> bool {
+        false
+    }
+
+    /// See [`Harness::replays`].
     ///
     /// # Errors
     ///
-    /// The reason, if it cannot.
-    fn can(&self, need: Need, server: &Server) -> Result<(), String>;
-
-    /// See [`Harness::forget`].
-    async fn forget(&self, _url: &str, name: &Name) {
-        unreachable!("{} {name}", Need::Forget)
+    /// The reason, if a request is not the same on another connection.
+    fn replays(&self) -> Result<Replays, Missing> {
+        Ok(Replays)
     }
 
-    /// See [`Harness::counters`].
-    async fn counters(&self, _url: &str) -> Counters {
-        unreachable!("{}", Need::Counters)
+    /// See [`Harness::grants_in_one_trip`].
+    ///
+    /// # Errors
+    ///
+    /// The reason, if the first answer of an attempt does not grant.
+    fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
+        Ok(OneTrip)
     }
 
-    /// See [`Harness::residue`].
-    async fn residue(&self, _url: &str) -> u64 {
-        unreachable!("{}", Need::Residue)
+    /// See [`Harness::keeps_idle_connections`].
+    ///
+    /// # Errors
+    ///
+    /// The reason, if another connection takes the place of one that was silent.
+    fn keeps_idle_connections(&self) -> Result<IdleConnection, Missing> {
+        Ok(IdleConnection)
     }
 
-    /// See [`Harness::kept`].
-    async fn kept(&self, _url: &str) -> u64 {
-        unreachable!("{}", Need::Age)
+    /// Checks that leases end by a clock that can be set. Whether this machine can set clocks is checked after that.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if they end by another clock.
+    fn ends_leases_by_wall_clock(&self) -> Result<(), Missing> {
+        Ok(())
     }
 
-    /// See [`Harness::age`].
-    async fn age(&self, _url: &str, by: Duration) {
-        unreachable!("{} {by:?}", Need::Age)
-    }
+    /// See [`Harness::can_forget`].
+    fn can_forget(&self, server: &Server) -> Ability<dyn Forget>;
 
-    /// See [`Harness::interrupt`]. Called only for a server that the suite has started.
-    async fn interrupt(&self, _url: &str) {
-        unreachable!("{}", Need::Interrupt)
-    }
+    /// See [`Harness::can_count`].
+    fn can_count(&self, server: &Server) -> Ability<dyn Count>;
+
+    /// See [`Harness::can_count_residue`].
+    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue>;
+
+    /// See [`Harness::can_age`].
+    fn can_age(&self, server: &Server) -> Ability<dyn Age>;
+
+    /// See [`Harness::can_interrupt`]. Asked only for a server that was started here.
+    fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt>;
 }
 
 /// Runs the suite on the backend's server: the one that the environment names, or one that is started for it. If there
@@ -109,9 +124,9 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 pub fn run_on_server(backend: impl Backend) -> Verdict {
     let product = backend.product();
     match Server::find_or_start(product, &backend.settings()) {
-        Ok(server) => runner::run(OnServer { backend: Arc::new(backend), server }),
-        Err(Absence::NotRun(why)) => runner::not_run(product.listing().name, &why),
-        Err(Absence::Failure(why)) => runner::failed(product.listing().name, &why),
+        Ok(server) => lock_conformance::run(OnServer { backend: Arc::new(backend), server }),
+        Err(Absence::NotRun(why)) => lock_conformance::not_run(product.listing().name, &why),
+        Err(Absence::Failure(why)) => lock_conformance::failed(product.listing().name, &why),
     }
 }
 
@@ -135,98 +150,143 @@ impl<B: Backend> Harness for OnServer<B> {
         self.backend.ttl()
     }
 
-    fn can(&self, need: Need) -> Result<(), String> {
-        let program = || Program::find().map(drop).map_err(Absence::reason);
-        match need {
-            Need::Forget | Need::Counters | Need::Residue | Need::Age => self.backend.can(need, &self.server),
-            Need::Replay | Need::OneTrip | Need::IdleConnection => self.backend.can(need, &self.server),
-            Need::Proxy => self.backend.address(self.server.url()).map(drop),
-            Need::Process if cfg!(unix) => Ok(()),
-            Need::Process => Err("another process is started on Unix only".to_owned()),
-            Need::Program => program(),
-            _ if self.server.owned().is_none() => {
-                let what = match self.server {
-                    Server::Contained(_) => "runs in a container",
-                    _ => "was not started here",
-                };
-                Err(format!("the server {what}: the suite does not {need}"))
-            }
-            Need::Interrupt => self.backend.can(need, &self.server),
-            Need::OwnServer | Need::Durable => Ok(()),
-            Need::ServerClock => {
-                self.backend.can(need, &self.server).and_then(|()| servers::clock::can_be_set())
-            }
-            Need::OwnProgram => program(),
-        }
-    }
-
-    fn url(&self) -> String {
-        self.server.url().to_owned()
-    }
-
-    fn environment(&self) -> Vec<(&'static str, String)> {
-        let mut environment = self.backend.environment();
-        environment.push((self.backend.product().listing().variable, self.url()));
-        environment
-    }
-
-    async fn forget(&self, name: &Name) {
-        self.backend.forget(self.server.url(), name).await;
-    }
-
-    async fn counters(&self) -> Counters {
-        self.backend.counters(self.server.url()).await
-    }
-
-    async fn residue(&self) -> u64 {
-        self.backend.residue(self.server.url()).await
-    }
-
-    async fn kept(&self) -> u64 {
-        self.backend.kept(self.server.url()).await
-    }
-
-    async fn age(&self, by: Duration) {
-        self.backend.age(self.server.url(), by).await;
-    }
-
-    async fn interrupt(&self) {
-        self.backend.interrupt(self.server.url()).await;
-    }
-
-    fn multiplexes(&self) -> bool {
-        self.backend.multiplexes()
-    }
-
     fn proven_at_once(&self) -> usize {
         self.backend.proven_at_once()
     }
 
-    fn addresses(&self) -> Vec<String> {
-        vec![self.backend.address(self.server.url()).expect(ASKED)]
+    fn server_ended(&self) -> Option<String> {
+        self.server.ended()
     }
 
-    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
-        self.backend.open_through(self.server.url(), addresses[0], options).await
+    fn missing(&self, what: &str) -> Missing {
+        let server = match self.server {
+            Server::Contained(_) => "runs in a container",
+            _ => "was not started here",
+        };
+        Missing::because(format!("the server {server}: the suite does not {what}"))
     }
 
-    async fn own_server(&self) -> Box<dyn OwnServer> {
+    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
+        self.backend.can_forget(&self.server)
+    }
+
+    fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
+        self.backend.can_count(&self.server)
+    }
+
+    fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {
+        self.backend.can_count_residue(&self.server)
+    }
+
+    fn can_age(self: Arc<Self>) -> Ability<dyn Age> {
+        self.backend.can_age(&self.server)
+    }
+
+    fn can_interrupt(self: Arc<Self>) -> Ability<dyn Interrupt> {
+        self.is_ours_to(<dyn Interrupt>::WHAT)?;
+        self.backend.can_interrupt(&self.server)
+    }
+
+    fn can_use_proxy(self: Arc<Self>) -> Ability<dyn ThroughProxy> {
+        Ok(Arc::new(Network::of(&self.backend, self.server.url())?))
+    }
+
+    fn replays(&self) -> Result<Replays, Missing> {
+        self.backend.replays()
+    }
+
+    fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
+        self.backend.grants_in_one_trip()
+    }
+
+    fn keeps_idle_connections(&self) -> Result<IdleConnection, Missing> {
+        self.backend.keeps_idle_connections()
+    }
+
+    fn can_start_servers(self: Arc<Self>) -> Ability<dyn OwnServers> {
+        self.is_ours_to(<dyn OwnServers>::WHAT)?;
+        Ok(self)
+    }
+
+    fn keeps_data(&self) -> Result<Durable, Missing> {
+        self.is_ours_to(Durable::WHAT)?;
+        Ok(Durable)
+    }
+
+    fn can_set_clocks(self: Arc<Self>) -> Ability<dyn ServerClocks> {
+        self.is_ours_to(<dyn ServerClocks>::WHAT)?;
+        self.backend.ends_leases_by_wall_clock()?;
+        clock::can_be_set()?;
+        Ok(self)
+    }
+
+    fn can_start_processes(self: Arc<Self>) -> Ability<dyn Processes> {
+        let mut environment = self.backend.environment();
+        environment.push((self.backend.product().listing().variable, self.server.url().to_owned()));
+        ThisProgram::again(environment)
+    }
+
+    fn can_run_program(self: Arc<Self>) -> Ability<dyn LockProgram> {
+        Program::on(self.server.url().to_owned())
+    }
+}
+
+impl<B: Backend> OnServer<B> {
+    /// Checks that the server was started here, from a program: only then may a case do this to it, or start another.
+    fn is_ours_to(&self, what: &str) -> Result<(), Missing> {
+        self.server.owned().map(drop).ok_or_else(|| self.missing(what))
+    }
+
+    fn own(&self, settings: &Settings) -> Box<Own<B>> {
+        let server = Owned::start(self.backend.product(), settings)
+            .expect("a server of this product was started before");
+        let network = Network::of(&self.backend, server.url()).ok();
+        Box::new(Own { backend: self.backend.clone(), server, network })
+    }
+}
+
+#[async_trait]
+impl<B: Backend> OwnServers for OnServer<B> {
+    async fn start(&self) -> Box<dyn OwnServer> {
         self.own(&Settings { persistence: Persistence::EveryWrite, ..Settings::default() })
     }
+}
 
-    async fn own_server_with_clock(&self) -> Box<dyn OwnServer> {
+#[async_trait]
+impl<B: Backend> ServerClocks for OnServer<B> {
+    async fn start(&self) -> Box<dyn ClockedServer> {
         // This server is never restarted, so what it writes would only cost time.
         self.own(&Settings { persistence: Persistence::None, clock: Clock::Own, ..Settings::default() })
     }
 }
 
-const ASKED: &str = "the case was selected because a proxy can stand in front of the server";
+/// The network in front of a server.
+#[derive(Debug)]
+struct Network<B> {
+    backend: Arc<B>,
+    url: String,
+    address: String,
+}
 
-impl<B: Backend> OnServer<B> {
-    fn own(&self, settings: &Settings) -> Box<dyn OwnServer> {
-        let server = Owned::start(self.backend.product(), settings)
-            .expect("a server of this product was started before");
-        Box::new(Own { backend: self.backend.clone(), server })
+impl<B: Backend> Network<B> {
+    fn of(backend: &Arc<B>, url: &str) -> Result<Network<B>, Missing> {
+        let address = backend.address(url)?;
+        Ok(Network { backend: backend.clone(), url: url.to_owned(), address })
+    }
+}
+
+#[async_trait]
+impl<B: Backend> ThroughProxy for Network<B> {
+    fn addresses(&self) -> Vec<String> {
+        vec![self.address.clone()]
+    }
+
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
+        self.backend.open_through(&self.url, addresses[0], options).await
+    }
+
+    fn multiplexes(&self) -> bool {
+        self.backend.multiplexes()
     }
 }
 
@@ -235,6 +295,7 @@ impl<B: Backend> OnServer<B> {
 struct Own<B> {
     backend: Arc<B>,
     server: Owned,
+    network: Option<Network<B>>,
 }
 
 #[async_trait]
@@ -259,19 +320,17 @@ impl<B: Backend> OwnServer for Own<B> {
         self.server.restart(data).expect("it starts again");
     }
 
-    fn url(&self) -> String {
-        self.server.url().to_owned()
+    fn through_proxy(&self) -> Option<&dyn ThroughProxy> {
+        Some(self.network.as_ref()?)
     }
 
+    fn url(&self) -> Option<String> {
+        Some(self.server.url().to_owned())
+    }
+}
+
+impl<B: Backend> ClockedServer for Own<B> {
     fn step_clock(&mut self, step: Step) {
         self.server.step_clock(step).expect("its clock can be set");
-    }
-
-    fn addresses(&self) -> Vec<String> {
-        vec![self.backend.address(self.server.url()).expect(ASKED)]
-    }
-
-    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
-        self.backend.open_through(self.server.url(), addresses[0], options).await
     }
 }

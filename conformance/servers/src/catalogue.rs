@@ -230,15 +230,9 @@ pub const CLOCKS: &str = "clocks";
 #[allow(dead_code, reason = "this file is also xtask's, which installs none of them")]
 pub const ABILITIES: &[&str] = &[NETWORKS, CLOCKS];
 
-/// The environment variable that makes cases with sizes run in full.
-pub const FULL: &str = "LOCK_TEST_FULL";
-
-/// The environment variable with the file in which the suite notes what it ran on, for `cargo xtask test`.
-pub const RECORD: &str = "LOCK_TEST_RECORD";
-
-/// The environment variable with the file by which test programs that run at the same time take turns, for
-/// `cargo xtask test`.
-pub const MACHINE: &str = "LOCK_TEST_MACHINE";
+/// The clients of other libraries, as `lock-foreign-clients` lists them.
+#[allow(dead_code, reason = "this file is also xtask's, which builds them from their own list")]
+pub const CLIENTS: &[&str] = &["etcd-go", "etcdctl", "curator", "kazoo"];
 
 /// The environment variable with the path of the program `lock`.
 pub const LOCK_BIN: &str = "LOCK_BIN";

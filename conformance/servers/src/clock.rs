@@ -8,17 +8,22 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use lock_conformance::Step;
+
 use super::catalogue::CLOCKS;
 use super::executable::Executable;
 use super::folder::Folder;
 use super::requirement::Requirement;
-use crate::harness::Step;
 
 const SOURCE: &str = include_str!("clock/shim.c");
 /// The environment variable from which the library gets the path of the offset. The library has the same name in it.
 const OFFSET: &str = "LOCK_TEST_CLOCK";
 
-/// Checks whether servers that are started here can have a clock that can be set; if not, the error says why.
+/// Checks whether servers that are started here can have a clock that can be set.
+///
+/// # Errors
+///
+/// The reason, if they can not.
 ///
 /// # Panics
 ///

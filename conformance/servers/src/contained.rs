@@ -3,12 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lock_conformance::record;
+
 use super::Source;
 use super::docker::Container;
 use super::image::{Image, can_be};
 use super::owned::{Settings, last_lines};
 use super::product::Product;
-use super::record;
 use super::requirement::NoServer;
 
 /// How long a server may take to make its data and to answer.
@@ -29,7 +30,7 @@ pub struct Contained {
     version: String,
     source: Source,
     // Dropping it removes it.
-    _container: Container,
+    container: Container,
 }
 
 impl Contained {
@@ -55,7 +56,7 @@ impl Contained {
             .map_err(|why| NoServer::Failed(format!("a container of {name} did not start: {why}")))?;
         let source = Source::Container { image: name.to_owned() };
         record::ran_on(&version, &source);
-        Ok(Contained { url, version, source, _container: container })
+        Ok(Contained { url, version, source, container })
     }
 
     /// Returns the URL at which clients connect.
@@ -66,6 +67,14 @@ impl Contained {
     /// Returns the product's name and version, as the server tells them.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Returns how it has ended, if it has.
+    pub(super) fn ended(&self) -> Option<String> {
+        let log = || last_lines(&self.container.log());
+        // A daemon that does not answer says nothing about the container.
+        (self.container.is_running() == Ok(false))
+            .then(|| format!("its container's log ends with: {}", log()))
     }
 
     /// Returns the image that it was started from.

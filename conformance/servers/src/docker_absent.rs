@@ -11,7 +11,7 @@ pub(super) struct Container(Infallible);
 
 impl Container {
     pub(super) fn start(_: &Image, _: &str) -> Result<Container, NoServer> {
-        Err(NoServer::Absent("lock-conformance was built without its feature `docker`".to_owned()))
+        Err(NoServer::Absent("lock-test-servers was built without its feature `docker`".to_owned()))
     }
 
     pub(super) fn address(&self) -> &str {

@@ -3,21 +3,23 @@
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{ChildStdin, Stdio};
+use std::process::ChildStdin;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lock_conformance::harness::{ChildProcess, Command, Finished, LockProgram, Wait};
+use lock_conformance::{Ability, Missing};
+
 use super::catalogue::LOCK_BIN;
-use super::process::{Ended, Process};
+use super::pipes::Pipes;
+use super::process::Process;
 use super::requirement::Absence;
 
 /// The program `lock`.
 #[derive(Clone, Debug)]
-pub struct Program {
-    path: PathBuf,
-    time_zone: Option<&'static str>,
-}
+pub struct Program(PathBuf);
 
 impl Program {
     /// Finds the program: the one that `LOCK_BIN` names, otherwise the one beside the running test program
@@ -41,12 +43,21 @@ impl Program {
 
     /// Returns the program with this path.
     pub fn at(path: impl Into<PathBuf>) -> Program {
-        Program { path: path.into(), time_zone: None }
+        Program(path.into())
     }
 
-    /// Returns the same program in a time zone, as POSIX writes the value of `TZ`: `<+14>-14`.
-    pub fn in_time_zone(self, time_zone: &'static str) -> Program {
-        Program { time_zone: Some(time_zone), ..self }
+    /// Returns the ability to run it on the server at `url`.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if there is no such program.
+    ///
+    /// # Panics
+    ///
+    /// If `LOCK_BIN` names no file.
+    pub fn on(url: String) -> Ability<dyn LockProgram> {
+        let program = Program::find().map_err(|absence| Missing::because(absence.reason()))?;
+        Ok(Arc::new(OnServer { program, url }))
     }
 
     /// Starts `lock run`.
@@ -55,8 +66,8 @@ impl Program {
     ///
     /// If the process can't be started.
     pub fn run(&self, command: &Command<'_>) -> io::Result<Holder> {
-        let mut lock = std::process::Command::new(&self.path);
-        lock.envs(self.time_zone.map(|time_zone| ("TZ", time_zone)));
+        let mut lock = std::process::Command::new(&self.0);
+        lock.envs(command.time_zone.map(|time_zone| ("TZ", time_zone)));
         lock.args(["run", "--on", command.on, "--name", command.name]);
         lock.args(["--ttl", &millis(command.ttl)]);
         match command.wait {
@@ -66,6 +77,23 @@ impl Program {
         }
         lock.arg("--").args(command.run);
         Holder::spawn(lock)
+    }
+}
+
+/// The program, for cases that run it on one server.
+#[derive(Debug)]
+struct OnServer {
+    program: Program,
+    url: String,
+}
+
+impl LockProgram for OnServer {
+    fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    fn run(&self, command: &Command<'_>) -> io::Result<Box<dyn ChildProcess>> {
+        Ok(Box::new(self.program.run(command)?))
     }
 }
 
@@ -82,32 +110,6 @@ fn millis(duration: Duration) -> String {
     format!("{}ms", duration.as_millis())
 }
 
-/// The arguments of `lock run`.
-#[derive(Clone, Copy, Debug)]
-pub struct Command<'a> {
-    /// The server's URL.
-    pub on: &'a str,
-    /// The lock's name.
-    pub name: &'a str,
-    /// The ttl of the lease.
-    pub ttl: Duration,
-    /// Whether it waits for the lock.
-    pub wait: Wait,
-    /// What runs under the lock: a program and its arguments.
-    pub run: &'a [&'a str],
-}
-
-/// Whether a holder waits for its lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// As long as it takes.
-    Forever,
-    /// This long.
-    AtMost(Duration),
-    /// Not at all.
-    No,
-}
-
 /// `lock run` as a child process. Dropping it kills it and its process group.
 #[derive(Debug)]
 pub struct Holder {
@@ -120,12 +122,7 @@ pub struct Holder {
 impl Holder {
     /// Starts another program that holds locks and prints lines.
     pub(crate) fn spawn(mut lock: std::process::Command) -> io::Result<Holder> {
-        lock.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = Process::spawn(&mut lock)?;
-        let child = process.child();
-        let stdin = child.stdin.take().expect("stdin was asked for as a pipe");
-        let out = child.stdout.take().expect("stdout was asked for as a pipe");
-        let mut err = child.stderr.take().expect("stderr was asked for as a pipe");
+        let (process, Pipes { stdin, stdout: out, stderr: mut err }) = Process::spawn_with_pipes(&mut lock)?;
         let (lines, stdout) = channel();
         thread::spawn(move || {
             // The thread ends with the pipe, or when the holder that receives the lines is dropped.
@@ -160,19 +157,12 @@ impl Holder {
         })
     }
 
-    /// Sends the command this line, and returns what it prints then. A case learns in this way that the command has not
-    /// been ended: its lock has not been released then.
+    /// Writes this line to the command.
     ///
     /// # Errors
     ///
-    /// If the command reads no more, or as in [`line`](Self::line).
-    pub fn answer_to(&mut self, line: &str, limit: Duration) -> io::Result<String> {
-        self.tell(line)?;
-        self.line(limit)
-    }
-
-    /// Writes this line to the command, which may have ended.
-    pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
+    /// If the command reads no more.
+    pub fn tell(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.stdin, "{line}")
     }
 
@@ -198,13 +188,28 @@ impl Holder {
     }
 }
 
-/// The result of a holder that has ended.
-#[derive(Clone, Debug)]
-pub struct Finished {
-    /// How it ended: 75 if the lock was not acquired, 74 if it was lost, otherwise as the command did.
-    pub ended: Ended,
-    /// The lines of its standard output that had not been read.
-    pub stdout: Vec<String>,
-    /// Its standard error.
-    pub stderr: String,
+impl ChildProcess for Holder {
+    fn pause(&self) -> io::Result<()> {
+        self.process.pause()
+    }
+
+    fn resume(&self) -> io::Result<()> {
+        self.process.resume()
+    }
+
+    fn kill(&self) -> io::Result<()> {
+        self.process.kill()
+    }
+
+    fn line(&self, limit: Duration) -> io::Result<String> {
+        Holder::line(self, limit)
+    }
+
+    fn tell(&mut self, line: &str) -> io::Result<()> {
+        Holder::tell(self, line)
+    }
+
+    fn finish(self: Box<Self>, limit: Duration) -> io::Result<Finished> {
+        Holder::finish(*self, limit)
+    }
 }

@@ -1,4 +1,5 @@
-//! Real servers for the suite and the benchmarks, and real processes that hold locks on them.
+//! Real servers for the suite and the benchmarks, and real processes that hold locks on them. For a backend on one of
+//! these servers, [`run_on_server`] runs the suite.
 //!
 //! A server comes from the first of these sources that has one:
 //!
@@ -19,6 +20,7 @@
 //!
 //! A further product needs one file with a [`Product`], and one entry in [`catalogue`].
 
+mod backend;
 pub mod catalogue;
 #[cfg(feature = "certificates")]
 mod certificates;
@@ -42,13 +44,14 @@ mod host;
 mod host;
 mod image;
 mod mongodb;
-#[cfg(feature = "servers-sql")]
+#[cfg(feature = "sql")]
 mod mysql;
 mod owned;
-#[cfg(feature = "servers-sql")]
+#[cfg(feature = "sql")]
 mod pgbouncer;
+mod pipes;
 mod port;
-#[cfg(feature = "servers-sql")]
+#[cfg(feature = "sql")]
 mod postgres;
 #[cfg(unix)]
 mod process;
@@ -61,14 +64,15 @@ mod process_tree;
 #[path = "process_tree_elsewhere.rs"]
 mod process_tree;
 mod product;
-pub mod record;
 mod redis;
 mod requirement;
-#[cfg(feature = "servers-sql")]
+mod rules;
+#[cfg(feature = "sql")]
 mod sql;
 mod system;
-#[cfg(feature = "servers-sql")]
+#[cfg(feature = "sql")]
 mod template;
+mod this_program;
 mod together;
 mod user;
 mod zookeeper;
@@ -76,28 +80,35 @@ mod zookeeper;
 use std::fmt;
 use std::path::PathBuf;
 
+pub use lock_conformance::harness::{Command, Ended, Finished, Wait};
+use lock_conformance::{Missing, record};
+
+pub use backend::{Backend, run_on_server};
 #[cfg(feature = "certificates")]
 pub use certificates::{Certificate, Root};
 pub use contained::Contained;
 pub use etcd::{Etcd, EtcdCluster};
 pub use executable::{Account, Executable};
-pub use holder::{Command, Finished, Holder, Program, Wait};
+pub use holder::{Holder, Program};
 pub use host::{Host, Network};
 pub use image::Image;
 pub use mongodb::{MongoDb, ReplicaSet, StandaloneMongoDb};
-#[cfg(feature = "servers-sql")]
+#[cfg(feature = "sql")]
 pub use mysql::MySql;
 pub use owned::{Clock, Owned, Persistence, Settings};
-#[cfg(feature = "servers-sql")]
+#[cfg(feature = "sql")]
 pub use pgbouncer::PgBouncer;
+pub use pipes::Pipes;
 pub use port::Port;
-#[cfg(feature = "servers-sql")]
+#[cfg(feature = "sql")]
 pub use postgres::Postgres;
-pub use process::{Ended, Process};
+pub use process::Process;
 pub use product::{Place, Product, StopSignal};
 pub use redis::{Redis, RedisAdmin};
 use requirement::NoServer;
 pub use requirement::{Absence, Requirement};
+pub use rules::judged_on;
+pub use this_program::ThisProgram;
 pub use zookeeper::{Ensemble, ZooKeeper};
 
 /// A running server.
@@ -182,6 +193,25 @@ impl Server {
         match self {
             Server::Given(_) | Server::Contained(_) => None,
             Server::Owned(owned) => Some(owned),
+        }
+    }
+
+    /// Checks that it was started here from a program: then no other program uses it.
+    ///
+    /// # Errors
+    ///
+    /// The reason for *not run*, if it was not.
+    pub fn started_here(&self) -> Result<(), Missing> {
+        let shared = "the server was not started here: other programs may use it too";
+        self.owned().map(drop).ok_or_else(|| Missing::because(shared))
+    }
+
+    /// Returns how it has ended, if it was started here and has ended by itself.
+    pub fn ended(&self) -> Option<String> {
+        match self {
+            Server::Given(_) => None,
+            Server::Owned(owned) => owned.ended(),
+            Server::Contained(contained) => contained.ended(),
         }
     }
 

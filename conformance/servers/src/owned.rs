@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lock_conformance::{Data, Step, record};
+
 use super::catalogue::Found;
 use super::clock::WallClock;
 use super::executable::Executable;
@@ -16,9 +18,7 @@ use super::host::Host;
 use super::port::Port;
 use super::process_tree::ProcessTree;
 use super::product::{Place, Product};
-use super::record;
 use super::requirement::{Absence, NoServer, Requirement};
-use crate::harness::{Data, Step};
 
 /// How long a server may take to start, and to end when it is asked to.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -200,6 +200,14 @@ impl Owned {
         self.process().as_ref().map(ProcessTree::id)
     }
 
+    /// Returns how its process has ended by itself; `None` if it runs, and if a test has ended it.
+    pub fn ended(&self) -> Option<String> {
+        let ended = self.process().as_ref()?.ended().ok()??;
+        let log = fs::read(log(&self.place)).unwrap_or_default();
+        let said = last_lines(&String::from_utf8_lossy(&log));
+        Some(format!("{ended:?}; its log ends with: {said}"))
+    }
+
     /// Kills it (-9), and waits until it is dead.
     ///
     /// # Errors
@@ -330,8 +338,7 @@ fn spawn(
     place: &Place,
     clock: Option<&WallClock>,
 ) -> io::Result<(ProcessTree, String)> {
-    let log = place.folder.join("log");
-    let file = File::create(&log)?;
+    let file = File::create(log(place))?;
     let mut command = product.command(program, place, settings);
     if let Some(clock) = clock {
         clock.give_to(&mut command);
@@ -358,10 +365,15 @@ fn spawn(
                 continue;
             }
         };
-        let log = fs::read(log).unwrap_or_default();
+        let log = fs::read(log(place)).unwrap_or_default();
         let said = last_lines(&String::from_utf8_lossy(&log));
         return Err(io::Error::other(format!("{state}; its log ends with: {said}")));
     }
+}
+
+/// Returns the file with everything that the server prints.
+fn log(place: &Place) -> PathBuf {
+    place.folder.join("log")
 }
 
 /// Returns the last lines of what a program printed, in one line.

@@ -8,18 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lock_conformance::harness::Ended;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group, waitid,
 };
 
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// By itself, with this status.
-    Status(i32),
-    /// By this signal.
-    Signal(i32),
-}
+use super::pipes::Pipes;
 
 /// A child process, the leader of its own process group.
 ///
@@ -42,15 +36,23 @@ impl Process {
         Ok(Process { child, _cleanup: cleanup })
     }
 
+    /// Starts a program as [`spawn`](Self::spawn) does, whose input and output are pipes.
+    ///
+    /// # Errors
+    ///
+    /// If it can't be started.
+    pub fn spawn_with_pipes(command: &mut Command) -> io::Result<(Process, Pipes)> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Process::spawn(command)?;
+        let pipes = Pipes::of(&mut process.child);
+        Ok((process, pipes))
+    }
+
     /// Runs a program that does not outlive this one, to its end.
-    #[cfg(feature = "servers-sql")]
+    #[cfg(feature = "sql")]
     pub(super) fn output(command: &mut Command) -> io::Result<std::process::Output> {
         let (child, _cleanup) = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
         child.wait_with_output()
-    }
-
-    pub(crate) fn child(&mut self) -> &mut Child {
-        &mut self.child
     }
 
     /// Returns its id.

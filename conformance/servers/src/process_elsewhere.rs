@@ -3,17 +3,12 @@
 
 use std::io;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// By itself, with this status.
-    Status(i32),
-    /// By this signal.
-    Signal(i32),
-}
+use lock_conformance::harness::Ended;
+
+use super::pipes::Pipes;
 
 /// A child process, which cannot exist here.
 #[derive(Debug)]
@@ -21,17 +16,17 @@ pub enum Process {}
 
 #[allow(missing_docs, reason = "they are documented where there is such a process")]
 impl Process {
-    pub(crate) fn spawn(_: &mut Command) -> io::Result<Process> {
+    pub fn spawn(_: &mut Command) -> io::Result<Process> {
         Err(unsupported())
     }
 
-    #[cfg(feature = "servers-sql")]
+    pub fn spawn_with_pipes(_: &mut Command) -> io::Result<(Process, Pipes)> {
+        Err(unsupported())
+    }
+
+    #[cfg(feature = "sql")]
     pub(super) fn output(_: &mut Command) -> io::Result<std::process::Output> {
         Err(unsupported())
-    }
-
-    pub(crate) fn child(&mut self) -> &mut Child {
-        match *self {}
     }
 
     pub fn id(&self) -> u32 {

@@ -9,10 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lock_conformance::harness::Ended;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::child_processes::{self, State};
-use super::process::{Ended, Process};
+use super::process::Process;
 use super::product::StopSignal;
 
 /// How long signals may take to have an effect.

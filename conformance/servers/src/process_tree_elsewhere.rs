@@ -4,7 +4,9 @@ use std::io;
 use std::process::Command;
 use std::time::Duration;
 
-use super::process::{Ended, Process};
+use lock_conformance::harness::Ended;
+
+use super::process::Process;
 use super::product::StopSignal;
 
 /// A server's process, which cannot exist here.

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use lock_conformance::record;
+
 use super::catalogue;
 use super::catalogue::Listing;
-use super::record;
-use crate::interop;
 
 /// The environment variable that names the servers, the clients of other libraries and the abilities of the machine
 /// that must be there, separated by commas.
@@ -124,8 +124,7 @@ impl Requirement {
 /// Returns all known names.
 fn known() -> impl Iterator<Item = &'static str> {
     let servers = catalogue::ALL.iter().map(|listing| listing.name);
-    let clients = interop::catalogue::ALL.iter().map(|listing| listing.name);
-    servers.chain(clients).chain(catalogue::ABILITIES.iter().copied())
+    servers.chain(catalogue::CLIENTS.iter().copied()).chain(catalogue::ABILITIES.iter().copied())
 }
 
 #[cfg(test)]

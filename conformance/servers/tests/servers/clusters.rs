@@ -1,8 +1,10 @@
 //! Servers that work only together: they agree on a leader, and continue without a lost one.
 
-use lock_conformance::servers::{Absence, Ensemble, EtcdCluster, Network, Owned, Settings};
 use std::io;
 use std::net::TcpStream;
+
+use lock_conformance::Data;
+use lock_test_servers::{Absence, Ensemble, EtcdCluster, Network, Owned, Settings};
 
 use crate::{Stop, until};
 
@@ -66,7 +68,7 @@ fn goes_on<C: Cluster>() -> Result<(), Stop> {
     let first = cluster.leader()?;
     cluster.members()[first].kill()?;
     until(|| cluster.leader().is_ok_and(|leader| leader != first));
-    cluster.members()[first].restart(lock_conformance::Data::Kept)?;
+    cluster.members()[first].restart(Data::Kept)?;
     cluster.become_whole()?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::Command;
 
-use lock_conformance::servers::{Server, Source};
+use lock_test_servers::{Server, Source};
 
 use crate::subjects::{self, Subject};
 use crate::{Failure, Stop};

@@ -7,8 +7,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use lock_conformance::servers::{self, Clock, Owned, Persistence, Server, Settings};
 use lock_conformance::{Data, Step};
+use lock_test_servers::{self as servers, Clock, Owned, Persistence, Server, Settings};
 
 use crate::subjects::{self, Subject};
 use crate::{LIMIT, Stop, refuses};

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 use std::{fs, thread};
 
-use lock_conformance::servers::{self, Ended, Holder, Program, Wait};
+use lock_test_servers::{self as servers, Ended, Holder, Program, Wait};
 
 use crate::{LIMIT, Stop, until};
 
@@ -24,8 +24,14 @@ pub(crate) fn holder() -> Result<(), Stop> {
     let program = Program::at(&lock);
     let run = |command: &[&str], wait| -> io::Result<Holder> {
         let ttl = Duration::from_millis(1500);
-        let holder =
-            program.run(&servers::Command { on: "redis://h", name: "n", ttl, wait, run: command })?;
+        let holder = program.run(&servers::Command {
+            on: "redis://h",
+            name: "n",
+            ttl,
+            wait,
+            run: command,
+            time_zone: None,
+        })?;
         let told = holder.line(LIMIT)?;
         let waits = match wait {
             Wait::Forever => "",

@@ -16,7 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-use lock_conformance::servers::{Absence, record};
+use lock_conformance::record;
+use lock_test_servers::Absence;
 
 use subjects::Subject;
 

@@ -1,6 +1,6 @@
 //! A pooler in front of PostgreSQL shares connections.
 
-use lock_conformance::servers::{Owned, PgBouncer, Postgres, Settings};
+use lock_test_servers::{Owned, PgBouncer, Postgres, Settings};
 use sqlx::{Connection, PgConnection, Row};
 
 use crate::{Failure, Stop, subjects};

@@ -4,9 +4,8 @@ use std::env;
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
 
-use lock_conformance::servers::{
-    Absence, MySql, Owned, Postgres, Product, Redis, Server, Settings, catalogue,
-};
+use lock_conformance::environment::RECORD;
+use lock_test_servers::{Absence, MySql, Owned, Postgres, Product, Redis, Server, Settings};
 use sqlx::{AssertSqlSafe, Connection, MySqlConnection, PgConnection};
 use tokio::runtime::Runtime;
 
@@ -222,7 +221,7 @@ pub(crate) fn command(part: &str, subject: &dyn Subject) -> io::Result<Command> 
     let listing = subject.product().listing();
     let mut command = Command::new(env::current_exe()?);
     // A server that the part finds is not one that cases ran on.
-    command.env_remove(catalogue::RECORD).env(PART, format!("{part} {}", listing.name));
+    command.env_remove(RECORD).env(PART, format!("{part} {}", listing.name));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).env_remove(listing.variable);
     Ok(command)
 }
