@@ -35,10 +35,10 @@ pub const ETCD_GO: Listing = Listing {
     programs: &["go"],
     driver: Some(Driver {
         sources: &[
-            ("go.mod", include_str!("../../interop/etcd-go/go.mod")),
-            ("go.sum", include_str!("../../interop/etcd-go/go.sum")),
-            ("main.go", include_str!("../../interop/etcd-go/main.go")),
-            ("bench.go", include_str!("../../interop/etcd-go/bench.go")),
+            ("go.mod", include_str!("../etcd-go/go.mod")),
+            ("go.sum", include_str!("../etcd-go/go.sum")),
+            ("main.go", include_str!("../etcd-go/main.go")),
+            ("bench.go", include_str!("../etcd-go/bench.go")),
         ],
         build: "GOWORK=off GOFLAGS= go build -mod=readonly -trimpath -buildvcs=false -o driver .",
     }),
@@ -53,9 +53,9 @@ pub const CURATOR: Listing = Listing {
     programs: &["mvn", "javac", "java"],
     driver: Some(Driver {
         sources: &[
-            ("pom.xml", include_str!("../../interop/curator/pom.xml")),
-            ("src/Driver.java", include_str!("../../interop/curator/src/Driver.java")),
-            ("src/Bench.java", include_str!("../../interop/curator/src/Bench.java")),
+            ("pom.xml", include_str!("../curator/pom.xml")),
+            ("src/Driver.java", include_str!("../curator/src/Driver.java")),
+            ("src/Bench.java", include_str!("../curator/src/Bench.java")),
         ],
         build: "mvn --batch-mode --quiet --strict-checksums -Dstyle.color=never compile",
     }),
@@ -67,8 +67,8 @@ pub const KAZOO: Listing = Listing {
     programs: &["python3"],
     driver: Some(Driver {
         sources: &[
-            ("requirements.txt", include_str!("../../interop/kazoo/requirements.txt")),
-            ("driver.py", include_str!("../../interop/kazoo/driver.py")),
+            ("requirements.txt", include_str!("../kazoo/requirements.txt")),
+            ("driver.py", include_str!("../kazoo/driver.py")),
         ],
         build: "PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --require-hashes \
                 --only-binary=:all: --target lib --requirement requirements.txt",

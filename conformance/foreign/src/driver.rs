@@ -1,13 +1,14 @@
-//! A program of this project that drives another library's lock. `conformance/interop/README.md` describes its lines.
+//! A program of this project that drives another library's lock. `conformance/foreign/README.md` describes its lines.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use lock_test_servers::Absence;
+
 use super::Kind;
 use super::LIMIT;
 use super::line_process::LineProcess;
-use crate::servers::Absence;
 
 /// A running driver.
 #[derive(Debug)]

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use lock_conformance::timing::Returned;
+use lock_test_servers::Ended;
+
 use super::LIMIT;
 use super::line_process::LineProcess;
-use crate::servers::Ended;
-use crate::timing::Returned;
 
 /// A script that adds one to the number in the file that its argument names, with a pause between reading and writing.
 const INCREMENT: &str = r#"read -r n <"$1" && sleep 0.001 && printf '%10d\n' $((n + 1)) 1<>"$1""#;

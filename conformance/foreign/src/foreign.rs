@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lock_test_servers::{Absence, Requirement};
 
 use super::Kind;
 use super::catalogue;
 use super::contender::Contender;
 use super::driver::{self, Driver};
 use super::etcdctl::Etcdctl;
-use crate::servers::{Absence, Requirement};
 
 /// A client of another library, as a process of its own. Dropping it kills the process.
 #[derive(Debug)]
@@ -164,6 +164,12 @@ mod tests {
             std::fs::write(folder.path().join(program), "").unwrap();
         }
         assert_eq!(catalogue::CURATOR.missing(path), Some("javac"));
+    }
+
+    #[test]
+    fn every_client_can_be_required() {
+        let names: Vec<&str> = catalogue::ALL.iter().map(|listing| listing.name).collect();
+        assert_eq!(names, lock_test_servers::catalogue::CLIENTS);
     }
 
     #[test]

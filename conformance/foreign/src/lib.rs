@@ -1,6 +1,6 @@
 //! Clients of other libraries on the same locks as ours: Go's and `etcdctl` on etcd, Curator and kazoo on ZooKeeper.
 //!
-//! A backend's `tests/interop.rs` calls [`run`]. `conformance/interop/README.md` describes the drivers of those clients
+//! A backend's `tests/interop.rs` calls [`run`]. `conformance/foreign/README.md` describes the drivers of those clients
 //! and how they are built. A client that is missing is *not run*.
 
 mod cases;
@@ -16,16 +16,13 @@ mod ours;
 use std::fmt;
 use std::time::Duration;
 
+use lock_conformance::rules::{self, block_on};
+use lock_conformance::{Verdict, is_full_run};
 use lock_core::{Client, Result};
-
-use crate::rules;
-use crate::runner::{Verdict, block_on};
-use crate::selection::Selection;
-use crate::servers::{Absence, Owned, Product, Settings};
-use crate::setting::is_full_run;
-use catalogue::Listing;
+use lock_test_servers::{Absence, Owned, Product, Settings, judged_on};
 
 pub use cases::{a_storm_of_both, one_holds_and_the_other_waits, the_one_between_goes};
+use catalogue::Listing;
 pub use contender::Contender;
 pub use counter::Counter;
 pub use foreign::Foreign;
@@ -76,14 +73,8 @@ where
         let test = move || not_run(on_a_server_of_its_own(product, kind, case, open));
         (name, test)
     });
-    let selection = Selection::from_args();
-    let mut arguments = selection.arguments.clone();
     // A storm has the machine to itself.
-    arguments.test_threads = Some(1);
-    match libtest_mimic::run(&arguments, selection.of(rules::on(product, tests))).has_failed() {
-        true => Verdict::Failed,
-        false => Verdict::Passed,
-    }
+    rules::run(judged_on(product, tests), 1)
 }
 
 /// Returns why the case was not run, if it was not. Panics if it had to be run.

@@ -1,14 +1,13 @@
 //! A process that prints a line for each thing that it sees.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use lock_test_servers::{Pipes, Process};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-
-use crate::servers::Process;
 
 /// How many of the last lines on its stderr are kept.
 const STDERR_LINES_KEPT: usize = 12;
@@ -17,7 +16,7 @@ const STDERR_LINES_KEPT: usize = 12;
 #[derive(Debug)]
 pub(super) struct LineProcess {
     process: Process,
-    input: Option<ChildStdin>,
+    stdin: ChildStdin,
     said: UnboundedReceiver<String>,
     /// A line that it has printed and that no caller has taken yet.
     heard: Option<String>,
@@ -26,26 +25,21 @@ pub(super) struct LineProcess {
 
 impl LineProcess {
     pub(super) fn spawn(command: &mut Command) -> io::Result<LineProcess> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = Process::spawn(command)?;
-        let child = process.child();
-        let input = child.stdin.take();
-        let output = child.stdout.take().expect("stdout was asked for as a pipe");
-        let errors = child.stderr.take().expect("stderr was asked for as a pipe");
+        let (process, Pipes { stdin, stdout, stderr }) = Process::spawn_with_pipes(command)?;
         let (lines, said) = unbounded_channel();
         // The threads end with the pipes, or when the receiver is dropped.
-        thread::spawn(move || lines_of(output).try_for_each(|line| lines.send(line)));
+        thread::spawn(move || lines_of(stdout).try_for_each(|line| lines.send(line)));
         let stderr_lines = Arc::new(Mutex::new(Vec::new()));
         let kept = stderr_lines.clone();
         thread::spawn(move || {
-            for line in lines_of(errors) {
+            for line in lines_of(stderr) {
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 kept.push(line);
                 let surplus = kept.len().saturating_sub(STDERR_LINES_KEPT);
                 kept.drain(..surplus);
             }
         });
-        Ok(LineProcess { process, input, said, heard: None, stderr_lines })
+        Ok(LineProcess { process, stdin, said, heard: None, stderr_lines })
     }
 
     pub(super) fn process(&self) -> &Process {
@@ -54,8 +48,7 @@ impl LineProcess {
 
     /// Sends a line to the process.
     pub(super) fn tell(&mut self, line: &str) -> io::Result<()> {
-        let input = self.input.as_mut().expect("stdin was asked for as a pipe");
-        input.write_all(format!("{line}\n").as_bytes())
+        self.stdin.write_all(format!("{line}\n").as_bytes())
     }
 
     /// Returns whether it has printed a line that was not taken yet.

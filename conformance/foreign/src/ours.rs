@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use lock_conformance::timing::{Answered, released, within};
 use lock_core::{Client, Guard, Lock, Result};
 use tokio::task::JoinHandle;
 
 use super::contender::Contender;
 use super::counter::increment;
-use crate::timing::{Answered, released, within};
 
 /// A client of this library.
 #[derive(Debug)]

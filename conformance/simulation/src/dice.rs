@@ -2,9 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+pub(super) use lock_conformance::dice::Dice;
 use lock_core::RandomSource;
-
-pub(super) use crate::dice::Dice;
 
 /// The source of randomness of one client.
 pub(super) struct Seeded(Mutex<Dice>);

@@ -4,7 +4,7 @@
 //!
 //! [`play`] plays one history (one simulated run) and checks it with [`check()`]; [`play_many`] plays many and sums up
 //! the results. The command is
-//! `cargo run --release -p lock-conformance --features sim -- sim --histories 100000`.
+//! `cargo run --release -p lock-simulation -- sim --histories 100000`.
 
 mod callers;
 mod check;

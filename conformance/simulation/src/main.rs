@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lock_conformance::sim::{FamilyName, Report, STORIES, family_of, play, play_many, play_story};
+use lock_simulation::{FamilyName, Report, STORIES, family_of, play, play_many, play_story};
 
 const USAGE: &str = "usage: sim --histories N [--seed S] [--family lease|queue|redlock] [--trace]
        stories --histories N [--seed S]

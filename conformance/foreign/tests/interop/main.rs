@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
-use lock_conformance::interop::{
+use lock_foreign_clients::{
     Contender, Counter, Foreign, Kind, a_storm_of_both, one_holds_and_the_other_waits,
 };
-use lock_conformance::rules;
-use lock_conformance::servers::{self, Absence, Owned, Product, Settings};
+use lock_test_servers::{self as servers, Absence, Owned, Product, Settings, judged_on};
 
 fn main() {
     let mut arguments = Arguments::from_args();
@@ -69,7 +68,7 @@ fn trials(product: &'static dyn Product, cases: Vec<Case>) -> Vec<Trial> {
         };
         (name, test)
     };
-    rules::on(product, cases.into_iter().map(test))
+    judged_on(product, cases.into_iter().map(test))
 }
 
 fn holds_and_waits([one, other]: [Kind; 2]) -> Case {

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::terms::at_most;
-use crate::sim::faults::{Fault, Kind, Loss};
-use crate::sim::log::{Fate, Rules};
-use crate::sim::tally::micros;
-use crate::sim::{LONGEST_TTL, MACHINES, MOST_SERVERS};
+use crate::faults::{Fault, Kind, Loss};
+use crate::log::{Fate, Rules};
+use crate::tally::micros;
+use crate::{LONGEST_TTL, MACHINES, MOST_SERVERS};
 
 /// Until when something was disturbed; zero, if it never was.
 type Until = u64;

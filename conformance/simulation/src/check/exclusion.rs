@@ -5,10 +5,10 @@ use super::disturbances::undisturbed;
 use super::losses::TOLD_LATE;
 use super::terms::at_most;
 use super::{Call, Checker, Invariant};
-use crate::sim::LONGEST_TTL;
-use crate::sim::log::CallId;
-use crate::sim::network::IN_TIME;
-use crate::sim::tally::micros;
+use crate::LONGEST_TTL;
+use crate::log::CallId;
+use crate::network::IN_TIME;
+use crate::tally::micros;
 
 impl Checker {
     /// This call was granted the lock: checks that each earlier holder has been told.

@@ -6,10 +6,10 @@ use lock_core::LossReason;
 use super::disturbances::undisturbed;
 use super::terms::{at_least, at_most};
 use super::{Call, Checker, Invariant};
-use crate::sim::LONGEST_TTL;
-use crate::sim::history::FamilyName;
-use crate::sim::log::CallId;
-use crate::sim::tally::micros;
+use crate::LONGEST_TTL;
+use crate::history::FamilyName;
+use crate::log::CallId;
+use crate::tally::micros;
 
 /// How long after its deadline a guard may say that it is lost, in microseconds: clocks are rounded by that.
 pub(super) const TOLD_LATE: u64 = 10;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Checker, Invariant};
-use crate::sim::LONGEST_TTL;
-use crate::sim::log::{CallId, LockId};
-use crate::sim::tally::micros;
+use crate::LONGEST_TTL;
+use crate::log::{CallId, LockId};
+use crate::tally::micros;
 
 /// The places in the queue of a lock. By call: the number of its place, of all places that were taken.
 #[derive(Debug, Default)]

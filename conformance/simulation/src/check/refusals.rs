@@ -2,9 +2,9 @@
 
 use super::disturbances::undisturbed;
 use super::{Call, Checker, Invariant, Lock, at_most};
-use crate::sim::LONGEST_TTL;
-use crate::sim::log::{CallId, LockId, Why};
-use crate::sim::tally::micros;
+use crate::LONGEST_TTL;
+use crate::log::{CallId, LockId, Why};
+use crate::tally::micros;
 
 /// An event younger than this may be missing from a look.
 const JUST_NOW: u64 = 10_000;

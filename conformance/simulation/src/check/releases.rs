@@ -4,9 +4,9 @@ use lock_core::Ending;
 
 use super::terms::at_least;
 use super::{Call, Checker, Invariant};
-use crate::sim::LONGEST_TTL;
-use crate::sim::log::CallId;
-use crate::sim::tally::micros;
+use crate::LONGEST_TTL;
+use crate::log::CallId;
+use crate::tally::micros;
 
 /// How a release that was asked for found the lock when it first arrived at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Checks how long a lock is held against its terms.
 
 use super::{Call, Checker, Invariant};
-use crate::sim::log::{CallId, LockId};
-use crate::sim::tally::micros;
+use crate::log::{CallId, LockId};
+use crate::tally::micros;
 
 impl Checker {
     /// A guard says that it is held: checks that this is not after `max_hold`, nor after one ttl if the lease is not
@@ -49,7 +49,7 @@ impl Checker {
 }
 
 /// Returns the time that passes while a clock that is 0.5 % too slow counts `micros`, rounded up.
-pub(in crate::sim) fn at_most(micros: u64) -> u64 {
+pub(crate) fn at_most(micros: u64) -> u64 {
     micros.saturating_add(micros / 190 + 10)
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::sim::history::FamilyName;
-use crate::sim::log::{CallId, Entry, What};
+use crate::history::FamilyName;
+use crate::log::{CallId, Entry, What};
 
 /// A promise of the library, by its number in docs/simulation.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::disturbances::undisturbed;
 use super::terms::at_most;
 use super::{Checker, Invariant};
-use crate::sim::log::{CallId, LockId, WakesBy};
+use crate::log::{CallId, LockId, WakesBy};
 
 /// The patience of one request, and the core's pause after many requests that failed.
 const RETRY: u64 = 333_334 + 1_000_000;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::sim::history::FamilyName;
+use crate::history::FamilyName;
 
 /// The rules of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

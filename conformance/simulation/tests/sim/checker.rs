@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lock_conformance::sim::{Entry, Fault, Invariant, Kind, Terms, Wait, What, Why, check};
 use lock_core::driver::When;
 use lock_core::{Ending, LossReason};
+use lock_simulation::{Entry, Fault, Invariant, Kind, Terms, Wait, What, Why, check};
 
 use crate::logs::*;
 

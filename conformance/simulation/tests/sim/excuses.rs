@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use lock_conformance::sim::{
+use lock_core::driver::When;
+use lock_core::{Ending, LossReason};
+use lock_simulation::{
     FamilyName, Fate, Fault, History, Invariant, Kind, Report, Tally, Terms, Verdict, WakesBy, What, Why,
     check,
 };
-use lock_core::driver::When;
-use lock_core::{Ending, LossReason};
 
 use crate::logs::*;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lock_conformance::sim::{
+use lock_core::Ending;
+use lock_simulation::{
     CallId, Entry, FamilyName, Invariant, Parting, Rules, Terms, Violation, Wait, WakesBy, What, check,
 };
-use lock_core::Ending;
 
 /// Two calls of two clients: the first has the lock, the second has asked for it.
 pub(crate) fn asked_and_granted() -> Vec<What> {

@@ -11,7 +11,7 @@ mod waiters;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-use lock_conformance::sim::{FamilyName, STORIES, What, family_of, play, play_many, play_story};
+use lock_simulation::{FamilyName, STORIES, What, family_of, play, play_many, play_story};
 
 /// How many histories are played, split over both families.
 const HISTORIES: u64 = 2_000;

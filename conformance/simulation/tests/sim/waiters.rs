@@ -1,8 +1,6 @@
 //! The checker's own tests: waiters are served in their turn and at once, and nothing is left behind.
 
-use lock_conformance::sim::{
-    FamilyName, Fate, Fault, Invariant, Kind, Loss, Parting, Wait, WakesBy, What, Why,
-};
+use lock_simulation::{FamilyName, Fate, Fault, Invariant, Kind, Loss, Parting, Wait, WakesBy, What, Why};
 
 use crate::logs::*;
 
