@@ -2,16 +2,19 @@
 
 mod beside;
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
-#[path = "../../conformance/src/servers/catalogue.rs"]
+#[path = "../../conformance/servers/src/catalogue.rs"]
 mod catalogue;
 mod ci;
 mod documents;
+#[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
+#[path = "../../conformance/suite/src/environment.rs"]
+mod environment;
 mod excuses;
 mod foreign;
 mod git;
 mod install;
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
-#[path = "../../conformance/src/interop/catalogue.rs"]
+#[path = "../../conformance/foreign/src/catalogue.rs"]
 mod interop;
 mod mutants;
 mod nightly;
