@@ -1,20 +1,25 @@
 //! The harness for a backend whose server the suite itself starts, stops and kills. This module has what all such
 //! servers share; a backend implements `Backend` with what is particular to its own.
 
+mod on_server;
+mod own;
+
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_conformance::harness::{
-    Age, ClockedServer, Count, Durable, Forget, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
-    OwnServers, Processes, Replays, Residue, SHORTEST_TTL, ServerClocks, ThroughProxy,
+    Age, Count, Forget, IdleConnection, Interrupt, OneTrip, Replays, Residue, SHORTEST_TTL,
 };
-use lock_conformance::{Ability, Data, Harness, Missing, Step, Verdict};
+use lock_conformance::{Ability, Missing, Verdict};
 use lock_core::{Client, Options, Result};
 
-use super::{Absence, Clock, Owned, Persistence, Product, Program, Server, Settings, ThisProgram, clock};
+use super::owned::Settings;
+use super::product::Product;
+use super::requirement::Absence;
+use super::server::Server;
+use on_server::OnServer;
 
 /// A backend on a server, for [`run_on_server`]. The methods get the server that all cases share, or the URL of any
 /// server: of that one, or of one that belongs to one case.
@@ -124,213 +129,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 pub fn run_on_server(backend: impl Backend) -> Verdict {
     let product = backend.product();
     match Server::find_or_start(product, &backend.settings()) {
-        Ok(server) => lock_conformance::run(OnServer { backend: Arc::new(backend), server }),
+        Ok(server) => lock_conformance::run(OnServer::new(backend, server)),
         Err(Absence::NotRun(why)) => lock_conformance::not_run(product.listing().name, &why),
         Err(Absence::Failure(why)) => lock_conformance::failed(product.listing().name, &why),
-    }
-}
-
-#[derive(Debug)]
-struct OnServer<B> {
-    backend: Arc<B>,
-    server: Server,
-}
-
-#[async_trait]
-impl<B: Backend> Harness for OnServer<B> {
-    fn name(&self) -> String {
-        self.backend.name(&self.server)
-    }
-
-    async fn open(&self, options: Options) -> Result<Client> {
-        self.backend.open(self.server.url(), options).await
-    }
-
-    fn ttl(&self) -> Duration {
-        self.backend.ttl()
-    }
-
-    fn proven_at_once(&self) -> usize {
-        self.backend.proven_at_once()
-    }
-
-    fn server_ended(&self) -> Option<String> {
-        self.server.ended()
-    }
-
-    fn missing(&self, what: &str) -> Missing {
-        let server = match self.server {
-            Server::Contained(_) => "runs in a container",
-            _ => "was not started here",
-        };
-        Missing::because(format!("the server {server}: the suite does not {what}"))
-    }
-
-    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
-        self.backend.can_forget(&self.server)
-    }
-
-    fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
-        self.backend.can_count(&self.server)
-    }
-
-    fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {
-        self.backend.can_count_residue(&self.server)
-    }
-
-    fn can_age(self: Arc<Self>) -> Ability<dyn Age> {
-        self.backend.can_age(&self.server)
-    }
-
-    fn can_interrupt(self: Arc<Self>) -> Ability<dyn Interrupt> {
-        self.is_ours_to(<dyn Interrupt>::WHAT)?;
-        self.backend.can_interrupt(&self.server)
-    }
-
-    fn can_use_proxy(self: Arc<Self>) -> Ability<dyn ThroughProxy> {
-        Ok(Arc::new(Network::of(&self.backend, self.server.url())?))
-    }
-
-    fn replays(&self) -> Result<Replays, Missing> {
-        self.backend.replays()
-    }
-
-    fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
-        self.backend.grants_in_one_trip()
-    }
-
-    fn keeps_idle_connections(&self) -> Result<IdleConnection, Missing> {
-        self.backend.keeps_idle_connections()
-    }
-
-    fn can_start_servers(self: Arc<Self>) -> Ability<dyn OwnServers> {
-        self.is_ours_to(<dyn OwnServers>::WHAT)?;
-        Ok(self)
-    }
-
-    fn keeps_data(&self) -> Result<Durable, Missing> {
-        self.is_ours_to(Durable::WHAT)?;
-        Ok(Durable)
-    }
-
-    fn can_set_clocks(self: Arc<Self>) -> Ability<dyn ServerClocks> {
-        self.is_ours_to(<dyn ServerClocks>::WHAT)?;
-        self.backend.ends_leases_by_wall_clock()?;
-        clock::can_be_set()?;
-        Ok(self)
-    }
-
-    fn can_start_processes(self: Arc<Self>) -> Ability<dyn Processes> {
-        let mut environment = self.backend.environment();
-        environment.push((self.backend.product().listing().variable, self.server.url().to_owned()));
-        ThisProgram::again(environment)
-    }
-
-    fn can_run_program(self: Arc<Self>) -> Ability<dyn LockProgram> {
-        Program::on(self.server.url().to_owned())
-    }
-}
-
-impl<B: Backend> OnServer<B> {
-    /// Checks that the server was started here, from a program: only then may a case do this to it, or start another.
-    fn is_ours_to(&self, what: &str) -> Result<(), Missing> {
-        self.server.owned().map(drop).ok_or_else(|| self.missing(what))
-    }
-
-    fn own(&self, settings: &Settings) -> Box<Own<B>> {
-        let server = Owned::start(self.backend.product(), settings)
-            .expect("a server of this product was started before");
-        let network = Network::of(&self.backend, server.url()).ok();
-        Box::new(Own { backend: self.backend.clone(), server, network })
-    }
-}
-
-#[async_trait]
-impl<B: Backend> OwnServers for OnServer<B> {
-    async fn start(&self) -> Box<dyn OwnServer> {
-        self.own(&Settings { persistence: Persistence::EveryWrite, ..Settings::default() })
-    }
-}
-
-#[async_trait]
-impl<B: Backend> ServerClocks for OnServer<B> {
-    async fn start(&self) -> Box<dyn ClockedServer> {
-        // This server is never restarted, so what it writes would only cost time.
-        self.own(&Settings { persistence: Persistence::None, clock: Clock::Own, ..Settings::default() })
-    }
-}
-
-/// The network in front of a server.
-#[derive(Debug)]
-struct Network<B> {
-    backend: Arc<B>,
-    url: String,
-    address: String,
-}
-
-impl<B: Backend> Network<B> {
-    fn of(backend: &Arc<B>, url: &str) -> Result<Network<B>, Missing> {
-        let address = backend.address(url)?;
-        Ok(Network { backend: backend.clone(), url: url.to_owned(), address })
-    }
-}
-
-#[async_trait]
-impl<B: Backend> ThroughProxy for Network<B> {
-    fn addresses(&self) -> Vec<String> {
-        vec![self.address.clone()]
-    }
-
-    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
-        self.backend.open_through(&self.url, addresses[0], options).await
-    }
-
-    fn multiplexes(&self) -> bool {
-        self.backend.multiplexes()
-    }
-}
-
-/// A server that belongs to one case.
-#[derive(Debug)]
-struct Own<B> {
-    backend: Arc<B>,
-    server: Owned,
-    network: Option<Network<B>>,
-}
-
-#[async_trait]
-impl<B: Backend> OwnServer for Own<B> {
-    async fn open(&self, options: Options) -> Result<Client> {
-        self.backend.open(self.server.url(), options).await
-    }
-
-    fn pause(&mut self) {
-        self.server.pause().expect("it runs");
-    }
-
-    fn resume(&mut self) {
-        self.server.resume().expect("it was paused");
-    }
-
-    fn kill(&mut self) {
-        self.server.kill().expect("it runs");
-    }
-
-    fn start(&mut self, data: Data) {
-        self.server.restart(data).expect("it starts again");
-    }
-
-    fn through_proxy(&self) -> Option<&dyn ThroughProxy> {
-        Some(self.network.as_ref()?)
-    }
-
-    fn url(&self) -> Option<String> {
-        Some(self.server.url().to_owned())
-    }
-}
-
-impl<B: Backend> ClockedServer for Own<B> {
-    fn step_clock(&mut self, step: Step) {
-        self.server.step_clock(step).expect("its clock can be set");
     }
 }

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Source;
 use super::catalogue::Found;
+use super::server::Source;
 use super::system::System;
 use super::user::User;
 

@@ -33,10 +33,12 @@ mod signals;
 mod suspendable;
 pub mod timing;
 mod turn;
+mod verdict;
 
 pub use harness::{Ability, Counters, Data, Harness, Missing, Step};
-pub use runner::{Verdict, failed, not_run, run};
+pub use runner::{failed, not_run, run};
 pub use setting::is_full_run;
+pub use verdict::Verdict;
 
 /// Checks that the page for authors of a backend compiles as it stands, and that its backend passes the suite.
 #[cfg(doctest)]

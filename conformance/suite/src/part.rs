@@ -13,8 +13,8 @@ use std::time::Duration;
 use lock_core::FencingToken;
 
 use crate::harness::{ChildProcess, Harness, Processes};
-use crate::runner::Verdict;
 use crate::timing::Returned;
+use crate::verdict::Verdict;
 
 /// The environment variable with the part, the lock's ttl in milliseconds, and its name.
 const ORDER: &str = "LOCK_TEST_PART";

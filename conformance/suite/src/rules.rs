@@ -10,9 +10,9 @@ use libtest_mimic::{Completion, Failed, Trial};
 use crate::failure::{Failure, Panics};
 use crate::judging::{Again, Judge, Load};
 use crate::record;
-use crate::runner::Verdict;
 pub use crate::runner::block_on;
 use crate::selection::Selection;
+use crate::verdict::Verdict;
 
 /// `rules! { fn(); module { test, … } … }` makes `tests()`, which lists `("module::test", module::test)`. The type is
 /// that of all tests.

@@ -1,7 +1,6 @@
 //! Selects the cases that a backend can run, runs them, and says which were not run.
 
 use std::collections::BTreeMap;
-use std::process::{ExitCode, Termination};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,6 +16,7 @@ use crate::part::Order;
 use crate::record;
 use crate::selection::Selection;
 use crate::setting::{Setting, is_full_run};
+use crate::verdict::Verdict;
 
 /// A case hangs if it takes longer than this. In full size, one case has a thousand rounds of a thousand contenders, on
 /// the slowest server too.
@@ -28,32 +28,6 @@ fn longest_case() -> Duration {
 const LIGHT_ONES: usize = 6;
 /// This many of the cases that have to be punctual run side by side.
 const MEDIUM_ONES: usize = 3;
-
-/// What a test program's `main` returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "return it from `main`: otherwise a failure is not seen"]
-pub enum Verdict {
-    /// No case failed.
-    Passed,
-    /// A case failed, or no case could be run although it was required.
-    Failed,
-}
-
-impl Verdict {
-    /// Returns `Failed` if either failed, for a backend that is tested in two forms.
-    pub fn and(self, other: Verdict) -> Verdict {
-        if self == Verdict::Failed { self } else { other }
-    }
-}
-
-impl Termination for Verdict {
-    fn report(self) -> ExitCode {
-        match self {
-            Verdict::Passed => ExitCode::SUCCESS,
-            Verdict::Failed => ExitCode::FAILURE,
-        }
-    }
-}
 
 /// Runs the suite on `harness`, with the arguments of `cargo test`. A backend's `tests/conformance.rs` calls this.
 ///
