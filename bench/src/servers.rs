@@ -2,9 +2,10 @@
 
 use std::any::Any;
 
-use lock_conformance::servers::{
+use lock_conformance::record;
+use lock_test_servers::{
     Absence, Etcd, MongoDb, MySql, Owned, Persistence, Postgres, Product, Redis, Settings, StandaloneMongoDb,
-    ZooKeeper, record,
+    ZooKeeper,
 };
 
 use crate::Outcome;

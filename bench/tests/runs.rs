@@ -7,11 +7,11 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use libtest_mimic::Arguments;
-use lock_conformance::servers::{
-    Absence, Etcd, MongoDb, MySql, Owned, Postgres, Product, Redis, Settings, ZooKeeper,
-};
 use lock_conformance::timing::{too_late, void};
 use lock_conformance::{assert_in_time, rules};
+use lock_test_servers::{
+    Absence, Etcd, MongoDb, MySql, Owned, Postgres, Product, Redis, Settings, ZooKeeper,
+};
 use serde_json::Value;
 
 /// Why a case could not be run.

@@ -2,13 +2,15 @@
 //! second.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{self, Product, Server};
-use lock_conformance::{Backend, Counters, Need, Verdict, run_on_server};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, OneTrip, Residue};
+use lock_conformance::{Ability, Counters, Missing, Verdict};
 use lock_core::{Client, Name, Options, Result};
 use lock_etcd::etcd_client::{self, DeleteOptions, GetOptions, SortOrder, SortTarget};
+use lock_test_servers::{self as servers, Backend, Product, Server, run_on_server};
 
 fn main() -> Verdict {
     run_on_server(Etcd)
@@ -43,9 +45,9 @@ impl Backend for Etcd {
         lock_etcd::connect_with(url, options).await
     }
 
-    fn address(&self, url: &str) -> Result<String, String> {
+    fn address(&self, url: &str) -> Result<String, Missing> {
         match hosts(url) {
-            several if several.contains(',') => Err("a proxy stands before one server".to_owned()),
+            several if several.contains(',') => Err(Missing::because("a proxy stands before one server")),
             one if one.contains(':') => Ok(one.to_owned()),
             one => Ok(format!("{one}:2379")),
         }
@@ -55,24 +57,55 @@ impl Backend for Etcd {
         lock_etcd::connect_with(&url.replace(hosts(url), &address.to_string()), options).await
     }
 
-    fn can(&self, need: Need, server: &Server) -> Result<(), String> {
-        match need {
-            Need::Counters | Need::Residue | Need::Age | Need::Interrupt if server.owned().is_none() => {
-                Err("the server was not started here: others may use it too".to_owned())
-            }
-            Need::OneTrip => Err(
-                "a claim that does not wait looks before it takes a place; etcd's own tests lose that answer"
-                    .to_owned(),
-            ),
-            Need::Age => Err("no key is left on the server that could get old".to_owned()),
-            Need::Interrupt => Err("etcd cannot be told to cut a client's connections".to_owned()),
-            Need::ServerClock => Err("leases end by Go's monotonic clock, which is never set".to_owned()),
-            _ => Ok(()),
-        }
+    fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
+        let why =
+            "a claim that does not wait looks before it takes a place; etcd's own tests lose that answer";
+        Err(Missing::because(why))
     }
 
-    async fn forget(&self, url: &str, name: &Name) {
-        let mut raw = raw(url).await;
+    fn ends_leases_by_wall_clock(&self) -> Result<(), Missing> {
+        Err(Missing::because("leases end by Go's monotonic clock, which is never set"))
+    }
+
+    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
+        Ok(Admin::of(server))
+    }
+
+    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
+        server.started_here()?;
+        Ok(Admin::of(server))
+    }
+
+    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
+        server.started_here()?;
+        Ok(Admin::of(server))
+    }
+
+    fn can_age(&self, _: &Server) -> Ability<dyn Age> {
+        Err(Missing::because("no key is left on the server that could get old"))
+    }
+
+    fn can_interrupt(&self, _: &Server) -> Ability<dyn Interrupt> {
+        Err(Missing::because("etcd cannot be told to cut a client's connections"))
+    }
+}
+
+/// What a test reads of a server, and does to it, past the backend.
+#[derive(Debug)]
+struct Admin {
+    url: String,
+}
+
+impl Admin {
+    fn of(server: &Server) -> Arc<Admin> {
+        Arc::new(Admin { url: server.url().to_owned() })
+    }
+}
+
+#[async_trait]
+impl Forget for Admin {
+    async fn forget(&self, name: &Name) {
+        let mut raw = raw(&self.url).await;
         let queue = format!("{name}/");
         let first =
             GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
@@ -80,10 +113,13 @@ impl Backend for Etcd {
         let holder = found.kvs().first().expect("it is held");
         raw.delete(holder.key(), Some(DeleteOptions::new())).await.expect("an answer");
     }
+}
 
+#[async_trait]
+impl Count for Admin {
     /// What clients have sent, including keep-alives and messages on watch streams; and what was written to the store.
-    async fn counters(&self, url: &str) -> Counters {
-        let metrics = metrics(hosts(url)).await;
+    async fn counters(&self) -> Counters {
+        let metrics = metrics(hosts(&self.url)).await;
         let received = |method: &&str| {
             let of_it = format!("grpc_method=\"{method}\"");
             sum(&metrics, "grpc_server_msg_received_total{", &of_it)
@@ -101,11 +137,14 @@ impl Backend for Etcd {
             writes: ["put", "delete"].iter().map(written).sum(),
         }
     }
+}
 
+#[async_trait]
+impl Residue for Admin {
     /// Counts every key. Leases do not count: a lease belongs to a client and not to a lock.
-    async fn residue(&self, url: &str) -> u64 {
+    async fn residue(&self) -> u64 {
         let all = GetOptions::new().with_all_keys().with_count_only();
-        let found = raw(url).await.get("", Some(all)).await.expect("an answer");
+        let found = raw(&self.url).await.get("", Some(all)).await.expect("an answer");
         found.count().unsigned_abs()
     }
 }

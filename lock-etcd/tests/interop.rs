@@ -1,7 +1,8 @@
 //! Locks of Go's client and of `etcdctl` together with ours, on servers of their own.
 
-use lock_conformance::interop::{self, Kind};
-use lock_conformance::{Verdict, servers};
+use lock_conformance::Verdict;
+use lock_foreign_clients::{self as interop, Kind};
+use lock_test_servers as servers;
 
 fn main() -> Verdict {
     interop::run(&servers::Etcd, &[Kind::EtcdGo, Kind::Etcdctl], |url| async move {

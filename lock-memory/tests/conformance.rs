@@ -1,9 +1,13 @@
 //! Runs the conformance suite on both families of memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Step, Verdict};
+use lock_conformance::harness::{
+    Age, ClockedServer, Count, Durable, Forget, OwnServer, OwnServers, Residue, ServerClocks,
+};
+use lock_conformance::{Ability, Counters, Data, Harness, Missing, Step, Verdict};
 use lock_core::{Client, Name, Options, Result};
 use lock_memory::{Memory, ServerClock, ServerTime};
 
@@ -26,6 +30,11 @@ impl InProcess {
         let clock = ServerClock::system();
         InProcess { family, open, server: open(clock.clone()), clock }
     }
+
+    fn own(&self) -> Own {
+        let clock = ServerClock::system();
+        Own { server: (self.open)(clock.clone()), clock }
+    }
 }
 
 #[async_trait]
@@ -38,40 +47,63 @@ impl Harness for InProcess {
         self.server.client_with(options).await
     }
 
-    fn can(&self, need: Need) -> std::result::Result<(), String> {
-        match need {
-            Need::Forget
-            | Need::Counters
-            | Need::Residue
-            | Need::Age
-            | Need::OwnServer
-            | Need::Durable
-            | Need::ServerClock => Ok(()),
-
-            Need::Interrupt
-            | Need::Process
-            | Need::Program
-            | Need::OwnProgram
-            | Need::Proxy
-            | Need::Replay
-            | Need::OneTrip
-            | Need::IdleConnection => Err(format!("a server in this process: no way to {need}")),
-        }
+    fn missing(&self, what: &str) -> Missing {
+        Missing::because(format!("a server in this process: no way to {what}"))
     }
 
+    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
+        Ok(self)
+    }
+
+    fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
+        Ok(self)
+    }
+
+    fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {
+        Ok(self)
+    }
+
+    fn can_age(self: Arc<Self>) -> Ability<dyn Age> {
+        Ok(self)
+    }
+
+    fn can_start_servers(self: Arc<Self>) -> Ability<dyn OwnServers> {
+        Ok(self)
+    }
+
+    fn can_set_clocks(self: Arc<Self>) -> Ability<dyn ServerClocks> {
+        Ok(self)
+    }
+
+    fn keeps_data(&self) -> Result<Durable, Missing> {
+        Ok(Durable)
+    }
+}
+
+#[async_trait]
+impl Forget for InProcess {
     async fn forget(&self, name: &Name) {
         self.server.expire(name.as_str());
     }
+}
 
+#[async_trait]
+impl Count for InProcess {
     async fn counters(&self) -> Counters {
         let lock_memory::Counters { requests, writes, .. } = self.server.counters();
         Counters { requests, writes }
     }
+}
 
+#[async_trait]
+impl Residue for InProcess {
     async fn residue(&self) -> u64 {
         self.server.counters().kept
     }
+}
 
+#[async_trait]
+impl Age for InProcess {
     async fn kept(&self) -> u64 {
         let lock_memory::Counters { kept, tokens, .. } = self.server.counters();
         kept + tokens
@@ -80,14 +112,19 @@ impl Harness for InProcess {
     async fn age(&self, by: Duration) {
         self.clock.set(self.clock.now() + by);
     }
+}
 
-    async fn own_server(&self) -> Box<dyn OwnServer> {
-        self.own_server_with_clock().await
+#[async_trait]
+impl OwnServers for InProcess {
+    async fn start(&self) -> Box<dyn OwnServer> {
+        Box::new(self.own())
     }
+}
 
-    async fn own_server_with_clock(&self) -> Box<dyn OwnServer> {
-        let clock = ServerClock::system();
-        Box::new(Own { server: (self.open)(clock.clone()), clock })
+#[async_trait]
+impl ServerClocks for InProcess {
+    async fn start(&self) -> Box<dyn ClockedServer> {
+        Box::new(self.own())
     }
 }
 
@@ -121,7 +158,9 @@ impl OwnServer for Own {
         }
         self.server.reconnect();
     }
+}
 
+impl ClockedServer for Own {
     fn step_clock(&mut self, step: Step) {
         let now = self.clock.now();
         self.clock.set(match step {

@@ -1,15 +1,17 @@
 //! Runs the conformance suite on Redis and Valkey.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{self, Product, RedisAdmin, Server};
-use lock_conformance::{Backend, Counters, Need, Verdict};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, Residue};
+use lock_conformance::{Ability, Counters, Missing, Verdict};
 use lock_core::{Client, Name, Options, Result};
+use lock_test_servers::{self as servers, Backend, Product, RedisAdmin, Server, run_on_server};
 
 fn main() -> Verdict {
-    lock_conformance::run_on_server(Redis)
+    run_on_server(Redis)
 }
 
 #[derive(Debug)]
@@ -25,9 +27,9 @@ impl Backend for Redis {
         lock_redis::connect_with(url, options).await
     }
 
-    fn address(&self, url: &str) -> Result<String, String> {
-        let (_, address, _) =
-            split(url).ok_or("not by TCP without TLS: no proxy can stand in between".to_owned())?;
+    fn address(&self, url: &str) -> Result<String, Missing> {
+        let (_, address, _) = split(url)
+            .ok_or_else(|| Missing::because("not by TCP without TLS: no proxy can stand in between"))?;
         let has_port = address.contains("]:") || (address.contains(':') && !address.ends_with(']'));
         Ok(if has_port { address.to_owned() } else { format!("{address}:6379") })
     }
@@ -37,19 +39,56 @@ impl Backend for Redis {
         lock_redis::connect_with(&format!("{before}{address}{after}"), options).await
     }
 
-    fn can(&self, _: Need, _: &Server) -> Result<(), String> {
-        Ok(())
+    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
+        Ok(Admin::of(server))
     }
 
-    async fn forget(&self, url: &str, name: &Name) {
+    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
+        Ok(Admin::of(server))
+    }
+
+    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
+        Ok(Admin::of(server))
+    }
+
+    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
+        Ok(Admin::of(server))
+    }
+
+    fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt> {
+        Ok(Admin::of(server))
+    }
+}
+
+/// What a test reads of a server, and does to it, past the backend.
+#[derive(Debug)]
+struct Admin {
+    url: String,
+}
+
+impl Admin {
+    fn of(server: &Server) -> Arc<Admin> {
+        Arc::new(Admin { url: server.url().to_owned() })
+    }
+}
+
+#[async_trait]
+impl Forget for Admin {
+    async fn forget(&self, name: &Name) {
         let mut forget = redis::cmd("DEL");
-        let forgot: u64 =
-            forget.arg(name.as_str()).query_async(RedisAdmin::of(url).await.connection()).await.expect("DEL");
+        let forgot: u64 = forget
+            .arg(name.as_str())
+            .query_async(RedisAdmin::of(&self.url).await.connection())
+            .await
+            .expect("DEL");
         assert_eq!(forgot, 1, "{name} was held");
     }
+}
 
-    async fn counters(&self, url: &str) -> Counters {
-        let info = info(url).await;
+#[async_trait]
+impl Count for Admin {
+    async fn counters(&self) -> Counters {
+        let info = info(&self.url).await;
         // The commands that clients send. Scripts call PTTL as well, so the sum is an upper bound.
         let sent = ["eval", "subscribe", "unsubscribe", "pttl"];
         let calls = |command: &str| find(&info, &format!("cmdstat_{command}:calls="));
@@ -60,24 +99,33 @@ impl Backend for Redis {
             writes: find(&info, "rdb_changes_since_last_save:").expect("the server counts changes"),
         }
     }
+}
 
+#[async_trait]
+impl Residue for Admin {
     /// Counts the keys that are not tokens, and the channels.
-    async fn residue(&self, url: &str) -> u64 {
-        let mut admin = RedisAdmin::of(url).await;
+    async fn residue(&self) -> u64 {
+        let mut admin = RedisAdmin::of(&self.url).await;
         admin.keys_without(&[TOKEN]).await.len() as u64 + admin.channel_count().await
     }
+}
 
-    async fn kept(&self, url: &str) -> u64 {
-        let mut admin = RedisAdmin::of(url).await;
+#[async_trait]
+impl Age for Admin {
+    async fn kept(&self) -> u64 {
+        let mut admin = RedisAdmin::of(&self.url).await;
         admin.key_count().await + admin.channel_count().await
     }
 
-    async fn age(&self, url: &str, by: Duration) {
-        RedisAdmin::of(url).await.age(by, &[]).await;
+    async fn age(&self, by: Duration) {
+        RedisAdmin::of(&self.url).await.age(by, &[]).await;
     }
+}
 
-    async fn interrupt(&self, url: &str) {
-        RedisAdmin::of(url).await.interrupt().await;
+#[async_trait]
+impl Interrupt for Admin {
+    async fn interrupt(&self) {
+        RedisAdmin::of(&self.url).await.interrupt().await;
     }
 }
 

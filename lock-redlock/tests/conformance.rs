@@ -3,12 +3,19 @@
 mod nodes;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{self, Absence, Persistence, Program, Settings, catalogue};
-use lock_conformance::{Counters, Data, Harness, Need, OwnServer, Verdict};
+use lock_conformance::harness::{
+    Age, ClockedServer, Count, Durable, Forget, IdleConnection, Interrupt, LockProgram, OneTrip, OwnServer,
+    OwnServers, Processes, Replays, Residue, ServerClocks, ThroughProxy,
+};
+use lock_conformance::{Ability, Counters, Data, Harness, Missing, Step, Verdict};
 use lock_core::{Client, Name, Options, Result};
+use lock_test_servers::{
+    Absence, Clock, Owned, Persistence, Program, Settings, ThisProgram, catalogue, clock,
+};
 
 use nodes::{FIVE, MAX_TTL, Nodes};
 
@@ -53,36 +60,92 @@ impl Harness for Redlock {
         Duration::from_millis(1200)
     }
 
-    fn can(&self, need: Need) -> Result<(), String> {
-        match need {
-            Need::Process if cfg!(unix) => Ok(()),
-            Need::Process => Err("another process is started on Unix only".to_owned()),
-            Need::Program | Need::OwnProgram => Program::find().map(drop).map_err(Absence::reason),
-            Need::ServerClock => servers::clock::can_be_set(),
-            _ => Ok(()),
-        }
+    /// One that has ended is enough: the cases count on all of them.
+    fn server_ended(&self) -> Option<String> {
+        self.nodes.servers().iter().find_map(Owned::ended)
     }
 
-    fn url(&self) -> String {
-        self.nodes.url()
+    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
+        Ok(self)
     }
 
-    fn environment(&self) -> Vec<(&'static str, String)> {
-        vec![(NODES, self.nodes.urls().join(","))]
+    fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
+        Ok(self)
     }
 
+    fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {
+        Ok(self)
+    }
+
+    fn can_age(self: Arc<Self>) -> Ability<dyn Age> {
+        Ok(self)
+    }
+
+    fn can_interrupt(self: Arc<Self>) -> Ability<dyn Interrupt> {
+        Ok(self)
+    }
+
+    fn can_use_proxy(self: Arc<Self>) -> Ability<dyn ThroughProxy> {
+        Ok(self)
+    }
+
+    fn replays(&self) -> Result<Replays, Missing> {
+        Ok(Replays)
+    }
+
+    fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
+        Ok(OneTrip)
+    }
+
+    fn keeps_idle_connections(&self) -> Result<IdleConnection, Missing> {
+        Ok(IdleConnection)
+    }
+
+    fn can_start_servers(self: Arc<Self>) -> Ability<dyn OwnServers> {
+        Ok(self)
+    }
+
+    fn keeps_data(&self) -> Result<Durable, Missing> {
+        Ok(Durable)
+    }
+
+    fn can_set_clocks(self: Arc<Self>) -> Ability<dyn ServerClocks> {
+        clock::can_be_set()?;
+        Ok(self)
+    }
+
+    fn can_start_processes(self: Arc<Self>) -> Ability<dyn Processes> {
+        ThisProgram::again(vec![(NODES, self.nodes.urls().join(","))])
+    }
+
+    fn can_run_program(self: Arc<Self>) -> Ability<dyn LockProgram> {
+        Program::on(self.nodes.url())
+    }
+}
+
+#[async_trait]
+impl Forget for Redlock {
     async fn forget(&self, name: &Name) {
         self.nodes.forget(name.as_str()).await;
     }
+}
 
+#[async_trait]
+impl Count for Redlock {
     async fn counters(&self) -> Counters {
         self.nodes.counters().await
     }
+}
 
+#[async_trait]
+impl Residue for Redlock {
     async fn residue(&self) -> u64 {
         self.nodes.residue().await
     }
+}
 
+#[async_trait]
+impl Age for Redlock {
     async fn kept(&self) -> u64 {
         self.nodes.kept().await
     }
@@ -90,11 +153,17 @@ impl Harness for Redlock {
     async fn age(&self, by: Duration) {
         self.nodes.age(by).await;
     }
+}
 
+#[async_trait]
+impl Interrupt for Redlock {
     async fn interrupt(&self) {
         self.nodes.interrupt().await;
     }
+}
 
+#[async_trait]
+impl ThroughProxy for Redlock {
     fn addresses(&self) -> Vec<String> {
         self.nodes.addresses()
     }
@@ -102,22 +171,33 @@ impl Harness for Redlock {
     async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
         self.nodes.behind(addresses).open(options).await
     }
+}
 
-    async fn own_server(&self) -> Box<dyn OwnServer> {
+#[async_trait]
+impl OwnServers for Redlock {
+    async fn start(&self) -> Box<dyn OwnServer> {
         let settings = Settings { persistence: Persistence::EveryWrite, ..Settings::default() };
-        Box::new(Own(Nodes::start(FIVE, SHORT, &settings).expect("others were started before")))
+        Box::new(Own::start(&settings))
     }
+}
 
-    async fn own_server_with_clock(&self) -> Box<dyn OwnServer> {
-        let settings =
-            Settings { persistence: Persistence::None, clock: servers::Clock::Own, ..Settings::default() };
-        Box::new(Own(Nodes::start(FIVE, SHORT, &settings).expect("others were started before")))
+#[async_trait]
+impl ServerClocks for Redlock {
+    async fn start(&self) -> Box<dyn ClockedServer> {
+        let settings = Settings { persistence: Persistence::None, clock: Clock::Own, ..Settings::default() };
+        Box::new(Own::start(&settings))
     }
 }
 
 /// Servers of one case, which are disturbed together.
 #[derive(Debug)]
 struct Own(Nodes);
+
+impl Own {
+    fn start(settings: &Settings) -> Own {
+        Own(Nodes::start(FIVE, SHORT, settings).expect("others were started before"))
+    }
+}
 
 #[async_trait]
 impl OwnServer for Own {
@@ -141,14 +221,21 @@ impl OwnServer for Own {
         self.0.servers().iter().for_each(|server| server.restart(data).expect("it starts again"));
     }
 
-    fn url(&self) -> String {
-        self.0.url()
+    fn recovers_in(&self) -> Duration {
+        self.0.max_ttl()
     }
 
-    fn step_clock(&mut self, step: lock_conformance::Step) {
-        self.0.servers().iter().for_each(|server| server.step_clock(step).expect("its clock can be set"));
+    fn through_proxy(&self) -> Option<&dyn ThroughProxy> {
+        Some(self)
     }
 
+    fn url(&self) -> Option<String> {
+        Some(self.0.url())
+    }
+}
+
+#[async_trait]
+impl ThroughProxy for Own {
     fn addresses(&self) -> Vec<String> {
         self.0.addresses()
     }
@@ -156,8 +243,10 @@ impl OwnServer for Own {
     async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client> {
         self.0.behind(addresses).open(options).await
     }
+}
 
-    fn recovers_in(&self) -> Duration {
-        self.0.max_ttl()
+impl ClockedServer for Own {
+    fn step_clock(&mut self, step: Step) {
+        self.0.servers().iter().for_each(|server| server.step_clock(step).expect("its clock can be set"));
     }
 }

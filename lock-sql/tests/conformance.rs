@@ -7,12 +7,16 @@ mod own;
 #[path = "conformance/statements.rs"]
 mod statements;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{Absence, Program};
-use lock_conformance::{Counters, Harness, Need, OwnServer, Verdict};
+use lock_conformance::harness::{
+    Age, Count, Durable, Forget, LockProgram, OwnServer, OwnServers, Processes, Residue, ServerClocks,
+};
+use lock_conformance::{Ability, Counters, Harness, Missing, Verdict};
 use lock_core::{Client, Name, Options, Result};
+use lock_test_servers::{Program, ThisProgram};
 
 use database::Database;
 
@@ -36,31 +40,53 @@ impl Harness for Sqlite {
         self.database.open(options).await
     }
 
-    fn can(&self, need: Need) -> Result<(), String> {
-        match need {
-            Need::Forget | Need::Counters | Need::Residue | Need::Age => Ok(()),
-            Need::OwnServer | Need::Durable => Ok(()),
-            Need::Program | Need::OwnProgram => Program::find().map(drop).map_err(Absence::reason),
-            Need::Process if cfg!(unix) => Ok(()),
-            Need::Process => Err("another process is started on Unix only".to_owned()),
-            Need::ServerClock if cfg!(target_os = "linux") => {
-                Err("leases end by the kernel's clock since boot, which can't be set".to_owned())
-            }
-            Need::ServerClock => Err("a test must not set the machine's wall clock".to_owned()),
-            Need::Proxy | Need::Replay | Need::OneTrip | Need::IdleConnection | Need::Interrupt => {
-                Err(format!("a file has no network: the suite does not {need}"))
-            }
-        }
+    fn missing(&self, what: &str) -> Missing {
+        Missing::because(format!("a file has no network: the suite does not {what}"))
     }
 
-    fn url(&self) -> String {
-        self.database.url()
+    fn can_forget(self: Arc<Self>) -> Ability<dyn Forget> {
+        Ok(self)
     }
 
-    fn environment(&self) -> Vec<(&'static str, String)> {
-        vec![(database::ENVIRONMENT, self.database.path().display().to_string())]
+    fn can_count(self: Arc<Self>) -> Ability<dyn Count> {
+        Ok(self)
     }
 
+    fn can_count_residue(self: Arc<Self>) -> Ability<dyn Residue> {
+        Ok(self)
+    }
+
+    fn can_age(self: Arc<Self>) -> Ability<dyn Age> {
+        Ok(self)
+    }
+
+    fn can_start_servers(self: Arc<Self>) -> Ability<dyn OwnServers> {
+        Ok(self)
+    }
+
+    fn keeps_data(&self) -> Result<Durable, Missing> {
+        Ok(Durable)
+    }
+
+    fn can_set_clocks(self: Arc<Self>) -> Ability<dyn ServerClocks> {
+        Err(Missing::because(match cfg!(target_os = "linux") {
+            true => "leases end by the kernel's clock since boot, which can't be set",
+            false => "a test must not set the machine's wall clock",
+        }))
+    }
+
+    fn can_start_processes(self: Arc<Self>) -> Ability<dyn Processes> {
+        let path = self.database.path().display().to_string();
+        ThisProgram::again(vec![(database::ENVIRONMENT, path)])
+    }
+
+    fn can_run_program(self: Arc<Self>) -> Ability<dyn LockProgram> {
+        Program::on(self.database.url())
+    }
+}
+
+#[async_trait]
+impl Forget for Sqlite {
     async fn forget(&self, name: &Name) {
         let forget = "UPDATE onelock_locks SET owner = x'', expires = 0 WHERE name = ? AND owner <> x''";
         let mut admin = self.database.admin().await;
@@ -68,18 +94,27 @@ impl Harness for Sqlite {
         let forgot = forget.execute(&mut admin).await.expect("UPDATE");
         assert_eq!(forgot.rows_affected(), 1, "{name} was held");
     }
+}
 
+#[async_trait]
+impl Count for Sqlite {
     async fn counters(&self) -> Counters {
         statements::counted()
     }
+}
 
+#[async_trait]
+impl Residue for Sqlite {
     async fn residue(&self) -> u64 {
         let held = "SELECT count(*) FROM onelock_locks WHERE length(owner) > 0";
         let count: i64 =
             sqlx::query_scalar(held).fetch_one(&mut self.database.admin().await).await.expect("SELECT");
         count.unsigned_abs()
     }
+}
 
+#[async_trait]
+impl Age for Sqlite {
     async fn kept(&self) -> u64 {
         let rows = "SELECT count(*) FROM onelock_locks";
         let count: i64 =
@@ -92,8 +127,11 @@ impl Harness for Sqlite {
         let by = i64::try_from(by.as_micros()).expect("days");
         sqlx::query(age).bind(by).execute(&mut self.database.admin().await).await.expect("UPDATE");
     }
+}
 
-    async fn own_server(&self) -> Box<dyn OwnServer> {
+#[async_trait]
+impl OwnServers for Sqlite {
+    async fn start(&self) -> Box<dyn OwnServer> {
         Box::new(own::Own::new())
     }
 }

@@ -1,12 +1,14 @@
 //! The conformance suite on ZooKeeper.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{self, Product, Server};
-use lock_conformance::{Backend, Counters, Need, Verdict, run_on_server};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, OneTrip, Replays, Residue};
+use lock_conformance::{Ability, Counters, Missing, Verdict};
 use lock_core::{Name, Options, Result};
+use lock_test_servers::{self as servers, Backend, Product, Server, run_on_server};
 use lock_zk::zookeeper_client::Client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -38,10 +40,10 @@ impl Backend for ZooKeeper {
         lock_zk::connect_with(url, options).await
     }
 
-    fn address(&self, url: &str) -> Result<String, String> {
+    fn address(&self, url: &str) -> Result<String, Missing> {
         let (_, host, _) = split(url);
         match host.contains(',') {
-            true => Err("a client of several servers may connect to any of them".to_owned()),
+            true => Err(Missing::because("a client of several servers may connect to any of them")),
             false if host.contains(':') => Ok(host.to_owned()),
             false => Ok(format!("{host}:2181")),
         }
@@ -57,29 +59,61 @@ impl Backend for ZooKeeper {
         lock_zk::connect_with(&format!("{before}{address}{after}"), options).await
     }
 
-    fn can(&self, need: Need, server: &Server) -> Result<(), String> {
-        match need {
-            Need::Counters | Need::Residue | Need::Age if server.owned().is_none() => {
-                Err("the server was not started here: others may use it too".to_owned())
-            }
-            Need::Replay => {
-                Err("a connection begins with its session: a repeated request is another client's".to_owned())
-            }
-            Need::OneTrip => {
-                Err("a claim that does not wait looks first; tests of lock-zk's own lose that answer"
-                    .to_owned())
-            }
-            Need::Interrupt => Err("ZooKeeper has no command that cuts connections".to_owned()),
-            Need::ServerClock => {
-                Err("sessions end by Java's monotonic clock, which no test can set".to_owned())
-            }
-            _ => Ok(()),
-        }
+    fn replays(&self) -> Result<Replays, Missing> {
+        let why = "a connection begins with its session: a repeated request is another client's";
+        Err(Missing::because(why))
     }
 
+    fn grants_in_one_trip(&self) -> Result<OneTrip, Missing> {
+        let why = "a claim that does not wait looks first; tests of lock-zk's own lose that answer";
+        Err(Missing::because(why))
+    }
+
+    fn ends_leases_by_wall_clock(&self) -> Result<(), Missing> {
+        Err(Missing::because("sessions end by Java's monotonic clock, which no test can set"))
+    }
+
+    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
+        Ok(Admin::of(server))
+    }
+
+    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
+        server.started_here()?;
+        Ok(Admin::of(server))
+    }
+
+    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
+        server.started_here()?;
+        Ok(Admin::of(server))
+    }
+
+    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
+        server.started_here()?;
+        Ok(Admin::of(server))
+    }
+
+    fn can_interrupt(&self, _: &Server) -> Ability<dyn Interrupt> {
+        Err(Missing::because("ZooKeeper has no command that cuts connections"))
+    }
+}
+
+/// What a test reads of a server, and does to it, past the backend.
+#[derive(Debug)]
+struct Admin {
+    url: String,
+}
+
+impl Admin {
+    fn of(server: &Server) -> Arc<Admin> {
+        Arc::new(Admin { url: server.url().to_owned() })
+    }
+}
+
+#[async_trait]
+impl Forget for Admin {
     /// Removes the holder's node, as an administrator would. (Sessions that end are in lock-zk's own tests.)
-    async fn forget(&self, url: &str, name: &Name) {
-        let (_, host, after) = split(url);
+    async fn forget(&self, name: &Name) {
+        let (_, host, after) = split(&self.url);
         let folder = match after.split('?').next().unwrap_or_default().trim_end_matches('/') {
             "" => lock_zk::ZooKeeper::DEFAULT_FOLDER,
             folder => folder,
@@ -92,34 +126,43 @@ impl Backend for ZooKeeper {
         let first = nodes.first().expect("it is held");
         client.delete(&format!("{directory}/{first}"), None).await.expect("it is held");
     }
+}
 
+#[async_trait]
+impl Count for Admin {
     /// Counts the packets of clients, pings and heartbeats included, and the writes: each write has a zxid of its own.
-    async fn counters(&self, url: &str) -> Counters {
-        let (_, host, _) = split(url);
+    async fn counters(&self) -> Counters {
+        let (_, host, _) = split(&self.url);
         let received = found(&word(host, "mntr").await, "zk_packets_received");
         let requests = received.trim().parse().expect("a number");
         let zxid = found(&word(host, "srvr").await, "Zxid:");
         let writes = u64::from_str_radix(zxid.trim().trim_start_matches("0x"), 16).expect("a number");
         Counters { requests, writes }
     }
+}
 
+#[async_trait]
+impl Residue for Admin {
     /// Counts all nodes: those of owners, and the directories.
-    async fn residue(&self, url: &str) -> u64 {
-        let (_, host, _) = split(url);
+    async fn residue(&self) -> u64 {
+        let (_, host, _) = split(&self.url);
         let count = found(&word(host, "mntr").await, "zk_znode_count");
         count.trim().parse().expect("a number")
     }
+}
 
+#[async_trait]
+impl Age for Admin {
     /// Counts the figures, too, that the server keeps for each name directly below the root.
-    async fn kept(&self, url: &str) -> u64 {
-        let (_, host, _) = split(url);
+    async fn kept(&self) -> u64 {
+        let (_, host, _) = split(&self.url);
         let figures = word(host, "mntr").await.lines().filter(|line| line.contains("_per_namespace")).count();
         assert!(figures > 0, "the server keeps such figures");
-        self.residue(url).await + figures as u64
+        self.residue().await + figures as u64
     }
 
     /// Does nothing: of a free lock only an empty directory is kept, which goes by itself.
-    async fn age(&self, _url: &str, _by: Duration) {}
+    async fn age(&self, _by: Duration) {}
 }
 
 /// Returns what the server answers to a command of four letters.

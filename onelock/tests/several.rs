@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use libtest_mimic::Arguments;
 use lock_conformance::rules;
-use lock_conformance::servers::{Absence, Owned, Redis, Settings};
 use lock_conformance::timing::{Answered, still_held, until, within};
+use lock_test_servers::{Absence, Owned, Redis, Settings};
 use onelock::{Client, Ending, ErrorKind, Lock, LossReason, MultiLock, Revoked, When};
 use tempfile::TempDir;
 

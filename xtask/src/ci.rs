@@ -90,7 +90,7 @@ mod tests {
             "lock-redis",
             "lock-cli",
             "onelock",
-            "conformance",
+            "conformance/suite",
             "bench",
             "xtask",
         ];

@@ -39,7 +39,7 @@ pub(crate) fn check() -> Result<(), String> {
 
 /// Returns `topic::name` of every case of the suite.
 pub(crate) fn cases() -> Result<BTreeSet<String>, String> {
-    let folder = root().join("conformance/src/cases");
+    let folder = root().join("conformance/suite/src/cases");
     let mut cases = BTreeSet::new();
     for path in files(&folder, "rs")? {
         let topic = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -88,7 +88,10 @@ pub(crate) fn is_test(name: &str) -> bool {
     let Some((place, test)) = name.split_once("::").filter(|(place, _)| place.contains('/')) else {
         return false;
     };
-    let packages = fs::read_dir(root()).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    // Packages are folders of the root, or of its folder `conformance`.
+    let within = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten();
+    let folders = within(root().to_owned()).chain(within(root().join("conformance")));
+    let packages = folders.filter_map(|entry| Some(entry.ok()?.path()));
     let files = packages.map(|package| package.join(format!("tests/{place}.rs")));
     let mut files = files.chain([root().join(format!("{place}.rs"))]);
     files.any(|file| {

@@ -1,17 +1,20 @@
 //! `cargo xtask`: the commands that the README and `.ci/run` call.
 
 mod beside;
-#[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
-#[path = "../../conformance/src/servers/catalogue.rs"]
+#[allow(unreachable_pub, reason = "it is a file of lock-test-servers, and public there")]
+#[path = "../../conformance/servers/src/catalogue.rs"]
 mod catalogue;
 mod ci;
 mod documents;
+#[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
+#[path = "../../conformance/suite/src/environment.rs"]
+mod environment;
 mod excuses;
 mod foreign;
 mod git;
 mod install;
-#[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
-#[path = "../../conformance/src/interop/catalogue.rs"]
+#[allow(unreachable_pub, reason = "it is a file of lock-foreign-clients, and public there")]
+#[path = "../../conformance/foreign/src/catalogue.rs"]
 mod interop;
 mod mutants;
 mod nightly;

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::catalogue::FULL;
+use crate::environment::FULL;
 use crate::git::git;
 use crate::setup::Consent;
 use crate::steps::Steps;
@@ -104,7 +104,7 @@ fn which(extent: &Extent) -> String {
 /// Plays the histories of one family and returns what the simulation prints.
 fn simulate(family: &str, histories: u64, seed: u64, steps: &mut Steps) -> String {
     let (histories, seed) = (histories.to_string(), seed.to_string());
-    let program = ["--quiet", "--release", "-p", "lock-conformance", "--features", "sim", "--"];
+    let program = ["--quiet", "--release", "-p", "lock-simulation", "--"];
     let asked = ["sim", "--histories", &histories, "--seed", &seed, "--family", family];
     let mut said = format!("$ {}\n", asked.join(" "));
     steps.step(&format!("simulation: {family}"), || {

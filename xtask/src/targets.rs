@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use crate::workspace::package_name;
+
 /// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// The package's folder and the target's name: `lock-redis: conformance`.
+    /// The package's and the target's name: `lock-redis: conformance`.
     pub(crate) name: String,
     pub(crate) program: PathBuf,
     /// The folder in which it is started.
@@ -41,9 +43,9 @@ fn target(message: &str, manifests: &mut BTreeMap<PathBuf, String>) -> Option<Ta
     let (_, described) = message.split_once("\"target\":{")?;
     let (kind, name) = (described.split('"').nth(3)?, text(described, "name")?);
     let folder = manifest.parent()?.to_owned();
-    let package = folder.file_name()?.to_string_lossy().into_owned();
     let manifest =
         manifests.entry(manifest).or_insert_with_key(|path| fs::read_to_string(path).unwrap_or_default());
+    let package = package_name(manifest)?;
     let lane = match kind == "test" && has_own_main(manifest, &name) {
         true => Lane::Waits,
         false => Lane::Computes,

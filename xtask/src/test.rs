@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::beside::{self, Ran, Times, Work};
-use crate::catalogue::{FULL, LOCK_BIN, MACHINE, RECORD, REDIS};
+use crate::catalogue::{LOCK_BIN, REDIS};
+use crate::environment::{FULL, MACHINE, RECORD};
 use crate::excuses::Excuses;
 use crate::scratch::Scratch;
 use crate::setup::{Consent, Missing, Plan};

@@ -54,7 +54,7 @@ pub(crate) fn packages() -> Result<Vec<Package>, String> {
     members(&manifest)
         .map(|folder| {
             let manifest = read(&root().join(folder).join("Cargo.toml"))?;
-            let name = name(&manifest).ok_or_else(|| format!("{folder}/Cargo.toml has no name"))?;
+            let name = package_name(&manifest).ok_or_else(|| format!("{folder}/Cargo.toml has no name"))?;
             Ok(Package { folder: folder.to_owned(), name: name.to_owned(), features: features(&manifest) })
         })
         .collect()
@@ -74,7 +74,8 @@ fn members(manifest: &str) -> impl Iterator<Item = &str> {
     list.unwrap_or_default().split('"').skip(1).step_by(2)
 }
 
-fn name(manifest: &str) -> Option<&str> {
+/// Returns the name of the package that a manifest describes.
+pub(crate) fn package_name(manifest: &str) -> Option<&str> {
     manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
 }
 
@@ -91,7 +92,7 @@ fn features(manifest: &str) -> Vec<Feature> {
 
 #[cfg(test)]
 mod tests {
-    use super::{features, members, name, packages};
+    use super::{features, members, package_name, packages};
 
     const MANIFEST: &str = r#"
 [package]
@@ -112,7 +113,7 @@ x = { version = "1", features = ["c"] }
         let features = features(MANIFEST);
         let read: Vec<_> = features.iter().map(|f| (f.name.as_str(), f.turns_on.as_str())).collect();
         assert_eq!(read, [("a", "[\"dep:x\"]"), ("b", "[]")]);
-        assert_eq!(name(MANIFEST), Some("one"));
+        assert_eq!(package_name(MANIFEST), Some("one"));
     }
 
     #[test]

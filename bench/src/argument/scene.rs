@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lock_conformance::servers::{Clock, Owned, Persistence, Redis, Settings};
 use lock_core::{Client, Fence, Guard, Options};
+use lock_test_servers::{Clock, Owned, Persistence, Redis, Settings};
 use onelock::Ending;
 
 use super::plain::{Lease, Plain};

@@ -1,7 +1,7 @@
 //! The stories: what goes wrong between the first client's grant and its write.
 
-use lock_conformance::servers::{Clock, Owned};
 use lock_conformance::{Data, Step};
+use lock_test_servers::{Clock, Owned};
 
 use super::scene::{Algorithm, RoundResult, Scene, TTL, Write};
 use crate::Outcome;

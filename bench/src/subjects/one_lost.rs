@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 
 use async_trait::async_trait;
-use lock_conformance::servers::Port;
+use lock_test_servers::Port;
 
 use super::ours::Ours;
 use crate::Outcome;

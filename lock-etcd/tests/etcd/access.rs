@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
-use lock_conformance::servers::{Port, Process};
 use lock_core::driver::{Finding, Level};
 use lock_core::{Client, ErrorKind, LossReason, Options};
 use lock_etcd::etcd_client::{self, ConnectOptions, Permission, PermissionType, RoleRevokePermissionOptions};
+use lock_test_servers::{Port, Process};
 
 use crate::server::{
     LONG, PATIENCE, SOON, Server, busy, claim, granted, open, queue, run, until, wait_for, within,

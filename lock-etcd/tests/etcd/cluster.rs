@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use lock_conformance::Data;
 use lock_conformance::assert_in_time;
 use lock_conformance::contention::{Contenders, KeptLocks};
-use lock_conformance::servers::{Absence, EtcdCluster, Network, Settings};
 use lock_core::driver::{Queueing, Release, Renewal};
 use lock_core::{Client, ErrorKind, LossReason, Options};
 use lock_etcd::etcd_client;
+use lock_test_servers::{Absence, EtcdCluster, Network, Settings};
 
 use crate::server::{
     LONG, blocking, busy, claim, claim_with, granted, open, queue, raw, run, until, wait_for,

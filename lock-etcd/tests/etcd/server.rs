@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use lock_conformance::assert_in_time;
 use lock_conformance::claims::{self, Terms};
 pub(crate) use lock_conformance::claims::{busy, granted};
-use lock_conformance::servers::{Etcd, Owned, Settings};
 use lock_conformance::timing::Answered;
 pub(crate) use lock_conformance::timing::{until, within};
 use lock_core::driver::{Attempt, Claim, Grant, Queueing, Renewal};
 use lock_core::{Client, Name, Options};
 use lock_etcd::etcd_client::{self, GetOptions, KeyValue};
+use lock_test_servers::{Etcd, Owned, Settings};
 
 /// The patience of a claim's calls, unless a test says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use lock_conformance::servers::{Certificate, Root};
 use lock_core::{ErrorKind, Options};
+use lock_test_servers::{Certificate, Root};
 
 use crate::server::{LONG, PATIENCE, Server, claim, granted, open, run};
 

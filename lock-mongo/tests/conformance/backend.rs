@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{Product, Server};
-use lock_conformance::{Backend, Counters, Need};
+use lock_conformance::harness::{Age, Count, Forget, Interrupt, Residue};
+use lock_conformance::{Ability, Counters, Missing};
 use lock_core::{Client, Name, Options, Result};
 use lock_mongo::mongodb::bson::{Bson, Document, doc};
 use lock_mongo::mongodb::{self, Collection};
+use lock_test_servers::{Backend, Product, Server};
 use tokio::runtime;
 
 /// A MongoDB of one kind.
@@ -46,7 +47,7 @@ impl Backend for MongoDb {
         lock_mongo::connect_with(url, options).await
     }
 
-    fn address(&self, url: &str) -> Result<String, String> {
+    fn address(&self, url: &str) -> Result<String, Missing> {
         let (_, address, _) = split(url);
         Ok(if address.contains(':') { address.to_owned() } else { format!("{address}:27017") })
     }
@@ -57,29 +58,60 @@ impl Backend for MongoDb {
         lock_mongo::connect_with(&format!("{before}{address}{after}"), options).await
     }
 
-    fn can(&self, need: Need, server: &Server) -> Result<(), String> {
-        match need {
-            Need::Counters | Need::Age if server.owned().is_none() => {
-                Err("the server was not started here: others may use it too".to_owned())
-            }
-            _ => Ok(()),
-        }
+    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
+        Ok(Admin::of(server))
     }
 
-    async fn forget(&self, url: &str, name: &Name) {
+    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
+        server.started_here()?;
+        Ok(Admin::of(server))
+    }
+
+    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
+        Ok(Admin::of(server))
+    }
+
+    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
+        server.started_here()?;
+        Ok(Admin::of(server))
+    }
+
+    fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt> {
+        Ok(Admin::of(server))
+    }
+}
+
+/// What a test reads of a server, and does to it, past the backend.
+#[derive(Debug)]
+struct Admin {
+    url: String,
+}
+
+impl Admin {
+    fn of(server: &Server) -> Arc<Admin> {
+        Arc::new(Admin { url: server.url().to_owned() })
+    }
+}
+
+#[async_trait]
+impl Forget for Admin {
+    async fn forget(&self, name: &Name) {
         let gone =
             doc! { "$set": { "expires": mongodb::bson::DateTime::from_millis(1) }, "$unset": { "owner": 1 } };
         let held = doc! { "_id": key(name), "owner": { "$exists": true } };
-        let forgot = locks(url).await.update_one(held, gone).await.expect("an update");
+        let forgot = locks(&self.url).await.update_one(held, gone).await.expect("an update");
         assert_eq!(forgot.modified_count, 1, "{name} was held");
     }
+}
 
+#[async_trait]
+impl Count for Admin {
     /// Returns the server's count of the clients' commands, and the storage engine's count of writes to the collection.
-    async fn counters(&self, url: &str) -> Counters {
-        let status = admin(url, doc! { "serverStatus": 1 }).await;
+    async fn counters(&self) -> Counters {
+        let status = admin(&self.url, doc! { "serverStatus": 1 }).await;
         let calls = |command: &str| number(&status, &["metrics", "commands", command, "total"]);
         let stages = [doc! { "$collStats": { "storageStats": {} } }];
-        let mut stats = locks(url).await.aggregate(stages).await.expect("statistics");
+        let mut stats = locks(&self.url).await.aggregate(stages).await.expect("statistics");
         assert!(
             stats.advance().await.expect("an answer"),
             "a lock was granted before, so the collection exists"
@@ -89,33 +121,43 @@ impl Backend for MongoDb {
         let writes = ["insert calls", "update calls", "modify", "remove calls"].map(written).iter().sum();
         Counters { requests: ["findAndModify", "find", "update"].map(calls).iter().sum(), writes }
     }
+}
 
+#[async_trait]
+impl Residue for Admin {
     /// Counts documents of held locks, and those that refused attempts have left. The others only keep a token.
-    async fn residue(&self, url: &str) -> u64 {
+    async fn residue(&self) -> u64 {
         let left = doc! { "$or": [{ "owner": { "$exists": true } }, { "token": { "$exists": false } }] };
-        locks(url).await.count_documents(left).await.expect("a count")
+        locks(&self.url).await.count_documents(left).await.expect("a count")
     }
+}
 
-    async fn kept(&self, url: &str) -> u64 {
-        locks(url).await.count_documents(doc! {}).await.expect("a count")
+#[async_trait]
+impl Age for Admin {
+    async fn kept(&self) -> u64 {
+        locks(&self.url).await.count_documents(doc! {}).await.expect("a count")
     }
 
     /// Ages the documents of free locks by `by`: their tokens, and the times when they may be deleted.
-    async fn age(&self, url: &str, by: Duration) {
+    async fn age(&self, by: Duration) {
         let millis = i64::try_from(by.as_millis()).expect("not that old");
         let older = doc! {
             "token": { "$subtract": ["$token", millis * 1000] },
             "forget": { "$subtract": ["$forget", millis] },
         };
         let free = doc! { "owner": { "$exists": false }, "token": { "$exists": true } };
-        locks(url).await.update_many(free, vec![doc! { "$set": older }]).await.expect("an update");
+        locks(&self.url).await.update_many(free, vec![doc! { "$set": older }]).await.expect("an update");
     }
+}
 
+#[async_trait]
+impl Interrupt for Admin {
     /// Ends all running operations, change streams included, and cuts the connection of the next `findAndModify`.
-    async fn interrupt(&self, url: &str) {
-        admin(url, doc! { "killAllSessions": [] }).await;
+    async fn interrupt(&self) {
+        admin(&self.url, doc! { "killAllSessions": [] }).await;
         let next = doc! { "failCommands": ["findAndModify"], "closeConnection": true };
-        admin(url, doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": next }).await;
+        admin(&self.url, doc! { "configureFailPoint": "failCommand", "mode": { "times": 1 }, "data": next })
+            .await;
     }
 }
 

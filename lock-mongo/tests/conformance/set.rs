@@ -2,7 +2,8 @@
 
 mod backend;
 
-use lock_conformance::{Verdict, run_on_server, servers};
+use lock_conformance::Verdict;
+use lock_test_servers::{self as servers, run_on_server};
 
 use backend::MongoDb;
 

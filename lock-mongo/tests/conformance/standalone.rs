@@ -4,9 +4,9 @@ mod backend;
 
 use std::env;
 
-use lock_conformance::servers::StandaloneMongoDb;
-use lock_conformance::servers::catalogue::MONGODB;
-use lock_conformance::{Verdict, not_run, run_on_server};
+use lock_conformance::{Verdict, not_run};
+use lock_test_servers::catalogue::MONGODB;
+use lock_test_servers::{StandaloneMongoDb, run_on_server};
 
 use backend::MongoDb;
 

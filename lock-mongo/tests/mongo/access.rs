@@ -1,12 +1,12 @@
 //! Users with limited rights, and collections of other versions.
 
-use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
 use lock_core::driver::{Finding, Level};
 use lock_core::{Client, ErrorKind};
 use lock_mongo::mongodb::{
     self,
     bson::{Document, doc},
 };
+use lock_test_servers::{MongoDb, StandaloneMongoDb};
 
 use crate::server::{LONG, Server, claim, granted, open, run};
 

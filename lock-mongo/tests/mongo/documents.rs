@@ -1,8 +1,8 @@
 //! The documents in the collection.
 
-use lock_conformance::servers::MongoDb;
 use lock_core::ErrorKind;
 use lock_mongo::mongodb::bson::{Bson, DateTime, Document, doc};
+use lock_test_servers::MongoDb;
 
 use crate::server::{LONG, Server, busy, claim, document, granted, key, run};
 

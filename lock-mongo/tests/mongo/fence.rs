@@ -1,10 +1,10 @@
 //! The fence: how a resource checks tokens.
 
-use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
 use lock_core::FencingToken;
 use lock_mongo::mongodb::bson::{Document, doc};
 use lock_mongo::mongodb::{Client, ClientSession};
 use lock_mongo::{Fence, FenceError};
+use lock_test_servers::{MongoDb, StandaloneMongoDb};
 
 use crate::server::{Server, run};
 

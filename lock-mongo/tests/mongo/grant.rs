@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lock_conformance::Step;
 use lock_conformance::proxy::{Direction, Fault, Proxy};
-use lock_conformance::servers::{Clock, MongoDb, StandaloneMongoDb};
 use lock_core::driver::{Attempt, LossReason, Release, Renewal};
 use lock_core::{Client, Effect, ErrorKind};
 use lock_mongo::mongodb::bson::{DateTime, Document, doc};
+use lock_test_servers::{Clock, MongoDb, StandaloneMongoDb};
 
 use crate::server::{
     LONG, PATIENCE, Server, busy, claim, claim_with, document, granted, key, name, open, run, until,

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Direction, Fault, Proxy};
-use lock_conformance::servers::{MongoDb, StandaloneMongoDb};
 use lock_core::driver::Renewal;
 use lock_core::{Effect, ErrorKind};
+use lock_test_servers::{MongoDb, StandaloneMongoDb};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 

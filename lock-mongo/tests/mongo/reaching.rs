@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lock_conformance::servers::StandaloneMongoDb;
 use lock_conformance::{Data, patience};
 use lock_core::{Effect, ErrorKind};
 use lock_mongo::mongodb::bson::{Document, doc};
+use lock_test_servers::StandaloneMongoDb;
 
 use crate::server::{Answered, LONG, Server, busy, claim, document, granted, open, run};
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use lock_conformance::claims::{self, Terms};
 pub(crate) use lock_conformance::claims::{busy, granted};
-use lock_conformance::servers::{Clock, Owned, Product, Settings};
 pub(crate) use lock_conformance::timing::{Answered, until};
 use lock_core::driver::{Claim, Queueing};
 use lock_core::{Client, Name, Options};
 use lock_mongo::mongodb::bson::spec::BinarySubtype;
 use lock_mongo::mongodb::bson::{Binary, Bson, Document, doc};
 use lock_mongo::mongodb::{self, Collection};
+use lock_test_servers::{Clock, Owned, Product, Settings};
 
 /// How long the calls of a claim may take, unless the test says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

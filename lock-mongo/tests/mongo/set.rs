@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use lock_conformance::Data;
 use lock_conformance::contention::{Contenders, KeptLocks};
-use lock_conformance::servers::{ReplicaSet, Settings};
 use lock_conformance::timing::{released, still_held};
 use lock_core::{Client, Options};
+use lock_test_servers::{ReplicaSet, Settings};
 
 use crate::server::run;
 

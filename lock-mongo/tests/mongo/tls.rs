@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use lock_conformance::servers::{Certificate, Root, StandaloneMongoDb};
 use lock_core::ErrorKind;
+use lock_test_servers::{Certificate, Root, StandaloneMongoDb};
 
 use crate::server::{LONG, Server, claim, granted, open, run};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lock_conformance::servers::{MongoDb, Product, StandaloneMongoDb};
 use lock_core::driver::{Claim, Release, Renewal, Revocation, Wakes, When};
 use lock_core::{ErrorKind, Label, Owner, Random};
 use lock_mongo::mongodb::bson::{DateTime, doc};
+use lock_test_servers::{MongoDb, Product, StandaloneMongoDb};
 
 use crate::server::{LONG, PATIENCE, Server, busy, claim, document, granted, key, name, run, until};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lock_conformance::servers::Port;
 use lock_core::driver::{Revocation, Revoked, When};
 use lock_core::{Label, Owner, Random};
+use lock_test_servers::Port;
 
 use crate::server::{Server, claim, granted, name, run};
 use lock_conformance::timing::released;

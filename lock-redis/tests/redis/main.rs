@@ -18,7 +18,8 @@ mod wakes;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use lock_conformance::{rules, servers};
+use lock_conformance::rules;
+use lock_test_servers::{self as servers, judged_on};
 
 rules! {
     fn();
@@ -109,5 +110,5 @@ rules! {
 }
 
 fn main() -> ExitCode {
-    libtest_mimic::run(&Arguments::from_args(), rules::on(&servers::Redis, tests())).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), judged_on(&servers::Redis, tests())).exit_code()
 }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use lock_conformance::Data;
 pub(crate) use lock_conformance::claims::granted;
 use lock_conformance::claims::{self, Terms};
-use lock_conformance::servers::{self, Owned, Persistence, Settings};
 use lock_conformance::timing::within;
 use lock_core::driver::{Claim, Queueing};
 use lock_core::{Client, Name};
+use lock_test_servers::{self as servers, Owned, Persistence, Settings};
 use redis::aio::MultiplexedConnection;
 
 /// The time limit of a test, far more than it needs.

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use lock_conformance::servers::{Certificate, Port, Root};
 use lock_core::ErrorKind;
+use lock_test_servers::{Certificate, Port, Root};
 
 use crate::server::{Server, claim, granted, run};
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_conformance::Counters;
-use lock_conformance::servers::{self, Absence, Owned, RedisAdmin, Settings};
 use lock_core::{Client, Clock, Context, Options, Prefix, Random, Result};
 use lock_redlock::{Redis, RedisNode, Redlock, VoteRegistry};
+use lock_test_servers::{self as servers, Absence, Owned, RedisAdmin, Settings};
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 

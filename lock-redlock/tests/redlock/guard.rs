@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::Data;
 use lock_conformance::claims::{self, Terms};
-use lock_conformance::servers::Settings;
 use lock_conformance::timing::{still_held, too_late, until, void};
 use lock_core::driver::{Claim, Level, Queueing};
 use lock_core::{Client, ErrorKind, FencingToken, Options};
 use lock_redlock::{Node, Tells, Vote};
+use lock_test_servers::Settings;
 
 use super::nodes::{FIVE, Nodes, admin, node_at};
 use super::{PATIENCE, TTL, five, ms, options, released, run};

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use libtest_mimic::Arguments;
 use lock_conformance::rules;
-use lock_conformance::servers::{Redis, Settings};
 use lock_core::Options;
+use lock_test_servers::{Redis, Settings, judged_on};
 
 use lock_conformance::timing::released;
 use nodes::{FIVE, Nodes};
@@ -86,8 +86,8 @@ const OF_CLOCKS: (&str, fn() -> Result<(), String>) =
     ("token::it_rises_with_clocks_an_hour_apart", token::it_rises_with_clocks_an_hour_apart);
 
 fn main() -> ExitCode {
-    let mut tests = rules::on(&Redis, tests());
-    tests.extend(rules::on(&Redis, [OF_CLOCKS]));
+    let mut tests = judged_on(&Redis, tests());
+    tests.extend(judged_on(&Redis, [OF_CLOCKS]));
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 

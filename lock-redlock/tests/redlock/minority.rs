@@ -6,10 +6,10 @@ use lock_conformance::Data;
 use lock_conformance::assert_in_time;
 use lock_conformance::claims::{self, Terms};
 use lock_conformance::proxy::{Direction, Proxy};
-use lock_conformance::servers::Settings;
 use lock_conformance::timing::{until, within};
 use lock_core::driver::{Finding, Level, Queueing, Release, Revoked, When};
 use lock_core::{ErrorKind, LossReason, Options};
+use lock_test_servers::Settings;
 
 use super::nodes::Nodes;
 use super::{PATIENCE, TTL, five, ms, options, released, run};

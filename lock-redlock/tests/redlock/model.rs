@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_conformance::Data;
-use lock_conformance::sim::Loss;
-use lock_conformance::sim::node_model::{Answer, NodeServer, Question};
 use lock_core::{Client, FencingToken, Name};
 use lock_memory::ServerTime;
 use lock_redlock::{Ask, Freed, Kept, Keys, Node, RedisNode, Tells, Vote};
+use lock_simulation::Loss;
+use lock_simulation::node_model::{Answer, NodeServer, Question};
 
 use super::nodes::{Nodes, admin};
 use super::{five, options, run};

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use lock_conformance::servers::Settings;
 use lock_conformance::timing::Answered;
 use lock_conformance::{assert_in_time, patience};
 use lock_core::Client;
+use lock_test_servers::Settings;
 
 use super::nodes::{Nodes, admin};
 use super::{TTL, ms, run};

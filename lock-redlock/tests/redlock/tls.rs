@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use lock_conformance::servers::{Certificate, Owned, Port, Redis, Root, Settings};
 use lock_core::ErrorKind;
+use lock_test_servers::{Certificate, Owned, Port, Redis, Root, Settings};
 
 use super::nodes::FIVE;
 use super::{TTL, options, released, run};

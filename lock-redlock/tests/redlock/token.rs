@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use lock_conformance::Step;
 use lock_conformance::proxy::{Direction, Proxy};
-use lock_conformance::servers::{Clock, Persistence, Settings, clock};
 use lock_core::{Effect, ErrorKind, FencingToken, Name};
 use lock_redlock::{Ask, Freed, Kept, Keys, Node, RedisNode, Tells, Vote};
+use lock_test_servers::{Clock, Persistence, Settings, clock};
 
 use super::nodes::{FIVE, Nodes, admin};
 use super::{PATIENCE, TTL, five, ms, options, released, run};

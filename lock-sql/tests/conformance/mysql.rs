@@ -4,7 +4,7 @@ mod mysql_family;
 mod statements;
 
 use lock_conformance::Verdict;
-use lock_conformance::servers::MySql;
+use lock_test_servers::MySql;
 
 fn main() -> Verdict {
     mysql_family::main(&MySql::MySql)

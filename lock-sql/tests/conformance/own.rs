@@ -6,7 +6,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
-use lock_conformance::{Data, OwnServer};
+use lock_conformance::Data;
+use lock_conformance::harness::OwnServer;
 use lock_core::{Client, Options, Result};
 use sqlx::{Connection, Executor};
 
@@ -60,8 +61,8 @@ impl OwnServer for Own {
         fs::rename(self.database.data(), self.database.away()).expect("the folder is there");
     }
 
-    fn url(&self) -> String {
-        self.database.url()
+    fn url(&self) -> Option<String> {
+        Some(self.database.url())
     }
 
     fn start(&mut self, data: Data) {

@@ -3,19 +3,21 @@
 mod statements;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_conformance::servers::{self, Persistence, Product, Server, Settings};
-use lock_conformance::{Backend, Counters, Need, Verdict};
+use lock_conformance::harness::{Age, Count, Forget, IdleConnection, Interrupt, Residue};
+use lock_conformance::{Ability, Counters, Missing, Verdict};
 use lock_core::{Client, Name, Options, Result};
 use lock_sql::postgres::Postgres;
+use lock_test_servers::{self as servers, Backend, Persistence, Product, Server, Settings, run_on_server};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Executor};
 
 fn main() -> Verdict {
     statements::count();
-    lock_conformance::run_on_server(Tested)
+    run_on_server(Tested)
 }
 
 #[derive(Debug)]
@@ -42,10 +44,10 @@ impl Backend for Tested {
         Postgres::from(options_of(url)).open(options).await
     }
 
-    fn address(&self, url: &str) -> Result<String, String> {
+    fn address(&self, url: &str) -> Result<String, Missing> {
         let options = options_of(url);
         match options.get_socket() {
-            Some(_) => Err("not by TCP: no proxy can be put in between".to_owned()),
+            Some(_) => Err(Missing::because("not by TCP: no proxy can be put in between")),
             None => Ok(format!("{}:{}", options.get_host(), options.get_port())),
         }
     }
@@ -55,58 +57,99 @@ impl Backend for Tested {
         Postgres::from(through).open(options).await
     }
 
-    fn can(&self, need: Need, server: &Server) -> Result<(), String> {
-        match need {
-            Need::Age if server.owned().is_none() => {
-                Err("the server was not started here: other programs may use it too".to_owned())
-            }
-            Need::IdleConnection => {
-                Err("another replaces it after 30 s; a unit test covers the age of the clock's estimate"
-                    .to_owned())
-            }
-            _ => Ok(()),
-        }
+    fn keeps_idle_connections(&self) -> Result<IdleConnection, Missing> {
+        let why = "another replaces it after 30 s; a unit test covers the age of the clock's estimate";
+        Err(Missing::because(why))
     }
 
-    async fn forget(&self, url: &str, name: &Name) {
+    fn can_forget(&self, server: &Server) -> Ability<dyn Forget> {
+        Ok(Admin::of(server))
+    }
+
+    fn can_count(&self, server: &Server) -> Ability<dyn Count> {
+        Ok(Admin::of(server))
+    }
+
+    fn can_count_residue(&self, server: &Server) -> Ability<dyn Residue> {
+        Ok(Admin::of(server))
+    }
+
+    fn can_age(&self, server: &Server) -> Ability<dyn Age> {
+        server.started_here()?;
+        Ok(Admin::of(server))
+    }
+
+    fn can_interrupt(&self, server: &Server) -> Ability<dyn Interrupt> {
+        Ok(Admin::of(server))
+    }
+}
+
+/// What a test reads of a server, and does to it, past the backend.
+#[derive(Debug)]
+struct Admin {
+    url: String,
+}
+
+impl Admin {
+    fn of(server: &Server) -> Arc<Admin> {
+        Arc::new(Admin { url: server.url().to_owned() })
+    }
+}
+
+#[async_trait]
+impl Forget for Admin {
+    async fn forget(&self, name: &Name) {
         let forget = "UPDATE onelock_locks SET owner = '', expires = 0 WHERE name = $1 AND owner <> ''";
         let forget = sqlx::query(forget).bind(name.as_str().as_bytes().to_vec());
-        let forgot = forget.execute(&mut admin(url).await).await.expect("UPDATE");
+        let forgot = forget.execute(&mut admin(&self.url).await).await.expect("UPDATE");
         assert_eq!(forgot.rows_affected(), 1, "{name} was held");
     }
+}
 
+#[async_trait]
+impl Count for Admin {
     /// Each transaction that writes has a number, and the next number is known.
-    async fn counters(&self, url: &str) -> Counters {
+    async fn counters(&self) -> Counters {
         let next: i64 = sqlx::query_scalar("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-            .fetch_one(&mut admin(url).await)
+            .fetch_one(&mut admin(&self.url).await)
             .await
             .expect("SELECT");
         Counters { requests: statements::counted().requests, writes: next.unsigned_abs() }
     }
+}
 
-    async fn residue(&self, url: &str) -> u64 {
+#[async_trait]
+impl Residue for Admin {
+    async fn residue(&self) -> u64 {
         let held = "SELECT count(*) FROM onelock_locks WHERE octet_length(owner) > 0";
-        let count: i64 = sqlx::query_scalar(held).fetch_one(&mut admin(url).await).await.expect("SELECT");
+        let count: i64 =
+            sqlx::query_scalar(held).fetch_one(&mut admin(&self.url).await).await.expect("SELECT");
         count.unsigned_abs()
     }
+}
 
-    async fn kept(&self, url: &str) -> u64 {
+#[async_trait]
+impl Age for Admin {
+    async fn kept(&self) -> u64 {
         let rows = sqlx::query_scalar("SELECT count(*) FROM onelock_locks");
-        let count: i64 = rows.fetch_one(&mut admin(url).await).await.expect("SELECT");
+        let count: i64 = rows.fetch_one(&mut admin(&self.url).await).await.expect("SELECT");
         count.unsigned_abs()
     }
 
     /// Makes the rows of free locks older, by their tokens.
-    async fn age(&self, url: &str, by: Duration) {
+    async fn age(&self, by: Duration) {
         let age = "UPDATE onelock_locks SET token = greatest(1, token - $1) WHERE owner = ''";
         let by = i64::try_from(by.as_micros()).expect("days");
-        sqlx::query(age).bind(by).execute(&mut admin(url).await).await.expect("UPDATE");
+        sqlx::query(age).bind(by).execute(&mut admin(&self.url).await).await.expect("UPDATE");
     }
+}
 
-    async fn interrupt(&self, url: &str) {
+#[async_trait]
+impl Interrupt for Admin {
+    async fn interrupt(&self) {
         let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
-        admin(url).await.execute(kill).await.expect("pg_terminate_backend");
+        admin(&self.url).await.execute(kill).await.expect("pg_terminate_backend");
     }
 }
 

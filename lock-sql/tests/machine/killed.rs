@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_conformance::servers::{Process, Wait};
 use lock_conformance::timing::void;
+use lock_test_servers::{Process, Wait};
 use tempfile::TempDir;
 
 use super::{Outcome, block_on, hold, program, url};

@@ -4,9 +4,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_conformance::servers::{Ended, Wait};
 use lock_core::driver::{Attempt, Claim, Renewal};
 use lock_core::{Client, Effect, ErrorKind};
+use lock_test_servers::{Ended, Wait};
 use tempfile::TempDir;
 
 use super::{LIMIT, Outcome, block_on, claim, hold, program, url};

@@ -19,9 +19,9 @@ use std::time::Duration;
 use libtest_mimic::Arguments;
 use lock_conformance::claims::{self, Terms};
 use lock_conformance::rules;
-use lock_conformance::servers::{self, Absence, Holder, Program, Wait};
 use lock_core::Client;
 use lock_core::driver::{Claim, Queueing};
+use lock_test_servers::{self as servers, Absence, Holder, Program, Wait};
 
 /// The reason why a test can't be run here.
 type NotRun = String;
@@ -98,7 +98,7 @@ fn hold(program: &Program, url: &str, name: &str, wait: Wait, script: &str) -> H
 }
 
 fn hold_for(ttl: Duration, program: &Program, url: &str, name: &str, wait: Wait, script: &str) -> Holder {
-    let command = servers::Command { on: url, name, ttl, wait, run: &["sh", "-c", script] };
+    let command = servers::Command { on: url, name, ttl, wait, run: &["sh", "-c", script], time_zone: None };
     program.run(&command).unwrap()
 }
 

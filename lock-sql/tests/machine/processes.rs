@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_conformance::servers::{self, Wait};
 use lock_core::driver::{Attempt, Release};
+use lock_test_servers::{self as servers, Wait};
 use tempfile::TempDir;
 
 use super::{LIMIT, Outcome, block_on, claim, hold, hold_for, program, url};

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 use lock_conformance::rules;
-use lock_conformance::servers::{MySql, Product};
+use lock_test_servers::{MySql, Product, judged_on};
 
 /// MySQL or MariaDB.
 type On = &'static MySql;
@@ -82,7 +82,7 @@ rules! {
 fn main() -> ExitCode {
     let trials = [&MySql::MariaDb, &MySql::MySql].into_iter().flat_map(|on| {
         let name = on.listing().name;
-        rules::on(on, tests().into_iter().map(|(test, run)| (format!("{name}::{test}"), move || run(on))))
+        judged_on(on, tests().into_iter().map(|(test, run)| (format!("{name}::{test}"), move || run(on))))
     });
     let conclusion = libtest_mimic::run(&Arguments::from_args(), trials.collect());
     server::end_shared();

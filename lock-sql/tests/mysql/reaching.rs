@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lock_conformance::patience;
-use lock_conformance::servers::{Owned, Persistence, Settings};
 use lock_conformance::timing::Answered;
 use lock_sql::mysql;
+use lock_test_servers::{Owned, Persistence, Settings};
 use tokio::task::JoinSet;
 
 use crate::On;

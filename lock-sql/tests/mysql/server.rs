@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 pub(crate) use lock_conformance::claims::granted;
 use lock_conformance::claims::{self, Terms};
-use lock_conformance::servers::{Owned, Persistence, Product, Settings};
 use lock_core::Client;
 use lock_core::driver::{Attempt, Claim, Queueing};
 use lock_sql::mysql;
+use lock_test_servers::{Owned, Persistence, Product, Settings};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 

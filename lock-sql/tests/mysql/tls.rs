@@ -1,9 +1,9 @@
 //! TLS against a real server.
 
-use lock_conformance::servers::{Owned, Persistence, Root, Settings};
 use lock_core::ErrorKind;
 use lock_core::driver::Level;
 use lock_sql::mysql;
+use lock_test_servers::{Owned, Persistence, Root, Settings};
 
 use crate::On;
 use crate::server::{PATIENCE, Server, claim, granted, run};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lock_conformance::Step;
-use lock_conformance::servers::{self, Clock, Owned, Persistence, Settings};
 use lock_core::driver::Renewal;
+use lock_test_servers::{self as servers, Clock, Owned, Persistence, Settings};
 
 use crate::Outcome;
 use crate::server::{Site, TTL, busy, claim, granted, run};

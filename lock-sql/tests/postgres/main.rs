@@ -22,7 +22,8 @@ mod wakes;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use lock_conformance::{rules, servers};
+use lock_conformance::rules;
+use lock_test_servers::{self as servers, judged_on};
 
 /// The outcome of a test. `Err` says why the test was not run.
 pub(crate) type Outcome = Result<(), String>;
@@ -119,6 +120,6 @@ rules! {
 }
 
 fn main() -> ExitCode {
-    let trials = rules::on(&servers::Postgres::Installed, tests());
+    let trials = judged_on(&servers::Postgres::Installed, tests());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

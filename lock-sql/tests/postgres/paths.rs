@@ -1,9 +1,9 @@
 //! The choice of the table: the one that was named, or else the one in `public`, wherever a session's search path
 //! leads.
 
-use lock_conformance::servers::{Absence, PgBouncer, Settings};
 use lock_core::driver::{Level, Release, Renewal};
 use lock_core::{Client, Effect, ErrorKind, Options};
+use lock_test_servers::{Absence, PgBouncer, Settings};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 

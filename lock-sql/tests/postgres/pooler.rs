@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lock_conformance::servers::{Absence, PgBouncer, Settings};
 use lock_conformance::timing::{released, within};
 use lock_core::Options;
 use lock_core::driver::{Level, Wakes};
+use lock_test_servers::{Absence, PgBouncer, Settings};
 
 use crate::Outcome;
 use crate::server::{Site, TTL, claim, granted, run, start};

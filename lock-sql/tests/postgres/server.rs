@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use lock_conformance::claims::{self, Terms};
 pub(crate) use lock_conformance::claims::{busy, granted};
-use lock_conformance::servers::{self, Owned, Persistence, Settings};
 use lock_core::driver::{Claim, Queueing};
 use lock_core::{Client, Options};
 use lock_sql::postgres;
+use lock_test_servers::{self as servers, Owned, Persistence, Settings};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use lock_conformance::servers::{self, Owned, Persistence, Root, Settings};
 use lock_core::{ErrorKind, Result};
 use lock_sql::postgres;
+use lock_test_servers::{self as servers, Owned, Persistence, Root, Settings};
 
 use crate::Outcome;
 use crate::server::{claim, granted, run};

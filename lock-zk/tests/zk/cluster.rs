@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use lock_conformance::Data;
 use lock_conformance::assert_in_time;
 use lock_conformance::proxy::{Direction, Fault, Proxy};
-use lock_conformance::servers::{Ensemble, Network, Owned, Settings};
 use lock_core::driver::{Queueing, Release};
 use lock_core::{Client, Effect, ErrorKind, Guard};
+use lock_test_servers::{Ensemble, Network, Owned, Settings};
 use lock_zk::zookeeper_client::EventType;
 
 use crate::common;

@@ -18,7 +18,8 @@ mod tls;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use lock_conformance::{rules, servers};
+use lock_conformance::rules;
+use lock_test_servers::{self as servers, judged_on};
 
 rules! {
     fn() -> Result<(), String>;
@@ -89,5 +90,5 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Each test has servers of its own, and some tests have three.
     arguments.test_threads.get_or_insert(3);
-    libtest_mimic::run(&arguments, rules::on(&servers::ZooKeeper, tests())).exit_code()
+    libtest_mimic::run(&arguments, judged_on(&servers::ZooKeeper, tests())).exit_code()
 }

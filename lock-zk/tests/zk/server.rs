@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use lock_conformance::claims::{self, Terms};
 pub(crate) use lock_conformance::claims::{busy, granted};
-use lock_conformance::servers::{Absence, Owned, Settings, ZooKeeper};
 use lock_conformance::timing::Answered;
 pub(crate) use lock_conformance::timing::{until, within};
 use lock_core::driver::{Claim, Driver, Queueing};
 use lock_core::{Client, Name, Options};
+use lock_test_servers::{Absence, Owned, Settings, ZooKeeper};
 use lock_zk::zookeeper_client;
 
 use crate::common;

@@ -4,12 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use lock_conformance::servers::catalogue::Listing;
-use lock_conformance::servers::{
-    Certificate, Executable, Owned, Place, Port, Product, Root, Settings, ZooKeeper,
-};
 use lock_core::driver::Queueing;
 use lock_core::{ErrorKind, Options};
+use lock_test_servers::catalogue::Listing;
+use lock_test_servers::{Certificate, Executable, Owned, Place, Port, Product, Root, Settings, ZooKeeper};
 
 use crate::server::{TTL, claim, granted, open, run};
 

@@ -17,7 +17,7 @@ pub(crate) struct Judge {
     kind: Kind,
     /// The package of a program that it starts.
     starts: Option<&'static str>,
-    /// The packages whose bugs it could notice.
+    /// The folders of the packages whose bugs it could notice.
     sees: &'static [&'static str],
     /// What the program puts before each case's name, if it tests more than one server.
     within: &'static str,
@@ -100,7 +100,7 @@ pub(crate) const ALL: &[Judge] = &[
     simulation(
         "redlock simulation",
         Kind::Simulation { family: Some("redlock"), batches: &[60, 140] },
-        &["lock-redlock", "conformance"],
+        &["lock-redlock", "conformance/simulation"],
     ),
     tests(
         "redlock",
@@ -112,7 +112,7 @@ pub(crate) const ALL: &[Judge] = &[
     tests("mongo", &["-p", "lock-mongo", "--test", "mongo"], &["lock-mongo"], "lock-mongo/tests/mongo/"),
     tests("units of lock-zk", &["-p", "lock-zk", "--lib"], &["lock-zk"], "lock-zk/src/"),
     tests("zk", &["-p", "lock-zk", "--test", "zk"], &["lock-zk"], "lock-zk/tests/zk/"),
-    tests("zk interop", &["-p", "lock-zk", "--test", "interop"], &["lock-zk"], "conformance/src/interop/"),
+    tests("zk interop", &["-p", "lock-zk", "--test", "interop"], &["lock-zk"], "conformance/foreign/src/"),
     tests("units of lock-etcd", &["-p", "lock-etcd", "--lib"], &["lock-etcd"], "lock-etcd/src/"),
     tests("etcd", &["-p", "lock-etcd", "--test", "etcd"], &["lock-etcd"], "lock-etcd/tests/etcd/"),
     tests("program", &["-p", "lock-cli", "--test", "run"], &["lock-cli"], "lock-cli/tests/run/"),
@@ -155,12 +155,12 @@ const fn tests(
 }
 
 const fn simulation(name: &'static str, kind: Kind, sees: &'static [&'static str]) -> Judge {
-    let target = &["-p", "lock-conformance", "--features", "sim", "--bin", "lock-conformance"];
-    Judge { kind, ..tests(name, target, sees, "conformance/src/sim/") }
+    let target = &["-p", "lock-simulation", "--bin", "lock-simulation"];
+    Judge { kind, ..tests(name, target, sees, "conformance/simulation/src/") }
 }
 
 const fn suite(name: &'static str, target: &'static [&'static str], sees: &'static [&'static str]) -> Judge {
-    Judge { kind: Kind::Suite, ..tests(name, target, sees, "conformance/src/cases/") }
+    Judge { kind: Kind::Suite, ..tests(name, target, sees, "conformance/suite/src/cases/") }
 }
 
 /// The suite with the cases that start the program `lock`.
@@ -194,7 +194,8 @@ pub(crate) enum Finding {
 impl Judge {
     /// Returns whether it could notice a bug in this file.
     pub(crate) fn sees(&self, file: &str) -> bool {
-        file.split_once('/').is_some_and(|(package, _)| self.sees.contains(&package))
+        let is_in = |package: &str| file.strip_prefix(package).is_some_and(|rest| rest.starts_with('/'));
+        self.sees.iter().any(|package| is_in(package))
     }
 
     /// Builds the program in the scratch copy, and returns its path.

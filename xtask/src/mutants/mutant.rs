@@ -181,7 +181,7 @@ mod tests {
         let mutant = Mutant::parse("lock-redis/x", PATCH).unwrap();
         assert_eq!((mutant.planted.as_str(), mutant.breaks.as_str()), ("a bug", "B9"));
         assert_eq!(mutant.expected.to_string(), "redis suite, contract::x");
-        assert_eq!(mutant.expected.source(), "conformance/src/cases/contract");
+        assert_eq!(mutant.expected.source(), "conformance/suite/src/cases/contract");
         assert_eq!(mutant.files, ["lock-redis/src/claim.rs"]);
         assert_eq!(mutant.symptom, Symptom::Failure);
     }
@@ -214,5 +214,9 @@ mod tests {
         assert!(probes[1..].iter().all(|probe| probe.case.is_none()));
         assert!(probes.iter().any(|probe| probe.judge.name == "redis suite" && probe.case.is_none()));
         assert!(!probes.iter().any(|probe| probe.judge.name == "simulation"));
+        let of_the_model =
+            PATCH.replace("lock-redis/src/claim.rs", "conformance/simulation/src/majority/node.rs");
+        let of_the_model = Mutant::parse("conformance/x", &of_the_model).unwrap();
+        assert!(of_the_model.probes().any(|probe| probe.judge.name == "redlock simulation"));
     }
 }

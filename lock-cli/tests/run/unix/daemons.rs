@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use lock_conformance::assert_in_time;
-use lock_conformance::servers::Owned;
+use lock_test_servers::Owned;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::OnServer;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 
-use lock_conformance::servers::Owned;
+use lock_test_servers::Owned;
 use rustix::process::Signal;
 
 use super::OnServer;

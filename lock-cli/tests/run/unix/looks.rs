@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
 
-use lock_conformance::servers::{Absence, Etcd, Owned, Settings};
+use lock_test_servers::{Absence, Etcd, Owned, Settings};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::assert_in_time;
-use lock_conformance::servers::Owned;
+use lock_test_servers::Owned;
 use rustix::process::Signal;
 
 use super::OnServer;

@@ -22,7 +22,7 @@ mod watch;
 
 use libtest_mimic::Arguments;
 use lock_conformance::rules;
-use lock_conformance::servers::{Owned, Redis, Settings};
+use lock_test_servers::{Owned, Redis, Settings, judged_on};
 
 /// A case that needs no server.
 type Case = (&'static str, fn());
@@ -58,10 +58,10 @@ pub(crate) fn main() {
     let mut trials = rules::judged("lock-cli", without);
     trials.extend(rules::judged("lock-cli", own_file::BY_SQLITE.iter().copied()));
     trials.extend(rules::judged("lock-cli", looks::ON_ETCD.iter().copied()));
-    trials.extend(rules::on(&Redis, on_server));
+    trials.extend(judged_on(&Redis, on_server));
     // They use unshare(1) of util-linux.
     #[cfg(target_os = "linux")]
-    trials.extend(rules::on(
+    trials.extend(judged_on(
         &Redis,
         namespace::CASES.iter().map(|&(name, case)| (name, move || case(&redis()))),
     ));

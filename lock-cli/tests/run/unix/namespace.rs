@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use lock_conformance::assert_in_time;
-use lock_conformance::servers::Owned;
+use lock_test_servers::Owned;
 
 use super::WhereAllowed;
 use super::call::{Call, run};

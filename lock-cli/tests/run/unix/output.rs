@@ -2,7 +2,7 @@
 
 use std::io::pipe;
 
-use lock_conformance::servers::Owned;
+use lock_test_servers::Owned;
 
 use super::OnServer;
 use super::call::{Call, lock, run};

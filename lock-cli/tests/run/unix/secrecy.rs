@@ -1,6 +1,6 @@
 //! What others must not see: a server's password, and the arguments of a command.
 
-use lock_conformance::servers::Owned;
+use lock_test_servers::Owned;
 use rustix::process::Signal;
 use serde_json::Value;
 

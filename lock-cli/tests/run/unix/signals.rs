@@ -1,7 +1,7 @@
 //! Signals while the command runs.
 
 use lock_conformance::assert_in_time;
-use lock_conformance::servers::Owned;
+use lock_test_servers::Owned;
 use rustix::process::{Pid, Signal, getpgid};
 
 use super::OnServer;

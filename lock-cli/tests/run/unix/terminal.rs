@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 use std::{str, thread};
 
-use lock_conformance::servers::Owned;
+use lock_test_servers::Owned;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 

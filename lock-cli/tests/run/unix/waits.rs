@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lock_conformance::servers::Owned;
 use lock_conformance::{Data, assert_in_time};
+use lock_test_servers::Owned;
 use rustix::process::Signal;
 
 use super::OnServer;

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use lock_conformance::assert_in_time;
-use lock_conformance::servers::Owned;
+use lock_test_servers::Owned;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Pid, Signal, kill_process};
 

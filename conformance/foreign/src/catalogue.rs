@@ -1,0 +1,114 @@
+//! The clients of other libraries that the suite knows, and how they are built.
+//!
+//! Plain data without dependencies. `xtask` includes this same file, so that what the suite looks for and what `cargo
+//! xtask test` builds cannot differ.
+
+use std::env::consts::EXE_SUFFIX;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A lock client of another library.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Its name in `LOCK_TEST_REQUIRE` and in reports.
+    pub name: &'static str,
+    /// Programs that must be on the `PATH`, to build it and to run it.
+    pub programs: &'static [&'static str],
+    /// How its driver is built, if it has one.
+    pub driver: Option<Driver>,
+}
+
+/// A driver, which is built in its own folder, from its language's own registry.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Its sources, each as a path in that folder and a text.
+    pub sources: &'static [(&'static str, &'static str)],
+    /// The command that a shell runs there.
+    pub build: &'static str,
+}
+
+/// The mutex of etcd's Go client.
+pub const ETCD_GO: Listing = Listing {
+    name: "etcd-go",
+    programs: &["go"],
+    driver: Some(Driver {
+        sources: &[
+            ("go.mod", include_str!("../etcd-go/go.mod")),
+            ("go.sum", include_str!("../etcd-go/go.sum")),
+            ("main.go", include_str!("../etcd-go/main.go")),
+            ("bench.go", include_str!("../etcd-go/bench.go")),
+        ],
+        build: "GOWORK=off GOFLAGS= go build -mod=readonly -trimpath -buildvcs=false -o driver .",
+    }),
+};
+
+/// `etcdctl lock`. It comes with the server.
+pub const ETCDCTL: Listing = Listing { name: "etcdctl", programs: &["etcdctl"], driver: None };
+
+/// The mutex of Curator.
+pub const CURATOR: Listing = Listing {
+    name: "curator",
+    programs: &["mvn", "javac", "java"],
+    driver: Some(Driver {
+        sources: &[
+            ("pom.xml", include_str!("../curator/pom.xml")),
+            ("src/Driver.java", include_str!("../curator/src/Driver.java")),
+            ("src/Bench.java", include_str!("../curator/src/Bench.java")),
+        ],
+        build: "mvn --batch-mode --quiet --strict-checksums -Dstyle.color=never compile",
+    }),
+};
+
+/// The lock of kazoo.
+pub const KAZOO: Listing = Listing {
+    name: "kazoo",
+    programs: &["python3"],
+    driver: Some(Driver {
+        sources: &[
+            ("requirements.txt", include_str!("../kazoo/requirements.txt")),
+            ("driver.py", include_str!("../kazoo/driver.py")),
+        ],
+        build: "PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --require-hashes \
+                --only-binary=:all: --target lib --requirement requirements.txt",
+    }),
+};
+
+/// All clients that the suite knows.
+pub const ALL: &[&Listing] = &[&ETCD_GO, &ETCDCTL, &CURATOR, &KAZOO];
+
+impl Listing {
+    /// Returns the first of its programs that is in none of the folders of `path`, which is written like `PATH`.
+    pub fn missing(&self, path: &OsStr) -> Option<&'static str> {
+        let folders: Vec<PathBuf> = std::env::split_paths(path).collect();
+        let is_there = |program: &str| {
+            folders.iter().any(|folder| folder.join(format!("{program}{EXE_SUFFIX}")).is_file())
+        };
+        self.programs.iter().copied().find(|program| !is_there(program))
+    }
+}
+
+impl Driver {
+    /// Returns whether it was built in `folder` from exactly these sources.
+    pub fn is_built(&self, folder: &Path) -> bool {
+        let is_same = |(path, text): &(&str, &str)| {
+            fs::read_to_string(folder.join(path)).is_ok_and(|found| found == *text)
+        };
+        self.sources.iter().all(is_same)
+    }
+
+    /// Writes its sources to `folder`, which has nothing else in it.
+    ///
+    /// # Errors
+    ///
+    /// If a file can't be written.
+    pub fn unpack(&self, folder: &Path) -> io::Result<()> {
+        for (path, text) in self.sources {
+            let file = folder.join(path);
+            fs::create_dir_all(file.parent().unwrap_or(folder))?;
+            fs::write(file, text)?;
+        }
+        Ok(())
+    }
+}

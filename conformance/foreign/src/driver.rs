@@ -1,0 +1,113 @@
+//! A program of this project that drives another library's lock. `conformance/foreign/README.md` describes its lines.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use lock_test_servers::Absence;
+
+use super::Kind;
+use super::LIMIT;
+use super::line_process::LineProcess;
+
+/// A running driver.
+#[derive(Debug)]
+pub(super) struct Driver {
+    kind: Kind,
+    process: LineProcess,
+}
+
+impl Driver {
+    /// Starts a driver that is built, and waits until it is connected.
+    pub(super) async fn start(kind: Kind, servers: &str) -> Result<Driver, Absence> {
+        let folder = folder(kind.listing().name).expect("`find` has shown that it is built");
+        let failure = |why: String| Absence::Failure(format!("{kind} did not start: {why}"));
+        let process = LineProcess::spawn(command(kind, &folder).arg(servers).current_dir(&folder));
+        let mut process = process.map_err(|e| failure(e.to_string()))?;
+        match process.line(LIMIT).await {
+            Ok(line) if line == "ready" => Ok(Driver { kind, process }),
+            Ok(line) => Err(failure(line)),
+            Err(why) => Err(failure(why)),
+        }
+    }
+
+    pub(super) fn ask(&mut self, name: &str) {
+        self.tell(&format!("acquire {name}"));
+    }
+
+    pub(super) fn has_answered(&mut self) -> bool {
+        self.process.has_line()
+    }
+
+    pub(super) async fn held(&mut self) {
+        self.expect("held", LIMIT).await;
+    }
+
+    pub(super) async fn attempt(&mut self, name: &str) -> bool {
+        self.tell(&format!("try {name}"));
+        match self.answer(LIMIT).await.as_str() {
+            "held" => true,
+            "busy" => false,
+            other => panic!("{}: {other}", self.kind),
+        }
+    }
+
+    pub(super) async fn release(&mut self, name: &str) {
+        self.tell(&format!("release {name}"));
+        self.expect("released", LIMIT).await;
+    }
+
+    pub(super) async fn queue(&mut self, name: &str) -> u64 {
+        self.tell(&format!("queue {name}"));
+        self.number("queue", LIMIT).await
+    }
+
+    pub(super) async fn storm(&mut self, name: &str, file: &Path, length: Duration) -> u64 {
+        self.tell(&format!("storm {name} {} {}", file.display(), length.as_secs_f64()));
+        self.number("done", length + LIMIT).await
+    }
+
+    fn tell(&mut self, line: &str) {
+        self.process.tell(line).unwrap_or_else(|e| panic!("{} can't be told {line:?}: {e}", self.kind));
+    }
+
+    async fn answer(&mut self, limit: Duration) -> String {
+        self.process.line(limit).await.unwrap_or_else(|why| panic!("{}: {why}", self.kind))
+    }
+
+    async fn expect(&mut self, answer: &str, limit: Duration) {
+        assert_eq!(self.answer(limit).await, answer, "{}", self.kind);
+    }
+
+    async fn number(&mut self, word: &str, limit: Duration) -> u64 {
+        let answer = self.answer(limit).await;
+        let number = answer.strip_prefix(word).and_then(|number| number.trim_start().parse().ok());
+        number.unwrap_or_else(|| panic!("{}: {answer}", self.kind))
+    }
+}
+
+/// Returns the folder of a driver: `interop/NAME` in the folder in which cargo has built this program (`target`), or in
+/// a folder above it. `None` if there is none.
+pub(super) fn folder(name: &str) -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let mut folders = program.ancestors().map(|folder| folder.join("interop").join(name));
+    folders.find(|folder| folder.is_dir())
+}
+
+/// Returns the command that starts the driver in its folder, without its argument.
+fn command(kind: Kind, folder: &Path) -> Command {
+    match kind {
+        Kind::EtcdGo => Command::new(folder.join("driver")),
+        Kind::Curator => {
+            let mut java = Command::new("java");
+            java.args(["-XX:+UseSerialGC", "-Xmx256m", "-cp", "classes:lib/*", "Driver"]);
+            java
+        }
+        Kind::Kazoo => {
+            let mut python = Command::new("python3");
+            python.env("PYTHONPATH", "lib").arg("driver.py");
+            python
+        }
+        Kind::Etcdctl => unreachable!("it has no driver"),
+    }
+}

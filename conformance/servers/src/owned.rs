@@ -1,0 +1,383 @@
+//! A server that was started here, and so can be killed, stopped and restarted.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lock_conformance::{Data, Step, record};
+
+use super::catalogue::Found;
+use super::clock::WallClock;
+use super::executable::Executable;
+use super::folder::Folder;
+use super::host::Host;
+use super::port::Port;
+use super::process_tree::ProcessTree;
+use super::product::{Place, Product};
+use super::requirement::{Absence, NoServer, Requirement};
+
+/// How long a server may take to start, and to end when it is asked to.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Servers may tell the time in milliseconds.
+const ROUNDING: Duration = Duration::from_millis(2);
+
+/// What a server writes to disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Persistence {
+    /// Every write, before it is acknowledged.
+    #[default]
+    EveryWrite,
+    /// Nothing, ever.
+    None,
+}
+
+/// Which wall clock a server reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The machine's.
+    #[default]
+    Machines,
+    /// A clock of its own, which starts with the machine's time and can be [set](Owned::step_clock).
+    Own,
+}
+
+/// How a server is started.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What it writes to disk.
+    pub persistence: Persistence,
+    /// Which wall clock it reads.
+    pub clock: Clock,
+    /// Further arguments of the program.
+    pub args: Vec<String>,
+    /// The host on which it runs, if it isn't this one.
+    pub host: Option<Arc<Host>>,
+    /// Files in its data folder, by their names: certificates and their keys, for example. Only the server and this
+    /// process can read them.
+    pub files: Vec<(String, Vec<u8>)>,
+}
+
+/// A server that was started here. Dropping it kills it and removes its folder.
+#[derive(Debug)]
+pub struct Owned {
+    product: &'static dyn Product,
+    program: Executable,
+    settings: Settings,
+    place: Place,
+    /// Kept also while the server is down.
+    _port: Port,
+    url: String,
+    version: String,
+    clock: Option<WallClock>,
+    // Declared before the folder, so that it is dropped first.
+    process: Mutex<Option<ProcessTree>>,
+    folder: Folder,
+}
+
+impl Owned {
+    /// Starts a server, and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// The reason if there is no program, or if it does not start. Also if the environment names a server: that server
+    /// is the one to be tested, and the suite must not stop it.
+    pub fn start(product: &'static dyn Product, settings: &Settings) -> Result<Owned, Absence> {
+        let listing = product.listing();
+        let required = Requirement::from_env()?;
+        if std::env::var_os(listing.variable).is_some_and(|url| !url.is_empty()) {
+            let why = format!("the server of {} is not ours to stop or to configure", listing.variable);
+            return Err(Absence::NotRun(why));
+        }
+        Owned::from_program(product, settings).map_err(|no_server| required.judge(listing, no_server))
+    }
+
+    /// Starts a server, whatever the environment names or requires.
+    pub(super) fn from_program(
+        product: &'static dyn Product,
+        settings: &Settings,
+    ) -> Result<Owned, NoServer> {
+        let listing = product.listing();
+        let Some(found) = listing.find(&std::env::var_os("PATH").unwrap_or_default()) else {
+            return Err(NoServer::Absent(listing.missing()));
+        };
+        let program = found.program.clone();
+        Owned::launch(product, found, settings).map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported => NoServer::Absent(error.to_string()),
+            _ => NoServer::Failed(format!("{} did not start: {error}", program.display())),
+        })
+    }
+
+    fn launch(product: &'static dyn Product, found: Found, settings: &Settings) -> io::Result<Owned> {
+        let program = Executable::new(found, product.account())?;
+        let clock = match settings.clock {
+            Clock::Machines => None,
+            Clock::Own => Some(WallClock::new(&program)?),
+        };
+        loop {
+            let folder = Folder::new_in(&program.temporary())?;
+            let address = settings.host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.clients());
+            let port = Port::free()?;
+            let place = Place { folder: folder.path().to_owned(), address, port: port.number() };
+            prepare(product, &program, settings, &place)?;
+            match spawn(product, &program, settings, &place, clock.as_ref()) {
+                Ok((process, version)) => {
+                    let url = product.url(&place);
+                    let settings = settings.clone();
+                    let process = Mutex::new(Some(process));
+                    record::ran_on(&version, &program.source());
+                    return Ok(Owned {
+                        product,
+                        program,
+                        settings,
+                        place,
+                        _port: port,
+                        url,
+                        version,
+                        clock,
+                        process,
+                        folder,
+                    });
+                }
+                // Another process was faster to take the port.
+                Err(_) if TcpStream::connect((place.address, place.port)).is_ok() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the URL at which clients connect.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the URL at which no other server can answer.
+    pub(super) fn own_url(&self) -> String {
+        self.product.own_url(&self.place)
+    }
+
+    /// Returns where clients find it, as `host:port`.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.place.address, self.place.port)
+    }
+
+    /// Returns its port at that address.
+    pub fn port(&self) -> u16 {
+        self.place.port
+    }
+
+    /// Returns its Unix socket, if it has one.
+    pub fn socket(&self) -> Option<PathBuf> {
+        self.product.socket(&self.place)
+    }
+
+    /// Returns the folder with everything that it writes.
+    pub fn folder(&self) -> &Path {
+        &self.place.folder
+    }
+
+    /// Returns the folder with its data, and with [files](Settings::files) for it.
+    pub fn data(&self) -> PathBuf {
+        self.product.data(&self.place)
+    }
+
+    /// Returns the program that was started.
+    pub fn program(&self) -> &Executable {
+        &self.program
+    }
+
+    /// Returns the product's name and version, as the server tells them.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Returns the id of its process; `None` if it is down.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process().as_ref().map(ProcessTree::id)
+    }
+
+    /// Returns how its process has ended by itself; `None` if it runs, and if a test has ended it.
+    pub fn ended(&self) -> Option<String> {
+        let ended = self.process().as_ref()?.ended().ok()??;
+        let log = fs::read(log(&self.place)).unwrap_or_default();
+        let said = last_lines(&String::from_utf8_lossy(&log));
+        Some(format!("{ended:?}; its log ends with: {said}"))
+    }
+
+    /// Kills it (-9), and waits until it is dead.
+    ///
+    /// # Errors
+    ///
+    /// If it is down.
+    pub fn kill(&self) -> io::Result<()> {
+        let process = self.process().take().ok_or_else(is_down)?;
+        process.kill()
+    }
+
+    /// Asks it to end, and waits until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// If it is down, or does not end in time.
+    pub fn stop(&self) -> io::Result<()> {
+        let process = self.process().take().ok_or_else(is_down)?;
+        process.stop(self.product.stop_signal(), LIMIT).map(drop)
+    }
+
+    /// Starts it again on the same port with the same settings, and waits until it answers. Kills it first if it runs.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start, or for `Data::Kept` if it was started without persistence.
+    pub fn restart(&self, data: Data) -> io::Result<()> {
+        let mut running = self.process();
+        // Dropping it kills and reaps the old process before the new one needs the port.
+        *running = None;
+        match (data, self.settings.persistence) {
+            (Data::Kept, Persistence::EveryWrite) => {}
+            (Data::Kept, Persistence::None) => {
+                return Err(io::Error::other("a server without persistence keeps no data"));
+            }
+            (Data::Lost, _) => {
+                self.folder.clear()?;
+                prepare(self.product, &self.program, &self.settings, &self.place)?;
+            }
+        }
+        let clock = self.clock.as_ref();
+        let (process, _) = spawn(self.product, &self.program, &self.settings, &self.place, clock)?;
+        *running = Some(process);
+        Ok(())
+    }
+
+    /// Stops it (SIGSTOP), and waits until it is stopped: connections stay open, and nothing is answered.
+    ///
+    /// # Errors
+    ///
+    /// If it is down.
+    pub fn pause(&self) -> io::Result<()> {
+        self.process().as_ref().ok_or_else(is_down)?.pause()
+    }
+
+    /// Lets it continue (SIGCONT).
+    ///
+    /// # Errors
+    ///
+    /// If it is down.
+    pub fn resume(&self) -> io::Result<()> {
+        self.process().as_ref().ok_or_else(is_down)?.resume()
+    }
+
+    /// Sets its clock, relative to the time that it shows. The server must run.
+    ///
+    /// # Errors
+    ///
+    /// If its clock is the machine's, or if the server does not tell the new time afterwards.
+    pub fn step_clock(&self, step: Step) -> io::Result<()> {
+        let clock = self.clock.as_ref().ok_or_else(|| io::Error::other("its clock is the machine's"))?;
+        let ask = || self.product.time(&self.product.own_url(&self.place));
+        let asked = Instant::now();
+        let before = ask()?;
+        clock.step(step)?;
+        let after = ask()?;
+        let earliest = match step {
+            Step::Forward(ahead) => before + ahead,
+            Step::Back(back) => before - back,
+        };
+        // Not more time can have passed between the two answers than here.
+        let latest = earliest + asked.elapsed();
+        if (earliest - ROUNDING..=latest + ROUNDING).contains(&after) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("set {step:?} from {before:?}, its clock says {after:?}")))
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<ProcessTree>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_down() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the server is down")
+}
+
+/// Prepares the folder for the server's first start.
+fn prepare(
+    product: &'static dyn Product,
+    program: &Executable,
+    settings: &Settings,
+    place: &Place,
+) -> io::Result<()> {
+    program.give(&place.folder)?;
+    product.prepare(program, place, settings)?;
+    for (name, content) in &settings.files {
+        let path = product.data(place).join(name);
+        put(&path, content)?;
+        program.give(&path)?;
+    }
+    Ok(())
+}
+
+/// Writes a file that its owner alone may read.
+fn put(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(content)
+}
+
+/// Starts the process, and waits until the server answers.
+fn spawn(
+    product: &'static dyn Product,
+    program: &Executable,
+    settings: &Settings,
+    place: &Place,
+    clock: Option<&WallClock>,
+) -> io::Result<(ProcessTree, String)> {
+    let file = File::create(log(place))?;
+    let mut command = product.command(program, place, settings);
+    if let Some(clock) = clock {
+        clock.give_to(&mut command);
+    }
+    if let Some(host) = &settings.host {
+        command = host.command(&command);
+    }
+    command.stdin(std::process::Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let process = ProcessTree::spawn(&mut command)?;
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let refusal = match product.greet(&product.own_url(place)) {
+            Ok(version) => {
+                product.started(place)?;
+                return Ok((process, version));
+            }
+            Err(refusal) => refusal,
+        };
+        let state = match process.ended()? {
+            Some(ended) => format!("it ended with {ended:?}"),
+            None if Instant::now() >= deadline => format!("it doesn't answer after {LIMIT:?} ({refusal})"),
+            None => {
+                thread::sleep(Duration::from_millis(2));
+                continue;
+            }
+        };
+        let log = fs::read(log(place)).unwrap_or_default();
+        let said = last_lines(&String::from_utf8_lossy(&log));
+        return Err(io::Error::other(format!("{state}; its log ends with: {said}")));
+    }
+}
+
+/// Returns the file with everything that the server prints.
+fn log(place: &Place) -> PathBuf {
+    place.folder.join("log")
+}
+
+/// Returns the last lines of what a program printed, in one line.
+pub(super) fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(4)..].join(" | ")
+}

@@ -1,0 +1,203 @@
+//! I7: no call is refused because of a holder that doesn't exist.
+
+use super::disturbances::undisturbed;
+use super::{Call, Checker, Invariant, Lock, at_most};
+use crate::LONGEST_TTL;
+use crate::log::{CallId, LockId, Why};
+use crate::tally::micros;
+
+/// An event younger than this may be missing from a look.
+const JUST_NOW: u64 = 10_000;
+
+/// From this duration on, one silent node of several can't have delayed an answer: two attempts, and a look.
+const FOR_A_SILENT_NODE: u64 = 2 * 333_334 + 50_000;
+
+/// How long the server has for its first answer to the call whose turn has come.
+const FIRST_ANSWER: u64 = 100_000;
+
+/// The longest duration of the look at the end of a wait behind another call of the same process: each node is asked
+/// once.
+const LOOK: u64 = 50_000 + JUST_NOW;
+
+impl Checker {
+    pub(super) fn not_granted(&mut self, call: CallId, why: Why) {
+        let lock = self.calls[call].lock;
+        self.locks[lock].asking.retain(|asking| *asking != call);
+        match why {
+            Why::Busy | Why::Timeout => self.met_another(call, why),
+            Why::Unexpected => {
+                self.broken(Invariant::TruthfulRefusal, vec![call], "an error without a reason".to_owned());
+            }
+            Why::Unavailable => self.is_in_trouble(call),
+            Why::Lost => {
+                self.could(Invariant::TruthfulRefusal);
+                let ends = self.calls[call].terms.is_some_and(|terms| terms.max_hold.is_some());
+                if !ends && !self.may_be_lost(call) && !self.may_be_revoked(call) {
+                    let why = "lost before its caller had it, and nothing had gone wrong".to_owned();
+                    self.broken(Invariant::TruthfulRefusal, vec![call], why);
+                }
+            }
+            Why::Cancelled => {}
+        }
+        self.gives_way(call);
+    }
+
+    /// Checks a refusal because of another holder, or of another caller that was before this one.
+    fn met_another(&mut self, call: CallId, why: Why) {
+        self.could(Invariant::TruthfulRefusal);
+        if self.calls[call].saw_another {
+            return;
+        }
+        let excused = self.stood_behind_another(call) || self.stood_behind_itself(call);
+        match why == Why::Timeout && excused {
+            true => self.excused(Invariant::TruthfulRefusal),
+            false => {
+                let why = format!("{why:?}, and no other call held the lock since it asked");
+                self.broken(Invariant::TruthfulRefusal, vec![call], why);
+            }
+        }
+    }
+
+    /// Records that this call was answered: what other calls of its process saw before that may be out of date.
+    pub(super) fn gives_way(&mut self, call: CallId) {
+        let Call { client, lock, .. } = self.calls[call];
+        self.locks[lock].turns.insert(client, self.at);
+    }
+
+    /// Checks a refusal as unavailable. It is right if the servers were disturbed, or a majority of them. A disturbance
+    /// up to one lease before the call counts, too: it may have cost the client its session, which the client may still
+    /// be replacing.
+    fn is_in_trouble(&mut self, call: CallId) {
+        self.could(Invariant::TruthfulRefusal);
+        let Call { client, asked, .. } = self.calls[call];
+        let from = asked.saturating_sub(micros(LONGEST_TTL));
+        // One silent server of several delays each refusal by as long as a patient client waits for a node.
+        let trouble = match self.at - asked < FOR_A_SILENT_NODE {
+            true => self.disturbances.without_any(client),
+            false => self.disturbances.without_a_majority(client),
+        };
+        // A second copy of an earlier try's request takes votes from the next try, even if the earlier try was released
+        // before.
+        let several = self.is_of_several();
+        let trouble = if several { trouble.max(self.disturbances.twice(client)) } else { trouble };
+        let looks_in_trouble =
+            several && !undisturbed(self.disturbances.without_any(client), self.at.saturating_sub(LOOK));
+        if !undisturbed(trouble, from) || looks_in_trouble {
+            return;
+        }
+        match self.turn_has_just_come(call) || self.is_refused_by_a_clock(call) {
+            true => self.excused(Invariant::TruthfulRefusal),
+            false => {
+                let why = "unavailable, and nothing had gone wrong".to_owned();
+                self.broken(Invariant::TruthfulRefusal, vec![call], why);
+            }
+        }
+    }
+
+    /// Returns whether the call before it in its process was answered only now, so that the server had no time to
+    /// answer this one.
+    fn turn_has_just_come(&self, call: CallId) -> bool {
+        let Call { client, lock, .. } = self.calls[call];
+        self.locks[lock].turns.get(&client).is_some_and(|turn| self.at - turn < JUST_NOW)
+    }
+
+    /// Returns whether the server refuses this call, or the call before it in its process, because an attempt of that call
+    /// was revoked. The server does so until its clock, which was set back, has caught up.
+    fn is_refused_by_a_clock(&self, call: CallId) -> bool {
+        let Call { client, lock, .. } = self.calls[call];
+        let set_back = self.disturbances.set_back();
+        let Lock { asking, revoked, .. } = &self.locks[lock];
+        let is_over = self.at > revoked + at_most(set_back) + micros(LONGEST_TTL);
+        let is_of_it = |other: &CallId| *other <= call && self.calls[*other].client == client;
+        let mut refused = asking.iter().chain([&call]).filter(|other| is_of_it(other));
+        set_back > 0 && !is_over && refused.any(|other| self.may_be_revoked(*other))
+    }
+
+    /// Returns whether one of several servers may have held the lock for an earlier try of this same call: the server
+    /// released that try, and then received a second copy of its request.
+    fn stood_behind_itself(&self, call: CallId) -> bool {
+        let Call { client, asked, .. } = self.calls[call];
+        self.is_of_several() && !undisturbed(self.disturbances.twice(client), asked)
+    }
+
+    fn is_of_several(&self) -> bool {
+        self.disturbances.rules().is_some_and(|rules| rules.servers > 1)
+    }
+
+    /// Returns whether another call of its process was before it until its wait ended, or until the look with which its
+    /// wait ended. A call that was cancelled, or gave up, is before it until its own attempts are settled.
+    fn stood_behind_another(&self, call: CallId) -> bool {
+        let Call { client, lock, asked, .. } = self.calls[call];
+        let lock = &self.locks[lock];
+        let is_before = |other: &CallId| *other < call && self.calls[*other].client == client;
+        if lock.asking.iter().any(|other| is_before(other) && self.calls[*other].waits_until.is_some()) {
+            return true;
+        }
+        let Some(turn) = lock.turns.get(&client).copied() else { return false };
+        let lease = micros(LONGEST_TTL);
+        match undisturbed(self.disturbances.without_any(client), turn.saturating_sub(lease)) {
+            true => turn >= asked && self.at - turn < FIRST_ANSWER + LOOK,
+            // A process that stood still settles nothing meanwhile.
+            false => self.at - turn.max(self.disturbances.stop(client)) < FIRST_ANSWER + LOOK + lease,
+        }
+    }
+
+    /// Returns whether a call other than `call` has the lock, or may have it. `client` is the client of `call`.
+    pub(super) fn may_be_held(&self, lock: LockId, client: usize, call: CallId) -> bool {
+        let lock = &self.locks[lock];
+        // When a process goes on after a stop, many things happen at the same time.
+        let until_now = lock.ended.get(&client) == Some(&self.at);
+        let has = lock.holder.iter().chain(&lock.parts).any(|holder| *holder != call);
+        until_now || lock.claims.contains(&client) || has
+    }
+
+    /// Records which calls have the lock on any server. If several candidates meet, each may have a part, and none a
+    /// majority.
+    pub(super) fn parts_are(&mut self, lock: LockId, calls: &[CallId]) {
+        self.locks[lock].parts = calls.to_vec();
+        self.held_by_another(lock);
+        for asking in &self.locks[lock].asking {
+            self.calls[*asking].saw_another |= calls.iter().any(|call| call != asking);
+        }
+        for open in &self.locks[lock].open {
+            self.calls[*open].was_anothers |= calls.iter().any(|call| call != open);
+        }
+    }
+
+    pub(super) fn holder_is(&mut self, lock: LockId, holder: Option<CallId>) {
+        self.locks[lock].holder = holder;
+        self.locks[lock].waiting.holder_since = self.at;
+        self.held_by_another(lock);
+        let Some(holder) = holder else { return };
+        if let Some(last) = self.locks[lock].last_holder.replace(holder).filter(|last| *last != holder) {
+            self.call(last).was_anothers = true;
+        }
+        for asking in &self.locks[lock].asking {
+            self.calls[*asking].saw_another |= *asking != holder;
+        }
+        for open in &self.locks[lock].open {
+            self.calls[*open].was_anothers |= *open != holder;
+        }
+        self.has_it_again(holder);
+        self.is_next(lock, holder);
+    }
+
+    /// A client has a claim. As far as its process knows, the claim may hold the lock until its release is answered,
+    /// and callers that wait behind it in that process are told so.
+    pub(super) fn claim_begins(&mut self, client: usize, lock: LockId) {
+        self.locks[lock].claims.push(client);
+        for asking in &self.locks[lock].asking {
+            let call = &mut self.calls[*asking];
+            call.saw_another |= call.client == client;
+        }
+    }
+
+    pub(super) fn claim_ends(&mut self, client: usize, lock: LockId) {
+        self.locks[lock].ended.insert(client, self.at);
+        self.locks[lock].turns.insert(client, self.at);
+        let claims = &mut self.locks[lock].claims;
+        if let Some(at) = claims.iter().position(|claim| *claim == client) {
+            claims.swap_remove(at);
+        }
+    }
+}

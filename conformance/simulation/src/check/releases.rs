@@ -1,0 +1,113 @@
+//! I10: a release ends its own hold or nothing, and says which.
+
+use lock_core::Ending;
+
+use super::terms::at_least;
+use super::{Call, Checker, Invariant};
+use crate::LONGEST_TTL;
+use crate::log::CallId;
+use crate::tally::micros;
+
+/// How a release that was asked for found the lock when it first arrived at the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Its,
+    NotIts,
+}
+
+impl Checker {
+    pub(super) fn ended(&mut self, call: CallId, ending: Ending) {
+        self.could(Invariant::HonestRelease);
+        match ending {
+            Ending::Released if self.calls[call].released || self.a_majority_released(call) => {}
+            // A node's first answer may have been lost. When the node is asked again, it releases what an older state
+            // of its data, or a clock that was set back, has brought back meanwhile. No client can tell that from what
+            // the node had all the time.
+            Ending::Released if self.was_restored_since(call) => {
+                self.excused(Invariant::HonestRelease);
+            }
+            Ending::Released => {
+                let why = "said to be released, and the server did not have it any more".to_owned();
+                self.broken(Invariant::HonestRelease, vec![call], why);
+            }
+            Ending::Expired => self.is_over(call),
+        }
+    }
+
+    /// Returns whether a majority of several servers each ended its part of this hold when the first release came there.
+    /// They need not have had it at one time: one may have lost its vote before another gave its own.
+    fn a_majority_released(&self, call: CallId) -> bool {
+        let servers = self.disturbances.rules().map_or(1, |rules| rules.servers);
+        self.calls[call].parts_released.values().any(|released| released.len() > servers / 2)
+    }
+
+    /// Returns whether a server was given an older state of its data since this hold was let go.
+    fn was_restored_since(&self, call: CallId) -> bool {
+        self.calls[call].let_go.is_some_and(|(at, _)| self.disturbances.restored() >= at.max(1))
+    }
+
+    /// Checks a release that was answered with `Expired`: the hold was over, or nothing more could be known of it.
+    fn is_over(&mut self, call: CallId) {
+        let Call { let_go: Some((at, left)), found, lost, .. } = self.calls[call] else { return };
+        // The hold may have been over by the time of the answer.
+        if self.at >= at + at_least(left) {
+            return;
+        }
+        // The hold may have been ended before the guard was let go, without its holder being told yet.
+        let lease = at.saturating_sub(micros(LONGEST_TTL));
+        let (since, why) = match found {
+            _ if lost || self.calls[call].shortened.is_some() || self.may_be_revoked(call) => return,
+            Some(Found::Its) => (at, "the server gave up its hold"),
+            Some(Found::NotIts) => (lease, "nothing had ended its hold"),
+            None => (at, "no release came to the server"),
+        };
+        // If a release arrives twice, the first answer that is received counts, and that may be the one to the second
+        // copy.
+        let once = self.disturbances.twice(self.calls[call].client) < at;
+        match once && self.was_undisturbed(call, since) {
+            true => {
+                let why = format!("said to have expired, and {why}");
+                self.broken(Invariant::HonestRelease, vec![call], why);
+            }
+            false => self.excused(Invariant::HonestRelease),
+        }
+    }
+
+    /// Before its guard is let go, a call releases only tries that became no hold.
+    pub(super) fn part_released(&mut self, call: CallId, grant: u64, server: usize) {
+        let known = self.call(call);
+        if known.let_go.is_some() {
+            known.parts_released.entry(grant).or_default().insert(server);
+        }
+    }
+
+    pub(super) fn release_arrived(
+        &mut self,
+        of: Option<CallId>,
+        before: Option<CallId>,
+        after: Option<CallId>,
+    ) {
+        let ends_its_own = of == before && before != after;
+        if let Some(of) = of {
+            let found = if ends_its_own { Found::Its } else { Found::NotIts };
+            let known = self.call(of);
+            if known.let_go.is_some() {
+                known.found.get_or_insert(found);
+            }
+            known.released |= ends_its_own;
+        }
+        if ends_its_own {
+            self.is_announced(of);
+            return;
+        }
+        self.could(Invariant::HonestRelease);
+        if let Some(before) = before
+            && Some(before) != after
+            && of != Some(before)
+        {
+            let calls = of.into_iter().chain([before]).collect();
+            let why = format!("a release ended the hold of call {before}");
+            self.broken(Invariant::HonestRelease, calls, why);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The parts of log entries: rules, terms, ways to wait and to part, and reasons.
+
+use std::time::Duration;
+
+use crate::history::FamilyName;
+
+/// The rules of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The kind of servers.
+    pub family: FamilyName,
+    /// How many servers there are.
+    pub servers: usize,
+    /// What wakes waiters.
+    pub wakes: WakesBy,
+}
+
+/// What wakes waiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakesBy {
+    /// Pushes of the servers, and looks of the waiters' own.
+    PushesAndLooks,
+    /// Pushes alone: the core's next look is seconds away, and no message is lost or late.
+    PushesAlone,
+}
+
+/// What happened to a message that was lost, late or doubled, or that came to a server without a vote. Times are
+/// simulated time, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// A request or an answer was lost: its client asks again.
+    Lost,
+    /// A push of a server was lost, or a message of a client that expects no answer. It is not repeated.
+    NewsLost,
+    /// It arrives late.
+    Late {
+        /// When it arrives.
+        until: u64,
+    },
+    /// It arrives twice.
+    Twice {
+        /// When the second copy arrives.
+        until: u64,
+    },
+    /// It arrived at a server that has no vote at the moment.
+    NoVote {
+        /// When that server votes again, at the latest.
+        until: u64,
+    },
+}
+
+/// The terms on which a lock is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How long the lease is.
+    pub ttl: Duration,
+    /// Whether the lease is fixed: the client doesn't renew it by itself.
+    pub fixed: bool,
+    /// How long the lock may be held at most.
+    pub max_hold: Option<Duration>,
+    /// How long the lock is held at least.
+    pub min_hold: Option<Duration>,
+}
+
+/// How long a caller waits for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It asks once, and doesn't wait.
+    Not,
+    /// At most this long.
+    For(Duration),
+    /// Without a limit.
+    Ever,
+}
+
+/// How a holder gives up its guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parting {
+    /// It releases the guard, and waits for the answer.
+    Release,
+    /// It asks for the release, and goes away before the answer.
+    HalfRelease,
+    /// It drops the guard.
+    Drop,
+    /// It returns from its work, and `run` releases the guard.
+    Run,
+    /// It goes away in the middle of its work.
+    Gone,
+}
+
+/// Why a caller has no guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Another client holds the lock.
+    Busy,
+    /// Another client held it until the wait was over.
+    Timeout,
+    /// The server did not answer.
+    Unavailable,
+    /// The lock was lost before the caller had it.
+    Lost,
+    /// The caller went away.
+    Cancelled,
+    /// Any other error. No history has a reason for one.
+    Unexpected,
+}

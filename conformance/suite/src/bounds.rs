@@ -1,0 +1,62 @@
+//! How long things may take at most. The bounds depend only on what a backend says of itself (`Info`).
+
+use std::time::Duration;
+
+use lock_core::Info;
+use lock_core::driver::{Lease, Wakes};
+
+/// Returns the longest time from the death of a holder, whose leases last for `ttl`, to the grant of the next waiter.
+pub(crate) fn after_a_death(info: &Info, ttl: Duration) -> Duration {
+    match (info.lease, info.wakes) {
+        // A waiter knows when the lease ends. A waiter that polls has not looked in the meantime.
+        (Lease::Lock, Wakes::Pushed) => ttl + Duration::from_millis(100),
+        (Lease::Lock, Wakes::Polled) => ttl + LONGEST_POLL,
+        // The server looks for ended sessions about once a second.
+        (Lease::Session, _) => ttl + Duration::from_secs(1),
+    }
+}
+
+/// Returns the same bound if the server was restarted in between and did not answer for `down`.
+pub(crate) fn after_a_death_and_a_restart(info: &Info, ttl: Duration, down: Duration) -> Duration {
+    let found_again = Duration::from_secs(1);
+    match info.lease {
+        Lease::Lock => after_a_death(info, ttl) + down + found_again,
+        // A restarted server gives every session its full timeout again.
+        Lease::Session => ttl + after_a_death(info, ttl) + down + found_again,
+    }
+}
+
+/// Returns the longest time from the moment a lock becomes free to the answer of a waiter's next look, for a waiter
+/// that has waited for `waited` on a server that sends no wake-ups. The pause between two looks is small against the
+/// wait so far, and a long wait costs the server little.
+pub(crate) fn poll(waited: Duration) -> Duration {
+    (waited / 8).clamp(Duration::from_millis(5), LONGEST_POLL) + TOLD
+}
+
+/// Returns the longest time from the moment a server has news for a holder, which it does not push, to the next renewal
+/// of a lease of `ttl`, whose answer has that news.
+pub(crate) fn next_renewal(ttl: Duration) -> Duration {
+    ttl / 3 + Duration::from_millis(150)
+}
+
+/// Returns how long one request for a lock with a lease of `ttl` takes at most, until its caller is told.
+pub(crate) fn patience(ttl: Duration) -> Duration {
+    (ttl / 3).clamp(Duration::from_millis(100), Duration::from_secs(5)) + TOLD
+}
+
+/// Returns how long a caller that waits for at most `wait` waits until it is told that its time is over. A server has
+/// 100 ms for its first answer, however short the wait is.
+pub(crate) fn wait(wait: Duration) -> Duration {
+    wait.max(Duration::from_millis(100)) + TOLD
+}
+
+/// Returns the longest time from the end of a suspend that outlasted a lease of `ttl` until the holder is told.
+pub(crate) fn after_a_suspend(ttl: Duration) -> Duration {
+    (ttl / 10).clamp(Duration::from_millis(20), Duration::from_secs(1)) + Duration::from_millis(100)
+}
+
+/// Time for an answer: that of a look, or that of an error, for which the client may first have to look up the holder.
+const TOLD: Duration = Duration::from_millis(50);
+const LONGEST_POLL: Duration = Duration::from_millis(250);
+/// How many requests a second a process sends that has waited for ten seconds and gets no wake-ups.
+pub(crate) const ASKS_A_SECOND: u32 = 5;

@@ -1,0 +1,81 @@
+//! What a case of the suite is.
+
+use std::pin::Pin;
+
+use lock_core::Info;
+
+use crate::harness::{Missing, Needed};
+use crate::judging::Load;
+use crate::setting::Setting;
+
+/// One case of the suite.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case {
+    pub(crate) topic: &'static str,
+    pub(crate) name: &'static str,
+    /// The classes of real bugs (docs/bug-classes.md) that it guards against.
+    pub(crate) classes: &'static [&'static str],
+    pub(crate) applies: fn(&Info) -> bool,
+    pub(crate) load: Load,
+    /// Returns the case's body, or why it can't be run. Nothing of the body happens before it is polled.
+    pub(crate) begin: fn(Setting) -> Result<Running, Missing>,
+}
+
+/// The body of a case that runs.
+pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The function of a case. Its parameters after the setting are what it needs from the harness.
+pub(crate) trait Body<Needs> {
+    /// Returns the running case, or what the harness is missing.
+    fn begin(self, setting: Setting) -> Result<Running, Missing>;
+}
+
+macro_rules! body {
+    ($($need:ident),*) => {
+        impl<Function, Run, $($need: Needed),*> Body<($($need,)*)> for Function
+        where
+            Function: FnOnce(Setting, $($need),*) -> Run,
+            Run: Future<Output = ()> + Send + 'static,
+        {
+            fn begin(self, setting: Setting) -> Result<Running, Missing> {
+                let harness = setting.harness.clone();
+                // It is not used by a case that needs nothing.
+                let _ = &harness;
+                Ok(Box::pin(self(setting, $($need::of(&harness)?),*)))
+            }
+        }
+    };
+}
+
+body!();
+body!(First);
+body!(First, Second);
+body!(First, Second, Third);
+
+/// `case!(function, [B1, B2]; load Heavy; if |info| …)`; all but the first two may be left out.
+macro_rules! case {
+    ($function:ident, [$($class:ident),*] $(; load $load:ident)? $(; if $applies:expr)?) => {
+        $crate::case::Case {
+            topic: {
+                const PATH: &str = module_path!();
+                PATH.split_at("lock_conformance::cases::".len()).1
+            },
+            name: stringify!($function),
+            classes: &[$(stringify!($class)),*],
+            applies: {
+                #[allow(unused, reason = "replaced where a case applies to some backends only")]
+                let applies: fn(&lock_core::Info) -> bool = |_| true;
+                $(let applies: fn(&lock_core::Info) -> bool = $applies;)?
+                applies
+            },
+            load: {
+                #[allow(unused, reason = "replaced where a case is not light")]
+                let load = $crate::judging::Load::Light;
+                $(let load = $crate::judging::Load::$load;)?
+                load
+            },
+            begin: |setting| $crate::case::Body::begin($function, setting),
+        }
+    };
+}
+pub(crate) use case;

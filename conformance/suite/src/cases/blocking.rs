@@ -1,0 +1,97 @@
+//! The calls for threads without async.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{Ending, ErrorKind, LossReason, MultiLock, Options};
+
+use super::cancellation::takes_less_than_the_last_wait;
+use crate::case::{Case, case};
+use crate::harness::Forget;
+use crate::setting::{Setting, ms};
+use crate::timing::{Answered, still_held, too_late, until};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(threads_without_async_hold_locks, [B19]),
+    case!(a_dedicated_client_needs_no_runtime, [B19]),
+    case!(a_blocking_holder_is_told_of_its_loss, [B11]),
+];
+
+/// Runs `work` on a thread that is not part of any runtime.
+async fn on_a_plain_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, told) = tokio::sync::oneshot::channel();
+    let thread = std::thread::spawn(move || drop(done.send(work())));
+    match told.await {
+        Ok(out) => out,
+        Err(_) => std::panic::resume_unwind(thread.join().expect_err("it panicked")),
+    }
+}
+
+async fn threads_without_async_hold_locks(s: Setting) {
+    let (name, other, client) = (s.name(), s.name(), s.client().await);
+    let lock = s.lock(&client, &name).ttl(s.long()).wait(ms(50)).build().expect("fine terms");
+    let second = s.lock(&client, &other).ttl(s.long()).build().expect("fine terms");
+    let first = lock.clone();
+    on_a_plain_thread(move || {
+        let guard = lock.blocking_acquire().expect("the lock is free");
+        still_held(&guard);
+        guard.blocking_renew(Duration::from_secs(5)).expect("the lock is held");
+        assert!(lock.blocking_try_acquire().expect("the server is up").is_none());
+        let error = lock.blocking_acquire().expect_err("the lock is held");
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+        assert!(lock.blocking_inspect().expect("the server is up").holder.is_some());
+        assert_eq!(guard.blocking_lost(ms(20)), None);
+        assert_eq!(guard.blocking_release(), Ending::Released);
+        let token = lock.blocking_run(lock_core::Guard::token).expect("the lock is free");
+        let later = lock
+            .blocking_try_run(lock_core::Guard::token)
+            .expect("the server is up")
+            .expect("the lock is free");
+        assert!(token < later);
+        let both = MultiLock::new([lock, second]).expect("different locks");
+        assert!(both.blocking_run(lock_core::MultiGuard::is_held).expect("the lock is free"));
+        let guard = both.blocking_try_acquire().expect("the server is up").expect("the lock is free");
+        guard.blocking_renew(Duration::from_secs(5)).expect("the lock is held");
+        assert_eq!(guard.blocking_lost(ms(20)), None);
+        assert_eq!(guard.blocking_release(), Ending::Released);
+        drop(both.blocking_acquire().expect("the lock is free"));
+    })
+    .await;
+    let free = || async { first.try_acquire().answered().await.is_some() && s.is_free(&other).await };
+    until("free after the drop", Duration::from_secs(5), free).await;
+    assert_eq!(client.shutdown(Duration::from_secs(5)).await, 0);
+}
+
+async fn a_dedicated_client_needs_no_runtime(s: Setting) {
+    let (name, harness) = (s.name(), s.harness.clone());
+    let (ttl, its_name) = (s.ttl(), name.clone());
+    on_a_plain_thread(move || {
+        let open = async |options| harness.open(options).await;
+        let client = lock_core::blocking_open(Options::default(), open).expect("the server is up");
+        assert!(!client.blocking_check().expect("the server is up").is_empty());
+        let lock = client.lock(its_name.as_str()).ttl(ttl).build().expect("fine terms");
+        let guard = lock.blocking_acquire().expect("the lock is free");
+        // The client's own thread renews the lock.
+        assert_eq!(guard.blocking_lost(ttl * 2), None);
+        takes_less_than_the_last_wait(|| drop((guard, lock, client)));
+    })
+    .await;
+    assert!(s.is_free(&name).await, "the last handle has waited for the release");
+}
+
+async fn a_blocking_holder_is_told_of_its_loss(s: Setting, admin: Arc<dyn Forget>) {
+    let (name, client) = (s.name(), s.client().await);
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let limit = s.ttl() * 2;
+    let runtime = tokio::runtime::Handle::current();
+    on_a_plain_thread(move || {
+        let lost = lock.blocking_run(|guard| {
+            runtime.block_on(admin.forget(&name));
+            let Some(cause) = guard.blocking_lost(limit) else { too_late(limit, "the loss") };
+            assert!(matches!(cause, LossReason::Gone | LossReason::Session), "{cause}");
+            assert_eq!(guard.check().expect_err("the lock is lost").kind(), ErrorKind::Lost);
+        });
+        assert_eq!(lost.expect_err("the lock was lost during the work").kind(), ErrorKind::Lost);
+    })
+    .await;
+}

@@ -1,0 +1,235 @@
+//! Inspecting the holder of a lock, and revoking the lock.
+
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use lock_core::driver::{Lease, Revoked, Wakes, When};
+use lock_core::{Ending, ErrorKind, Guard, Lock, LossReason, Name, OwnerBytes};
+
+use crate::case::{Case, case};
+use crate::setting::{Setting, ms};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(inspect_shows_the_holder, []),
+    case!(a_revoked_lock_is_free_at_its_holders_deadline, [B9, B10]),
+    case!(a_lock_broken_now_is_free_at_once, [B9]),
+    case!(a_revoked_holder_is_told_at_once, [B10]),
+    case!(a_revoked_holder_that_has_stopped_frees_the_name, [B9, B10]),
+    case!(a_holder_that_releases_unaware_of_a_revoke_frees_the_name, [B9]),
+    case!(a_lock_that_is_revoked_twice_is_its_first_holders_to_give_back, [B9]),
+    case!(only_the_holder_that_was_seen_is_revoked, [B9]),
+    case!(check_finds_the_server_in_order, []),
+];
+
+async fn inspect_shows_the_holder(s: Setting) {
+    let (name, a, b) = (s.name(), s.client().await, s.client().await);
+    let lock = s.lock(&b, &name).build().expect("fine terms");
+    assert!(lock.inspect().answered().await.holder.is_none());
+    let held = a.lock(name.as_str()).ttl(s.ttl() * 10).label("worker pid 7").build().expect("fine terms");
+    let asked = Instant::now();
+    let guard = held.acquire().answered().await;
+    tokio::time::sleep(ms(20)).await;
+    let holder = lock.inspect().answered().await.holder.expect("it is held");
+    assert_eq!(holder.label.as_deref(), Some("worker pid 7"));
+    assert_eq!(holder.token, Some(guard.token()), "{holder:?}");
+    // Servers round to the millisecond.
+    let longest = asked.elapsed() + ms(2);
+    // Only the server knows when a session ends. When a lock's own lease ends is stored with the lock.
+    let unsaid = s.info.lease == Lease::Session;
+    let is_shown = |shown: Option<Duration>, within| {
+        shown.map_or(unsaid, |shown| RangeInclusive::contains(&within, &shown))
+    };
+    assert!(is_shown(holder.since, ms(15)..=longest), "{holder:?}, {longest:?}");
+    assert!(is_shown(holder.expires_in, ms(1)..=s.ttl() * 10), "{holder:?}");
+    released(guard).await;
+    assert!(lock.inspect().answered().await.holder.is_none());
+}
+
+async fn a_revoked_lock_is_free_at_its_holders_deadline(s: Setting) {
+    let (name, other) = (s.name(), s.client().await);
+    let guard = s.hold(&name).await;
+    let lock = s.lock(&other, &name).build().expect("fine terms");
+    let holder = s.seen(&lock, &guard).await;
+    match lock.revoke(&holder.owner, When::HoldersDeadline).answered().await {
+        Revoked::FreeIn(left) => assert!(left <= s.ttl() * 2, "{left:?}"),
+        other => {
+            still_held(&guard);
+            panic!("{other:?}");
+        }
+    }
+    // Whenever the lock is free from now on, its holder has been told.
+    let taken = within("it becomes free", s.ttl() * 4 + ms(1000), lock.acquire()).answered().await;
+    assert!(!guard.is_held(), "another client holds it and the holder was not told");
+    assert_eq!(within("told", ms(1000), guard.lost()).await, LossReason::Revoked);
+    assert_eq!(guard.release().await, Ending::Expired);
+    still_held(&taken);
+}
+
+async fn a_lock_broken_now_is_free_at_once(s: Setting) {
+    let (name, other) = (s.name(), s.client().await);
+    let client = s.client().await;
+    let held = client.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    let guard = held.acquire().answered().await;
+    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    let waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    tokio::time::sleep(ms(50)).await;
+    let holder = lock.inspect().answered().await.holder.expect("it is held");
+    assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
+    let successor = within("the waiter has it", ms(1000), waiter).await.returned().expect("the server is up");
+    assert!(successor.token() > guard.token(), "only the token is between them");
+    within("the holder is told at its next renewal", s.ttl() * 12, guard.lost()).await;
+    assert_eq!(guard.release().await, Ending::Expired);
+    still_held(&successor);
+}
+
+/// Revokes a lock at its holder's deadline, which is far away: nothing in these cases waits for it. Returns the
+/// earliest moment of that deadline.
+async fn revoke(s: &Setting, lock: &Lock, guard: &Guard) -> Instant {
+    let holder = s.seen(lock, guard).await;
+    let asked = Instant::now();
+    match lock.revoke(&holder.owner, When::HoldersDeadline).answered().await {
+        Revoked::FreeIn(left) => {
+            assert_in_time!(left > ms(3000), "{left:?} are left");
+            asked + left
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Fails the case if the holder's deadline can't have been the reason.
+fn freed_early(deadline: Instant) -> ! {
+    assert_in_time!(Instant::now() < deadline, "the revoked lease has ended meanwhile");
+    panic!("granted while the previous holder's work went on");
+}
+
+/// Holds a lock. Where the server pushes, it is held for so long that no renewal can tell the holder anything;
+/// otherwise its renewals come soon.
+async fn held_for_long(s: &Setting, name: &Name) -> Guard {
+    let client = s.client().await;
+    let ttl = match s.info.wakes {
+        Wakes::Pushed => ms(60_000).min(s.info.max_ttl),
+        Wakes::Polled => ms(6_000).max(s.info.min_ttl),
+    };
+    let held = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let guard = held.acquire().answered().await;
+    // Held for a while, as any lock that an operator breaks: the operator has to see first that it is held.
+    tokio::time::sleep(ms(600)).await;
+    guard
+}
+
+/// Returns until when a holder is told of a revoke: at once, or at its next look.
+fn told_within(s: &Setting) -> Duration {
+    match s.info.wakes {
+        Wakes::Pushed => ms(1000),
+        Wakes::Polled => ms(2500),
+    }
+}
+
+async fn a_revoked_holder_is_told_at_once(s: Setting) {
+    let (name, other) = (s.name(), s.client().await);
+    let guard = held_for_long(&s, &name).await;
+    let bystander = held_for_long(&s, &s.name()).await;
+    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    revoke(&s, &lock, &guard).await;
+    assert_eq!(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
+    assert_eq!(guard.check().expect_err("it is lost").kind(), ErrorKind::Lost);
+    still_held(&bystander);
+    drop(guard);
+    let again = held_for_long(&s, &name).await;
+    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    let holder = s.seen(&lock, &again).await;
+    assert_eq!(lock.revoke(&holder.owner, When::Now).answered().await, Revoked::Free);
+    within("the holder of a lock that is broken now is told, too", told_within(&s), again.lost()).await;
+}
+
+async fn a_revoked_holder_that_has_stopped_frees_the_name(s: Setting) {
+    let (name, other) = (s.name(), s.client().await);
+    let guard = held_for_long(&s, &name).await;
+    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    let mut waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    tokio::time::sleep(ms(50)).await;
+    let deadline = revoke(&s, &lock, &guard).await;
+    assert_eq!(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
+    // Its work continues until its guard is released.
+    let early = tokio::time::timeout(ms(500), &mut waiter).await;
+    if early.is_ok() {
+        freed_early(deadline);
+    }
+    let ended = Instant::now();
+    assert_eq!(guard.release().await, Ending::Expired);
+    let taken = within("the waiter has it", ms(1000), waiter).await.returned().expect("the server is up");
+    assert_in_time!(ended.elapsed() < ms(1000), "after {:?}", ended.elapsed());
+    still_held(&taken);
+}
+
+async fn a_holder_that_releases_unaware_of_a_revoke_frees_the_name(s: Setting) {
+    let (name, other) = (s.name(), s.client().await);
+    let client = s.client().await;
+    let held = client.lock(name.as_str()).ttl(ms(60_000).min(s.info.max_ttl)).build().expect("fine terms");
+    let guard = held.acquire().answered().await;
+    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    revoke(&s, &lock, &guard).await;
+    let _: Ending = guard.release().await;
+    let taken = within("it is free", ms(1000), lock.acquire()).answered().await;
+    still_held(&taken);
+}
+
+async fn a_lock_that_is_revoked_twice_is_its_first_holders_to_give_back(s: Setting) {
+    let (name, other) = (s.name(), s.client().await);
+    let guard = held_for_long(&s, &name).await;
+    let lock = other.lock(name.as_str()).ttl(s.long()).build().expect("fine terms");
+    revoke(&s, &lock, &guard).await;
+    let deadline = revoke(&s, &lock, &guard).await;
+    assert_eq!(within("it is told", told_within(&s), guard.lost()).await, LossReason::Revoked);
+    if s.is_free(&name).await {
+        freed_early(deadline);
+    }
+    drop(guard);
+    let taken = within("it is free", ms(1000), lock.acquire()).answered().await;
+    still_held(&taken);
+}
+
+async fn only_the_holder_that_was_seen_is_revoked(s: Setting) {
+    let (name, other) = (s.name(), s.client().await);
+    let lock = s.lock(&other, &name).build().expect("fine terms");
+    let first = s.hold_long(&name).await;
+    let seen = lock.inspect().answered().await.holder.expect("it is held");
+    released(first).await;
+    let nobody = OwnerBytes::new(b"nobody".to_vec());
+    for when in [When::HoldersDeadline, When::Now] {
+        assert_eq!(lock.revoke(&seen.owner, when).answered().await, Revoked::NotHeld, "it is free");
+    }
+    let second = s.hold(&name).await;
+    for holder in [&seen.owner, &nobody] {
+        for when in [When::HoldersDeadline, When::Now] {
+            assert_eq!(lock.revoke(holder, when).answered().await, Revoked::NotHeld, "it is another's");
+        }
+    }
+    until("its holder continues to renew", s.ttl() * 4, || async { second.valid_for() > s.ttl() * 3 / 4 })
+        .await;
+    released(second).await;
+
+    // The lock is revoked already. What replaces it on the server keeps the deadline.
+    let third = held_for_long(&s, &name).await;
+    let seen = s.seen(&lock, &third).await;
+    revoke(&s, &lock, &third).await;
+    assert_eq!(lock.revoke(&seen.owner, When::Now).answered().await, Revoked::NotHeld, "it is revoked");
+    assert!(!s.is_free(&name).await, "its deadline is far, and its guard lives");
+    drop(third);
+}
+
+async fn check_finds_the_server_in_order(s: Setting) {
+    let findings = s.client().await.check().answered().await;
+    assert!(!findings.is_empty());
+    for finding in findings {
+        assert_ne!(finding.level, lock_core::driver::Level::Bad, "{finding:?}");
+        assert!(!finding.message.is_empty());
+    }
+}

@@ -1,0 +1,127 @@
+//! At any moment, at most one guard of a name reports that it is held.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use crate::case::{Case, case};
+use crate::setting::{Setting, is_full_run, joined, ms};
+use crate::timing::{Answered, Returned, released, still_held};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_held_lock_is_not_given_to_another, [B15, B26]),
+    case!(two_tasks_of_one_client_exclude_each_other, [B26]),
+    case!(a_guard_can_move_between_threads, [B26]),
+    case!(one_winner_of_many_in_the_same_moment, [B34]; load Heavy),
+    case!(an_unprotected_counter_survives_a_storm, [B34, B4, B29]; load Heavy),
+];
+
+async fn a_held_lock_is_not_given_to_another(s: Setting) {
+    let name = s.name();
+    let guard = s.hold(&name).await;
+    for _ in 0..3 {
+        s.is_kept(&guard, &name).await;
+    }
+    still_held(&guard);
+    released(guard).await;
+    assert!(s.is_free(&name).await);
+}
+
+async fn two_tasks_of_one_client_exclude_each_other(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let guard = s.hold_long_by(&client, &name).await;
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    assert!(lock.try_acquire().answered().await.is_none(), "the client is not the owner");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(ms(30)).await;
+    assert!(!waiter.is_finished());
+    drop(guard);
+    drop(waiter.await.returned().expect("granted after the release"));
+}
+
+async fn a_guard_can_move_between_threads(s: Setting) {
+    let name = s.name();
+    let guard = s.hold(&name).await;
+    let guard = std::thread::spawn(move || {
+        still_held(&guard);
+        guard
+    });
+    let guard = tokio::task::spawn_blocking(move || joined(guard)).await.returned();
+    released(guard).await;
+}
+
+/// On a slow server there are fewer rounds, but at least these.
+const LEAST_ROUNDS: usize = 5;
+const LONG_ENOUGH: Duration = Duration::from_secs(8);
+/// The rounds after these have a tenth of the contenders: a million attempts take a slow server an hour.
+const CROWDED_ROUNDS: usize = 20;
+const CROWD: usize = 1000;
+
+async fn one_winner_of_many_in_the_same_moment(s: Setting) {
+    let what = format!("rounds, {CROWDED_ROUNDS} of {CROWD} contenders, the others of {}", CROWD / 10);
+    let rounds = s.size(&what, CROWDED_ROUNDS, 1000);
+    let began = Instant::now();
+    let client = [s.client().await, s.client().await, s.client().await];
+    let mut last = None;
+    let name = s.name();
+    for round in 0..rounds {
+        if round >= LEAST_ROUNDS && began.elapsed() > LONG_ENOUGH && !is_full_run() {
+            println!("{}: {round} of them in {:.0?}", s.harness.name(), began.elapsed());
+            break;
+        }
+        let crowd = if round < CROWDED_ROUNDS { CROWD } else { CROWD / 10 };
+        let start = Arc::new(Barrier::new(crowd));
+        let mut contenders = JoinSet::new();
+        for n in 0..crowd {
+            let lock = client[n % 3].lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+            let start = start.clone();
+            contenders.spawn(async move {
+                start.wait().await;
+                lock.try_acquire().await.expect("contention is not an error")
+            });
+        }
+        let winners: Vec<_> = contenders.join_all().await.into_iter().flatten().collect();
+        let [winner] = <[_; 1]>::try_from(winners).expect("one winner, whose guard lives");
+        assert!(last < Some(winner.token()), "{last:?}, then {}", winner.token());
+        last = Some(winner.token());
+        released(winner).await;
+    }
+}
+
+/// Sixteen tasks of four clients read, wait, and write back a number that nothing but the lock protects.
+async fn an_unprotected_counter_survives_a_storm(s: Setting) {
+    const TURNS: u64 = 25;
+    let name = s.name();
+    let (counter, inside) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU32::new(0)));
+    let last_token = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let client = s.client().await;
+        for _ in 0..4 {
+            let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+            let (counter, inside, last_token) = (counter.clone(), inside.clone(), last_token.clone());
+            tasks.spawn(async move {
+                for _ in 0..TURNS {
+                    let guard = lock.acquire().await.expect("it waits without end");
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+                    let token = guard.token().get();
+                    let before = last_token.swap(token, Ordering::SeqCst);
+                    assert!(before < token, "token {token} after {before}");
+                    let seen = counter.load(Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                    counter.store(seen + 1, Ordering::SeqCst);
+                    still_held(&guard);
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    let _: lock_core::Ending = guard.release().await;
+                }
+            });
+        }
+    }
+    while let Some(outcome) = tasks.join_next().await {
+        outcome.returned();
+    }
+    assert_eq!(counter.load(Ordering::SeqCst), 16 * TURNS);
+}

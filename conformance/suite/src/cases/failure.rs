@@ -1,0 +1,194 @@
+//! Trouble with a server is reported as what it is, and survived where that is possible.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lock_core::{Ending, ErrorKind, Lock, Options};
+
+use super::fencing::outlives_the_data;
+use crate::bounds;
+use crate::case::{Case, case};
+use crate::harness::{Data, Durable, Interrupt, OwnServers, ThroughProxy};
+use crate::proxy::Proxy;
+use crate::setting::{Setting, lost_in_time, ms};
+use crate::timing::{Answered, Returned, assert_in_time, comes_true, released, still_held, void, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_dead_server_is_an_error_and_no_contention, [B15]),
+    case!(a_server_that_does_not_answer_is_an_error_in_time, [B11, B15]),
+    case!(a_server_that_stands_still_for_longer_than_the_lease_harms_no_client, [B11, B20, B31]),
+    case!(cut_connections_and_flushed_caches_are_not_noticed, [B16, B31]; load Heavy),
+    case!(waiters_and_holders_survive_restarts_with_data, [B16, B31]; load Medium),
+    case!(waiters_survive_restarts_without_data, [B31]; load Medium),
+];
+
+async fn a_dead_server_is_an_error_and_no_contention(s: Setting, servers: Arc<dyn OwnServers>) {
+    let name = s.name();
+    let mut server = servers.start().await;
+    let client = server.open(Options::default()).answered().await;
+    released(s.hold_by(&client, &name).await).await;
+    server.kill();
+    let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(ms(300)).build().expect("fine terms");
+    let looked = lock.try_acquire().await.map(drop).expect_err("the server is dead");
+    assert!(matches!(looked.kind(), ErrorKind::Unavailable { .. }), "{looked:?}");
+    let started = Instant::now();
+    let waited = lock.acquire().await.map(drop).expect_err("the server is dead");
+    assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
+    let waited = started.elapsed();
+    assert!(waited >= ms(300), "{waited:?}");
+    assert_in_time!(waited < bounds::wait(ms(300)), "{waited:?}");
+    assert!(lock.inspect().await.is_err());
+    server.start(Data::Lost);
+    let wait = server.recovers_in() + Duration::from_secs(5);
+    let lock = client.lock(name.as_str()).ttl(s.ttl()).wait(wait).build().expect("fine terms");
+    released(lock.acquire().await.expect("it is back")).await;
+}
+
+async fn a_server_that_does_not_answer_is_an_error_in_time(s: Setting, servers: Arc<dyn OwnServers>) {
+    let (name, wait) = (s.name(), ms(200));
+    let mut server = servers.start().await;
+    let client = server.open(Options::default()).answered().await;
+    let other = server.open(Options::default()).answered().await;
+    server.pause();
+    // Its attempt may be granted long after that.
+    let ttl = Duration::from_secs(25).min(client.info().max_ttl);
+    let lock = client.lock(name.as_str()).ttl(ttl).wait(wait).build().expect("fine terms");
+    let started = Instant::now();
+    let waited = lock.acquire().await.map(drop).expect_err("the server does not answer");
+    assert!(matches!(waited.kind(), ErrorKind::Unavailable { .. }), "{waited:?}");
+    assert_in_time!(started.elapsed() < bounds::wait(wait), "{:?} for a wait of {wait:?}", started.elapsed());
+    let lock = s.lock(&client, &s.name()).build().expect("fine terms");
+    let started = Instant::now();
+    let looked = lock.try_acquire().await.map(drop).expect_err("the server does not answer");
+    assert!(matches!(looked.kind(), ErrorKind::Unavailable { .. }), "{looked:?}");
+    assert_in_time!(started.elapsed() < bounds::patience(s.ttl()), "{:?}", started.elapsed());
+    server.resume();
+    // Whatever those attempts do now is undone.
+    for name in [&name, lock.name()] {
+        let lock = s.lock(&other, name).build().expect("fine terms");
+        released(within("nothing was left behind", ms(1000), lock.acquire()).answered().await).await;
+    }
+}
+
+/// The server does not answer and does not forget, and its clock goes on.
+async fn a_server_that_stands_still_for_longer_than_the_lease_harms_no_client(
+    s: Setting,
+    servers: Arc<dyn OwnServers>,
+) {
+    let (name, free) = (s.name(), s.name());
+    let mut server = servers.start().await;
+    let holder = server.open(Options::default()).answered().await;
+    let guard = Arc::new(s.hold_by(&holder, &name).await);
+    let other = server.open(Options::default()).answered().await;
+    let (lock, held) = (s.lock(&other, &name).build().expect("fine terms"), guard.clone());
+    let waiter = tokio::spawn(async move {
+        let next = lock.acquire().await.expect("a server that stands still is no reason to give up");
+        assert!(!held.is_held() && next.token() > held.token(), "two at a time");
+        next.release().await
+    });
+    tokio::time::sleep(s.ttl() / 2).await;
+    server.pause();
+    still_held(&guard);
+    let asked = s.lock(&other, &free).wait(s.ttl() * 10).build().expect("fine terms");
+    let asked = tokio::spawn(async move { asked.acquire().await.and_then(|guard| guard.check()) });
+    lost_in_time(&guard, &s.info, s.ttl()).await;
+    tokio::time::sleep(s.ttl() / 2).await;
+    assert!(!waiter.is_finished() && !asked.is_finished());
+    server.resume();
+    let next = within("the waiter has it", s.ttl() * 4 + ms(2000), waiter).await;
+    assert_eq!(next.returned(), Ending::Released);
+    let asked = within("an attempt without an answer is repeated", s.ttl() * 4 + ms(2000), asked).await;
+    asked.returned().expect("it answers again");
+}
+
+async fn cut_connections_and_flushed_caches_are_not_noticed(
+    s: Setting,
+    admin: Arc<dyn Interrupt>,
+    net: Arc<dyn ThroughProxy>,
+) {
+    let (name, proxy) = (s.name(), net.proxy().await);
+    let client = net.client(&proxy, Options::default()).await;
+    let lock = client.lock(name.as_str()).ttl(Duration::from_secs(3)).build().expect("fine terms");
+    for _ in 0..10 {
+        let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
+        admin.interrupt().await;
+        still_held(&guard);
+        guard.renew(Duration::from_secs(3)).await.ok(); // may be cut off: then the client repeats it
+        admin.interrupt().await;
+        assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
+        interrupt(&*admin, &proxy, &lock).await;
+    }
+    // If the cut affects the next request, it must not be a request of the next case.
+    let guard = within("acquire", ms(3000), lock.acquire()).await.expect("a new connection is made");
+    assert_eq!(within("release", ms(3000), guard.release()).await, Ending::Released);
+}
+
+/// Cuts the connections of an idle client. If none was cut, the case has shown nothing.
+async fn interrupt(admin: &dyn Interrupt, proxy: &Proxy, lock: &Lock) {
+    let before = proxy.ended_by_servers();
+    admin.interrupt().await;
+    let asked = Instant::now();
+    let cut = || std::future::ready(proxy.ended_by_servers() != before);
+    // A client that reads the end of its connection closes it, perhaps before the server does. The server has time for
+    // that.
+    while !comes_true(ms(300), cut).await {
+        if asked.elapsed() >= ms(3000) {
+            void("the harness' interrupt() has cut no connection of the client");
+        }
+        // On a server whose cut affects the next request, this is that request.
+        lock.try_acquire().await.map(drop).ok();
+    }
+}
+
+async fn waiters_and_holders_survive_restarts_with_data(
+    s: Setting,
+    servers: Arc<dyn OwnServers>,
+    _: Durable,
+) {
+    let name = s.name();
+    let mut server = servers.start().await;
+    let holder = server.open(Options::default()).answered().await;
+    // A database on a busy disk takes seconds to start again.
+    let ttl = Duration::from_secs(12).min(holder.info().max_ttl);
+    let lock = holder.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let guard = lock.acquire().answered().await;
+    let other = server.open(Options::default()).answered().await;
+    let lock = other.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    for _ in 0..5 {
+        tokio::time::sleep(ms(100)).await;
+        let killed = Instant::now();
+        server.kill();
+        tokio::time::sleep(ms(50)).await;
+        server.start(Data::Kept);
+        assert_in_time!(killed.elapsed() < ttl / 2, "the restart took {:?}", killed.elapsed());
+        guard.renew(ttl).await.ok();
+        still_held(&guard);
+        assert!(!waiter.is_finished());
+    }
+    within("release", ms(4500), released(guard)).await;
+    // The wake-up may be lost in an outage. Then the next safety poll finds the lock free.
+    let guard =
+        within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter).await.returned();
+    drop(guard.expect("a restart is no reason to give up"));
+}
+
+async fn waiters_survive_restarts_without_data(s: Setting, servers: Arc<dyn OwnServers>) {
+    let name = s.name();
+    let mut server = servers.start().await;
+    let holder = server.open(Options::default()).answered().await;
+    let guard = s.hold_by(&holder, &name).await;
+    let other = server.open(Options::default()).answered().await;
+    let lock = s.lock(&other, &name).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(ms(100)).await;
+    server.kill();
+    // Long enough for the holder to know of the loss: a server that forgets gives the lock to the next client that
+    // asks.
+    lost_in_time(&guard, &s.info, s.ttl()).await;
+    server.start(Data::Lost);
+    let next =
+        within("the waiter has it", server.recovers_in() + Duration::from_secs(7), waiter).await.returned();
+    let next = next.expect("a restart is no reason to give up");
+    assert!(next.token() > guard.token() || !outlives_the_data(&s.info));
+}

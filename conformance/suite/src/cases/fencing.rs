@@ -1,0 +1,118 @@
+//! A token is never granted twice and never falls, under the assumption that `Info` names.
+
+use std::sync::Arc;
+
+use lock_core::driver::Fencing;
+use lock_core::{Fence, FencingToken, Info, Options};
+
+use crate::case::{Case, case};
+use crate::harness::{Data, Durable, Forget, OwnServer, OwnServers};
+use crate::setting::{Setting, lost_at_its_end, ms};
+use crate::timing::{Answered, released, until, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(tokens_rise_over_all_holders, [B13]),
+    case!(tokens_rise_after_expiry, [B13]),
+    case!(tokens_rise_after_the_lock_was_forgotten, [B13]),
+    case!(tokens_rise_after_a_restart_with_data, [B13]),
+    case!(tokens_rise_after_the_data_was_lost, [B13]; if outlives_the_data),
+    case!(a_late_write_is_refused_by_the_resource, [B9, B13]),
+];
+
+/// Whether tokens rise even after all data was lost.
+pub(super) fn outlives_the_data(info: &Info) -> bool {
+    !matches!(info.fencing, Fencing::UntilAMajorityLosesItsData { .. })
+}
+
+async fn token_of(s: &Setting, name: &lock_core::Name) -> FencingToken {
+    let guard = s.hold(name).await;
+    let token = guard.token();
+    let _: lock_core::Ending = guard.release().await;
+    token
+}
+
+async fn tokens_rise_over_all_holders(s: Setting) {
+    let name = s.name();
+    let clients = [s.client().await, s.client().await];
+    let mut last = None;
+    for n in 0..100 {
+        let guard = s.hold_by(&clients[n % 2], &name).await;
+        assert!(last < Some(guard.token()), "{last:?}, then {:?}", guard.token());
+        last = Some(guard.token());
+        let _: lock_core::Ending = guard.release().await;
+    }
+}
+
+async fn tokens_rise_after_expiry(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
+    let guard = lock.acquire().answered().await;
+    let first = guard.token();
+    lost_at_its_end(&guard).await;
+    let next = client.lock(name.as_str()).ttl(s.ttl()).wait(s.ttl() * 20).build().expect("fine terms");
+    let guard = next.acquire().await.expect("free one ttl later");
+    assert!(guard.token() > first);
+}
+
+async fn tokens_rise_after_the_lock_was_forgotten(s: Setting, admin: Arc<dyn Forget>) {
+    let name = s.name();
+    let mut last = token_of(&s, &name).await;
+    for _ in 0..5 {
+        let guard = s.hold(&name).await;
+        assert!(guard.token() > last);
+        last = guard.token();
+        admin.forget(&name).await;
+        drop(guard);
+    }
+    assert!(token_of(&s, &name).await > last);
+}
+
+async fn tokens_rise_after_a_restart_with_data(s: Setting, servers: Arc<dyn OwnServers>, _: Durable) {
+    tokens_rise_over(s, &*servers, Data::Kept).await;
+}
+
+async fn tokens_rise_after_the_data_was_lost(s: Setting, servers: Arc<dyn OwnServers>) {
+    tokens_rise_over(s, &*servers, Data::Lost).await;
+}
+
+async fn tokens_rise_over(s: Setting, servers: &dyn OwnServers, data: Data) {
+    let name = s.name();
+    let mut server = servers.start().await;
+    let mut last = None;
+    for _ in 0..3 {
+        // Many grants in a row drive the token ahead of a clock that only counts milliseconds.
+        let client = server.open(Options::default()).answered().await;
+        for _ in 0..20 {
+            let guard = s.hold_by(&client, &name).await;
+            assert!(last < Some(guard.token()), "{last:?}, then {:?}", guard.token());
+            last = Some(guard.token());
+            let _: lock_core::Ending = guard.release().await;
+        }
+        server.kill();
+        server.start(data);
+        recovered(&s, &*server).await;
+    }
+}
+
+/// Waits until the server grants locks again.
+async fn recovered(s: &Setting, server: &dyn OwnServer) {
+    let client = server.open(Options::default()).answered().await;
+    let lock = s.lock(&client, &s.name()).build().expect("fine terms");
+    let guard = within("it grants again", server.recovers_in() + ms(3000), lock.acquire()).await;
+    released(guard.expect("the server is up")).await;
+}
+
+/// A write with an older token is refused after one with a newer token.
+async fn a_late_write_is_refused_by_the_resource(s: Setting, admin: Arc<dyn Forget>) {
+    let name = s.name();
+    let resource = Fence::new();
+    let first = s.hold(&name).await;
+    resource.accept(first.token()).expect("the first");
+    resource.accept(first.token()).expect("a holder may write more than once");
+    admin.forget(&name).await;
+    let second = s.hold(&name).await;
+    resource.accept(second.token()).expect("the successor");
+    let stale = resource.accept(first.token()).expect_err("the predecessor's write comes late");
+    assert_eq!((stale.offered, stale.highest), (first.token(), second.token()));
+    until("the first holder is told", s.ttl() * 3 + ms(500), || async { !first.is_held() }).await;
+}

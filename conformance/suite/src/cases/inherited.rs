@@ -1,0 +1,117 @@
+//! What a child process inherits from its parent: nothing of a lock.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lock_core::Name;
+
+use crate::case::{Case, case};
+use crate::harness::{Processes, ThroughProxy};
+use crate::part::{Order, Part, PartProcess};
+use crate::setting::{Setting, ms};
+use crate::timing::{Returned, assert_in_time, released};
+
+pub(crate) const CASES: &[Case] = &[
+    // On other systems the files of a process can't be listed.
+    #[cfg(target_os = "linux")]
+    case!(a_program_that_is_started_has_no_connection, [B33]; load Heavy),
+    case!(a_fork_holds_nothing_and_releases_nothing, [B33]),
+    case!(a_fork_that_goes_on_with_the_runtime_releases_nothing, [B33]),
+];
+
+/// Returns the sockets of a program that this process starts now.
+async fn sockets_of_a_child() -> BTreeSet<String> {
+    let list = "for fd in /proc/$$/fd/*; do readlink $fd; done; true";
+    let listed =
+        tokio::task::spawn_blocking(move || std::process::Command::new("sh").args(["-c", list]).output());
+    let listed = listed.await.returned().expect("there is a shell");
+    let links = String::from_utf8(listed.stdout).expect("plain");
+    assert!(links.contains('/') || links.contains(':'), "no files at all: {links:?}");
+    links.lines().filter(|link| link.starts_with("socket:")).map(str::to_owned).collect()
+}
+
+/// Returns the sockets of this process.
+fn sockets_here() -> BTreeSet<String> {
+    let files = std::fs::read_dir("/proc/self/fd").expect("Linux");
+    let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    links.map(|link| link.display().to_string()).filter(|link| link.starts_with("socket:")).collect()
+}
+
+async fn a_program_that_is_started_has_no_connection(s: Setting, _: Arc<dyn ThroughProxy>) {
+    // The process that started this test may have left it some sockets.
+    let (before, here) = (sockets_of_a_child().await, sockets_here());
+    let (name, waited) = (s.name(), s.name());
+    let guard = s.hold(&name).await;
+    let other = s.hold(&waited).await;
+    let client = s.client().await;
+    let lock = s.lock(&client, &waited).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(ms(50)).await;
+    let connections = sockets_here().difference(&here).count();
+    assert!(connections >= 3, "{connections} connections of three clients");
+    let inherited: Vec<_> = sockets_of_a_child().await.difference(&before).cloned().collect();
+    assert!(inherited.is_empty(), "a child has {inherited:?}");
+    released(other).await;
+    released(waiter.await.returned().expect("the server is up")).await;
+    released(guard).await;
+}
+
+/// Starts a process that holds the lock and forks.
+async fn forking(s: &Setting, processes: &dyn Processes, name: &Name, part: Part) -> PartProcess {
+    let order = Order { part, name: name.to_string(), ttl: s.ttl() * 2 };
+    let mut process = order.start(processes).expect("this program starts once more");
+    process.holds().await;
+    process
+}
+
+/// Checks that the parent keeps the lock for longer than its lease, and releases it.
+async fn the_parent_keeps_it(s: &Setting, name: &Name, mut part: PartProcess) {
+    let end = Instant::now() + s.ttl() * 3;
+    while Instant::now() < end {
+        if s.is_free(name).await {
+            let said = parents_ending(s, &mut part).await;
+            assert_in_time!(said != "parent: Released", late by s.ttl(), "asked when the parent had released it");
+            panic!("the child has released its parent's lock, or this: {said}");
+        }
+        tokio::time::sleep(s.ttl() / 8).await;
+    }
+    assert_eq!(parents_ending(s, &mut part).await, "parent: Released");
+    assert!(s.is_free(name).await);
+}
+
+/// Returns the last line of the parent. It holds until it releases, so only the server's answer can have come too late.
+async fn parents_ending(s: &Setting, part: &mut PartProcess) -> String {
+    let said = part.says().await;
+    assert_in_time!(said != "parent: Expired", late by s.ttl(), "{said}");
+    said
+}
+
+async fn a_fork_holds_nothing_and_releases_nothing(s: Setting, processes: Arc<dyn Processes>) {
+    let name = s.name();
+    let mut part = forking(&s, &*processes, &name, Part::Forks).await;
+    for expected in [
+        "child, held: false, certain: 0ns",
+        "child, lost: RuntimeEnded",
+        "child, at risk: RuntimeEnded",
+        "child, protect: Lost",
+        "child, renew: Lost",
+        "child, acquire: Unavailable { effect: NotApplied }",
+        "child, try_acquire: Unavailable { effect: NotApplied }",
+        "child, inspect: Unavailable { effect: NotApplied }",
+        "child, check: Unavailable { effect: NotApplied }",
+        "child, shutdown: 1",
+        "child, release: Expired",
+        "child has dropped it",
+    ] {
+        assert_eq!(part.says().await, expected);
+    }
+    the_parent_keeps_it(&s, &name, part).await;
+}
+
+async fn a_fork_that_goes_on_with_the_runtime_releases_nothing(s: Setting, processes: Arc<dyn Processes>) {
+    let name = s.name();
+    let mut part = forking(&s, &*processes, &name, Part::ForksInside).await;
+    assert_eq!(part.says().await, "child has dropped it");
+    the_parent_keeps_it(&s, &name, part).await;
+}

@@ -1,0 +1,105 @@
+//! Every waiter gets the lock in time, whatever has happened to earlier holders and waiters.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lock_core::Options;
+
+use super::processes::{Lease, TTL, dies_while_another_waits, holding, is_not_renewed};
+use crate::bounds;
+use crate::case::{Case, case};
+use crate::harness::{Data, Durable, LockProgram, OwnServers, Processes};
+use crate::part::{Order, Part, PartProcess};
+use crate::setting::{Setting, ms};
+use crate::timing::{Answered, Returned, assert_in_time, released, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_killed_holder_frees_the_lock_though_the_server_restarts, [B5, B31]; load Medium),
+    case!(a_killed_holder_in_another_time_zone_frees_the_lock_in_time, [B6, B7]; load Medium),
+    case!(dead_and_stopped_waiters_block_no_other_waiter, [B5]; load Medium),
+];
+
+const LONG: Duration = Duration::from_secs(20);
+
+async fn a_killed_holder_frees_the_lock_though_the_server_restarts(
+    s: Setting,
+    servers: Arc<dyn OwnServers>,
+    program: Arc<dyn LockProgram>,
+    _: Durable,
+) {
+    let name = s.name();
+    let mut server = servers.start().await;
+    let url = server.url().expect("its harness can run the program");
+    let holder = holding(&*program, &url, &name, None).await;
+    let client = server.open(Options::default()).answered().await;
+    let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
+    if lock.try_acquire().answered().await.is_some() {
+        is_not_renewed(holder).await;
+    }
+    let looking = lock.clone();
+    let waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| (Instant::now(), guard)) });
+    tokio::time::sleep(TTL / 2).await;
+    let (lease, killed) = Lease::of_killed(&s, holder, &looking).await;
+    server.kill();
+    let died = Instant::now();
+    tokio::time::sleep(ms(200)).await;
+    server.start(Data::Kept);
+    let down = died.elapsed();
+    let (granted, guard) = within("the lease ends", LONG, waiter).await.returned().expect("it waits");
+    let (took, bound) =
+        (granted - killed, bounds::after_a_death_and_a_restart(&s.info, TTL, down) + server.recovers_in());
+    assert_in_time!(
+        took <= bound,
+        "{took:?}, of which {down:?} without a server: no more than {bound:?} is promised"
+    );
+    lease.is_over(&guard, granted, took);
+}
+
+/// Clocks that are fourteen hours ahead of Greenwich time and eleven behind. No end of a lease is written in local
+/// time.
+async fn a_killed_holder_in_another_time_zone_frees_the_lock_in_time(
+    s: Setting,
+    program: Arc<dyn LockProgram>,
+) {
+    let there = |zone| dies_while_another_waits(&s, &*program, Some(zone));
+    tokio::join!(there("<+14>-14"), there("<-11>+11"));
+}
+
+/// Of the waiters in front, two are killed, one is stopped, and one has given up. The last one gets the lock.
+async fn dead_and_stopped_waiters_block_no_other_waiter(s: Setting, processes: Arc<dyn Processes>) {
+    let (name, client, last) = (s.name(), s.client().await, s.client().await);
+    let guard = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+    let guard = guard.acquire().await.expect("no other client has it");
+    let killed = [waiting(&*processes, &name).await, waiting(&*processes, &name).await];
+    let mut stopped = waiting(&*processes, &name).await;
+    let lock = last.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
+    let given_up = lock.clone();
+    let given_up = tokio::spawn(async move { given_up.acquire().await.map(drop) });
+    // They have looked and found it held. Whether they listen by now makes no difference to the last waiter.
+    tokio::time::sleep(ms(100)).await;
+    for part in &killed {
+        part.process().kill().expect("it waits");
+    }
+    stopped.process().pause().expect("it waits");
+    given_up.abort();
+    let survivor = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(ms(100)).await;
+    let freed = Instant::now();
+    released(guard).await;
+    let next = within("the last waiter has it", LONG, survivor).await.returned().expect("the server is up");
+    // The stopped waiter may have been granted the lock before it could be told.
+    let (took, bound) = (freed.elapsed(), bounds::after_a_death(&s.info, TTL));
+    assert_in_time!(took <= bound, "{took:?} after the release: no more than {bound:?} is promised");
+    stopped.process().resume().expect("it was stopped");
+    let token = next.token();
+    released(next).await;
+    assert!(stopped.holds().await > token, "it continues to wait when it runs again");
+}
+
+/// Starts a process that has found the lock held, and waits.
+async fn waiting(processes: &dyn Processes, name: &lock_core::Name) -> PartProcess {
+    let order = Order { part: Part::Waits, name: name.to_string(), ttl: TTL };
+    let mut part = order.start(processes).expect("this program starts once more");
+    assert_eq!(part.says().await, "waits");
+    part
+}

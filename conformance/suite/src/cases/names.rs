@@ -1,0 +1,298 @@
+//! Distinct names never exclude each other; the same name always does; anything else is refused at construction.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use lock_core::{Client, DEFAULT_TTL, Ending, ErrorKind, Guard, LockBuilder, MAX_NAME, Name};
+use tokio::task::JoinSet;
+
+use crate::case::{Case, case};
+use crate::setting::{Setting, is_full_run, lost_at_its_end, ms};
+use crate::timing::{Answered, released, still_held, until};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(distinct_names_are_all_held_at_once, [B23, B27]; load Heavy),
+    case!(a_client_remembers_no_name_that_it_is_done_with, [B27]; load Heavy),
+    case!(a_name_that_cannot_be_is_refused_at_construction, [B23]),
+    case!(a_ttl_that_cannot_be_is_refused_at_construction, [B24]),
+    case!(a_wait_of_any_length_is_fine, [B24]; load Heavy),
+    case!(the_shortest_ttl_is_held_and_ends, [B24]),
+];
+
+/// Names that some system has taken for one another.
+fn difficult_names() -> Vec<String> {
+    let mut names: Vec<String> = [
+        "job",
+        "JOB",
+        "Job",
+        "job ",
+        " job",
+        "jób",
+        "jo\u{301}b",
+        "j\u{f3}b",
+        "job\0",
+        "job\n",
+        "job\t",
+        "a/b",
+        "a//b",
+        "a/",
+        "/a",
+        "..",
+        ".",
+        "a/../b",
+        "{}",
+        "{a}",
+        "{a}b",
+        "a{b}",
+        "}{",
+        "{{a}}",
+        "{a",
+        "a}",
+        "%",
+        "_",
+        "%%",
+        "a%b",
+        "a_b",
+        "axb",
+        "*",
+        "?",
+        "[a]",
+        "a*",
+        "'",
+        "\"",
+        "`",
+        "\\",
+        "\\\\",
+        "--",
+        ";",
+        "$1",
+        "$name",
+        "#",
+        ":",
+        "::",
+        "a:b",
+        "a;b",
+        "🔒",
+        "🔒🔒",
+        "ß",
+        "ss",
+        "ẞ",
+        "ı",
+        "i",
+        "I",
+        "İ",
+        "ﬁ",
+        "fi",
+        "Å",
+        "Å",
+        "0",
+        "00",
+        "1",
+        "01",
+        "1.0",
+        "1e0",
+        "true",
+        "null",
+        "NULL",
+        ":lock~",
+        ":lock~1",
+        "a:lock~tt",
+        "lock",
+        "lock~",
+        "\u{feff}",
+        "\u{200b}",
+        "a\u{200b}",
+        "\u{1}",
+        "\u{7f}",
+    ]
+    .into_iter()
+    .map(String::from)
+    .collect();
+    for length in [63, 64, 65, 127, 128, 191, 192, 193, 254, 255, 256, 257, 511, MAX_NAME] {
+        names.push("x".repeat(length));
+        names.push(format!("{}y", "x".repeat(length - 1)));
+    }
+    names.push("é".repeat(MAX_NAME / 2));
+    names.extend((0..100).map(|n| format!("Aa{n}BB")));
+    names.extend((0..100).map(|n| format!("BB{n}Aa")));
+    names.sort();
+    names.dedup();
+    names
+}
+
+async fn distinct_names_are_all_held_at_once(s: Setting) {
+    let (a, b) = (s.client().await, s.client().await);
+    let ttl = Duration::from_secs(20).max(s.ttl());
+    let mut acquiring = JoinSet::new();
+    let names = difficult_names();
+    for name in &names {
+        // Every run uses these same names. A run that failed a moment ago may have left them held.
+        let lock = b.lock(name).build().expect("a fine name");
+        let free = || async { lock.inspect().answered().await.holder.is_none() };
+        until("no earlier run holds it", ttl + ms(5000), free).await;
+    }
+    for name in &names {
+        let lock = a.lock(name).ttl(ttl).build().expect("a fine name");
+        acquiring.spawn(async move { (lock.name().clone(), lock.try_acquire().answered().await) });
+    }
+    let mut guards = Vec::new();
+    for (name, guard) in acquiring.join_all().await {
+        guards.push(guard.unwrap_or_else(|| panic!("{name:?} is taken for another name")));
+    }
+    for name in &names {
+        let lock = b.lock(name).ttl(ttl).build().expect("a fine name");
+        assert!(
+            lock.try_acquire().answered().await.is_none(),
+            "{name:?} is not the same name to another client"
+        );
+    }
+    for guard in guards {
+        let _: Ending = guard.release().await;
+    }
+}
+
+/// Many names, one after the other, besides some that are held, and failures. No table of the client may forget, mix up
+/// or grow.
+async fn a_client_remembers_no_name_that_it_is_done_with(s: Setting) {
+    let (names, began) = (s.size("names of one client", 4_001, 100_001), Instant::now());
+    let (run, client, other) = (s.name(), s.client().await, s.client().await);
+    // The debug output of a client shows what it remembers.
+    let remembered = |whose: &str| format!("{client:?}").matches(&format!("{run} {whose}")).count();
+    let ours = hold_many(&s, &client, &run, "ours").await;
+    let theirs = hold_many(&s, &other, &run, "theirs").await;
+    assert!(remembered("ours") >= HELD, "{} of {HELD}", remembered("ours"));
+
+    for first in (0..names).step_by(PORTION) {
+        if first >= LEAST_NAMES && began.elapsed() > LONG_ENOUGH && !is_full_run() {
+            println!("{}: {first} of them in {:.0?}", s.harness.name(), began.elapsed());
+            break;
+        }
+        pass_through(&s, &client, &run, first..names.min(first + PORTION)).await;
+    }
+    for n in 0..1000 {
+        let held = numbered(&s, &client, &run, ["ours", "theirs"][n % 2], n % HELD);
+        let held = held.wait(ms(0)).build().expect("fine terms");
+        until("it is refused", ms(4000), || async {
+            let kind = held.acquire().await.expect_err("it is held").kind();
+            // A late answer must leave nothing behind either.
+            assert!(matches!(kind, ErrorKind::Timeout | ErrorKind::Unavailable { .. }), "{kind:?}");
+            kind == ErrorKind::Timeout
+        })
+        .await;
+    }
+    until("nothing is remembered but what is held", ms(4000), || async {
+        // A later acquisition removes what is no longer needed.
+        pass_through(&s, &client, &run, 0..1).await;
+        remembered("passing") <= 1 && remembered("theirs") == 0
+    })
+    .await;
+    for (guards, elsewhere) in [(ours, &other), (theirs, &client)] {
+        for guard in guards {
+            let lock = s.lock(elsewhere, guard.name()).build().expect("fine terms");
+            still_held(&guard);
+            assert!(lock.try_acquire().answered().await.is_none());
+            released(guard).await;
+        }
+    }
+}
+
+const HELD: usize = 100;
+/// On a slow server there are fewer names, but at least these.
+const LEAST_NAMES: usize = 1000;
+/// How many names are used between two checks of the time.
+const PORTION: usize = 500;
+const LONG_ENOUGH: Duration = Duration::from_secs(20);
+/// How many tasks acquire and release at the same time.
+const TASKS: usize = 50;
+
+fn numbered(s: &Setting, client: &Client, run: &Name, whose: &str, n: usize) -> LockBuilder {
+    client.lock(format!("{run} {whose} {n}")).ttl(s.ttl() * 20)
+}
+
+async fn hold_many(s: &Setting, client: &Client, run: &Name, whose: &str) -> Vec<Guard> {
+    let mut held = Vec::new();
+    for n in 0..HELD {
+        let lock = numbered(s, client, run, whose, n).build().expect("fine terms");
+        held.push(lock.acquire().await.expect("no other client has it"));
+    }
+    held
+}
+
+/// Acquires and releases each name once, without any contention.
+pub(super) async fn pass_through(s: &Setting, client: &Client, run: &Name, names: Range<usize>) {
+    let mut tasks = JoinSet::new();
+    for first in names.clone().take(TASKS) {
+        let locks = (first..names.end).step_by(TASKS).map(|n| numbered(s, client, run, "passing", n));
+        let locks: Vec<_> = locks.map(|lock| lock.wait(ms(5000)).build().expect("fine terms")).collect();
+        tasks.spawn(async move {
+            for lock in locks {
+                let guard = lock.acquire().await.expect("no other client has it");
+                released(guard).await;
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+async fn a_name_that_cannot_be_is_refused_at_construction(s: Setting) {
+    let client = s.client().await;
+    for name in [String::new(), "x".repeat(MAX_NAME + 1), "é".repeat(257), "a:lock~t".into(), "lock~w".into()]
+    {
+        let refused = client.lock(name.as_str()).build().map(drop).expect_err("not a name");
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    }
+}
+
+async fn a_ttl_that_cannot_be_is_refused_at_construction(s: Setting) {
+    let client = s.client().await;
+    let beyond = [s.info.max_ttl + ms(1), Duration::from_millis(u64::MAX), Duration::MAX];
+    let below = [
+        Duration::ZERO,
+        Duration::from_nanos(1),
+        Duration::from_micros(1),
+        s.info.min_ttl - Duration::from_nanos(1),
+    ];
+    for ttl in beyond.into_iter().chain(below) {
+        let refused = client.lock("ttl").ttl(ttl).build().map(drop).expect_err("not a ttl");
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    }
+    let least = s.ttl();
+    let too_short = client.lock("ttl").ttl(least).fixed_lease().min_hold(least).build().map(drop);
+    assert_eq!(too_short.expect_err("it ends before").kind(), ErrorKind::Invalid);
+    let zero = client.lock("ttl").max_hold(Duration::ZERO).build().map(drop).expect_err("no time to hold");
+    assert_eq!(zero.kind(), ErrorKind::Invalid);
+    let crossed =
+        client.lock("ttl").max_hold(ms(10)).min_hold(ms(20)).build().map(drop).expect_err("crossed");
+    assert_eq!(crossed.kind(), ErrorKind::Invalid);
+    for ttl in [s.info.min_ttl, s.info.max_ttl] {
+        client.lock("ttl").ttl(ttl).build().expect("a bound is inside");
+    }
+    let default =
+        client.lock(s.name().as_str()).build().expect("the default is within the bounds, whatever they are");
+    assert_eq!(default.ttl(), DEFAULT_TTL.clamp(s.info.min_ttl, s.info.max_ttl));
+    let guard = default.try_acquire().await.expect("and the server takes it").expect("the lock is free");
+    released(guard).await;
+}
+
+/// The server has 100 ms for its first answer, so no other case may keep it busy meanwhile.
+async fn a_wait_of_any_length_is_fine(s: Setting) {
+    for wait in
+        [Duration::ZERO, Duration::from_nanos(1), ms(1), Duration::from_millis(u64::MAX), Duration::MAX]
+    {
+        let (name, client) = (s.name(), s.client().await);
+        let lock = s.lock(&client, &name).wait(wait).build().expect("any wait");
+        released(lock.acquire().answered().await).await;
+    }
+}
+
+async fn the_shortest_ttl_is_held_and_ends(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    for odd in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(999)] {
+        let lock =
+            client.lock(name.as_str()).ttl(s.info.min_ttl + odd).fixed_lease().build().expect("inside");
+        let guard = lock.acquire().answered().await;
+        lost_at_its_end(&guard).await;
+        assert!(!guard.is_held());
+        drop(guard);
+    }
+}

@@ -1,0 +1,326 @@
+//! Networks that fail, in one direction or both, with or without an error, and recover.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lock_core::driver::{Fair, Lease};
+use lock_core::{Client, Ending, ErrorKind, Guard, LossReason, Name, Options, Random};
+use tokio::task::JoinSet;
+
+use crate::bounds;
+use crate::case::{Case, case};
+use crate::harness::ThroughProxy;
+use crate::proxy::{Cut, Direction, Fault, Proxy};
+use crate::setting::{Setting, lost_in_time, ms, renewed};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, until, void, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(loss_is_told_in_time_with_a_dead_network, [B11, B12, B20]; load Medium),
+    case!(no_call_outlives_its_time_with_a_dead_network, [B11, B15]; load Medium),
+    case!(a_half_open_connection_costs_no_lock, [B11, B31]),
+    case!(an_outage_shorter_than_the_lease_costs_no_lock, [B11, B31]),
+    case!(a_waiter_whose_connections_died_in_silence_looks_again, [B4, B31]),
+    case!(a_waiter_that_lost_its_place_is_woken_in_the_next, [B4, B31]; load Medium; if |info| info.fair != Fair::No),
+    case!(dead_waiters_in_front_cost_one_timeout_however_many, [B5, B30]; load Heavy; if |info| info.fair != Fair::No),
+    case!(connections_cut_at_any_moment_leave_nothing, [B2, B18, B31, B34]; load Medium),
+];
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// The directions in which nothing gets through any more, without an error.
+#[derive(Clone, Copy, Debug)]
+enum Dead {
+    Both,
+    Only(Direction),
+}
+
+impl Dead {
+    fn happens(self, proxy: &Proxy) {
+        match self {
+            Dead::Both => proxy.hold_all(),
+            Dead::Only(direction) => proxy.hold(direction),
+        }
+    }
+}
+
+/// Runs the case for each failure, side by side, each with its own proxy.
+async fn with_each<F: Future<Output = ()> + Send + 'static>(
+    s: &Setting,
+    net: &Arc<dyn ThroughProxy>,
+    case: fn(Setting, Arc<dyn ThroughProxy>, Dead) -> F,
+) {
+    let mut cases = JoinSet::new();
+    for dead in [Dead::Both, Dead::Only(Direction::ToServer), Dead::Only(Direction::ToClient)] {
+        cases.spawn(case(s.clone(), net.clone(), dead));
+    }
+    cases.join_all().await;
+}
+
+async fn loss_is_told_in_time_with_a_dead_network(s: Setting, net: Arc<dyn ThroughProxy>) {
+    with_each(&s, &net, |s, net, dead| async move {
+        let (name, proxy) = (s.name(), net.proxy().await);
+        // A request may take far longer than the lease lasts. The loss must not wait for it.
+        let client = net.client(&proxy, Options::default().patience(s.ttl() * 3)).await;
+        let guard = Arc::new(s.hold_by(&client, &name).await);
+        let (held, direct) = (guard.clone(), s.client().await);
+        let next = s.lock(&direct, &name).build().expect("fine terms");
+        let next = tokio::spawn(async move {
+            let next = next.acquire().answered().await;
+            assert!(!held.is_held(), "two at a time");
+            next.release().await
+        });
+        tokio::time::sleep(s.ttl()).await;
+        // An answer that is under way may still arrive, and would move the end.
+        renewed(&guard, s.ttl()).await;
+        let (asked, left) = (Instant::now(), guard.valid_for());
+        dead.happens(&proxy);
+        let cause = lost_in_time(&guard, &s.info, s.ttl()).await;
+        assert_eq!(cause, LossReason::Expired, "{dead:?}");
+        assert!(asked.elapsed() >= left, "{dead:?}: given up after {:?} of {left:?}", asked.elapsed());
+        assert!(!guard.is_held() && guard.valid_for().is_zero());
+        // The server may have received the last renewal.
+        let next = within("the next has it", s.ttl() * 3, next).await;
+        assert_eq!(next.returned(), Ending::Released, "{dead:?}");
+    })
+    .await;
+}
+
+async fn no_call_outlives_its_time_with_a_dead_network(s: Setting, net: Arc<dyn ThroughProxy>) {
+    async fn ends<T>(what: &str, time: Duration, call: impl Future<Output = T>) -> T {
+        let asked = Instant::now();
+        let out = within(what, time * 10 + ms(3000), call).await;
+        assert_in_time!(
+            asked.elapsed() <= time + ms(100),
+            "{what}: {:?} instead of {time:?}",
+            asked.elapsed()
+        );
+        out
+    }
+    with_each(&s, &net, |s, net, dead| async move {
+        let patience = ms(150);
+        let (name, proxy) = (s.name(), net.proxy().await);
+        let options = || Options::default().patience(patience);
+        let client = net.client(&proxy, options()).await;
+        let lock = s.lock(&client, &s.name()).wait(ms(200)).build().expect("fine terms");
+        let ttl = s.ttl() * 2;
+        let guard =
+            client.lock(name.as_str()).ttl(ttl).build().expect("fine terms").acquire().answered().await;
+        dead.happens(&proxy);
+        let died = Instant::now();
+        if s.info.lease == Lease::Session {
+            tokio::time::sleep(ttl / 8).await;
+        }
+        let before = died.elapsed();
+        match ends("renew", patience, guard.renew(ttl)).await {
+            Err(renewed) => assert!(renewed.is_transient(), "{renewed:?}"),
+            // The last proof of a session may be recent enough. It is from before the failure.
+            Ok(left) => {
+                assert!(s.info.lease == Lease::Session && left + before <= ttl, "{left:?}, {before:?} after");
+            }
+        }
+        for (what, time) in [("acquire", ms(200)), ("try_acquire", patience), ("inspect", patience)] {
+            let outcome = match what {
+                "acquire" => ends(what, time, lock.acquire()).await.map(drop),
+                "inspect" => ends(what, time, lock.inspect()).await.map(drop),
+                _ => ends(what, time, lock.try_acquire()).await.map(drop),
+            };
+            let error = outcome.expect_err("the network is dead");
+            assert!(matches!(error.kind(), ErrorKind::Unavailable { .. }), "{what}: {error:?}");
+        }
+        let left = guard.valid_for();
+        assert_eq!(ends("release", left, guard.release()).await, Ending::Expired, "{dead:?}");
+        let opened = net.open_through(proxy.addresses(), options());
+        let opened = ends("open", patience, opened).await.map(drop).expect_err("the network is dead");
+        assert!(opened.is_transient(), "{opened:?}");
+    })
+    .await;
+}
+
+/// Checks for longer than the lease lasts that the guard says that it is held, and that the server agrees.
+async fn stays_held(s: &Setting, guard: &Guard, ttl: Duration) {
+    let end = Instant::now() + ttl * 5 / 4;
+    while Instant::now() < end {
+        still_held(guard);
+        s.is_kept(guard, guard.name()).await;
+        tokio::time::sleep(ttl / 8).await;
+    }
+}
+
+async fn a_half_open_connection_costs_no_lock(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy, ttl) = (s.name(), net.proxy().await, s.ttl() * 2);
+    let client = net.client(&proxy, Options::default()).await;
+    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let guard = lock.acquire().answered().await;
+    for _ in 0..2 {
+        proxy.cut(Cut::HalfOpen);
+        stays_held(&s, &guard, ttl).await;
+    }
+    released(guard).await;
+    assert!(s.is_free(&name).await);
+}
+
+async fn an_outage_shorter_than_the_lease_costs_no_lock(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy, ttl) = (s.name(), net.proxy().await, s.ttl() * 2);
+    let client = net.client(&proxy, Options::default()).await;
+    let lock = client.lock(name.as_str()).ttl(ttl).build().expect("fine terms");
+    let guard = lock.acquire().answered().await;
+    for _ in 0..2 {
+        proxy.refuse();
+        let refused = proxy.count(Fault::Refused);
+        proxy.cut(Cut::Reset);
+        tokio::time::sleep(ttl / 3).await;
+        // A client that connects for its next renewal comes a little later. Without any connection, this was no outage.
+        let until = Instant::now() + ttl / 6;
+        while proxy.count(Fault::Refused) == refused && Instant::now() < until {
+            tokio::time::sleep(ms(2)).await;
+        }
+        if proxy.count(Fault::Refused) == refused {
+            void("no connection was refused");
+        }
+        proxy.accept();
+        stays_held(&s, &guard, ttl).await;
+    }
+    released(guard).await;
+    assert!(s.is_free(&name).await);
+}
+
+async fn a_waiter_whose_connections_died_in_silence_looks_again(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy) = (s.name(), net.proxy().await);
+    let client = net.client(&proxy, Options::default()).await;
+    let guard = s.hold(&name).await;
+    let lock = s.lock(&client, &name).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(s.ttl()).await;
+    proxy.cut(Cut::HalfOpen);
+    released(guard).await;
+    // It has not heard of the release. It looks when the lease that it saw would end.
+    let guard = within("the waiter has it", s.ttl() * 2 + ms(1000), waiter).await.returned();
+    released(guard.expect("a dead connection is no reason to give up")).await;
+}
+
+async fn a_waiter_that_lost_its_place_is_woken_in_the_next(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let mut waits = JoinSet::new();
+    for _ in 0..4 {
+        waits.spawn(waits_in_two_places(s.clone(), net.clone()));
+    }
+    waits.join_all().await;
+}
+
+/// The waiter listens once, and must be woken in every place that it has after that.
+async fn waits_in_two_places(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy, client) = (s.name(), net.proxy().await, s.client().await);
+    let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+    let guard = lock.acquire().await.expect("no other client has it");
+    let waiters = || async { lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len()) };
+    let waiting = net.client(&proxy, Options::default()).await;
+    let waiting = s.lock(&waiting, &name).build().expect("fine terms");
+    let waiter = tokio::spawn(async move { waiting.acquire().await });
+    until("it waits", LONG, || async { waiters().await == 1 }).await;
+    proxy.refuse();
+    proxy.cut(Cut::Reset);
+    until("its session has ended", LONG, || async { waiters().await == 0 }).await;
+    proxy.accept();
+    until("it waits again", LONG, || async { waiters().await == 1 }).await;
+    // Whatever it was woken for before, it sleeps again by now.
+    tokio::time::sleep(s.ttl()).await;
+    released(guard).await;
+    let next = within("the hand-over", ms(1000), waiter).await.returned();
+    released(next.expect("it continues to wait")).await;
+}
+
+async fn dead_waiters_in_front_cost_one_timeout_however_many(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let mut waits = JoinSet::new();
+    for dead in [1, 10, 100] {
+        waits.spawn(waits_behind(s.clone(), net.clone(), dead));
+    }
+    waits.join_all().await;
+}
+
+/// Each dead waiter has a session of its own. The sessions end side by side, and not one after the other.
+async fn waits_behind(s: Setting, net: Arc<dyn ThroughProxy>, dead: usize) {
+    let (name, proxy, client, last) = (s.name(), net.proxy().await, s.client().await, s.client().await);
+    let lock = client.lock(name.as_str()).ttl(s.ttl() * 10).build().expect("fine terms");
+    let guard = lock.acquire().await.expect("no other client has it");
+    let waiters = || async { lock.inspect().answered().await.waiters.map_or(0, |waiters| waiters.len()) };
+    let mut in_front = JoinSet::new();
+    for _ in 0..dead {
+        let client = net.client(&proxy, Options::default()).await;
+        let lock = s.lock(&client, &name).build().expect("fine terms");
+        in_front.spawn(async move { lock.acquire().await.map(drop) });
+    }
+    until("they wait", LONG, || async { waiters().await == dead }).await;
+    let survivor = s.lock(&last, &name).build().expect("fine terms");
+    let survivor = tokio::spawn(async move { survivor.acquire().await });
+    until("it waits", LONG, || async { waiters().await == dead + 1 }).await;
+    proxy.hold_all();
+    let died = Instant::now();
+    released(guard).await;
+    let next = within("the last waiter has it", LONG, survivor).await.returned().expect("the server is up");
+    let (took, bound) = (died.elapsed(), bounds::after_a_death(&s.info, s.ttl()));
+    assert_in_time!(took <= bound, "{took:?} behind {dead} dead waiters: no more than {bound:?} is promised");
+    released(next).await;
+    in_front.abort_all();
+}
+
+/// Runs two clients that take turns while their connections are cut all the time.
+async fn connections_cut_at_any_moment_leave_nothing(s: Setting, net: Arc<dyn ThroughProxy>) {
+    let (name, proxy) = (s.name(), Arc::new(net.proxy().await));
+    let entries = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    let asked = Instant::now();
+    let first = net.client(&proxy, Options::default()).await;
+    released(s.hold_by(&first, &s.name()).await).await;
+    // If the connections were cut sooner than a lock can be acquired on a new one, there would be no network at all.
+    let connecting = asked.elapsed();
+    for _ in 0..2 {
+        let client = net.client(&proxy, Options::default()).await;
+        tasks.spawn(hold_again_and_again(s.clone(), client, name.clone(), entries.clone()));
+    }
+    let cutting = tokio::spawn(cut_again_and_again(proxy.clone(), ms(15) + connecting));
+    let mut held = 0;
+    while let Some(outcome) = tasks.join_next().await {
+        held += outcome.returned();
+    }
+    cutting.abort();
+    if held <= 10 {
+        void(&format!("held {held} times of {}: the network hardly worked", 2 * ROUNDS));
+    }
+    until("nothing is left", s.ttl() * 2, || s.is_free(&name)).await;
+}
+
+async fn cut_again_and_again(proxy: Arc<Proxy>, longest: Duration) {
+    for how in [Cut::Reset, Cut::Closed].into_iter().cycle() {
+        tokio::time::sleep(Random::system().up_to(longest)).await;
+        proxy.cut(how);
+    }
+}
+
+const ROUNDS: u32 = 25;
+
+/// Returns in how many of the rounds the lock was held.
+async fn hold_again_and_again(s: Setting, client: Client, name: Name, entries: Arc<AtomicU64>) -> u32 {
+    let lock = client.lock(name.as_str()).ttl(s.ttl() * 4).wait(ms(2000)).build().expect("fine terms");
+    let mut held = 0;
+    for _ in 0..ROUNDS {
+        let guard = match within("acquire", ms(3000), lock.acquire()).await {
+            Ok(guard) => guard,
+            Err(e) => {
+                assert!(e.is_transient() || e.kind() == ErrorKind::Timeout, "{e:?}");
+                continue;
+            }
+        };
+        let before = entries.fetch_add(1, Ordering::SeqCst);
+        held += 1;
+        if let Err(e) = guard.renew(s.ttl() * 4).await {
+            assert!(e.is_transient(), "{e:?}");
+        }
+        // If the lock is held now, every client that has entered until now entered while it was held.
+        let came = entries.load(Ordering::SeqCst) - before - 1;
+        still_held(&guard);
+        assert_eq!(came, 0, "two are inside");
+        // A release that was cut may have been done. The repeated release can't tell.
+        let _: Ending = within("release", s.ttl() * 5, guard.release()).await;
+    }
+    held
+}

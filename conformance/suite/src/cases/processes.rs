@@ -1,0 +1,393 @@
+//! Whole processes that are killed and stopped. The holder is the program `lock`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lock_core::{Fence, FencingToken, Guard, Lock, Name, Random, driver};
+
+use crate::bounds;
+use crate::case::{Case, case};
+use crate::harness::{ChildProcess, Command, Ended, Finished, LockProgram, Processes, Wait};
+use crate::part::{Order, Part, PartProcess};
+use crate::setting::{Setting, ms};
+use crate::timing::{Answered, Returned, assert_in_time, released, still_held, too_late, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_killed_holder_frees_the_lock_within_its_ttl, [B5, B20]; load Medium),
+    case!(a_stopped_holder_loses_the_lock_and_says_so, [B9, B20]),
+    case!(a_holder_stopped_for_longer_than_its_lease_is_told_first_thing, [B9, B11, B20]),
+    case!(a_holder_stopped_for_half_its_lease_keeps_it, [B20]),
+    case!(processes_hand_the_lock_over, [B4, B34]; load Heavy),
+    case!(a_storm_of_killed_processes_damages_nothing, [B2, B5, B13, B34]; load Heavy),
+];
+
+/// Long enough to start a process in, short enough to wait for.
+pub(super) const TTL: Duration = ms(1000);
+const LONG: Duration = Duration::from_secs(20);
+
+/// A process that runs the program `lock`.
+pub(super) type Holder = Box<dyn ChildProcess>;
+
+/// Starts a holder, which runs a script.
+fn start(program: &dyn LockProgram, name: &Name, wait: Wait, script: &str) -> Holder {
+    let run = &["sh", "-c", script];
+    let url = program.url();
+    let command = Command { on: &url, name: name.as_str(), ttl: TTL, wait, run, time_zone: None };
+    program.run(&command).expect("the program lock starts")
+}
+
+/// Starts a holder that does not wait for its lock. Its command shows by repeating its input that it has not been ended.
+pub(super) async fn holding(
+    program: &dyn LockProgram,
+    url: &str,
+    name: &Name,
+    time_zone: Option<&str>,
+) -> Holder {
+    let run = &["sh", "-c", REPEATS];
+    let command = Command { on: url, name: name.as_str(), ttl: TTL, wait: Wait::No, run, time_zone };
+    started(program.run(&command).expect("the program lock starts")).await
+}
+
+async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.returned()
+}
+
+async fn started(holder: Holder) -> Holder {
+    off_thread(move || {
+        match holder.line(LONG) {
+            Ok(line) => assert_eq!(line, "held"),
+            Err(e) => match holder.finish(ms(1000)) {
+                Ok(finished) => ended_too_soon("it does not say that it holds", &finished),
+                Err(_) => panic!("it does not say that it holds: {e}"),
+            },
+        }
+        holder
+    })
+    .await
+}
+
+async fn finished(holder: Holder) -> Finished {
+    off_thread(move || holder.finish(LONG).expect("it comes to its end")).await
+}
+
+async fn a_killed_holder_frees_the_lock_within_its_ttl(s: Setting, program: Arc<dyn LockProgram>) {
+    dies_while_another_waits(&s, &*program, None).await;
+}
+
+/// Kills the holder without notice. A client that has waited since before gets the lock when the lease ends.
+pub(super) async fn dies_while_another_waits(
+    s: &Setting,
+    program: &dyn LockProgram,
+    time_zone: Option<&str>,
+) {
+    let (name, client) = (s.name(), s.client().await);
+    let holder = holding(program, &program.url(), &name, time_zone).await;
+    let lock = client.lock(name.as_str()).ttl(TTL).build().expect("fine terms");
+    let (looking, seen) = (lock.clone(), lock.try_acquire().answered().await);
+    let mut waiter = tokio::spawn(async move { lock.acquire().await.map(|guard| (Instant::now(), guard)) });
+    if seen.is_some() || tokio::time::timeout(TTL * 5 / 4, &mut waiter).await.is_ok() {
+        is_not_renewed(holder).await;
+    }
+    let (lease, killed) = Lease::of_killed(s, holder, &looking).await;
+    let (granted, guard) = within("the lease ends", LONG, waiter).await.returned().expect("the server is up");
+    let (took, bound) = (granted - killed, bounds::after_a_death(&s.info, TTL));
+    assert_in_time!(took <= bound, "{took:?} after the holder's death: no more than {bound:?} is promised");
+    lease.is_over(&guard, granted, took);
+}
+
+/// Fails the case with the output of a holder that has lost the lock.
+pub(super) async fn is_not_renewed(holder: Holder) -> ! {
+    ended_too_soon("it is not renewed", &finished(holder).await)
+}
+
+/// Fails the case because the program has ended although its command should have gone on. That is lateness only if the
+/// program says so with the exit status that belongs to it.
+fn ended_too_soon(what: &str, finished: &Finished) -> ! {
+    let what = format!("{what}: {finished:?}");
+    match (finished.ended, finished.stderr.as_str()) {
+        // A request has a third of the ttl.
+        (Ended::Status(69), said) if said.contains("did not answer within") => too_late(TTL / 3, &what),
+        // A lease is renewed when a third of it is over.
+        (Ended::Status(74), said) if said.contains("could not be renewed") => too_late(TTL * 2 / 3, &what),
+        _ => panic!("{what}"),
+    }
+}
+
+/// The command of a holder. By repeating its input it shows that it has not been ended.
+const REPEATS: &str = "echo held; exec cat";
+
+/// A lease as it was shown before its holder's death. It must not end sooner.
+pub(super) struct Lease {
+    token: Option<FencingToken>,
+    ends: Option<Instant>,
+    /// Kept, with what the dead holder has left behind.
+    _dead: Holder,
+}
+
+impl Lease {
+    /// Kills the holder, which runs `REPEATS`. Returns its lease as it was shown right before, and when it was killed.
+    pub(super) async fn of_killed(s: &Setting, holder: Holder, lock: &Lock) -> (Lease, Instant) {
+        // From here on it releases nothing. It has not done so before, if its command still runs.
+        holder.pause().expect("it was running");
+        let (said, holder) = off_thread(move || {
+            let mut holder = holder;
+            (holder.tell("still").and_then(|()| holder.line(LONG)), holder)
+        })
+        .await;
+        if said.as_deref().ok() != Some("still") {
+            holder.resume().expect("it was stopped");
+            is_not_renewed(holder).await;
+        }
+        let asked = Instant::now();
+        let shown = lock.inspect().answered().await.holder;
+        let killed = Instant::now();
+        holder.kill().expect("it was stopped");
+        let token = shown.as_ref().and_then(|shown| shown.token);
+        // A session does not tell how much time it has left.
+        let told = shown.filter(|_| s.info.lease == driver::Lease::Lock);
+        let left = told.and_then(|shown| shown.expires_in);
+        (Lease { token, ends: left.map(|left| asked + left), _dead: holder }, killed)
+    }
+
+    /// Checks that the lease was over when another client was granted the lock, which was `took` after the holder's
+    /// death.
+    pub(super) fn is_over(&self, next: &Guard, granted: Instant, took: Duration) {
+        assert_in_time!(self.token != Some(next.token()), late by TTL / 2, "it was lost before its holder's death");
+        match self.ends {
+            // Servers round to the millisecond.
+            Some(end) => assert!(granted + ms(2) >= end, "{:?} before its lease was over", end - granted),
+            None => assert_in_time!(took > TTL / 2, "{took:?} after its holder's death"),
+        }
+    }
+}
+
+async fn a_stopped_holder_loses_the_lock_and_says_so(s: Setting, program: Arc<dyn LockProgram>) {
+    let (name, client) = (s.name(), s.client().await);
+    let holder = started(start(&*program, &name, Wait::No, "echo held; exec sleep 60")).await;
+    holder.pause().expect("it was running");
+    let lock = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+    let guard = within("the lease ends", TTL * 3 + ms(1000), lock.acquire()).answered().await;
+    holder.resume().expect("it was stopped");
+    let Finished { ended, stderr, .. } = finished(holder).await;
+    assert_eq!(ended, Ended::Status(74), "{stderr}");
+    assert!(stderr.contains("lost"), "{stderr}");
+    still_held(&guard);
+    released(guard).await;
+}
+
+/// Starts a process that works under the lock with the library, without the program `lock` and its watcher.
+async fn working(processes: &dyn Processes, name: &Name) -> (PartProcess, FencingToken) {
+    let order = Order { part: Part::Late, name: name.to_string(), ttl: TTL };
+    let mut part = order.start(processes).expect("this program starts once more");
+    let token = part.holds().await;
+    // It is renewed for some time, so that the stop may come at any phase.
+    tokio::time::sleep(Random::system().up_to(TTL)).await;
+    (part, token)
+}
+
+/// Stops the process while it holds.
+async fn stop(part: &mut PartProcess) {
+    if let Err(error) = part.process().pause() {
+        let said = part.says().await;
+        assert_in_time!(said != EXPIRED, late by TTL / 2, "it could not go on in time: {said}");
+        panic!("{error}; it says {said}");
+    }
+}
+
+/// What a holder prints that was told as soon as its lease had ended.
+const EXPIRED: &str = "Lost, held: false, worked late: false, Expired, renewed: false, Expired";
+
+async fn a_holder_stopped_for_longer_than_its_lease_is_told_first_thing(
+    s: Setting,
+    processes: Arc<dyn Processes>,
+) {
+    for stopped in [TTL * 3 / 2, TTL * 3] {
+        let (name, client, resource) = (s.name(), s.client().await, Fence::new());
+        let (mut part, token) = working(&*processes, &name).await;
+        resource.accept(token).expect("the first");
+        stop(&mut part).await;
+        let since = Instant::now();
+        let lock = client.lock(name.as_str()).ttl(LONG).build().expect("fine terms");
+        let limit = bounds::after_a_death(&s.info, TTL);
+        let guard = within("the lease ends", limit, lock.acquire()).answered().await;
+        assert!(guard.token() > token);
+        resource.accept(guard.token()).expect("the second");
+        tokio::time::sleep(stopped.saturating_sub(since.elapsed())).await;
+        part.process().resume().expect("it was stopped");
+        assert_eq!(part.says().await, EXPIRED);
+        assert!(resource.accept(token).is_err(), "its token comes too late");
+        guard.renew(LONG).await.expect("the late renewal and release were not its own");
+        released(guard).await;
+    }
+}
+
+async fn a_holder_stopped_for_half_its_lease_keeps_it(s: Setting, processes: Arc<dyn Processes>) {
+    let name = s.name();
+    let (mut part, _) = working(&*processes, &name).await;
+    for _ in 0..3 {
+        stop(&mut part).await;
+        tokio::time::sleep(TTL / 2).await;
+        part.process().resume().expect("it was stopped");
+        let end = Instant::now() + TTL;
+        while Instant::now() < end {
+            if s.is_free(&name).await {
+                let said = part.says().await;
+                // At least a sixth of its lease was left to it.
+                assert_in_time!(said != EXPIRED, late by TTL / 6, "it could not go on in time: {said}");
+                panic!("it is free, and its holder says {said}");
+            }
+            tokio::time::sleep(TTL / 10).await;
+        }
+    }
+}
+
+/// A counter in a file, without any protection of its own, and a list of the processes that counted.
+struct Counter(tempfile::TempDir);
+
+impl Counter {
+    fn new() -> Counter {
+        let counter = Counter(tempfile::tempdir().expect("the temporary folder is writable"));
+        std::fs::write(counter.0.path().join("value"), "0").expect("it is new");
+        counter
+    }
+
+    /// Returns a script that reads the counter, pauses, writes it back, adds an entry with its token, and prints a
+    /// line. Each file changes in one step, so a process that is killed leaves no half-written file.
+    fn script(&self, command_meanwhile: &str) -> String {
+        let folder = self.0.path().display();
+        format!(
+            "cd {folder}; n=$(cat value); echo held; {command_meanwhile}; n=$((n+1)); \
+             echo $n > value.$$ && mv value.$$ value && echo $n $LOCK_TOKEN >> list && echo counted"
+        )
+    }
+
+    fn value(&self) -> usize {
+        let text = std::fs::read_to_string(self.0.path().join("value")).expect("it is there");
+        text.trim().parse().expect("a number")
+    }
+
+    /// Returns what each process counted, and with which token.
+    fn entries(&self) -> Vec<(usize, u64)> {
+        let list = std::fs::read_to_string(self.0.path().join("list")).expect("some have counted");
+        let entry = |line: &str| {
+            let (value, token) = line.split_once(' ')?;
+            Some((value.parse().ok()?, token.parse().ok()?))
+        };
+        list.lines().map(|line| entry(line).unwrap_or_else(|| panic!("{line} is no entry"))).collect()
+    }
+}
+
+async fn processes_hand_the_lock_over(s: Setting, program: Arc<dyn LockProgram>) {
+    const PROCESSES: usize = 16;
+    let name = s.name();
+    let (counter, url) = (Counter::new(), program.url());
+    let run = ["sh", "-c", &counter.script("sleep 0.05")];
+    let (ttl, wait) = (s.long(), Wait::Forever);
+    let command = Command { on: &url, name: name.as_str(), ttl, wait, run: &run, time_zone: None };
+    let holders = (0..PROCESSES).map(|_| program.run(&command).expect("the program lock starts"));
+    // All are started before any of them is waited for.
+    for holder in holders.collect::<Vec<_>>() {
+        let Finished { ended, stdout, stderr } = finished(holder).await;
+        assert_eq!((ended, stdout.len()), (Ended::Status(0), 2), "{stderr}");
+    }
+    assert_eq!(counter.value(), PROCESSES);
+    assert!(s.is_free(&name).await);
+}
+
+/// What happens to a program `lock` in the storm while it holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Spared,
+    Killed,
+    /// Stopped for longer than its lease lasts; its command would count during that time.
+    Stopped,
+}
+
+impl Fate {
+    fn of(n: usize) -> Fate {
+        match n % 6 {
+            0 => Fate::Killed,
+            3 => Fate::Stopped,
+            _ => Fate::Spared,
+        }
+    }
+
+    /// Returns what the command does in the meantime.
+    fn command_meanwhile(self) -> &'static str {
+        // It counts when it is told to, however late `lock` was stopped.
+        if self == Fate::Stopped { "read -r told" } else { "sleep 0.05" }
+    }
+
+    async fn apply(self, mut holder: Holder) -> Holder {
+        match self {
+            Fate::Spared => {}
+            Fate::Killed => holder.kill().expect("it was started"),
+            Fate::Stopped => {
+                if holder.pause().is_err() {
+                    is_not_renewed(holder).await;
+                }
+                // The last renewal may be from right before the stop.
+                tokio::time::sleep(TTL * 5 / 2).await;
+                holder.tell("go on").expect("lock itself has not ended");
+                tokio::time::sleep(TTL / 2).await;
+                holder.resume().expect("it was stopped");
+            }
+        }
+        holder
+    }
+}
+
+async fn a_storm_of_killed_processes_damages_nothing(s: Setting, program: Arc<dyn LockProgram>) {
+    const PROCESSES: usize = 15;
+    let name = s.name();
+    let counter = Counter::new();
+    let mut running = tokio::task::JoinSet::new();
+    for fate in (0..PROCESSES).map(Fate::of) {
+        let holder = start(&*program, &name, Wait::Forever, &counter.script(fate.command_meanwhile()));
+        running.spawn(async move {
+            let holder = started(holder).await;
+            let holder = fate.apply(holder).await;
+            let finished = finished(holder).await;
+            let counted = finished.stdout.iter().any(|line| line == "counted");
+            if fate == Fate::Spared && !counted {
+                ended_too_soon("it does not count", &finished);
+            }
+            (fate, counted)
+        });
+    }
+    let outcomes = running.join_all().await;
+    let late = outcomes.iter().any(|(fate, counted)| *fate == Fate::Stopped && *counted);
+    assert!(!late, "a command counts after its lease: {outcomes:?}");
+    let counted = outcomes.iter().filter(|(_, counted)| *counted).count();
+    // A process that was killed may have counted without having printed so. None may have overwritten another's count.
+    assert!((counted..=PROCESSES).contains(&counter.value()), "{} of {counted}", counter.value());
+    let entries = counter.entries();
+    assert!(entries.len() >= counted, "{entries:?} of {counted}");
+    assert!(entries.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "counts and tokens rise: {entries:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+    use crate::failure::Failure;
+
+    #[test]
+    fn a_program_that_ended_too_soon_was_late_only_if_it_says_so_with_the_right_status() {
+        let failure = |status, said: &str| {
+            let finished =
+                Finished { ended: Ended::Status(status), stdout: Vec::new(), stderr: said.to_owned() };
+            Failure::of(&*catch_unwind(|| ended_too_soon("it ended", &finished)).expect_err("it panics"))
+        };
+        let (unanswered, unrenewed) =
+            ("the server did not answer within 333ms", "it could not be renewed in time");
+        assert!(matches!(failure(69, unanswered), Failure::Late(_)));
+        assert!(matches!(failure(74, unrenewed), Failure::Late(_)));
+        for (status, said) in
+            [(74, unanswered), (69, unrenewed), (1, unrenewed), (74, "it was broken"), (0, "")]
+        {
+            assert!(matches!(failure(status, said), Failure::Wrong(_)), "{status}: {said}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Waiters are served, told in time, and cost little.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lock_core::driver::{Attempt, Claim, Fair, Lease, Queueing, Release, Wakes};
+use lock_core::{Client, Ending, ErrorKind};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use crate::bounds;
+use crate::case::{Case, case};
+use crate::claims::granted;
+use crate::harness::Count;
+use crate::setting::{Setting, ms};
+use crate::timing::{Answered, Returned, assert_in_time, released, until, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(a_wait_that_runs_out_names_the_holder, [B15]),
+    case!(a_waiter_has_it_after_a_release, [B4]),
+    case!(a_waiter_has_it_after_a_drop, [B4]),
+    case!(a_waiter_has_it_after_its_holder_died, [B4, B5]; load Medium),
+    case!(a_waiter_goes_by_its_holders_ttl, [B5, B12]; if |info| info.lease == Lease::Lock),
+    case!(no_wake_up_is_lost_over_many_hand_overs, [B4, B31]; load Heavy),
+    case!(waiters_of_one_process_come_in_their_order, [B30]),
+    case!(a_thousand_waiting_tasks_cost_four_requests_a_hand_over, [B30]; load Heavy),
+    case!(a_hand_over_costs_the_same_however_many_wait, [B30]; load Heavy; if |info| info.fair != Fair::No),
+    case!(clients_come_in_the_order_in_which_they_asked, [B30]; if |info| info.fair != Fair::No),
+    case!(two_processes_share_a_name_evenly, [B30]; load Heavy; if |info| info.wakes == Wakes::Pushed || info.fair != Fair::No),
+];
+
+async fn a_wait_that_runs_out_names_the_holder(s: Setting) {
+    let (name, holder, waiter) = (s.name(), s.client().await, s.client().await);
+    let lock = holder
+        .lock(name.as_str())
+        .ttl(s.ttl() * 10)
+        .label("deploy@web-3 pid 4711")
+        .build()
+        .expect("fine terms");
+    let guard = lock.acquire().answered().await;
+    for wait in [Duration::ZERO, ms(1), ms(150)] {
+        let started = Instant::now();
+        let lock = s.lock(&waiter, &name).wait(wait).build().expect("fine terms");
+        let error = lock.acquire().await.expect_err("it is held");
+        let took = started.elapsed();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+        // A holder that no attempt has seen is looked up, but not for long.
+        assert_in_time!(error.to_string().contains("deploy@web-3 pid 4711"), late by ms(50), "{error}");
+        assert!(error.to_string().contains(name.as_str()), "{error}");
+        assert!(took >= wait, "{took:?} for a wait of {wait:?}");
+        assert_in_time!(took < bounds::wait(wait), "{took:?} for a wait of {wait:?}");
+    }
+    released(guard).await;
+}
+
+async fn a_waiter_has_it_after_a_release(s: Setting) {
+    let name = s.name();
+    let guard = s.hold_long(&name).await;
+    let waiter = waiting(&s, &name).await;
+    released(guard).await;
+    within("the hand-over", ms(1000), waiter).await.returned();
+}
+
+async fn a_waiter_has_it_after_a_drop(s: Setting) {
+    let name = s.name();
+    let guard = s.hold_long(&name).await;
+    let waiter = waiting(&s, &name).await;
+    drop(guard);
+    within("the hand-over", ms(1000), waiter).await.returned();
+}
+
+/// A holder that dies sends nothing. A lease that is not renewed has the same effect.
+async fn a_waiter_has_it_after_its_holder_died(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let lock = s.lock(&client, &name).fixed_lease().build().expect("fine terms");
+    let dead = lock.acquire().answered().await;
+    let token = dead.token();
+    std::mem::forget(dead);
+    let other = s.client().await;
+    let lock = s.lock(&other, &name).build().expect("fine terms");
+    let bound = bounds::after_a_death(&s.info, s.ttl());
+    let guard = within("the lease ends", bound, lock.acquire()).answered().await;
+    assert!(guard.token() > token);
+}
+
+/// The ttl of a waiter is the one that it will have, not the one that it waits for.
+async fn a_waiter_goes_by_its_holders_ttl(s: Setting) {
+    for (holders, waiters) in [(s.ttl(), s.ttl() * 10), (s.ttl() * 3, s.ttl())] {
+        let name = s.name();
+        let (client, other) = (s.client().await, s.client().await);
+        let lock = other.lock(name.as_str()).ttl(waiters).build().expect("fine terms");
+        let mut dead = s.claim(&client, &name, holders, Queueing::No);
+        let asked = Instant::now();
+        granted(&mut dead).await;
+        let guard = within("the lease ends", holders + ms(400), lock.acquire()).answered().await;
+        assert!(asked.elapsed() + ms(100) >= holders, "after {:?} of {holders:?}", asked.elapsed());
+        // However long the waiter has waited, its own lease begins now.
+        let left = guard.valid_for();
+        assert!(left <= waiters, "{left:?} of {waiters:?}");
+        assert_in_time!(left > waiters / 2, "{left:?} of {waiters:?}");
+        released(guard).await;
+    }
+}
+
+/// Starts a task that waits for `name`, and is certain to wait when this returns.
+async fn waiting(s: &Setting, name: &lock_core::Name) -> tokio::task::JoinHandle<()> {
+    let client = s.client().await;
+    let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+    let task = tokio::spawn(async move {
+        let guard = lock.acquire().await.expect("it waits without end");
+        released(guard).await;
+        drop(client);
+    });
+    tokio::time::sleep(ms(60)).await;
+    assert!(!task.is_finished());
+    task
+}
+
+/// Releases at every moment around the other clients' looks, listens and waits. A lost wake-up costs a safety poll,
+/// which takes seconds.
+async fn no_wake_up_is_lost_over_many_hand_overs(s: Setting) {
+    let name = s.name();
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        clients.push(s.client().await);
+    }
+    let mut tasks = JoinSet::new();
+    let worst = Arc::new(AtomicU64::new(0));
+    for client in clients {
+        let lock = client
+            .lock(name.as_str())
+            .ttl(Duration::from_secs(30).min(s.info.max_ttl))
+            .build()
+            .expect("fine terms");
+        let worst = worst.clone();
+        tasks.spawn(async move {
+            for n in 0..150_u64 {
+                let asked = Instant::now();
+                let guard = lock.acquire().answered().await;
+                worst.fetch_max(asked.elapsed().as_millis() as u64, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_micros(n * 7 % 500)).await;
+                let _: Ending = guard.release().await;
+            }
+        });
+    }
+    while let Some(outcome) = tasks.join_next().await {
+        outcome.returned();
+    }
+    let (worst, bound) =
+        (ms(worst.load(Ordering::Relaxed)), if s.info.wakes == Wakes::Pushed { 1500 } else { 3000 });
+    assert_in_time!(worst < ms(bound), "a waiter slept for {worst:?}");
+}
+
+async fn waiters_of_one_process_come_in_their_order(s: Setting) {
+    let (name, client) = (s.name(), s.client().await);
+    let guard = s.hold_by(&client, &name).await;
+    let (order, mut came) = mpsc::unbounded_channel();
+    let mut tasks = JoinSet::new();
+    for n in 0..20 {
+        let lock = client.lock(name.as_str()).ttl(s.ttl() * 20).build().expect("fine terms");
+        let order = order.clone();
+        let (asking, asked) = oneshot::channel();
+        tasks.spawn(async move {
+            let (mut acquire, mut asking) = (pin!(lock.acquire()), Some(asking));
+            let guard = poll_fn(|context| {
+                let polled = acquire.as_mut().poll(context);
+                asking.take().map(|asking| asking.send(()));
+                polled
+            });
+            let guard = guard.answered().await;
+            order.send(n).expect("the receiver is alive");
+            let _: Ending = guard.release().await;
+        });
+        // The order that is asserted is the order of asking.
+        asked.await.expect("it asks");
+    }
+    drop((guard, order));
+    let mut seen = Vec::new();
+    while let Some(n) = came.recv().await {
+        seen.push(n);
+    }
+    assert_eq!(seen, (0..20).collect::<Vec<_>>());
+}
+
+async fn a_thousand_waiting_tasks_cost_four_requests_a_hand_over(s: Setting, admin: Arc<dyn Count>) {
+    const TASKS: u64 = 1000;
+    let (name, client) = (s.name(), s.client().await);
+    let guard = client
+        .lock(name.as_str())
+        .ttl(Duration::from_secs(30))
+        .build()
+        .expect("fine terms")
+        .acquire()
+        .answered()
+        .await;
+    let mut tasks = JoinSet::new();
+    for _ in 0..TASKS {
+        let lock = client.lock(name.as_str()).ttl(Duration::from_secs(30)).build().expect("fine terms");
+        tasks.spawn(async move {
+            let guard = lock.acquire().answered().await;
+            released(guard).await;
+        });
+    }
+    tokio::time::sleep(ms(100)).await;
+    let before = admin.counters().await.requests;
+    drop(guard);
+    while let Some(outcome) = tasks.join_next().await {
+        outcome.returned();
+    }
+    let each = (admin.counters().await.requests - before) as f64 / TASKS as f64;
+    println!("{}: {each} requests a hand-over", s.harness.name());
+    // Besides the hand-overs, there are the holder's look for a revoke, and the requests to listen: once, not at each
+    // hand-over.
+    let most = f64::from(s.info.requests_per_hand_over) + 0.05;
+    assert!(each <= most, "{each} requests per hand-over");
+}
+
+/// Each waiter is in the server's queue, as processes are, and not in the client's.
+async fn a_hand_over_costs_the_same_however_many_wait(s: Setting, admin: Arc<dyn Count>) {
+    let (client, waiters) = (s.client().await, s.size("waiters in one queue", 128, 512));
+    let few = cost_of_a_hand_over(&s, &*admin, &client, 8).await;
+    let many = cost_of_a_hand_over(&s, &*admin, &client, waiters).await;
+    println!("{}: {few} requests a hand-over with 8 waiters, {many} with {waiters}", s.harness.name());
+    assert!(many <= few * 1.5, "{many} requests a hand-over with {waiters} waiters, {few} with 8");
+}
+
+/// Returns the number of requests per hand-over, while this many waiters take their turns one after the other.
+async fn cost_of_a_hand_over(s: &Setting, admin: &dyn Count, client: &Client, waiters: usize) -> f64 {
+    let (name, queued) = (s.name(), Arc::new(AtomicUsize::new(0)));
+    let claim = || s.claim(client, &name, s.ttl() * 20, Queueing::Queued);
+    let mut holder = claim();
+    granted(&mut holder).await;
+    let mut turns = JoinSet::new();
+    for _ in 0..waiters {
+        turns.spawn(take_a_turn(claim(), queued.clone()));
+    }
+    until("all are in the queue", s.ttl() * 5, || async { queued.load(Ordering::SeqCst) == waiters }).await;
+    let before = admin.counters().await.requests;
+    assert!(matches!(holder.release().answered().await, Release::Released { .. }));
+    turns.join_all().await;
+    (admin.counters().await.requests - before) as f64 / waiters as f64
+}
+
+async fn take_a_turn(mut claim: Box<dyn Claim>, queued: Arc<AtomicUsize>) {
+    assert!(matches!(claim.attempt().answered().await, Attempt::Busy(_)));
+    claim.listen().answered().await;
+    let mut looks = 0;
+    while let Attempt::Busy(_) = claim.attempt().answered().await {
+        if looks == 0 {
+            queued.fetch_add(1, Ordering::SeqCst);
+        }
+        looks += 1;
+        claim.changed().await;
+    }
+    assert!(matches!(claim.release().answered().await, Release::Released { .. }));
+}
+
+/// Each client is a process to its server. Their ttls make no difference.
+async fn clients_come_in_the_order_in_which_they_asked(s: Setting) {
+    let (name, turns) = (s.name(), Arc::new(Mutex::new(Vec::new())));
+    let held = s.hold_long(&name).await;
+    let seen = s.lock(&s.client().await, &name).build().expect("fine terms");
+    let mut waiting = JoinSet::new();
+    for n in 0..8_u32 {
+        let (client, turns) = (s.client().await, turns.clone());
+        let lock = client.lock(name.as_str()).ttl(s.ttl() * (10 + n % 2 * 10)).build().expect("fine terms");
+        waiting.spawn(async move {
+            let guard = lock.acquire().answered().await;
+            turns.lock().expect("no code panics while it holds this mutex").push(n);
+            released(guard).await;
+        });
+        until("it stands in the queue", ms(5000), || async {
+            seen.inspect().answered().await.waiters.is_some_and(|waiters| waiters.len() > n as usize)
+        })
+        .await;
+    }
+    released(held).await;
+    waiting.join_all().await;
+    assert_eq!(*turns.lock().expect("no code panics while it holds this mutex"), (0..8).collect::<Vec<_>>());
+}
+
+/// Two clients with eight tasks each: neither gets more than twice what the other gets.
+async fn two_processes_share_a_name_evenly(s: Setting) {
+    let name = s.name();
+    let (stop, all) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let mut tasks = JoinSet::new();
+    for process in 0..2 {
+        let client = s.client().await;
+        for _ in 0..8 {
+            let lock = client.lock(name.as_str()).ttl(Duration::from_secs(20)).build().expect("fine terms");
+            let (stop, all) = (stop.clone(), all.clone());
+            tasks.spawn(async move {
+                let mut turns = 0_u64;
+                while !stop.load(Ordering::Relaxed) {
+                    let guard = lock.acquire().answered().await;
+                    turns += 1;
+                    all.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(ms(1)).await;
+                    let _: Ending = guard.release().await;
+                }
+                (process, turns)
+            });
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let enough = || std::future::ready(all.load(Ordering::Relaxed) >= 100);
+    until("a hundred turns", Duration::from_secs(40), enough).await;
+    stop.store(true, Ordering::Relaxed);
+    let mut turns = HashMap::new();
+    for (process, n) in tasks.join_all().await {
+        *turns.entry(process).or_insert(0) += n;
+    }
+    let (a, b) = (turns[&0], turns[&1]);
+    // On a busy machine a process may be delayed by other work.
+    assert_in_time!((a.max(b) <= 2 * a.min(b)), late by ms(1000), "{a} turns against {b}");
+}

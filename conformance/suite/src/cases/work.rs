@@ -1,0 +1,84 @@
+//! Work that runs under a lock: it is dropped, once, when the lock is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lock_core::{ErrorKind, Result};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::bounds;
+use crate::case::{Case, case};
+use crate::harness::Forget;
+use crate::setting::Setting;
+use crate::timing::{Returned, within};
+
+pub(crate) const CASES: &[Case] = &[
+    case!(run_drops_its_work_when_the_lock_goes, [B11, B20]),
+    case!(try_run_drops_its_work_when_the_lock_goes, [B11, B20]),
+];
+
+/// What happens to work that never ends by itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Endless {
+    begun: Arc<Notify>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Endless {
+    pub(super) fn work(&self) -> impl Future<Output = ()> + Send + use<> {
+        struct Dropped(Arc<AtomicU64>);
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let (work, begun) = (Dropped(self.dropped.clone()), self.begun.clone());
+        async move {
+            let _work = work;
+            begun.notify_one();
+            std::future::pending::<()>().await;
+        }
+    }
+
+    pub(super) async fn has_begun(&self) {
+        self.begun.notified().await;
+    }
+
+    /// Returns how often the work was dropped.
+    pub(super) fn drops(&self) -> u64 {
+        self.dropped.load(Ordering::SeqCst)
+    }
+
+    /// Checks that `running`, which runs the work, reports a loss by the next renewal of a lock of this case, and has
+    /// dropped the work once.
+    pub(super) async fn is_lost(&self, s: &Setting, running: JoinHandle<Result<()>>) {
+        let outcome = within("the loss", bounds::next_renewal(s.ttl()), running).await.returned();
+        assert_eq!(outcome.expect_err("the lock is gone").kind(), ErrorKind::Lost);
+        assert_eq!(self.drops(), 1);
+    }
+}
+
+async fn run_drops_its_work_when_the_lock_goes(s: Setting, admin: Arc<dyn Forget>) {
+    let (name, client, endless) = (s.name(), s.client().await, Endless::default());
+    let (lock, work) = (s.lock(&client, &name).build().expect("fine terms"), endless.work());
+    let running = tokio::spawn(async move { lock.run(async move |_| work.await).await });
+    endless.has_begun().await;
+    admin.forget(&name).await;
+    endless.is_lost(&s, running).await;
+    assert!(s.is_free(&name).await);
+}
+
+async fn try_run_drops_its_work_when_the_lock_goes(s: Setting, admin: Arc<dyn Forget>) {
+    let (name, client, endless) = (s.name(), s.client().await, Endless::default());
+    let (lock, work) = (s.lock(&client, &name).build().expect("fine terms"), endless.work());
+    let running = tokio::spawn(async move {
+        let ran = lock.try_run(async move |_| work.await).await?;
+        ran.expect("the lock is free");
+        Ok(())
+    });
+    endless.has_begun().await;
+    admin.forget(&name).await;
+    endless.is_lost(&s, running).await;
+    assert!(s.is_free(&name).await);
+}

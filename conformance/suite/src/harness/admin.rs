@@ -1,0 +1,83 @@
+//! What an administrator of the server can do and see.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lock_core::Name;
+
+/// Holders can be forgotten.
+#[async_trait]
+pub trait Forget: fmt::Debug + Send + Sync {
+    /// Makes the server forget the holder of `name`, as an eviction or an administrator would. The token stays.
+    async fn forget(&self, name: &Name);
+}
+
+impl dyn Forget {
+    /// What a harness without this ability cannot do.
+    pub const WHAT: &'static str = "make the server forget a holder";
+}
+
+/// What arrives at the server can be counted.
+#[async_trait]
+pub trait Count: fmt::Debug + Send + Sync {
+    /// Returns what the server has counted so far.
+    async fn counters(&self) -> Counters;
+}
+
+impl dyn Count {
+    /// What a harness without this ability cannot do.
+    pub const WHAT: &'static str = "count the server's requests and writes";
+}
+
+/// What a server has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    /// Requests of any kind.
+    pub requests: u64,
+    /// Changes to its data.
+    pub writes: u64,
+}
+
+/// What locks leave on the server can be counted.
+#[async_trait]
+pub trait Residue: fmt::Debug + Send + Sync {
+    /// Returns how many things of any kind locks have left on the server, except for tokens: keys, rows, waiters,
+    /// subscriptions.
+    async fn residue(&self) -> u64;
+}
+
+impl dyn Residue {
+    /// What a harness without this ability cannot do.
+    pub const WHAT: &'static str = "count what is left on the server";
+}
+
+/// What the server keeps can be made older.
+#[async_trait]
+pub trait Age: fmt::Debug + Send + Sync {
+    /// Returns how many things of any kind locks have left on the server, tokens included: those of
+    /// [`residue`](Residue::residue), and what carries the token of a name that no client has any more.
+    async fn kept(&self) -> u64;
+
+    /// Ages the server's records of free locks by `by`, as if they had been written that much earlier: sets a clock, or
+    /// moves back the dates of rows and the expiry of keys. Records without expiry must stay.
+    async fn age(&self, by: Duration);
+}
+
+impl dyn Age {
+    /// What a harness without this ability cannot do.
+    pub const WHAT: &'static str = "make what the server keeps older";
+}
+
+/// Every connection can be cut.
+#[async_trait]
+pub trait Interrupt: fmt::Debug + Send + Sync {
+    /// Cuts every connection and empties every cache that clients may rely on, including scripts. A case that uses it
+    /// checks through a proxy that a connection was cut.
+    async fn interrupt(&self);
+}
+
+impl dyn Interrupt {
+    /// What a harness without this ability cannot do.
+    pub const WHAT: &'static str = "cut every connection";
+}

@@ -1,0 +1,46 @@
+//! The network between a server and its clients, which a [`Proxy`] can disturb.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use async_trait::async_trait;
+use lock_core::{Client, Options, Result};
+
+use crate::proxy::Proxy;
+
+/// Clients can reach the server through a proxy.
+#[async_trait]
+pub trait ThroughProxy: fmt::Debug + Send + Sync {
+    /// Returns where the server listens, as `host:port`. A [`Proxy`] is put in front of it. With several servers,
+    /// returns the address of each.
+    fn addresses(&self) -> Vec<String>;
+
+    /// Opens a client as [`Harness::open`](super::Harness::open) does, but through the proxy that listens at these
+    /// `addresses`, one for each server.
+    async fn open_through(&self, addresses: &[SocketAddr], options: Options) -> Result<Client>;
+
+    /// Returns whether a connection carries several requests at a time, and frames of its own besides them. Then a
+    /// chunk of bytes is not one answer, and the only way to lose an answer is to lose everything in that direction of
+    /// the connection.
+    fn multiplexes(&self) -> bool {
+        false
+    }
+}
+
+impl dyn ThroughProxy {
+    /// What a harness without this ability cannot do.
+    pub const WHAT: &'static str = "reach the server through a proxy";
+}
+
+impl<'a> dyn ThroughProxy + 'a {
+    /// Starts a proxy between the case's own clients and the server.
+    pub(crate) async fn proxy(&self) -> Proxy {
+        Proxy::start_all(&self.addresses()).await.expect("a port is free")
+    }
+
+    /// Opens a client behind that proxy.
+    pub(crate) async fn client(&self, proxy: &Proxy, options: Options) -> Client {
+        let client = self.open_through(proxy.addresses(), options).await;
+        client.expect("the server under test is up, and the proxy works")
+    }
+}

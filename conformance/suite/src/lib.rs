@@ -1,0 +1,46 @@
+//! The suite that every backend must pass, ours and those of other people. `docs/add-a-backend.md` shows how to run it.
+//!
+//! A backend's `tests/conformance.rs` has a [`Harness`] of about a page and calls [`run`]. The cases are selected by
+//! what the backend's `Info` promises and by what the harness can do to its server: each of its abilities is a trait in
+//! [`harness`]. A case that can't run is reported as *not run*.
+//!
+//! The suite starts no server. For servers that are programs or containers on this machine, `lock-test-servers` has a
+//! harness.
+
+mod bounds;
+mod case;
+mod cases;
+pub mod claims;
+pub mod contention;
+pub mod dice;
+pub mod environment;
+mod failure;
+pub mod harness;
+mod judging;
+mod machine;
+mod model;
+mod part;
+pub mod patience;
+mod promised;
+pub mod proxy;
+pub mod record;
+pub mod rules;
+mod runner;
+mod selection;
+mod setting;
+#[cfg(unix)]
+mod signals;
+mod suspendable;
+pub mod timing;
+mod turn;
+mod verdict;
+
+pub use harness::{Ability, Counters, Data, Harness, Missing, Step};
+pub use runner::{failed, not_run, run};
+pub use setting::is_full_run;
+pub use verdict::Verdict;
+
+/// Checks that the page for authors of a backend compiles as it stands, and that its backend passes the suite.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/add-a-backend.md")]
+struct AddABackend;

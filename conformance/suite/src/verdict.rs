@@ -1,0 +1,29 @@
+//! How a run of tests ended.
+
+use std::process::{ExitCode, Termination};
+
+/// What a test program's `main` returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "return it from `main`: otherwise a failure is not seen"]
+pub enum Verdict {
+    /// No case failed.
+    Passed,
+    /// A case failed, or no case could be run although it was required.
+    Failed,
+}
+
+impl Verdict {
+    /// Returns `Failed` if either failed, for a backend that is tested in two forms.
+    pub fn and(self, other: Verdict) -> Verdict {
+        if self == Verdict::Failed { self } else { other }
+    }
+}
+
+impl Termination for Verdict {
+    fn report(self) -> ExitCode {
+        match self {
+            Verdict::Passed => ExitCode::SUCCESS,
+            Verdict::Failed => ExitCode::FAILURE,
+        }
+    }
+}
