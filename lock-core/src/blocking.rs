@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-use crate::client::{Client, Options};
+use crate::client::Client;
 use crate::driver::{Finding, Inspection, LossReason, Revoked, When};
 use crate::error::{Error, Result};
 use crate::guard::{Ending, Guard};
 use crate::lock::Lock;
 use crate::multi::{MultiGuard, MultiLock};
 use crate::name::Name;
+use crate::options::Options;
 use crate::owner::OwnerBytes;
 
 /// Opens a client for a program without async.

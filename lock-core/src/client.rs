@@ -1,7 +1,5 @@
 //! A client: one driver with a clock, a source of randomness and a place where its claims live.
 
-mod options;
-
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,15 +12,13 @@ use crate::clock::Clock;
 use crate::driver::{Driver, Finding, Info};
 use crate::error::{Error, Result};
 use crate::events::{Event, Events};
-use crate::home::{Home, TaskCount};
+use crate::home::{Home, Process, TaskCount};
 use crate::local_queue::LocalQueues;
 use crate::lock::{DEFAULT_TTL, LockBuilder};
 use crate::name::Name;
+use crate::options::Options;
 use crate::owner::Label;
-use crate::process::Process;
 use crate::random::Random;
-
-pub use options::{Context, Options};
 
 /// A connection to a lock server. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -151,7 +147,7 @@ impl Client {
         task_count.count()
     }
 
-    fn start(driver: Arc<dyn Driver>, options: Options, home: Home) -> Client {
+    pub(crate) fn start(driver: Arc<dyn Driver>, options: Options, home: Home) -> Client {
         let Options { clock, random, label, patience, observer, .. } = options;
         let events = Events::new(driver.info().backend, observer);
         let task_count = home.task_count().clone();
@@ -245,6 +241,6 @@ impl Shared {
 }
 
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(100);
-const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
 const SHORTEST_STEP: Duration = Duration::from_millis(20);
 const LONGEST_STEP: Duration = Duration::from_secs(1);

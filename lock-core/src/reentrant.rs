@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::watch;
 
-use crate::claim::lost_because;
 use crate::error::Result;
 use crate::guard::Hold;
+use crate::life::lost_because;
 use crate::name::Name;
 
 /// An owner that may enter a lock again while it holds the lock: a job, a call tree, a request.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Drift;
-use crate::call::Call;
+use super::call::Call;
 use crate::clock::Instant;
 
 /// What is known of one server's clock.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{DEFAULT_TTL, Lock, Terms};
-use crate::claim::certain;
 use crate::client::Client;
 use crate::driver::{Lease, Mode};
 use crate::error::{Error, Result};
+use crate::life::certain;
 use crate::name::Name;
 use crate::owner::Label;
 use crate::reentrant::Reentrant;

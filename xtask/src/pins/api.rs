@@ -11,7 +11,7 @@ use crate::workspace::root;
 const FACADE: &str = "onelock/src/lib.rs";
 const CORE: &str = "lock-core/src";
 /// The only public module of lock-core. Its public items belong to lock-core's API.
-const CONTRACT: &str = "lock-core/src/driver.rs";
+const CONTRACT: &str = "lock-core/src/driver/mod.rs";
 
 /// Returns `function`, `Type::method`, `Enum::Variant`, `Enum::Variant.field`, `Struct.field`; a type that has none of
 /// these is listed by its name.

@@ -4,8 +4,13 @@
 //! the first attempt to the release. In the core one task owns each claim for its whole life. Waiting, deadlines,
 //! renewal, loss and cancellation are written there, once. `docs/add-a-backend.md` explains a driver from end to end.
 
+mod call;
+mod detached;
 mod finding;
+mod hub;
 mod server_clock;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,11 +24,13 @@ use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
 use crate::token::FencingToken;
 
-pub use crate::call::Call;
-#[cfg(feature = "tls")]
-pub use crate::tls::check_tls_provider;
+pub use call::Call;
+pub use detached::detached;
 pub use finding::{Drift, Finding, Level};
+pub use hub::{Hub, Subscription};
 pub use server_clock::ServerClock;
+#[cfg(feature = "tls")]
+pub use tls::check_tls_provider;
 
 /// A server on which locks can be claimed.
 ///

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::call::unanswered;
+use super::call::unanswered;
 use crate::clock::Clock;
 use crate::error::{Effect, Error, Result};
 

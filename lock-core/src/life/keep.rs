@@ -1,8 +1,6 @@
 //! Holding: renew in time and tell a loss before another owner can hold, until the guard releases the lock or is
 //! dropped.
 
-mod keep;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::event_reporter::EventReporter;
+use super::renew::Kept;
 use super::{Answer, Granted, Life, lost_because};
 use crate::clock::Instant;
 use crate::driver::LossReason;
@@ -18,40 +17,38 @@ use crate::guard::{Command, Ending, State};
 use crate::local_queue::Turn;
 use crate::token::FencingToken;
 
-use keep::Kept;
-
 /// A granted lock.
 pub(super) struct Held {
-    token: FencingToken,
+    pub(super) token: FencingToken,
     pub(super) since: Instant,
     /// The deadline: until when the lock is certain.
     pub(super) until: Instant,
     /// The longest lease that the server has granted.
-    lease: Duration,
-    renew_at: Option<Instant>,
+    pub(super) lease: Duration,
+    pub(super) renew_at: Option<Instant>,
     /// When to ask the server whether the lock is still held, although nothing has to be renewed yet.
-    look_at: Option<Instant>,
+    pub(super) look_at: Option<Instant>,
     /// When to ask the server to announce revokes; `None` once it does, or if it can't.
-    watch_at: Option<Instant>,
+    pub(super) watch_at: Option<Instant>,
     /// When `max_hold` ends the hold.
-    end: Option<Instant>,
-    failures: u32,
+    pub(super) end: Option<Instant>,
+    pub(super) failures: u32,
     /// The error of a renewal that the claim made by itself, and when the error was known.
-    failed: Option<(Instant, Error)>,
-    state: watch::Sender<State>,
+    pub(super) failed: Option<(Instant, Error)>,
+    pub(super) state: watch::Sender<State>,
 }
 
 impl Held {
     /// Records a proof that the lock is held up to `until`. An older proof may reach further: the server never
     /// shortens.
-    fn reaches(&mut self, until: Instant) {
+    pub(super) fn reaches(&mut self, until: Instant) {
         let state = Held::state(until.max(self.until), self.end);
         self.until = state.until;
         // What is lost stays lost.
         self.state.send_modify(|old| *old = State { lost: old.lost, ..state });
     }
 
-    fn state(until: Instant, end: Option<Instant>) -> State {
+    pub(super) fn state(until: Instant, end: Option<Instant>) -> State {
         match end {
             Some(end) if until >= end => State { until: end, at_end: LossReason::MaxHold, lost: None },
             _ => State { until, at_end: LossReason::Expired, lost: None },
@@ -59,20 +56,20 @@ impl Held {
     }
 
     /// Tells the loss to the guards and to all receivers of events, unless they have been told.
-    fn lose(&self, cause: LossReason, reporter: &mut EventReporter) {
+    pub(super) fn lose(&self, cause: LossReason, reporter: &mut EventReporter) {
         self.state.send_modify(|state| _ = state.lost.get_or_insert(cause));
         reporter.lost(cause);
     }
 
     /// Returns the error of a renewal of the claim's own that was still under way at `asked`. It also answers the
     /// renewal that was asked for by hand at that time: the caller's patience is that of one call, and not of two.
-    fn answered_since(&mut self, asked: Instant) -> Option<Error> {
+    pub(super) fn answered_since(&mut self, asked: Instant) -> Option<Error> {
         self.failed.take().filter(|(at, _)| asked <= *at).map(|(_, error)| error)
     }
 
     /// Notes that the state on the server may have changed. A fixed lease is not prolonged for that: the server is only
     /// asked whether it is held.
-    fn may_have_changed(&mut self, now: Instant) {
+    pub(super) fn may_have_changed(&mut self, now: Instant) {
         match &mut self.renew_at {
             Some(at) => *at = now,
             None => self.look_at = Some(now),
@@ -80,19 +77,19 @@ impl Held {
     }
 
     /// Returns when to ask the server next, or the deadline if that comes first.
-    fn next(&self) -> Instant {
+    pub(super) fn next(&self) -> Instant {
         [self.renew_at, self.look_at].into_iter().flatten().fold(self.until, Instant::min)
     }
 
     /// Returns what to ask the server now. A renewal also shows whether the lock is still held.
-    fn due(&self, now: Instant, ttl: Duration) -> Option<Ask> {
+    pub(super) fn due(&self, now: Instant, ttl: Duration) -> Option<Ask> {
         let is_due = |at: &Instant| *at <= now;
         let renewal = self.renew_at.filter(is_due).map(|_| Ask::Keep(ttl));
         renewal.or(self.look_at.filter(is_due).map(|_| Ask::Look))
     }
 
     /// Returns why the lock is lost when `until` is reached.
-    fn at_end(&self) -> LossReason {
+    pub(super) fn at_end(&self) -> LossReason {
         self.state.borrow().at_end
     }
 }
@@ -108,7 +105,7 @@ pub(super) struct Given {
 
 /// What the server is asked about a held lock.
 #[derive(Clone, Copy)]
-enum Ask {
+pub(super) enum Ask {
     /// To keep it for this long from now.
     Keep(Duration),
     /// Whether it is still held.
@@ -238,9 +235,9 @@ impl Life {
 
 /// How long a lock is held before its claim asks the server to announce revokes. Most locks are released sooner and
 /// cost nothing.
-const WATCHED_AFTER: Duration = Duration::from_millis(200);
+pub(super) const WATCHED_AFTER: Duration = Duration::from_millis(200);
 
 /// Returns the length of a lease of which `certain` remains after the margin.
-fn lease_for_certain(certain: Duration) -> Duration {
+pub(super) fn lease_for_certain(certain: Duration) -> Duration {
     certain.saturating_add(certain / 50).saturating_add(Duration::from_millis(4))
 }

@@ -3,9 +3,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use super::{Ask, Held, WATCHED_AFTER, lease_for_certain};
+use super::keep::{Ask, Held, WATCHED_AFTER, lease_for_certain};
+use super::{Life, believed, certain, lost_because};
 use crate::backoff;
-use crate::claim::{Life, believed, certain, lost_because};
 use crate::clock::Instant;
 use crate::driver::{LossReason, Renewal, Watched};
 use crate::error::{ErrorKind, Result};

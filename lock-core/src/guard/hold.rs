@@ -9,13 +9,12 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Ending;
-use crate::caller_polled::CallerPolled;
-use crate::claim::{Granted, lost_because};
 use crate::client::Shared;
 use crate::clock::Instant;
 use crate::driver::LossReason;
 use crate::error::{Error, Result};
-use crate::home::Home;
+use crate::home::{CallerPolled, Home};
+use crate::life::{Granted, lost_because};
 use crate::lock::Terms;
 use crate::name::Name;
 use crate::owner::Owner;

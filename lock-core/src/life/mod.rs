@@ -3,8 +3,9 @@
 
 mod enter;
 mod event_reporter;
-mod hold;
+mod keep;
 mod leave;
+mod renew;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::owner::Owner;
 use crate::token::FencingToken;
 
 use event_reporter::EventReporter;
-use hold::Given;
+use keep::Given;
 
 /// The answer to a caller.
 pub(crate) type Answer = Result<Result<Granted, Refused>>;

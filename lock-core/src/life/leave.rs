@@ -1,6 +1,6 @@
 //! Leaving: release until the server has answered, and once more after everything that may still be on its way.
 
-use super::hold::{Ended, Held};
+use super::keep::{Ended, Held};
 use super::{Life, OnServer};
 use crate::backoff;
 use crate::clock::Instant;

@@ -1,6 +1,9 @@
 //! Where claims and connections live: on the runtime that opened the client, or on a thread of their own. In both cases
 //! in the process that opened the client, and not in a fork of it.
 
+mod caller_polled;
+mod process;
+
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -11,10 +14,11 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, oneshot};
 
-use crate::caller_polled::Caller;
 use crate::clock::Clock;
 use crate::error::{Effect, Error, Result};
-use crate::process::Process;
+
+pub(crate) use caller_polled::{Caller, CallerPolled};
+pub(crate) use process::Process;
 
 /// How long the drop of a dedicated client's last handle waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::hold::Held;
+use super::keep::Held;
 use super::{Answer, Life, OnServer, Push, Refused, believed, certain};
 use crate::backoff;
 use crate::clock::Instant;

@@ -1,23 +1,23 @@
 //! A held lock, as its user sees it.
 
+mod hold;
 mod protect;
-mod shared;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::lost_because;
 use crate::clock::Clock;
 use crate::driver::LossReason;
 use crate::error::{Error, Result};
 use crate::home::Home;
+use crate::life::lost_because;
 use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;
 
+pub(crate) use hold::{Command, Hold, State};
 pub(crate) use protect::protect;
-pub(crate) use shared::{Command, Hold, State};
 
 /// A held lock. It is renewed in the background while the guard lives, in the process that acquired it. In a fork of
 /// that process it counts as lost.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Client, LONGEST_PATIENCE};
+use crate::client::{Client, LONGEST_PATIENCE};
 use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
@@ -18,11 +18,11 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 /// The options of a client. Backends take it in addition to their own options.
 #[derive(Clone)]
 pub struct Options {
-    pub(super) clock: Clock,
-    pub(super) random: Random,
-    pub(super) label: Option<Label>,
-    pub(super) patience: Option<Duration>,
-    pub(super) observer: Option<Observer>,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+    pub(crate) label: Option<Label>,
+    pub(crate) patience: Option<Duration>,
+    pub(crate) observer: Option<Observer>,
     runs_on: RunsOn,
 }
 

@@ -9,14 +9,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::backoff;
-use crate::caller_polled::{Caller, CallerPolled};
-use crate::claim::{Answer, Life, Refused};
 use crate::client::Shared;
 use crate::clock::Clock;
 use crate::driver::{Info, Inspection, Mode, Queueing, Revocation, Revoked, When};
 use crate::error::{Effect, Error, Result};
 use crate::guard::{Ending, Guard, Hold};
-use crate::home::{Home, runtime_ended};
+use crate::home::{Caller, CallerPolled, Home, runtime_ended};
+use crate::life::{Answer, Life, Refused};
 use crate::local_queue::{FIRST_ANSWER, Seen};
 use crate::name::Name;
 use crate::owner::{Label, Owner, OwnerBytes};
