@@ -9,9 +9,10 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 
 use crate::client::Client;
-use crate::driver::{Finding, Inspection, LossReason, Revoked, When};
+use crate::driver::{Finding, Inspection, Revoked, When};
+use crate::ending::{Ending, LossReason};
 use crate::error::{Error, Result};
-use crate::guard::{Ending, Guard};
+use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::multi::{MultiGuard, MultiLock};
 use crate::name::Name;

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::driver::LossReason;
+use crate::ending::{Ending, LossReason};
 use crate::error::Error;
-use crate::guard::Ending;
 use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::client::{Client, LONGEST_PATIENCE};
 use crate::clock::Clock;
-use crate::driver::Driver;
+use crate::driver::{Context, Driver};
 use crate::error::{Error, Result};
 use crate::events::{Event, Observer};
 use crate::home::Home;
@@ -145,15 +145,4 @@ impl std::fmt::Debug for Options {
             .field("runs_on", runs_on)
             .finish_non_exhaustive()
     }
-}
-
-/// What a driver is opened with.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// The client's clock.
-    pub clock: Clock,
-    /// The client's source of randomness.
-    pub random: Random,
-    /// How long connecting may take.
-    pub patience: Duration,
 }

@@ -8,7 +8,6 @@ use tokio::sync::watch;
 
 use crate::error::Result;
 use crate::guard::Hold;
-use crate::life::lost_because;
 use crate::name::Name;
 
 /// An owner that may enter a lock again while it holds the lock: a job, a call tree, a request.
@@ -77,7 +76,7 @@ impl Reentrant {
         let hold = self.0.held().get(place).and_then(Weak::upgrade);
         match hold.as_ref().and_then(|hold| hold.loss()) {
             None => Ok(hold),
-            Some(cause) => Err(lost_because(cause)),
+            Some(cause) => Err(cause.to_error()),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 use crate::name::Name;
+use crate::owner::Owner;
 
 /// The claims of one client that listen, by name. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -114,6 +115,14 @@ impl Drop for Subscription {
                 slot.notify.notify_one();
             }
         }
+    }
+}
+
+impl Owner {
+    /// Returns the name under which a [`Hub`] knows a claim that listens to its own lock, and not to a
+    /// name.
+    pub fn to_name(self) -> Name {
+        Name::new(self.to_string()).expect("32 hex digits are a name")
     }
 }
 

@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::Ending;
 use crate::client::Shared;
 use crate::clock::Instant;
-use crate::driver::LossReason;
+use crate::ending::Ending;
+use crate::ending::LossReason;
 use crate::error::{Error, Result};
 use crate::home::{CallerPolled, Home};
-use crate::life::{Granted, lost_because};
+use crate::life::Granted;
 use crate::lock::Terms;
 use crate::name::Name;
 use crate::owner::Owner;
@@ -135,7 +135,7 @@ impl Hold {
     }
 
     pub(super) async fn renew(&self, ttl: Duration) -> Result<Duration> {
-        let lost = || lost_because(self.loss().unwrap_or(LossReason::Expired));
+        let lost = || self.loss().unwrap_or(LossReason::Expired).to_error();
         if self.home.is_inherited() {
             return Err(lost());
         }

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::driver::LossReason;
+use crate::ending::{Ending, LossReason};
 use crate::error::{Error, Result};
 use crate::home::Home;
-use crate::life::lost_because;
 use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;
@@ -50,26 +49,6 @@ pub(crate) use protect::protect;
 pub struct Guard {
     /// `None` only after the guard has released or is being dropped.
     hold: Option<Arc<Hold>>,
-}
-
-/// How a hold ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "if the lock expired, another owner may have held it before the work was done"]
-pub enum Ending {
-    /// The lock was held until it was released.
-    Released,
-    /// The lease had ended before the release, or ended before the server could be asked.
-    Expired,
-}
-
-impl Ending {
-    /// Returns one lower-case word: the value of the metric's label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Ending::Released => "released",
-            Ending::Expired => "expired",
-        }
-    }
 }
 
 impl Guard {
@@ -222,7 +201,7 @@ impl Guard {
     }
 
     pub(crate) fn lost_because(&self, cause: LossReason) -> Error {
-        self.hold().at("hold", lost_because(cause))
+        self.hold().at("hold", cause.to_error())
     }
 
     fn hold(&self) -> &Hold {

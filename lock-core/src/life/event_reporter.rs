@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use crate::client::Shared;
 use crate::clock::Instant;
-use crate::driver::LossReason;
+use crate::ending::{Ending, LossReason};
 use crate::events::{Event, Refusal};
-use crate::guard::Ending;
 use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;

@@ -9,11 +9,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::event_reporter::EventReporter;
 use super::renew::Kept;
-use super::{Answer, Granted, Life, lost_because};
+use super::{Answer, Granted, Life};
 use crate::clock::Instant;
-use crate::driver::LossReason;
+use crate::ending::{Ending, LossReason};
 use crate::error::{Error, Result};
-use crate::guard::{Command, Ending, State};
+use crate::guard::{Command, State};
 use crate::local_queue::Turn;
 use crate::token::FencingToken;
 
@@ -211,7 +211,7 @@ impl Life {
                 biased;
                 order = orders.recv() => match order {
                     Some(Command::Renew { reply, .. }) => {
-                        let lost = self.at("renew", lost_because(cause));
+                        let lost = self.at("renew", cause.to_error());
                         let _: Result<(), _> = reply.send(Err(lost));
                     }
                     Some(Command::Release(asker)) => return Some(asker),

@@ -5,8 +5,8 @@ use super::{Life, OnServer};
 use crate::backoff;
 use crate::clock::Instant;
 use crate::driver::{Lease, Release};
+use crate::ending::Ending;
 use crate::error::Result;
-use crate::guard::Ending;
 use crate::local_queue::Turn;
 
 impl Life {

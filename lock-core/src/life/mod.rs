@@ -17,7 +17,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::client::Shared;
 use crate::clock::Instant;
-use crate::driver::{Claim, Entry, LossReason, Queueing, Request};
+use crate::driver::{Claim, Queueing, Request};
+use crate::ending::LossReason;
+use crate::entry::Entry;
 use crate::error::{Effect, Error, Result};
 use crate::events::Event;
 use crate::guard::{Command, State};
@@ -243,8 +245,4 @@ fn cut_short() -> Error {
         Effect::Unknown,
         "the claim ended in a panic, which is a bug; what it may have left on the server is released",
     )
-}
-
-pub(crate) fn lost_because(cause: LossReason) -> Error {
-    Error::lost(format!("the lock was lost: {cause}"))
 }

@@ -4,10 +4,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use super::keep::{Ask, Held, WATCHED_AFTER, lease_for_certain};
-use super::{Life, believed, certain, lost_because};
+use super::{Life, believed, certain};
 use crate::backoff;
 use crate::clock::Instant;
-use crate::driver::{LossReason, Renewal, Watched};
+use crate::driver::{Renewal, Watched};
+use crate::ending::LossReason;
 use crate::error::{ErrorKind, Result};
 use crate::events::Event;
 
@@ -107,7 +108,7 @@ impl Life {
             }
         };
         if let Some(cause) = self.is_lost(held) {
-            return Err(self.at("renew", lost_because(cause)));
+            return Err(self.at("renew", cause.to_error()));
         }
         match outcome {
             Ok(Renewal::Held { valid_for, age }) => {
@@ -125,7 +126,7 @@ impl Life {
             }
             Ok(Renewal::Lost(cause)) => {
                 held.lose(cause, &mut self.reporter);
-                Err(self.at("renew", lost_because(cause)))
+                Err(self.at("renew", cause.to_error()))
             }
             Err(e) => {
                 let e = self.at("renew", e);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::{Clock, Instant};
-use crate::driver::Entry;
+use crate::entry::Entry;
 use crate::name::Name;
 
 /// However short a wait is, and however late a turn comes, the server has this long for its first answer.

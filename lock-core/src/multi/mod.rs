@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures_util::future::{join_all, select_all};
 
 use crate::clock::Instant;
-use crate::driver::LossReason;
+use crate::ending::{Ending, LossReason};
 use crate::error::{Error, Result};
-use crate::guard::{Ending, Guard, protect};
+use crate::guard::{Guard, protect};
 use crate::lock::Lock;
 use crate::name::Name;
 
