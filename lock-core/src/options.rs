@@ -3,17 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::{Client, LONGEST_PATIENCE};
 use crate::clock::Clock;
-use crate::driver::{Context, Driver};
-use crate::error::{Error, Result};
 use crate::events::{Event, Observer};
-use crate::home::Home;
 use crate::owner::Label;
 use crate::random::Random;
-
-/// No server answers in less time.
-const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 
 /// The options of a client. Backends take it in addition to their own options.
 #[derive(Clone)]
@@ -23,12 +16,12 @@ pub struct Options {
     pub(crate) label: Option<Label>,
     pub(crate) patience: Option<Duration>,
     pub(crate) observer: Option<Observer>,
-    runs_on: RunsOn,
+    pub(crate) runs_on: RunsOn,
 }
 
 /// Where a client's claims and connections live.
 #[derive(Clone, Copy, Debug)]
-enum RunsOn {
+pub(crate) enum RunsOn {
     /// On the runtime that opens the client.
     CallersRuntime,
     /// On a thread of the client's own.
@@ -95,44 +88,6 @@ impl Options {
     pub fn random(mut self, random: Random) -> Self {
         self.random = random;
         self
-    }
-
-    /// Opens a client of the driver that `connect` returns. Meant for backends.
-    ///
-    /// `connect` runs on the client's own runtime, where the driver's connections have to live. Errors name the
-    /// `backend`, and the `server` as people know it.
-    ///
-    /// # Errors
-    ///
-    /// - [`Invalid`](crate::ErrorKind::Invalid): the patience is less than 1 ms; or the client is not dedicated and
-    ///   there is no tokio runtime here.
-    /// - [`Rejected`](crate::ErrorKind::Rejected): the thread of a dedicated client could not be started.
-    /// - Any error of `connect`.
-    pub async fn open<D: Driver, F>(
-        self,
-        backend: &'static str,
-        server: &str,
-        connect: impl FnOnce(Context) -> F,
-    ) -> Result<Client>
-    where
-        F: Future<Output = Result<D>> + Send + 'static,
-    {
-        if self.patience.is_some_and(|patience| patience < LEAST_PATIENCE) {
-            return Err(Error::invalid(format!(
-                "the patience must be at least {LEAST_PATIENCE:?}: a request needs time for its answer"
-            )));
-        }
-        let home = match self.runs_on {
-            RunsOn::CallersRuntime => Home::current()?,
-            RunsOn::OwnThread => Home::dedicated(self.clock.clone())?,
-        };
-        let patience = self.patience.unwrap_or(LONGEST_PATIENCE);
-        let context = Context { clock: self.clock.clone(), random: self.random.clone(), patience };
-        // Boxed: a driver's own futures nest deeply, and a program that can open several backends would not compile
-        // without the box (the compiler limits the depth of types).
-        let connecting = Box::pin(connect(context));
-        let driver = home.run(connecting).await.map_err(|e| e.at(backend, server, "connect", None))?;
-        Ok(Client::start(Arc::new(driver), self, home))
     }
 }
 

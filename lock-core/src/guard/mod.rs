@@ -15,7 +15,7 @@ use crate::name::Name;
 use crate::owner::Owner;
 use crate::token::FencingToken;
 
-pub(crate) use hold::{Command, Hold, State};
+pub(crate) use hold::Hold;
 pub(crate) use protect::protect;
 
 /// A held lock. It is renewed in the background while the guard lives, in the process that acquired it. In a fork of
@@ -59,7 +59,7 @@ impl Guard {
     /// Marks that the user gets this guard: from now on `min_hold` counts. A guard that goes before that is released at
     /// once.
     pub(crate) fn handed_over(self) -> Guard {
-        self.hold().is_handed_over();
+        self.hold().mark_handed_over();
         self
     }
 
@@ -70,12 +70,12 @@ impl Guard {
 
     /// Returns this acquisition's identity, as the server stores it.
     pub fn owner(&self) -> Owner {
-        self.hold().owner
+        self.hold().granted.owner
     }
 
     /// Returns the fencing token. Give it to the resource, which refuses a lower token than it has seen.
     pub fn token(&self) -> FencingToken {
-        self.hold().token
+        self.hold().granted.token
     }
 
     /// Returns whether the lock is certainly held now. Also right at the first call after this process was stopped.

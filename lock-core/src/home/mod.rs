@@ -3,22 +3,24 @@
 
 mod caller_polled;
 mod process;
+mod suspend;
+mod task_count;
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::task::Poll;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::error::{Effect, Error, Result};
 
 pub(crate) use caller_polled::{Caller, CallerPolled};
 pub(crate) use process::Process;
+pub(crate) use suspend::SuspendWatch;
+pub(crate) use task_count::{CountedTask, TaskCount};
 
 /// How long the drop of a dedicated client's last handle waits for pending releases.
 const LAST_WAIT: Duration = Duration::from_secs(1);
@@ -164,64 +166,4 @@ fn inherited() -> Error {
         Effect::NotApplied,
         "this process is a fork of the one that opened this client; open another client in this process",
     )
-}
-
-/// Counts the claims that are alive.
-#[derive(Debug, Default)]
-pub(crate) struct TaskCount {
-    count: AtomicUsize,
-    changed: Notify,
-}
-
-/// One claim. It is counted until this value is dropped.
-#[derive(Debug)]
-pub(crate) struct CountedTask(Arc<TaskCount>);
-
-impl TaskCount {
-    pub(crate) fn enter(self: &Arc<Self>) -> CountedTask {
-        if self.count.fetch_add(1, Ordering::AcqRel) == 0 {
-            self.changed.notify_waiters();
-        }
-        CountedTask(self.clone())
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::Acquire)
-    }
-
-    /// Resolves when no claim is alive.
-    pub(crate) async fn wait_until_empty(&self) {
-        self.wait_until(|count| count == 0).await;
-    }
-
-    /// Resolves when a claim is alive.
-    pub(crate) async fn wait_until_not_empty(&self) {
-        self.wait_until(|count| count > 0).await;
-    }
-
-    async fn wait_until(&self, there: impl Fn(usize) -> bool) {
-        let mut changed = std::pin::pin!(self.changed.notified());
-        std::future::poll_fn(|context| {
-            loop {
-                // Registered before the count is read, so that a change in between is not missed.
-                let woken = changed.as_mut().poll(context).is_ready();
-                if there(self.count()) {
-                    return Poll::Ready(());
-                }
-                if !woken {
-                    return Poll::Pending;
-                }
-                changed.set(self.changed.notified());
-            }
-        })
-        .await;
-    }
-}
-
-impl Drop for CountedTask {
-    fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.changed.notify_waiters();
-        }
-    }
 }

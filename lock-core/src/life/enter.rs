@@ -1,17 +1,19 @@
 //! Entering: attempt, listen, attempt, wait, until the lock is granted or the caller stops waiting.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::keep::Held;
-use super::{Answer, Life, OnServer, Push, Refused, believed, certain};
+use super::held::Held;
+use super::validity::less_margin;
+use super::{Answer, Life, OnServer, Outcome, Push};
 use crate::backoff;
 use crate::clock::Instant;
-use crate::driver::{Attempt, Busy, Queueing, Wakes};
+use crate::driver::{Attempt, Busy, Grant, Queueing, Wakes};
 use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::events::Refusal;
-use crate::local_queue::{PASS_PAUSE, Turn};
+use crate::local_queue::{PASS_PAUSE, Seen, Turn};
 
 impl Life {
     /// Waits for this claim's turn. Waiters queue in front of the server. A claim that does not wait asks the server at
@@ -33,60 +35,85 @@ impl Life {
         &mut self,
         caller: &mut oneshot::Sender<Answer>,
         turn: Option<&Turn>,
-    ) -> Result<Result<Held, Refused>> {
+    ) -> Outcome<Held> {
         let mut turns_owed = turn.map_or(0, Turn::turns_owed);
-        self.let_others_pass(&mut turns_owed, caller).await?;
+        if let Err(stopped) = self.let_others_pass(&mut turns_owed, caller).await {
+            return Outcome::Failed(stopped);
+        }
         let mut failures = 0;
         loop {
-            let asked = self.now();
-            let pause = match self.attempt().await {
-                Ok(Attempt::Granted(grant)) => {
-                    let lease = believed(grant.valid_for, self.terms.ttl);
-                    let until = asked + certain(lease, grant.age);
-                    if until > self.now() {
-                        turn.inspect(|turn| turn.granted());
-                        return Ok(Ok(self.held(grant.token, asked, until, lease)));
-                    }
-                    // Too late to rely on. But the lock is ours: the next attempt prolongs it, and leaving releases it.
-                    // A release in between could arrive late and free what the next attempt was granted.
-                    self.listening = Push::NotYet;
-                    let e = self.at("acquire", too_slow());
-                    if self.waits == Queueing::No {
-                        return Err(e);
-                    }
-                    self.troubled(asked, &e, turn);
-                    failures += 1;
-                    backoff::after_error(failures, &self.shared.random)
-                }
-                Ok(Attempt::Busy(busy)) => {
-                    turn.inspect(|turn| turn.busy(asked, busy.holder.as_deref()));
-                    failures = 0;
-                    if self.waits == Queueing::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
-                        return Ok(Err(Refused(busy.holder)));
-                    }
-                    if self.listen().await {
-                        continue; // attempt again at once: a release before the listening would go unnoticed
-                    }
-                    self.pause(busy.free_in)
-                }
-                Err(e) if e.is_transient() && self.waits == Queueing::Queued => {
-                    self.troubled(asked, &e, turn);
-                    failures += 1;
-                    e.retry_in().unwrap_or_else(|| backoff::after_error(failures, &self.shared.random))
-                }
-                Err(e) => return Err(e),
+            let pause = match self.try_to_enter(turn, &mut failures).await {
+                ControlFlow::Break(outcome) => return outcome,
+                ControlFlow::Continue(pause) => pause,
             };
-            let woken = self.wait(pause, caller).await?;
-            if woken && turns_owed > 0 {
-                turns_owed -= 1;
-                self.let_others_pass(&mut turns_owed, caller).await?;
+            if let Err(stopped) = self.wait_for_turn(pause, &mut turns_owed, caller).await {
+                return Outcome::Failed(stopped);
             }
         }
     }
 
-    fn troubled(&self, asked: Instant, error: &Error, turn: Option<&Turn>) {
-        self.trouble("attempt", error);
-        turn.inspect(|turn| turn.trouble(asked, error.to_string()));
+    /// Attempts, and attempts again at once if the claim has just begun to listen: a release before the listening would
+    /// go unnoticed. Returns the outcome, or how long to wait for a wake-up before the next attempt.
+    async fn try_to_enter(
+        &mut self,
+        turn: Option<&Turn>,
+        failures: &mut u32,
+    ) -> ControlFlow<Outcome<Held>, Duration> {
+        loop {
+            let asked = self.now();
+            let error = match self.attempt().await {
+                Ok(Attempt::Granted(grant)) => match self.held(grant, asked) {
+                    Some(held) => {
+                        turn.inspect(|turn| turn.granted());
+                        return ControlFlow::Break(Outcome::Granted(held));
+                    }
+                    // The lock is ours: the next attempt prolongs it, and leaving releases it. A release in between
+                    // could arrive late and free what the next attempt was granted.
+                    None => {
+                        self.listening = Push::NotYet;
+                        self.at("acquire", too_slow())
+                    }
+                },
+                Ok(Attempt::Busy(busy)) => {
+                    turn.inspect(|turn| turn.busy(asked, busy.holder.as_deref()));
+                    *failures = 0;
+                    if self.waits == Queueing::No || self.wait_ends.is_some_and(|at| at <= self.now()) {
+                        return ControlFlow::Break(Outcome::NotGranted(Seen::Held(busy.holder)));
+                    }
+                    if self.listen().await {
+                        continue;
+                    }
+                    return ControlFlow::Continue(self.pause(busy.free_in));
+                }
+                Err(e) => e,
+            };
+            if self.waits == Queueing::No || !error.is_transient() {
+                return ControlFlow::Break(Outcome::Failed(error));
+            }
+            self.trouble("attempt", &error);
+            turn.inspect(|turn| turn.trouble(asked, error.to_string()));
+            *failures += 1;
+            let pause = error.retry_in();
+            return ControlFlow::Continue(
+                pause.unwrap_or_else(|| backoff::after_error(*failures, &self.shared.random)),
+            );
+        }
+    }
+
+    /// Returns the lock that was granted to the attempt of `asked`; `None` if the answer came too late to rely on it.
+    fn held(&self, grant: Grant, asked: Instant) -> Option<Held> {
+        let Grant { token, valid_for, age } = grant;
+        // No more than was asked for: a server whose clock was set back says more, and takes it back when its clock is
+        // set right.
+        let lease = valid_for.min(self.terms.ttl);
+        let valid_until = asked + less_margin(lease, age);
+        if valid_until <= self.now() {
+            return None;
+        }
+        let end = self.terms.max_hold.map(|most| asked + most);
+        let mut held = Held::new(token, asked, valid_until, lease, end);
+        held.renew_at = self.terms.renewed.then(|| self.next_renewal(asked, lease, self.terms.ttl));
+        Some(held)
     }
 
     async fn attempt(&mut self) -> Result<Attempt> {
@@ -119,6 +146,21 @@ impl Life {
             Err(e) => self.trouble("listen", &self.at("listen", e)),
         }
         self.listening == Push::Yes
+    }
+
+    /// Waits for a wake-up, or for `pause`. A wake-up while turns are owed ends another client's turn.
+    async fn wait_for_turn(
+        &mut self,
+        pause: Duration,
+        turns_owed: &mut u32,
+        caller: &mut oneshot::Sender<Answer>,
+    ) -> Result<()> {
+        let woken = self.wait(pause, caller).await?;
+        if woken && *turns_owed > 0 {
+            *turns_owed -= 1;
+            self.let_others_pass(turns_owed, caller).await?;
+        }
+        Ok(())
     }
 
     /// Lets other clients have the turns that they are owed. A wake-up ends each turn. Silence means that no client
@@ -163,9 +205,9 @@ impl Life {
     /// Answers a caller that gets no guard. The caller may have gone.
     pub(super) fn answer_no(&mut self, caller: oneshot::Sender<Answer>, answer: Answer) {
         let why = match &answer {
-            Ok(_) => Refusal::Busy,
-            Err(_) if caller.is_closed() => Refusal::GivenUp,
-            Err(_) => Refusal::Error,
+            Outcome::Failed(_) if caller.is_closed() => Refusal::GivenUp,
+            Outcome::Failed(_) => Refusal::Error,
+            _ => Refusal::Busy,
         };
         self.reporter.not_granted(why);
         let _: Result<(), _> = caller.send(answer);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::Shared;
+use super::shared::Shared;
 use crate::clock::Instant;
 use crate::ending::{Ending, LossReason};
 use crate::events::{Event, Refusal};

@@ -1,6 +1,7 @@
 //! Leaving: release until the server has answered, and once more after everything that may still be on its way.
 
-use super::keep::{Ended, Held};
+use super::held::Held;
+use super::keep::Ended;
 use super::{Life, OnServer};
 use crate::backoff;
 use crate::clock::Instant;
@@ -12,8 +13,9 @@ use crate::local_queue::Turn;
 impl Life {
     /// Releases the lock. The next task of this process gets its turn when that is done, or when the lease has ended.
     pub(super) async fn leave(&mut self, held: Held, ended: Ended, mut turn: Option<Turn>) {
-        let last_request = held.until.max(self.now() + self.patience);
-        let outcome = self.release(last_request, |now| drop(turn.take_if(|_| now >= held.until))).await;
+        let last_request = held.valid_until().max(self.now() + self.patience);
+        let outcome =
+            self.release(last_request, |now| drop(turn.take_if(|_| now >= held.valid_until()))).await;
         let ending = match (outcome, ended.lost) {
             (Some(Release::Released { .. }), None) => Ending::Released,
             _ => Ending::Expired,

@@ -1,54 +1,40 @@
-//! The life of a claim: enter, hold, leave. One future owns the claim throughout. A caller that goes away at any moment
+//! The life of a claim: enter, keep, leave. One future owns the claim throughout. A caller that goes away at any moment
 //! leaves nothing behind on the server.
 
 mod enter;
 mod event_reporter;
+mod held;
 mod keep;
 mod leave;
+mod outcome;
 mod renew;
+mod shared;
+mod terms;
+mod validity;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::oneshot;
 
-use crate::client::Shared;
 use crate::clock::Instant;
 use crate::driver::{Claim, Queueing, Request};
 use crate::ending::LossReason;
-use crate::entry::Entry;
-use crate::error::{Effect, Error, Result};
+use crate::error::{Effect, Error};
 use crate::events::Event;
-use crate::guard::{Command, State};
 use crate::home::CountedTask;
 use crate::local_queue::Turn;
-use crate::lock::Terms;
 use crate::owner::Owner;
-use crate::token::FencingToken;
 
 use event_reporter::EventReporter;
-use keep::Given;
+use held::Given;
 
-/// The answer to a caller.
-pub(crate) type Answer = Result<Result<Granted, Refused>>;
-
-/// Another owner holds the lock. Has the holder, if the server's answer showed it.
-#[derive(Debug)]
-pub(crate) struct Refused(pub(crate) Option<Box<Entry>>);
-
-/// What a guard is made of.
-#[derive(Debug)]
-pub(crate) struct Granted {
-    pub(crate) owner: Owner,
-    pub(crate) token: FencingToken,
-    pub(crate) state: watch::Receiver<State>,
-    pub(crate) commands: mpsc::UnboundedSender<Command>,
-    /// Set when a user gets the guard: `min_hold` counts only then.
-    pub(crate) handed_over: Arc<AtomicBool>,
-}
+pub(crate) use outcome::{Answer, Command, Granted, Outcome};
+pub(crate) use shared::{LONGEST_PATIENCE, Shared};
+pub(crate) use terms::Terms;
+pub(crate) use validity::{Validity, less_margin};
 
 /// The caller and the guard that a claim still has to tell its outcome. Outlives a panic of the driver.
 struct Recipients {
@@ -136,7 +122,7 @@ impl Life {
         }
     }
 
-    /// Enters, holds and leaves. A panic on the way, for example of the driver, ends this. What may then be left on the
+    /// Enters, keeps and leaves. A panic on the way, for example of the driver, ends this. What may then be left on the
     /// server is released all the same, but not while a guard that was handed over may rely on it.
     pub(crate) async fn live(mut self, caller: oneshot::Sender<Answer>) {
         let mut recipients = Recipients { caller: Some(caller), given: None };
@@ -147,7 +133,7 @@ impl Life {
         self.trouble("claim", &error);
         self.on_server = OnServer::InFlightUntil(self.now() + self.patience);
         if let Some(caller) = recipients.caller.take() {
-            self.answer_no(caller, Err(error));
+            self.answer_no(caller, Outcome::Failed(error));
         }
         let asker = match recipients.given.take() {
             Some(mut given) => self.wait_after_panic(&mut given).await,
@@ -167,12 +153,14 @@ impl Life {
         let Some(caller) = &mut recipients.caller else { return };
         let mut turn = match self.take_turn(caller).await {
             Ok(turn) => turn,
-            Err(e) => return self.leave_without(&mut recipients.caller, Err(e), None).await,
+            Err(e) => return self.leave_without(&mut recipients.caller, Outcome::Failed(e), None).await,
         };
-        match self.enter(caller, turn.as_ref()).await {
-            Ok(Ok(held)) => {
+        let answer = match self.enter(caller, turn.as_ref()).await {
+            Outcome::NotGranted(seen) => Outcome::NotGranted(seen),
+            Outcome::Failed(e) => Outcome::Failed(e),
+            Outcome::Granted(held) => {
                 let given = recipients.given.insert(self.hand_over(held, recipients.caller.take()));
-                let ended = self.hold(given, &mut turn).await;
+                let ended = self.keep(given, &mut turn).await;
                 // From here on the work under the lock, or its time, is over.
                 if let Some(Given { held, orders, .. }) = recipients.given.take() {
                     // Requests of the guards are not read any more. They are answered at once, and not after the claim
@@ -180,10 +168,10 @@ impl Life {
                     drop(orders);
                     self.leave(held, ended, turn).await;
                 }
+                return;
             }
-            Ok(Err(refused)) => self.leave_without(&mut recipients.caller, Ok(Err(refused)), turn).await,
-            Err(e) => self.leave_without(&mut recipients.caller, Err(e), turn).await,
-        }
+        };
+        self.leave_without(&mut recipients.caller, answer, turn).await;
     }
 
     async fn leave_without(
@@ -223,19 +211,6 @@ impl Life {
     fn tell(&self, event: &Event<'_>) {
         self.shared.events.tell(event);
     }
-}
-
-/// Returns the part of `left` to rely on. The rates of two clocks differ by up to 1 %, also during the `age` that the
-/// lease had before; and servers round to the millisecond.
-pub(crate) fn certain(left: Duration, age: Duration) -> Duration {
-    let margin = left.saturating_add(age) / 100;
-    left.saturating_sub(margin).saturating_sub(Duration::from_millis(2))
-}
-
-/// Returns the part of `left` to believe: no more than was asked for. A server whose clock was set back says more, and
-/// takes it back when its clock is set right.
-fn believed(left: Duration, asked_for: Duration) -> Duration {
-    left.min(asked_for)
 }
 
 /// Returns the error after a panic of the driver or of this crate. The panic's message is not passed on: a driver may

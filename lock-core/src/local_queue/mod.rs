@@ -1,9 +1,11 @@
 //! The local queue: the waiters of one name in one client queue here, first come, first served, and one of them at a
 //! time contends at the server. A thousand waiting tasks cost the server as much as one.
 
+mod sight;
+mod streak;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -11,15 +13,11 @@ use crate::clock::{Clock, Instant};
 use crate::entry::Entry;
 use crate::name::Name;
 
-/// However short a wait is, and however late a turn comes, the server has this long for its first answer.
-pub(crate) const FIRST_ANSWER: Duration = Duration::from_millis(100);
-/// How often a client hands a name over to its own tasks in a row while others wait elsewhere.
-const MOST_IN_A_ROW: u32 = 8;
-/// For how long it does so at most.
-const LONGEST_ROW: Duration = Duration::from_millis(50);
-/// The client then lets as many turns of others pass. Each of them ends in a wake-up; if none comes for this long,
-/// there are no more. A pause of this length also ends a streak by itself.
-pub(crate) const PASS_PAUSE: Duration = Duration::from_millis(5);
+use sight::Sight;
+use streak::Streak;
+
+pub(crate) use sight::{FIRST_ANSWER, Seen};
+pub(crate) use streak::PASS_PAUSE;
 
 /// The local queues of one client.
 #[derive(Debug)]
@@ -43,38 +41,8 @@ struct LocalQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was last seen of the lock, and when. A lock that a task of this client holds counts as seen now.
-    seen: Option<(Instant, Seen)>,
-    /// When the present contender got its turn.
-    turn_came: Option<Instant>,
-    held_here: bool,
+    sight: Sight,
     streak: Streak,
-}
-
-/// What the contender in front last saw at the server. A waiter behind it is told this when its wait runs out.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum Seen {
-    /// No answer yet.
-    #[default]
-    Nothing,
-    /// The lock is held, by a task of this client or elsewhere. Has the holder, if it was seen.
-    Held(Option<Box<Entry>>),
-    /// The lock was held, but that was seen before this waiter came. The contender in front waits for a wake-up and
-    /// does not ask in the meantime; or its turn has just come and it has no answer yet.
-    HeldBefore,
-    /// The server did not answer, or answered with an error.
-    Trouble(String),
-}
-
-/// Grants in a row to tasks of this client.
-#[derive(Debug, Default)]
-struct Streak {
-    grants: u32,
-    since: Option<Instant>,
-    released: Option<Instant>,
-    /// Whether another client is known to want the name: it was seen to hold it, or the server said that it waits. A
-    /// client that only might be there is no reason to stand back.
-    others_wait: bool,
 }
 
 impl LocalQueues {
@@ -92,7 +60,7 @@ impl LocalQueues {
         // The semaphore is never closed.
         let permit = turn.acquire_owned().await.expect("a queue stays open");
         let turn = Turn { permit: Some(permit), place };
-        turn.queue().state().turn_came = Some(turn.now());
+        turn.queue().state().sight.turn_came(turn.now());
         turn
     }
 
@@ -100,24 +68,7 @@ impl LocalQueues {
     pub(crate) fn seen_since(&self, since: Instant, name: &Name) -> Seen {
         let names = self.names();
         let Some(queue) = names.queues.get(name) else { return Seen::Nothing };
-        let state = queue.state();
-        match &state.seen {
-            _ if state.held_here => Seen::Held(None),
-            Some((at, Seen::Held(Some(holder)))) if *at >= since => {
-                let holder = Entry::clone(holder).later(self.clock.now().since(*at));
-                Seen::Held(Some(holder.into()))
-            }
-            Some((at, seen)) if *at >= since => seen.clone(),
-            // Seen earlier than `since`. It counts while the contender that saw it is still in front, or while the next
-            // contender has not had the time for an answer of its own.
-            Some((at, Seen::Held(_))) if self.counts_in_front(&state, *at) => Seen::HeldBefore,
-            _ => Seen::Nothing,
-        }
-    }
-
-    /// Returns whether the present contender saw this itself, or had no time yet to see anything.
-    fn counts_in_front(&self, state: &State, seen: Instant) -> bool {
-        state.turn_came.is_some_and(|came| seen >= came || self.clock.now().since(came) < FIRST_ANSWER)
+        queue.state().sight.since(since, self.clock.now())
     }
 
     fn queue(&self, name: &Name) -> Arc<LocalQueue> {
@@ -154,25 +105,6 @@ impl Names {
 impl LocalQueue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Streak {
-    /// Returns whether the streak still matters to the next caller.
-    fn counts(&self, now: Instant) -> bool {
-        self.others_wait && self.released.is_some_and(|at| now.since(at) < PASS_PAUSE)
-    }
-
-    fn is_full(&self, now: Instant) -> bool {
-        self.counts(now)
-            && (self.grants >= MOST_IN_A_ROW || self.since.is_some_and(|at| now.since(at) >= LONGEST_ROW))
-    }
-
-    fn granted(&mut self, now: Instant) {
-        if !self.counts(now) {
-            *self = Streak { since: Some(now), others_wait: self.others_wait, ..Streak::default() };
-        }
-        self.grants += 1;
     }
 }
 
@@ -217,7 +149,7 @@ impl Turn {
         let now = self.now();
         let mut state = self.queue().state();
         match state.streak.is_full(now) {
-            true => std::mem::take(&mut state.streak).grants,
+            true => state.streak.begin_anew(),
             false => 0,
         }
     }
@@ -225,7 +157,7 @@ impl Turn {
     pub(crate) fn granted(&self) {
         let now = self.now();
         let mut state = self.queue().state();
-        state.held_here = true;
+        state.sight.granted();
         state.streak.granted(now);
     }
 
@@ -235,21 +167,19 @@ impl Turn {
     /// not rely on it.
     pub(crate) fn busy(&self, asked: Instant, holder: Option<&Entry>) {
         let mut state = self.queue().state();
-        state.seen = Some((asked, Seen::Held(holder.cloned().map(Box::new))));
-        state.streak = Streak { others_wait: true, ..Streak::default() };
+        state.sight.held(asked, holder);
+        state.streak.end();
     }
 
     /// Records that the server did not answer the attempt that was sent at `asked`.
     pub(crate) fn trouble(&self, asked: Instant, what: String) {
-        self.queue().state().seen = Some((asked, Seen::Trouble(what)));
+        self.queue().state().sight.trouble(asked, what);
     }
 
     /// Records a release. If the server can't say whether others wait, what was seen of them before counts.
     pub(crate) fn released(&self, others: Option<bool>) {
         let now = self.now();
-        let mut state = self.queue().state();
-        state.streak.others_wait = others.unwrap_or(state.streak.others_wait);
-        state.streak.released = Some(now);
+        self.queue().state().streak.released(now, others);
     }
 
     fn now(&self) -> Instant {
@@ -265,132 +195,10 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let now = self.now();
-        let mut state = self.queue().state();
-        if std::mem::take(&mut state.held_here) {
-            state.seen = Some((now, Seen::Held(None)));
-        }
-        drop(state);
+        self.queue().state().sight.turn_over(now);
         self.permit.take();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use super::*;
-    use crate::clock::{Time, Timer};
-
-    /// A clock that stands still unless the test moves it: how long a test takes does not matter to the queues.
-    #[derive(Clone, Debug, Default)]
-    struct ManualClock(Arc<AtomicU64>);
-
-    impl ManualClock {
-        fn advance(&self, pause: Duration) {
-            self.0.fetch_add(u64::try_from(pause.as_millis()).unwrap(), Ordering::Relaxed);
-        }
-    }
-
-    impl Time for ManualClock {
-        fn now(&self) -> Instant {
-            Instant::from_origin(Duration::from_millis(self.0.load(Ordering::Relaxed)))
-        }
-
-        fn timer(&self, _: Duration) -> Timer {
-            Box::pin(std::future::pending())
-        }
-    }
-
-    fn queues() -> Arc<LocalQueues> {
-        queues_at(&ManualClock::default())
-    }
-
-    fn queues_at(time: &ManualClock) -> Arc<LocalQueues> {
-        Arc::new(LocalQueues::new(Clock::new(time.clone())))
-    }
-
-    #[tokio::test]
-    async fn nothing_is_kept_of_names_that_are_not_in_use() {
-        let time = ManualClock::default();
-        let queues = queues_at(&time);
-        for n in 0..1000 {
-            let turn = queues.enter(&Name::new(format!("n{n}")).unwrap()).await;
-            turn.granted();
-            turn.released(Some(false));
-        }
-        assert_eq!(queues.names().queues.len(), 0);
-        for n in 0..1000 {
-            queues.enter(&Name::new(format!("n{n}")).unwrap()).await.released(Some(true));
-        }
-        time.advance(PASS_PAUSE);
-        drop(queues.enter(&Name::new("last").unwrap()).await);
-        let names = queues.names();
-        assert_eq!((names.queues.len(), names.kept.len()), (0, 0));
-    }
-
-    #[tokio::test]
-    async fn nothing_is_kept_of_a_name_whose_last_waiter_gives_up() {
-        let (queues, name) = (queues(), Name::new("n").unwrap());
-        let turn = queues.enter(&name).await;
-        let mut waiter = Box::pin(queues.enter(&name));
-        assert!(futures_util::FutureExt::now_or_never(waiter.as_mut()).is_none());
-        drop(turn);
-        assert_eq!(queues.names().queues.len(), 1);
-        drop(waiter);
-        assert_eq!(queues.names().queues.len(), 0);
-    }
-
-    /// Whether another client was seen to hold the lock before the streak.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Before {
-        Busy,
-        Nothing,
-    }
-
-    /// Returns how many grants a client has in a row, of twenty.
-    async fn streak(queues: &Arc<LocalQueues>, name: &Name, before: Before, others: Option<bool>) -> u32 {
-        let mut streak = 0;
-        loop {
-            let turn = queues.enter(name).await;
-            if streak == 20 || turn.turns_owed() > 0 {
-                return streak;
-            }
-            if streak == 0 && before == Before::Busy {
-                turn.busy(queues.clock.now(), None);
-            }
-            turn.granted();
-            turn.released(others);
-            streak += 1;
-        }
-    }
-
-    #[tokio::test]
-    async fn a_process_stands_back_after_its_row_if_others_wait() {
-        for (before, others, expected) in [
-            (Before::Nothing, Some(true), MOST_IN_A_ROW),
-            (Before::Nothing, Some(false), 20),
-            (Before::Busy, Some(false), 20),
-            (Before::Busy, None, MOST_IN_A_ROW),
-        ] {
-            let (queues, name) = (queues(), Name::new("n").unwrap());
-            assert_eq!(streak(&queues, &name, before, others).await, expected, "{before:?}, {others:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_client_that_only_might_be_there_is_no_reason_to_stand_back() {
-        let (queues, name) = (queues(), Name::new("n").unwrap());
-        assert_eq!(streak(&queues, &name, Before::Nothing, None).await, 20);
-        assert_eq!(
-            queues.names().queues.len(),
-            0,
-            "a client that might be there is no reason to remember the name"
-        );
-        assert_eq!(streak(&queues, &name, Before::Busy, None).await, MOST_IN_A_ROW);
-        assert_eq!(
-            streak(&queues, &name, Before::Nothing, None).await,
-            20,
-            "it has let the client pass that it had seen"
-        );
-    }
-}
+mod tests;

@@ -1,33 +1,25 @@
 //! A lock and its terms: what users call.
 
-mod builder;
+mod acquire;
+pub(crate) mod builder;
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use crate::backoff;
-use crate::client::Shared;
 use crate::clock::Clock;
-use crate::driver::{Info, Inspection, Mode, Queueing, Revocation, Revoked, When};
+use crate::driver::{Info, Inspection, Revocation, Revoked, When};
 use crate::ending::Ending;
-use crate::error::{Effect, Error, Result};
+use crate::error::{Error, Result};
 use crate::guard::{Guard, Hold};
-use crate::home::{Caller, CallerPolled, Home, runtime_ended};
-use crate::life::{Answer, Life, Refused};
-use crate::local_queue::{FIRST_ANSWER, Seen};
+use crate::home::Home;
+use crate::life::{Shared, Terms};
 use crate::name::Name;
-use crate::owner::{Label, Owner, OwnerBytes};
+use crate::owner::{Owner, OwnerBytes};
 use crate::reentrant::{Place, Reentrant};
-
-pub use builder::LockBuilder;
 
 /// How long a lock is kept without a renewal, unless its terms say otherwise.
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
-/// How long a caller whose wait has run out asks the server for the holder, where no attempt has shown it.
-const HOLDER_LOOK: Duration = Duration::from_millis(50);
 
 /// A name and the terms on which the lock of that name is taken. Cheap to clone; holds nothing.
 #[derive(Clone, Debug)]
@@ -37,18 +29,6 @@ pub struct Lock {
     terms: Terms,
     wait: Option<Duration>,
     reentrant: Option<Reentrant>,
-}
-
-/// The terms of an acquisition.
-#[derive(Clone, Debug)]
-pub(crate) struct Terms {
-    pub(crate) name: Name,
-    pub(crate) mode: Mode,
-    pub(crate) ttl: Duration,
-    pub(crate) renewed: bool,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) min_hold: Option<Duration>,
-    pub(crate) label: Label,
 }
 
 impl Lock {
@@ -65,7 +45,7 @@ impl Lock {
 
     /// Waits for the lock and returns its guard.
     ///
-    /// Waits at most for the [`wait`](LockBuilder::wait) of the lock's terms; by default without a limit. However short
+    /// Waits at most for the [`wait`](crate::LockBuilder::wait) of the lock's terms; by default without a limit. However short
     /// the wait is, the server has 100 ms for its first answer.
     ///
     /// Poll this future to completion or drop it. A future that was polled and is then put aside, as in a `select!`
@@ -80,7 +60,7 @@ impl Lock {
     /// - [`Unavailable`](crate::ErrorKind::Unavailable): the wait is over and the server has not answered. Also if this
     ///   client is shut down, if its runtime has ended, if the driver panicked, or in a fork of the process that opened
     ///   the client. While the wait lasts, attempts that fail with `Unavailable` are repeated.
-    /// - [`Lost`](crate::ErrorKind::Lost): the lock is [reentrant](LockBuilder::reentrant), and its owner has lost it
+    /// - [`Lost`](crate::ErrorKind::Lost): the lock is [reentrant](crate::LockBuilder::reentrant), and its owner has lost it
     ///   but still has one of its guards.
     /// - Any other error of the server, such as [`Rejected`](crate::ErrorKind::Rejected), is returned at once.
     ///
@@ -118,7 +98,7 @@ impl Lock {
 
     /// Does for `try_acquire` what [`acquire_in_part`](Self::acquire_in_part) does for `acquire`.
     pub(crate) async fn try_acquire_in_part(&self) -> Result<Option<Guard>> {
-        let granted = async { self.granted(self.claim(Queueing::No)?).await.map(Result::ok) };
+        let granted = self.try_anew();
         match &self.reentrant {
             None => Ok(granted.await?.map(Guard::new)),
             Some(owner) => Box::pin(self.enter(owner, granted)).await,
@@ -127,7 +107,7 @@ impl Lock {
 
     /// Acquires the lock, runs `work` while the lock is held, and releases it. This is the simplest way to use a lock.
     ///
-    /// When this call returns, the lock has been given back. If the lock has a [`min_hold`](LockBuilder::min_hold), the
+    /// When this call returns, the lock has been given back. If the lock has a [`min_hold`](crate::LockBuilder::min_hold), the
     /// call waits until that time is over.
     ///
     /// # Errors
@@ -231,109 +211,6 @@ impl Lock {
         Ok(hold.map(Guard::new))
     }
 
-    async fn acquire_anew(&self) -> Result<Arc<Hold>> {
-        let claim = self.claim(Queueing::Queued)?;
-        let outcome = match self.wait {
-            None => self.granted(claim).await.map_err(OutOfTime::Failed).and_then(refused_late),
-            Some(wait) => self.in_time(wait, claim).await,
-        };
-        match outcome {
-            Ok(hold) => Ok(hold),
-            Err(OutOfTime::Failed(error)) => Err(error),
-            // Boxed because it is rarely needed: without the box, every acquisition would carry this future.
-            Err(OutOfTime::Seen(seen)) => Err(self.at("acquire", Box::pin(self.out_of_time(seen)).await)),
-        }
-    }
-
-    /// Starts a claim. The caller has to poll its future or wake it.
-    fn claim(&self, waits: Queueing) -> Result<Claimed> {
-        let Lock { shared, home, terms, .. } = self;
-        home.is_here().map_err(|e| self.at("acquire", e))?;
-        if shared.is_closing() {
-            return Err(
-                self.at("acquire", Error::unavailable(Effect::NotApplied, "this client is shut down"))
-            );
-        }
-        let wait_ends = self.wait.map(|wait| shared.clock.now() + wait);
-        let (reply, answer) = oneshot::channel();
-        let life = Life::new(shared.clone(), home.task_count().enter(), terms.clone(), waits, wait_ends);
-        Ok(Claimed {
-            caller: home.caller(),
-            claim_future: CallerPolled::new(home.handle(), life.live(reply)),
-            answer,
-        })
-    }
-
-    /// Waits for the answer to a claim. If this future is dropped, the claim leaves by itself.
-    async fn granted(
-        &self,
-        Claimed { caller, claim_future, answer }: Claimed,
-    ) -> Result<Result<Arc<Hold>, Refused>> {
-        let Lock { shared, home, terms, .. } = self;
-        let answer = claim_future.answer(caller, || (), answer).await;
-        let granted = answer.unwrap_or_else(|_| Err(runtime_ended())).map_err(|e| self.at("acquire", e))?;
-        Ok(granted
-            .map(|granted| Arc::new(Hold::new(terms, granted, claim_future, shared.clone(), home.clone()))))
-    }
-
-    /// Returns the answer if it comes within `wait`. If there has been no answer of the server yet, waits up to
-    /// [`FIRST_ANSWER`].
-    async fn in_time(&self, wait: Duration, claim: Claimed) -> Result<Arc<Hold>, OutOfTime> {
-        let clock = &self.shared.clock;
-        // Read while the claim still has its place in the local queue.
-        let began = clock.now();
-        let mut answer = pin!(self.granted(claim));
-        let seen = || self.shared.local_queues.seen_since(began, &self.terms.name);
-        let answered = pin!(async {
-            let outcome = clock.until(began + wait, &mut answer).await;
-            let unheard = || matches!(seen(), Seen::Nothing | Seen::HeldBefore);
-            if outcome.is_none() && wait < FIRST_ANSWER && unheard() {
-                return clock.until(began + FIRST_ANSWER, &mut answer).await;
-            }
-            outcome
-        });
-        match self.home.within(answered).await {
-            Some(answered) => answered.map_err(OutOfTime::Failed).and_then(refused_late),
-            None => Err(OutOfTime::Seen(seen())),
-        }
-    }
-
-    /// Returns the error for a caller whose wait is over. It names the holder, or says that another caller was before
-    /// this one, or that the server does not answer.
-    async fn out_of_time(&self, seen: Seen) -> Error {
-        let wait = self.wait.unwrap_or_default();
-        let unanswered = |why: String| {
-            Error::unavailable(
-                Effect::NotApplied,
-                format!("the server has not answered within the wait of {wait:?}{why}"),
-            )
-        };
-        let reason = match seen {
-            Seen::Nothing => return unanswered(String::new()),
-            Seen::Trouble(what) => return unanswered(format!("; last error: {what}")),
-            Seen::Held(Some(holder)) => holder.to_string(),
-            Seen::Held(None) => match self.look().await {
-                Some(Inspection { holder: Some(holder), .. }) => holder.to_string(),
-                _ => "another holder had it".to_owned(),
-            },
-            // The last answer is older than this wait: only the server knows whether the lock is still held.
-            Seen::HeldBefore => match self.look().await {
-                Some(Inspection { holder: Some(holder), .. }) => holder.to_string(),
-                Some(_) => {
-                    "another caller of this client was before it; the server shows no holder now".to_owned()
-                }
-                None => return unanswered(String::new()),
-            },
-        };
-        Error::timeout(format!("gave up after {wait:?}: {reason}"))
-    }
-
-    /// Asks the server who holds the lock; `None` if it does not answer soon.
-    async fn look(&self) -> Option<Inspection> {
-        let look = pin!(self.shared.clock.timeout(HOLDER_LOOK, self.inspect()));
-        self.home.within(look).await?.ok()
-    }
-
     /// Returns this lock with a wait of at most `most`.
     pub(crate) fn waiting_at_most(&self, most: Duration) -> Lock {
         Lock { wait: Some(self.wait.map_or(most, |wait| wait.min(most))), ..self.clone() }
@@ -364,24 +241,4 @@ impl Lock {
     fn at(&self, operation: &'static str, error: Error) -> Error {
         self.shared.at(operation, Some(&self.terms.name), error)
     }
-}
-
-/// A claim that has begun, and the channel of its answer.
-struct Claimed {
-    caller: Caller,
-    claim_future: Arc<CallerPolled>,
-    answer: oneshot::Receiver<Answer>,
-}
-
-/// Why a caller that waits for a limited time gets no guard.
-enum OutOfTime {
-    /// The claim ended with an error.
-    Failed(Error),
-    /// The time is over, and this is what was last seen.
-    Seen(Seen),
-}
-
-/// Converts a refusal: a claim that waits is refused only when its wait is over.
-fn refused_late(answer: Result<Arc<Hold>, Refused>) -> Result<Arc<Hold>, OutOfTime> {
-    answer.map_err(|Refused(holder)| OutOfTime::Seen(Seen::Held(holder)))
 }
