@@ -13,6 +13,7 @@ mod install;
 #[allow(unreachable_pub, reason = "it is the suite's file, and public there")]
 #[path = "../../conformance/src/interop/catalogue.rs"]
 mod interop;
+mod levels;
 mod mutants;
 mod nightly;
 mod pins;

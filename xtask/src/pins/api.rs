@@ -2,10 +2,9 @@
 //! Implementations of traits are not read, nor are macros: there are none to call.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use super::Items;
-use crate::documents::{files, read};
+use crate::documents::{files_below, read};
 use crate::workspace::root;
 
 const FACADE: &str = "onelock/src/lib.rs";
@@ -17,7 +16,7 @@ const CONTRACT: &str = "lock-core/src/driver/mod.rs";
 /// these is listed by its name.
 pub(super) fn offered() -> Result<Items, String> {
     let mut core = Found::default();
-    for path in sources(&root().join(CORE))? {
+    for path in files_below(&root().join(CORE), "rs")? {
         core.read(&read(&path)?);
     }
     let (mut contract, mut facade) = (Found::default(), Found::default());
@@ -52,17 +51,6 @@ fn used(text: &str) -> BTreeSet<String> {
     let lists = uses.map(|path| path.rsplit("::").next().unwrap_or(path));
     let names = lists.flat_map(|list| list.split(['{', '}', ','])).map(str::trim);
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-/// Returns all source files of a crate.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut found = files(folder, "rs")?;
-    for entry in folder.read_dir().map_err(|e| format!("{}: {e}", folder.display()))?.flatten() {
-        if entry.path().is_dir() {
-            found.extend(sources(&entry.path())?);
-        }
-    }
-    Ok(found)
 }
 
 /// What was read from sources.
