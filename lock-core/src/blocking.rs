@@ -121,7 +121,7 @@ impl Lock {
 fn finish<T>(guard: Guard, work: impl FnOnce(&Guard) -> T) -> Result<T> {
     let out = work(&guard);
     let held = guard.check();
-    let _: Ending = guard.blocking_release();
+    guard.blocking_release();
     held.map(|()| out)
 }
 
@@ -164,7 +164,7 @@ impl MultiLock {
         let guard = self.blocking_acquire()?;
         let out = work(&guard);
         let held = guard.check();
-        let _: Ending = guard.blocking_release();
+        guard.blocking_release();
         held.map(|()| out)
     }
 }

@@ -1,5 +1,6 @@
 //! A client: one driver with a clock, a source of randomness and a place where its claims live.
 
+use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::options::{Options, RunsOn};
 use crate::owner::Label;
 
 /// A connection to a lock server. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
     pub(crate) home: Arc<Home>,
@@ -134,6 +135,20 @@ impl Client {
             closing: watch::Sender::new(false),
         };
         Client { shared: Arc::new(shared), home: Arc::new(home) }
+    }
+}
+
+impl fmt::Debug for Client {
+    /// One line: which server it is, how many claims the client has there, and of how many names it has a queue.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info = self.info();
+        f.debug_struct("Client")
+            .field("backend", &info.backend)
+            .field("server", &info.server)
+            .field("identity", &info.identity)
+            .field("claims", &self.home.task_count().count())
+            .field("queues", &self.shared.local_queues.count())
+            .finish_non_exhaustive()
     }
 }
 

@@ -5,8 +5,10 @@ use std::fmt;
 use crate::error::Error;
 
 /// How a hold ended.
+///
+/// It says how it went, and asks for nothing: the lock is released either way. Work that must not be done without the
+/// lock is checked before, by [`Guard::check`](crate::Guard::check) or a fencing token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "if the lock expired, another owner may have held it before the work was done"]
 pub enum Ending {
     /// The lock was held until it was released.
     Released,

@@ -8,6 +8,7 @@ use crate::token::FencingToken;
 
 /// A holder or a waiter.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Entry {
     /// The owner's bytes as the server stores them, of a client of this library or of another one.
     pub owner: OwnerBytes,
@@ -23,6 +24,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Makes an entry of which only the owner is known. The other fields can be set.
+    pub fn new(owner: OwnerBytes) -> Entry {
+        Entry { owner, label: None, token: None, since: None, expires_in: None }
+    }
+
     /// Ages the entry by `by`. An `expires_in` that has passed becomes `None`: the lease was renewed in between.
     pub(crate) fn later(self, by: Duration) -> Entry {
         Entry {

@@ -90,6 +90,7 @@ pub enum Event<'a> {
 
 /// The reason why a caller does not get a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refusal {
     /// Another owner holds it.
     Busy,

@@ -5,8 +5,8 @@
 //! [`Lock::acquire`] waits for the lock and returns a [`Guard`]. The lock is renewed in the background while the guard
 //! lives, and released when the guard is dropped.
 //!
-//! Backends implement [`driver::Driver`] and [`driver::Claim`]. What is promised is written in `docs/semantics.md` of
-//! the repository.
+//! This page has what users of locks need. What backends need is in the module [`driver`]: they implement
+//! [`driver::Driver`] and [`driver::Claim`]. What is promised is written in `docs/semantics.md` of the repository.
 
 mod backoff;
 mod blocking;
@@ -35,20 +35,21 @@ mod token;
 
 pub use blocking::blocking_open;
 pub use client::Client;
-pub use clock::{Clock, Instant, Time, Timer};
-pub use driver::{Context, Hub, Info, Subscription, detached};
+pub use clock::{Clock, Instant};
+pub use driver::{Fair, Fencing, Finding, Info, Inspection, Lease, Level, Revoked, Wakes, When};
 pub use ending::{Ending, LossReason};
+pub use entry::Entry;
 pub use error::{Effect, Error, ErrorKind, Result};
 pub use events::{Event, Observer, Refusal};
 pub use fence::{Fence, Stale};
 pub use guard::Guard;
-pub use location::{Location, parse_duration};
+pub use location::parse_duration;
 pub use lock::builder::LockBuilder;
 pub use lock::{DEFAULT_TTL, Lock};
 pub use multi::{MultiGuard, MultiLock};
-pub use name::{MAX_NAME, MAX_PREFIX, Name, Prefix, RESERVED_SUFFIX};
+pub use name::{MAX_NAME, MAX_PREFIX, Name};
 pub use options::Options;
 pub use owner::{Label, MAX_LABEL, Owner, OwnerBytes};
-pub use random::{Random, RandomSource};
+pub use random::Random;
 pub use reentrant::Reentrant;
 pub use token::FencingToken;

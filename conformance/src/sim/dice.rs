@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use lock_core::RandomSource;
+use lock_core::driver::RandomSource;
 
 pub(super) use crate::dice::Dice;
 

@@ -17,6 +17,7 @@ pub enum Attempt {
 
 /// What the server granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Grant {
     /// Higher than every earlier token of this name.
     pub token: FencingToken,
@@ -31,8 +32,22 @@ pub struct Grant {
     pub age: Duration,
 }
 
+impl Grant {
+    /// Makes a grant of which the server's answer itself says how much is left.
+    pub fn new(token: FencingToken, valid_for: Duration) -> Grant {
+        Grant { token, valid_for, age: Duration::ZERO }
+    }
+
+    /// Says that `valid_for` is what an earlier proof has left: its lease had begun this long before the call.
+    #[must_use]
+    pub fn with_age(self, age: Duration) -> Grant {
+        Grant { age, ..self }
+    }
+}
+
 /// What the client learns from an attempt that was not granted.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Busy {
     /// Whether the claim has a place in the server's queue, which `release` has to give up.
     pub queued: bool,
@@ -40,6 +55,25 @@ pub struct Busy {
     pub free_in: Option<Duration>,
     /// The holder, where the answer shows it: a caller whose wait runs out can then be told without another request.
     pub holder: Option<Box<Entry>>,
+}
+
+impl Busy {
+    /// Says that the claim has a place in the server's queue. [`Busy::default`] says that it has none.
+    pub fn queued() -> Busy {
+        Busy { queued: true, ..Busy::default() }
+    }
+
+    /// Adds when the present lease ends, where the server says so.
+    #[must_use]
+    pub fn with_free_in(self, free_in: impl Into<Option<Duration>>) -> Busy {
+        Busy { free_in: free_in.into(), ..self }
+    }
+
+    /// Adds the holder, where the answer shows it.
+    #[must_use]
+    pub fn with_holder(self, holder: impl Into<Option<Entry>>) -> Busy {
+        Busy { holder: holder.into().map(Box::new), ..self }
+    }
 }
 
 /// The answer to a renewal.
@@ -91,9 +125,17 @@ pub enum Revoked {
 
 /// The holder and the waiters of one name.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Inspection {
     /// The holder; `None` if the lock is free.
     pub holder: Option<Entry>,
     /// The waiters, the oldest first; `None` if the server doesn't know them.
     pub waiters: Option<Vec<Entry>>,
+}
+
+impl Inspection {
+    /// Shows the holder, and the waiters where the server knows them.
+    pub fn new(holder: Option<Entry>, waiters: Option<Vec<Entry>>) -> Inspection {
+        Inspection { holder, waiters }
+    }
 }

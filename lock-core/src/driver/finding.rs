@@ -2,6 +2,7 @@
 
 /// One answer of a check.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Finding {
     /// What was checked: `reachable`, `rights`, `persistence`, …
     pub subject: &'static str,

@@ -1,12 +1,14 @@
 //! What a server guarantees and can do.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::name::Name;
 
 /// What a backend guarantees and can do, as found on the connected server.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Info {
     /// The kind of server: `redis`, `memory`, …
     pub backend: &'static str,
@@ -40,6 +42,35 @@ pub struct Info {
 }
 
 impl Info {
+    /// Describes a server by what every backend has to say: which server it is, what it guarantees, and the shortest and
+    /// the longest ttl.
+    ///
+    /// The other fields begin with what promises least: no identity, no order, no wake-ups, four requests for a
+    /// hand-over, and nothing said of the clock or of lost data. Set each in which the server does better.
+    pub fn new(
+        backend: &'static str,
+        server: impl Into<String>,
+        fencing: Fencing,
+        lease: Lease,
+        ttl: RangeInclusive<Duration>,
+    ) -> Info {
+        let (min_ttl, max_ttl) = ttl.into_inner();
+        Info {
+            backend,
+            server: server.into(),
+            identity: None,
+            fencing,
+            lease,
+            fair: Fair::No,
+            wakes: Wakes::Polled,
+            min_ttl,
+            max_ttl,
+            clock: "the backend does not say",
+            data_loss: "the backend does not say".to_owned(),
+            requests_per_hand_over: 4,
+        }
+    }
+
     /// Identifies the lock of this name among all locks, in one line. `None` if the server doesn't say which it is.
     ///
     /// The result is equal for the same lock, whatever address its server was reached by, and however its key is split
@@ -106,6 +137,7 @@ impl fmt::Display for Fencing {
 
 /// What a lease belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Lease {
     /// To each lock. What is left of an owner on the server ends one ttl after its last request at the latest.
     Lock,
@@ -113,8 +145,19 @@ pub enum Lease {
     Session,
 }
 
+impl Lease {
+    /// Returns it in one or two lower-case words, as `lock info` shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Lease::Lock => "lock",
+            Lease::Session => "session",
+        }
+    }
+}
+
 /// In which order waiters are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fair {
     /// In no particular order.
     No,
@@ -122,11 +165,32 @@ pub enum Fair {
     PerProcess,
 }
 
+impl Fair {
+    /// Returns it in one or two lower-case words, as `lock info` shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fair::No => "no",
+            Fair::PerProcess => "per process",
+        }
+    }
+}
+
 /// How a waiter learns of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Wakes {
     /// The server tells the waiter.
     Pushed,
     /// The waiter has to ask again and again.
     Polled,
+}
+
+impl Wakes {
+    /// Returns it in one or two lower-case words, as `lock info` shows it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Wakes::Pushed => "pushed",
+            Wakes::Polled => "polled",
+        }
+    }
 }

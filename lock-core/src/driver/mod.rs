@@ -24,8 +24,12 @@ use async_trait::async_trait;
 use crate::error::{Error, Result};
 use crate::name::Name;
 
+pub use crate::clock::{Time, Timer};
 pub use crate::ending::LossReason;
 pub use crate::entry::Entry;
+pub use crate::location::Location;
+pub use crate::name::{Prefix, RESERVED_SUFFIX};
+pub use crate::random::RandomSource;
 pub use answer::{Attempt, Busy, Grant, Inspection, Release, Renewal, Revoked, Watched};
 pub use call::Call;
 pub use detached::detached;

@@ -9,6 +9,7 @@ use crate::random::Random;
 
 /// What a driver is opened with.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Context {
     /// The client's clock.
     pub clock: Clock,
@@ -18,8 +19,16 @@ pub struct Context {
     pub patience: Duration,
 }
 
+impl Context {
+    /// Makes a context, for tests of a driver.
+    pub fn new(clock: Clock, random: Random, patience: Duration) -> Context {
+        Context { clock, random, patience }
+    }
+}
+
 /// What a claim asks for.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Request {
     /// The name of the lock.
     pub name: Name,
@@ -38,6 +47,14 @@ pub struct Request {
     /// The clock of every local instant. The server's time is another clock: it is known only from the server's
     /// answers.
     pub clock: Clock,
+}
+
+impl Request {
+    /// Asks for an exclusive lock, without a label and without a place in the server's queue.
+    pub fn new(name: Name, owner: Owner, ttl: Duration, patience: Duration, clock: Clock) -> Request {
+        let (mode, waits, label) = (Mode::Exclusive, Queueing::No, Label::new(""));
+        Request { name, owner, mode, ttl, patience, waits, label, clock }
+    }
 }
 
 /// The mode in which a lock is claimed.
@@ -59,6 +76,7 @@ pub enum Queueing {
 
 /// A request to revoke: from which holder, and how.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Revocation {
     /// The holder as `inspect` showed it.
     pub holder: OwnerBytes,
@@ -70,6 +88,13 @@ pub struct Revocation {
     pub when: When,
     /// How long the call may take.
     pub patience: Duration,
+}
+
+impl Revocation {
+    /// Asks to revoke the lock from `holder`, for the client that `label` names to people.
+    pub fn new(holder: OwnerBytes, by: Owner, label: Label, when: When, patience: Duration) -> Revocation {
+        Revocation { holder, by, label, when, patience }
+    }
 }
 
 /// When a revoked lock becomes free.

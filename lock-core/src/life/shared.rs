@@ -16,7 +16,6 @@ use crate::owner::Label;
 use crate::random::Random;
 
 /// What the lives of one client share. They don't hold the client's home, because that waits for them.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) clock: Clock,

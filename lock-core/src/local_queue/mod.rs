@@ -71,6 +71,11 @@ impl LocalQueues {
         queue.state().sight.since(since, self.clock.now())
     }
 
+    /// Returns of how many names there is a queue.
+    pub(crate) fn count(&self) -> usize {
+        self.names().queues.len()
+    }
+
     fn queue(&self, name: &Name) -> Arc<LocalQueue> {
         let mut names = self.names();
         names.sweep(self.clock.now());

@@ -17,6 +17,9 @@ use crate::local_queue::{FIRST_ANSWER, Seen};
 /// How long a caller whose wait has run out asks the server for the holder, where no attempt has shown it.
 const HOLDER_LOOK: Duration = Duration::from_millis(50);
 
+const OTHERS_WERE_BEFORE: &str =
+    "another caller of this client was before it; the server shows no holder now";
+
 /// A claim that has begun, and the channel of its answer.
 struct Claimed {
     caller: Caller,
@@ -110,24 +113,21 @@ impl Lock {
                 format!("the server has not answered within the wait of {wait:?}{why}"),
             )
         };
-        let reason = match seen {
+        let (holder, otherwise) = match seen {
             Seen::Nothing => return unanswered(String::new()),
             Seen::Trouble(what) => return unanswered(format!("; last error: {what}")),
-            Seen::Held(Some(holder)) => holder.to_string(),
-            Seen::Held(None) => match self.look().await {
-                Some(Inspection { holder: Some(holder), .. }) => holder.to_string(),
-                _ => "another holder had it".to_owned(),
-            },
+            Seen::Held(Some(holder)) => (Some(*holder), ""),
+            Seen::Held(None) => (self.look().await.and_then(|shown| shown.holder), "another holder had it"),
             // The last answer is older than this wait: only the server knows whether the lock is still held.
             Seen::HeldBefore => match self.look().await {
-                Some(Inspection { holder: Some(holder), .. }) => holder.to_string(),
-                Some(_) => {
-                    "another caller of this client was before it; the server shows no holder now".to_owned()
-                }
+                Some(shown) => (shown.holder, OTHERS_WERE_BEFORE),
                 None => return unanswered(String::new()),
             },
         };
-        Error::timeout(format!("gave up after {wait:?}: {reason}"))
+        match holder {
+            Some(holder) => Error::timeout(format!("gave up after {wait:?}: {holder}")).with_holder(holder),
+            None => Error::timeout(format!("gave up after {wait:?}: {otherwise}")),
+        }
     }
 
     /// Asks the server who holds the lock; `None` if it does not answer soon.

@@ -1,5 +1,6 @@
 //! The builder of a lock and its terms.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::owner::Label;
 use crate::reentrant::Reentrant;
 
 /// Builds a [`Lock`]: a name and its terms.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct LockBuilder {
     shared: Arc<Shared>,
@@ -152,6 +153,22 @@ impl LockBuilder {
         };
         let wait = self.wait.filter(|wait| *wait < FOR_EVER);
         Ok(Lock { shared, home, terms, wait, reentrant: self.reentrant })
+    }
+}
+
+impl fmt::Debug for LockBuilder {
+    /// One line: the name, and the terms that were set.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LockBuilder { name, ttl, wait, renewed, max_hold, min_hold, label, .. } = self;
+        f.debug_struct("LockBuilder")
+            .field("name", name)
+            .field("ttl", ttl)
+            .field("wait", wait)
+            .field("renewed", renewed)
+            .field("max_hold", max_hold)
+            .field("min_hold", min_hold)
+            .field("label", label)
+            .finish_non_exhaustive()
     }
 }
 

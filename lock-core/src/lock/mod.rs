@@ -3,13 +3,13 @@
 mod acquire;
 pub(crate) mod builder;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backoff;
 use crate::clock::Clock;
 use crate::driver::{Info, Inspection, Revocation, Revoked, When};
-use crate::ending::Ending;
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Hold};
 use crate::home::Home;
@@ -22,7 +22,7 @@ use crate::reentrant::{Place, Reentrant};
 pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
 /// A name and the terms on which the lock of that name is taken. Cheap to clone; holds nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Lock {
     shared: Arc<Shared>,
     home: Arc<Home>,
@@ -56,7 +56,7 @@ impl Lock {
     /// # Errors
     ///
     /// - [`Timeout`](crate::ErrorKind::Timeout): the wait is over, and another holder has the lock (the message names
-    ///   that holder), or another caller of this client was before this one.
+    ///   that holder, and [`Error::holder`] has it), or another caller of this client was before this one.
     /// - [`Unavailable`](crate::ErrorKind::Unavailable): the wait is over and the server has not answered. Also if this
     ///   client is shut down, if its runtime has ended, if the driver panicked, or in a fork of the process that opened
     ///   the client. While the wait lasts, attempts that fail with `Unavailable` are repeated.
@@ -197,7 +197,7 @@ impl Lock {
     async fn finish<T>(&self, guard: Guard, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
         let out = guard.protect(work(&guard)).await;
         // The lock was held while the work was done, even if it was lost while the release was on its way.
-        let _: Ending = guard.release().await;
+        guard.release().await;
         out
     }
 
@@ -240,5 +240,23 @@ impl Lock {
 
     fn at(&self, operation: &'static str, error: Error) -> Error {
         self.shared.at(operation, Some(&self.terms.name), error)
+    }
+}
+
+impl fmt::Debug for Lock {
+    /// One line: the name, the server, and the terms.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (info, Terms { name, ttl, renewed, max_hold, min_hold, .. }) = (self.info(), &self.terms);
+        f.debug_struct("Lock")
+            .field("name", name)
+            .field("backend", &info.backend)
+            .field("server", &info.server)
+            .field("identity", &info.identity)
+            .field("ttl", ttl)
+            .field("renewed", renewed)
+            .field("max_hold", max_hold)
+            .field("min_hold", min_hold)
+            .field("wait", &self.wait)
+            .finish_non_exhaustive()
     }
 }

@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::ending::Ending;
 use crate::error::{Error, Result};
 use crate::guard::protect;
 use crate::lock::Lock;
@@ -135,7 +134,7 @@ impl MultiLock {
         let guard = self.acquire().await?;
         let out = guard.protect(work(&guard)).await;
         // The locks were held while the work was done, even if one was lost while the releases were on their way.
-        let _: Ending = guard.release().await;
+        guard.release().await;
         out
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use lock_core::{Ending, Options};
+use lock_core::Options;
 
 use crate::scripted::{Script, busy, client_with, granted, held, ms, pass, released, unknown};
 use crate::{TTL, acquired};
@@ -27,7 +27,7 @@ fn same_seed_same_trace() {
             for _ in 0..3 {
                 let guard = acquired(&client).await;
                 pass(ms(2500)).await;
-                let _: Ending = guard.release().await;
+                guard.release().await;
             }
             client.shutdown(TTL * 3).await;
             let events = events.lock().unwrap().clone();

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use lock_core::ErrorKind;
 use lock_core::driver::Attempt;
-use lock_core::{Ending, ErrorKind};
 
 use crate::scripted::{self, Script, busy, busy_with, client, granted, held, ms, pass, released, unknown};
 use crate::{TTL, lock};
@@ -37,6 +37,8 @@ async fn a_wait_that_runs_out_names_the_holder_that_an_attempt_showed() {
         let (lock, began) = (lock(wait), scripted::now());
         let error = lock.acquire().await.map(drop).unwrap_err();
         assert!(error.to_string().contains(shown), "{wait:?}: {error}");
+        let holder = error.holder().expect("it has the holder, too");
+        assert_eq!(holder.label.as_deref(), Some("deploy@web-3"));
         assert!(began.elapsed() <= wait + ms(2), "{wait:?}: nothing else was asked: {:?}", began.elapsed());
     }
     // A caller that waits behind another task of this process is told what that task saw.
@@ -54,7 +56,7 @@ async fn a_wait_that_runs_out_among_busy_neighbours_is_contention() {
         let lock = lock(&client);
         neighbours.spawn(async move {
             loop {
-                let _: Ending = lock.acquire().await.unwrap().release().await;
+                lock.acquire().await.unwrap().release().await;
             }
         });
     }
